@@ -1,0 +1,37 @@
+# Everything works from a fresh checkout on a machine with Python >= 3.11 and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help install demo test lint bench mutants clean
+
+help:            ## show this help
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+install: $(VENV)/installed   ## make the virtual environment .venv with all that development needs
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch,test]'
+	touch $@
+
+demo: install    ## learn handwritten digits label by label, print a table, save a plot
+	$(BIN)/everylabel demo
+
+test: install lint   ## lint, types, import directions and all tests
+	$(BIN)/python -m pytest
+
+lint: install    ## style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: install   ## speed and memory of the core, as ratios measured in one run
+	$(BIN)/python -m benchmarks.core
+
+mutants: install ## break every formula in turn and see its test fail
+	$(BIN)/python -m tests.mutants
+
+clean:           ## remove the virtual environment and caches
+	rm -rf $(VENV) .hypothesis .pytest_cache .mypy_cache .ruff_cache

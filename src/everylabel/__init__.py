@@ -1,0 +1,70 @@
+"""everylabel: a classifier that learns from every label, the moment it is given.
+
+>>> import everylabel as el
+>>> mean = el.fit_map(features, labels, n_classes)       # exact last-layer training
+>>> posterior = el.laplace(mean, features)                # a Gaussian around it
+>>> posterior = el.update(posterior, new_features, new_labels)
+>>> probs = el.predict_proba(posterior, features)
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from everylabel.core import (
+    EverylabelError,
+    Posterior,
+    Samples,
+    add_class,
+    condition,
+    fit_map,
+    forget,
+    laplace,
+    load,
+    logit_variance,
+    logits,
+    mix,
+    predict_proba,
+    reweight,
+    sample,
+    save,
+    update,
+)
+
+if TYPE_CHECKING:
+    from everylabel.models.classifier import LaplaceClassifier
+
+__version__ = "0.1.0"
+
+# What needs a heavier import than arrays is loaded when it is first asked for.
+_LAZY = {"LaplaceClassifier": "everylabel.models.classifier"}
+
+__all__ = [
+    "EverylabelError",
+    "LaplaceClassifier",
+    "Posterior",
+    "Samples",
+    "add_class",
+    "condition",
+    "fit_map",
+    "forget",
+    "laplace",
+    "load",
+    "logit_variance",
+    "logits",
+    "mix",
+    "predict_proba",
+    "reweight",
+    "sample",
+    "save",
+    "update",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'everylabel' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

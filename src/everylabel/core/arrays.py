@@ -1,0 +1,76 @@
+"""The array shim: all that depends on which array library the caller brought.
+
+NumPy arrays and torch tensors (and anything else that speaks the array API) go in, the same
+kind comes out. torch is never imported here; it is only recognised when a tensor arrives.
+"""
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_array_api_obj
+
+from everylabel.core.errors import EverylabelError
+
+Array = Any  # an array of any library that speaks the array API
+CHUNK = 2**22  # numbers a chunked loop may hold at once (32 MB of float64)
+
+
+def as_array(values: Any, name: str, like: Array | None = None) -> Array:
+    """Return `values` as an array; plain Python values become `like`'s kind, or NumPy's."""
+    if is_array_api_obj(values):
+        return values
+    try:
+        plain = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise EverylabelError(
+            f"{name} cannot be made an array ({error}); expected rows of one length"
+        ) from error
+    return plain if like is None or plain.dtype == object else from_numpy(plain, like)
+
+
+def namespace(**arrays: Array) -> Any:
+    """Return the array API namespace that all named arrays share, or say which do not."""
+    try:
+        xp = array_namespace(*arrays.values())
+    except TypeError as error:
+        kinds = ", ".join(f"{name} is a {kind(array)}" for name, array in arrays.items())
+        raise EverylabelError(
+            f"arrays of different libraries cannot be mixed: {kinds}; convert them to one kind"
+        ) from error
+    if len({str(device(array)) for array in arrays.values()}) > 1:
+        places = ", ".join(f"{name} is on {device(array)}" for name, array in arrays.items())
+        raise EverylabelError(f"arrays on different devices cannot be mixed: {places}; move them to one")
+    return xp
+
+
+def kind(array: Array) -> str:
+    """Name an array's library and type for an error message."""
+    return f"{type(array).__module__.split('.')[0]} {type(array).__name__}"
+
+
+def to_numpy(array: Array) -> np.ndarray:
+    """Return a NumPy array with the same numbers (a copy when it lives on another device)."""
+    return np.asarray(array.detach().cpu() if hasattr(array, "detach") else array)
+
+
+def from_numpy(array: np.ndarray, like: Array) -> Array:
+    """Return NumPy numbers as an array of `like`'s library, on `like`'s device."""
+    return array_namespace(like).asarray(array, device=device(like))
+
+
+def float64(array: Array) -> Array:
+    """Return the array in double precision (itself when it is so already)."""
+    xp = array_namespace(array)
+    return xp.astype(array, xp.float64, copy=False)
+
+
+def eye(d: int, like: Array) -> Array:
+    """Return the d x d identity of `like`'s library, on `like`'s device."""
+    xp = array_namespace(like)
+    return xp.eye(d, dtype=xp.float64, device=device(like))
+
+
+def zeros(shape: tuple[int, ...], like: Array) -> Array:
+    """Return float64 zeros of `like`'s library, on `like`'s device."""
+    xp = array_namespace(like)
+    return xp.zeros(shape, dtype=xp.float64, device=device(like))

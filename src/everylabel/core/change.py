@@ -1,0 +1,92 @@
+"""More than adding labels: condition without a label, take a label back, add a class.
+
+b points, d features, k classes.
+    condition  Sigma^-1 += sum_x w_x c_x h_x h_x'            no label is needed for the covariance
+    forget     Sigma^-1 -= sum_x w_x c_x h_x h_x'            the same formula with the sign turned,
+               mu += Sigma h_x w_x (p_x - e_y)'               and the label's own gradient is undone
+    add_class  a new column at the prior, nothing else moves
+"""
+
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from everylabel.core.arrays import zeros
+from everylabel.core.checks import check_count, check_features, check_labels, check_weights
+from everylabel.core.errors import EverylabelError
+from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.posterior import Posterior
+
+
+def condition(posterior: Posterior, features: Any, *, weights: Any = None) -> Posterior:
+    """Return the posterior as sure as if it had seen these instances; its mean does not move.
+
+    Use it for instances that are out with an annotator, so that their like are not picked too.
+    """
+    design = check_features(features, posterior.mean, posterior.bias)
+    weights = check_weights(weights, design.shape[0], design)
+    if design.shape[0] == 0:
+        return posterior
+    kind = LIKELIHOODS[posterior.likelihood]
+    probs = kind.link(design @ posterior.mean)
+    return kind.condition(posterior, kind.project(posterior, design), probs, weights, 1)
+
+
+def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: Any = None) -> Posterior:
+    """Return the posterior without these instances, the latest first.
+
+    The covariance is restored to what it was before `update` (or `condition`, if labels is
+    None). The mean takes the Newton step of the objective without the label; no step from here
+    can undo a step of size 10 to the letter: `LaplaceClassifier.forget` replays instead, and a
+    caller who kept the earlier posterior has it already.
+    """
+    design = check_features(features, posterior.mean, posterior.bias)
+    n = int(design.shape[0])
+    weights = check_weights(weights, n, design)
+    kind = LIKELIHOODS[posterior.likelihood]
+    targets = None
+    if labels is not None:
+        labels = check_labels(labels, n, posterior.n_classes, design)
+        targets = kind.targets(labels, posterior.mean.shape[1])
+    for i in reversed(range(n)):
+        row = slice(i, i + 1)
+        probs = kind.link(design[row, :] @ posterior.mean)
+        seen = kind.project(posterior, design[row, :])
+        posterior = kind.condition(posterior, seen, probs, weights[row], -1)
+        if targets is not None:
+            residual = weights[row, None] * (probs - targets[row, :])
+            seen = kind.project(posterior, design[row, :])
+            none = 0.0 * weights[row]  # the instance is out already: no curvature of its own
+            back = kind.direction(posterior, seen, probs, none, residual)
+            posterior = posterior.replace(mean=posterior.mean + back)
+    return posterior
+
+
+def add_class(
+    posterior: Posterior, n: int = 1, *, names: tuple[str, ...] | list[str] | None = None
+) -> Posterior:
+    """Return the posterior with n classes more, whose weights are at the prior.
+
+    If the posterior names its classes, `names` are needed for the new ones.
+    """
+    n = check_count(n, "n")
+    if posterior.likelihood == "binary":
+        raise EverylabelError(
+            "posterior has likelihood 'binary', which has room for two classes; "
+            "fit it with likelihood='gaussian' to add a third"
+        )
+    if (posterior.classes is None) != (names is None) or (names is not None and len(names) != n):
+        came = "nothing" if names is None else f"{len(names)} name(s)"
+        expected = (
+            "nothing, since the posterior names no classes" if posterior.classes is None else f"{n} name(s)"
+        )
+        raise EverylabelError(f"names is {came}; expected {expected}")
+    classes = None if names is None else (*(posterior.classes or ()), *map(str, names))
+    if classes is not None and len(set(classes)) < len(classes):
+        raise EverylabelError(
+            f"names holds {list(names or ())}, of which some are there already; expected new names"
+        )
+    xp = array_namespace(posterior.mean)
+    column = zeros((posterior.mean.shape[0], n), posterior.mean)
+    fields = LIKELIHOODS[posterior.likelihood].extend(posterior, n)
+    return posterior.replace(mean=xp.concat([posterior.mean, column], axis=1), classes=classes, **fields)

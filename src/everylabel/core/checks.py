@@ -1,0 +1,168 @@
+"""Checks of what users pass in. Each returns clean float64 / int64 arrays or raises with the cure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from array_api_compat import device
+
+from everylabel.core.arrays import Array, as_array, float64, from_numpy, kind, namespace
+from everylabel.core.errors import EverylabelError
+
+
+def check_choice(value: str, name: str, choices: Sequence[str]) -> str:
+    """Return `value` if it is one of `choices`."""
+    if value not in choices:
+        raise EverylabelError(f"{name} is {value!r}; expected one of {', '.join(map(repr, choices))}")
+    return value
+
+
+def check_positive(value: Any, name: str, *, zero: bool = False) -> float:
+    """Return a finite number above zero (or from zero on) as a float."""
+    bound = "of at least 0" if zero else "above 0"
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise EverylabelError(f"{name} is {value!r}; expected a number {bound}") from error
+    if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
+        raise EverylabelError(f"{name} is {value!r}; expected a finite number {bound}")
+    return number
+
+
+def check_count(value: Any, name: str, least: int = 1) -> int:
+    """Return a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise EverylabelError(f"{name} is {value!r}; expected a whole number of at least {least}")
+    return int(value)
+
+
+def check_rng(rng: Any, name: str = "rng") -> np.random.Generator:
+    """Return a NumPy random generator; the same one serves every array library."""
+    if not isinstance(rng, np.random.Generator):
+        raise EverylabelError(
+            f"{name} is a {type(rng).__name__}; expected a numpy.random.Generator, "
+            "for example numpy.random.default_rng(0)"
+        )
+    return rng
+
+
+def check_matrix(values: Any, name: str, like: Array | None = None) -> Array:
+    """Return a finite float64 matrix with at least one column, of `like`'s library if given."""
+    if hasattr(values, "toarray"):
+        raise EverylabelError(f"{name} is a sparse {type(values).__name__}; pass {name}.toarray()")
+    array = as_array(values, name, like)
+    if len(array.shape) != 2:
+        raise EverylabelError(
+            f"{name} has shape {tuple(array.shape)}; expected two axes (n, d): "
+            "one row an instance, one column a feature"
+        )
+    xp = namespace(**{name: array} if like is None else {name: array, "posterior": like})
+    if isinstance(array, np.ndarray) and array.dtype == object:
+        array = _numbers_of_objects(array, name)
+    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
+        raise EverylabelError(f"{name} has dtype {array.dtype}; expected real numbers")
+    if array.shape[1] == 0:
+        raise EverylabelError(
+            f"{name} has shape {tuple(array.shape)}, that is 0 feature(s); expected at least one"
+        )
+    array = float64(array)
+    if not bool(xp.all(xp.isfinite(array))):
+        n_bad = int(xp.sum(xp.astype(~xp.isfinite(array), xp.int64)))
+        raise EverylabelError(
+            f"{name} holds {n_bad} NaN or infinite value(s); impute or drop those instances first"
+        )
+    return array
+
+
+def _numbers_of_objects(array: np.ndarray, name: str) -> np.ndarray:
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise EverylabelError(f"{name} has dtype object; expected real numbers ({error})") from error
+
+
+def with_bias(features: Array) -> Array:
+    """Return the features with the constant 1 of the bias appended as the last column."""
+    xp = namespace(features=features)
+    one = xp.ones((features.shape[0], 1), dtype=features.dtype, device=device(features))
+    return xp.concat([features, one], axis=1)
+
+
+def check_features(features: Any, mean: Array, bias: bool, name: str = "features") -> Array:
+    """Return features as the posterior's own design matrix: float64, with the bias column."""
+    array = check_matrix(features, name, like=mean)
+    expected = int(mean.shape[0]) - bias
+    if array.shape[1] != expected:
+        raise EverylabelError(
+            f"{name} has {array.shape[1]} columns; expected {expected}, the number the posterior "
+            f"was made with (shape (n, {expected}), without a bias column)"
+        )
+    return with_bias(array) if bias else array
+
+
+def check_labels(labels: Any, n: int, n_classes: int, like: Array, name: str = "labels") -> Array:
+    """Return n class numbers 0 .. n_classes - 1 as int64."""
+    array = as_array(labels, name, like)
+    xp = namespace(**{name: array, "features": like})
+    if tuple(array.shape) != (n,):
+        raise EverylabelError(
+            f"{name} has shape {tuple(array.shape)}; expected ({n},), one label for each of the {n} instances"
+        )
+    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
+        raise EverylabelError(
+            f"{name} has dtype {array.dtype}; expected class numbers 0 to {n_classes - 1} "
+            "(LaplaceClassifier takes strings)"
+        )
+    if n == 0:
+        return xp.astype(array, xp.int64)
+    if xp.isdtype(array.dtype, "real floating") and not bool(xp.all(array == xp.floor(array))):
+        raise EverylabelError(f"{name} holds fractions or NaN; expected class numbers 0 to {n_classes - 1}")
+    array = xp.astype(array, xp.int64)
+    low, high = int(xp.min(array)), int(xp.max(array))
+    if low < 0 or high >= n_classes:
+        raise EverylabelError(
+            f"{name} runs from {low} to {high}; expected class numbers 0 to {n_classes - 1} "
+            "(add_class makes room for a new class)"
+        )
+    return array
+
+
+def check_weights(weights: Any, n: int, like: Array, name: str = "weights") -> Array:
+    """Return n finite weights of at least 0; None stands for all ones."""
+    if weights is None:
+        return from_numpy(np.ones(n), like)
+    array = as_array(weights, name, like)
+    xp = namespace(**{name: array, "features": like})
+    if tuple(array.shape) != (n,):
+        raise EverylabelError(
+            f"{name} has shape {tuple(array.shape)}; expected ({n},), one weight an instance"
+        )
+    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
+        raise EverylabelError(f"{name} has dtype {array.dtype}; expected real numbers")
+    array = float64(array)
+    if not bool(xp.all(xp.isfinite(array) & (array >= 0))):
+        raise EverylabelError(
+            f"{name} holds negative, NaN or infinite values; expected finite numbers from 0 on"
+        )
+    return array
+
+
+def check_mean(mean: Any, features: Array, binary: bool = False) -> tuple[Array, bool]:
+    """Return a last layer's weights (d, k), and whether its last row is a bias."""
+    array = as_array(mean, "mean", features)
+    if binary and len(array.shape) == 1:
+        array = array[:, None]
+    array = check_matrix(array, "mean", like=features)
+    d = int(features.shape[1])
+    if array.shape[0] not in (d, d + 1):
+        raise EverylabelError(
+            f"mean has {array.shape[0]} rows and features has {d} columns; expected {d + 1} rows "
+            f"(the last is the bias) or {d} (no bias); both are {kind(array)}"
+        )
+    if binary and array.shape[1] == 2:
+        array = array[:, 1:] - array[:, :1]  # two softmax columns tell only their difference
+    if binary and array.shape[1] != 1:
+        raise EverylabelError(
+            f"mean has shape {tuple(array.shape)}; expected (d+1, 1) or (d+1, 2) for likelihood='binary'"
+        )
+    return array, bool(array.shape[0] == d + 1)

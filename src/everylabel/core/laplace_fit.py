@@ -1,0 +1,73 @@
+"""The Laplace approximation of a last layer (Eq. 3, App. C)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from everylabel.core.arrays import as_array
+from everylabel.core.checks import (
+    check_choice,
+    check_matrix,
+    check_mean,
+    check_positive,
+    check_weights,
+    with_bias,
+)
+from everylabel.core.errors import EverylabelError
+from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.posterior import Posterior
+
+
+def laplace(
+    mean: Any,
+    features: Any,
+    likelihood: str = "gaussian",
+    prior_precision: float = 1.0,
+    *,
+    weights: Any = None,
+    classes: Sequence[str] | None = None,
+) -> Posterior:
+    """Put a Gaussian posterior on a trained last layer: q(w | D) = N(mean, H^-1) (Eq. 3).
+
+    Parameters
+    ----------
+    mean : array (d+1, k)
+        The trained weights, one column a class, the bias in the last row; (d, k) for a layer
+        without a bias. With likelihood="binary" (d+1,), (d+1, 1), or two softmax columns, of
+        which the difference is taken.
+    features : array (n, d)
+        What the layer was trained on, as it comes: the bias column is added here.
+    likelihood : {"gaussian", "categorical", "matrix_normal", "full", "per_class", "binary"}
+        The curvature of the loss and the shape of the covariance; see docs/maths.md.
+    prior_precision : float
+        Precision of the Gaussian prior on every weight; the same that `fit_map` trained with.
+    weights : array (n,), optional
+        How often each instance counts.
+    classes : sequence of str, optional
+        Names of the k classes, kept with the posterior.
+
+    Returns
+    -------
+    Posterior
+        With `.mean` and `.cov` in float64, of the library and on the device of `features`.
+    """
+    kind = LIKELIHOODS[check_choice(likelihood, "likelihood", list(LIKELIHOODS))]
+    prior_precision = check_positive(prior_precision, "prior_precision")
+    array = check_matrix(
+        features, "features", like=as_array(mean, "mean") if hasattr(mean, "shape") else None
+    )
+    mean, bias = check_mean(mean, array, binary=likelihood == "binary")
+    design = with_bias(array) if bias else array
+    weights = check_weights(weights, design.shape[0], design)
+    k = 2 if likelihood == "binary" else int(mean.shape[1])
+    names = None if classes is None else tuple(str(name) for name in classes)
+    if names is not None and (len(names) != k or len(set(names)) != k):
+        raise EverylabelError(f"classes holds {len(names)} names ({len(set(names))} different); expected {k}")
+    fields = kind.fit(mean, design, weights, prior_precision)
+    return Posterior(
+        mean=mean,
+        likelihood=likelihood,
+        prior_precision=prior_precision,
+        bias=bias,
+        classes=names,
+        **fields,
+    )

@@ -1,0 +1,98 @@
+"""What a likelihood must offer so that every update, prediction and sample works with it.
+
+A likelihood decides the curvature of the loss at an instance, and with it the shape of the
+covariance. b instances are seen at once; most often b = 1.
+    features (b, d) h_x;  probs (b, k);  residual (b, k) weight * (p - e_y);  weights (b,)
+To add one: copy `per_class.py`, change its curvature, add a line to `likelihoods/__init__.py`.
+"""
+
+from typing import NamedTuple, Protocol
+
+from array_api_compat import array_namespace
+from jaxtyping import Float, Int
+
+from everylabel.core.arrays import Array
+from everylabel.core.posterior import Posterior
+
+
+class Projection(NamedTuple):
+    """The covariance seen through b instances; computed once, used by both halves of an update."""
+
+    features: Array  # (b, d) h_x
+    cov_h: Array  # Sigma h_x: (d, b), (k, d, b) or (k*d, b*k)
+    gram: Array  # h_x' Sigma h_x': (b, b), (k, b, b) or (b*k, b*k)
+
+
+class Likelihood(Protocol):
+    """One likelihood; it has no state of its own."""
+
+    def link(self, logits: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        """Return the probabilities that the gradient is taken with."""
+
+    def targets(self, labels: Int[Array, " n"], k: int) -> Float[Array, "n k"]:
+        """Return labels as certain probabilities."""
+
+    def fit(
+        self,
+        mean: Float[Array, "d k"],
+        features: Float[Array, "n d"],
+        weights: Float[Array, " n"],
+        prior_precision: float,
+    ) -> dict[str, Array]:
+        """Return the covariance fields of a posterior fitted at `mean`."""
+
+    def project(self, posterior: Posterior, features: Float[Array, "b d"]) -> Projection:
+        """Return what both `direction` and `condition` need."""
+
+    def direction(
+        self,
+        posterior: Posterior,
+        seen: Projection,
+        probs: Float[Array, "b k"],
+        weights: Float[Array, " b"],
+        residual: Float[Array, "b k"],
+    ) -> Float[Array, "d k"]:
+        """Return H^-1 sum_x h_x residual_x', the Gauss-Newton direction of Eq. 5."""
+
+    def condition(
+        self,
+        posterior: Posterior,
+        seen: Projection,
+        probs: Float[Array, "b k"],
+        weights: Float[Array, " b"],
+        sign: int,
+    ) -> Posterior:
+        """Return the posterior with the instances' curvature added (sign 1) or taken away (-1); Eq. 6."""
+
+    def logit_root(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n ..."]:
+        """Return a root of the logits' covariance: standard deviations (n, 1 or k), or factors (n, k, k)."""
+
+    def sample(self, posterior: Posterior, noise: Float[Array, "m d k"]) -> Float[Array, "m d k"]:
+        """Return weights drawn from the posterior, made from standard normal noise."""
+
+    def extend(self, posterior: Posterior, n: int) -> dict[str, Array]:
+        """Return the covariance fields with room for n classes more, at the prior."""
+
+
+class Softmax:
+    """The half of a likelihood that every multi-class one shares."""
+
+    def link(self, logits: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        return softmax(logits)
+
+    def targets(self, labels: Int[Array, " n"], k: int) -> Float[Array, "n k"]:
+        return one_hot(labels, k)
+
+
+def softmax(logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
+    """Return probabilities along the last axis; shifted so that nothing overflows."""
+    xp = array_namespace(logits)
+    shifted = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
+    return shifted / xp.sum(shifted, axis=-1, keepdims=True)
+
+
+def one_hot(labels: Int[Array, " n"], k: int) -> Float[Array, "n k"]:
+    """Return e_y for each label y."""
+    xp = array_namespace(labels)
+    numbers = xp.arange(k, dtype=xp.int64, device=labels.device)
+    return xp.astype(labels[:, None] == numbers[None, :], xp.float64)

@@ -1,0 +1,89 @@
+"""One covariance per class with the softmax curvature of that class.
+
+b new points, d features, k classes.
+    Sigma_c^-1 = prior_precision I + sum_x w_x p_xc (1 - p_xc) h_x h_x'
+This is the block diagonal of the full Hessian: what is left of it when the terms between
+classes are dropped. Beyond the paper, which stops at one covariance for all classes.
+"""
+
+from array_api_compat import array_namespace
+from jaxtyping import Float
+
+from everylabel.core.arrays import Array, eye
+from everylabel.core.likelihoods.base import Projection, Softmax
+from everylabel.core.likelihoods.shared import diagonal
+from everylabel.core.posterior import Posterior
+from everylabel.core.woodbury import condition_cov, gauss_newton, inverse_of_precision
+
+
+class PerClass(Softmax):
+    """cov (k, d, d): every class has a curvature p_c (1 - p_c) of its own."""
+
+    def fit(
+        self,
+        mean: Float[Array, "d k"],
+        features: Float[Array, "n d"],
+        weights: Float[Array, " n"],
+        prior_precision: float,
+    ) -> dict[str, Array]:
+        xp = array_namespace(features)
+        curvature = _curvature(self.link(features @ mean), weights)
+        prior = prior_precision * eye(features.shape[1], mean)
+        covs = [
+            inverse_of_precision(prior + (features.T * curvature[c, :]) @ features)
+            for c in range(mean.shape[1])
+        ]
+        return {"cov": xp.stack(covs)}
+
+    def project(self, posterior: Posterior, features: Float[Array, "b d"]) -> Projection:
+        cov_h = posterior.cov @ features.T
+        return Projection(features, cov_h, features @ cov_h)
+
+    def direction(
+        self,
+        posterior: Posterior,
+        seen: Projection,
+        probs: Float[Array, "b k"],
+        weights: Float[Array, " b"],
+        residual: Float[Array, "b k"],
+    ) -> Float[Array, "d k"]:
+        curvature = diagonal(_curvature(probs, weights))
+        return gauss_newton(seen.cov_h, seen.gram, curvature, residual.T[..., None])[..., 0].T
+
+    def condition(
+        self,
+        posterior: Posterior,
+        seen: Projection,
+        probs: Float[Array, "b k"],
+        weights: Float[Array, " b"],
+        sign: int,
+    ) -> Posterior:
+        xp = array_namespace(probs)
+        root = diagonal(xp.sqrt(_curvature(probs, weights)))
+        return posterior.replace(cov=condition_cov(posterior.cov, seen.cov_h, seen.gram, root, sign))
+
+    def logit_root(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n k"]:
+        xp = array_namespace(features)
+        variance = [
+            xp.sum((features @ posterior.cov[c, :, :]) * features, axis=1)
+            for c in range(posterior.cov.shape[0])
+        ]
+        return xp.sqrt(xp.clip(xp.stack(variance, axis=1), 0.0, None))
+
+    def sample(self, posterior: Posterior, noise: Float[Array, "m d k"]) -> Float[Array, "m d k"]:
+        xp = array_namespace(noise)
+        root = xp.astype(xp.linalg.cholesky(posterior.cov), noise.dtype)
+        spread = [noise[:, :, c] @ root[c, :, :].T for c in range(root.shape[0])]
+        return xp.astype(posterior.mean, noise.dtype)[None, :, :] + xp.stack(spread, axis=2)
+
+    def extend(self, posterior: Posterior, n: int) -> dict[str, Array]:
+        xp = array_namespace(posterior.cov)
+        prior = eye(posterior.cov.shape[1], posterior.cov) / posterior.prior_precision
+        return {"cov": xp.concat([posterior.cov, xp.stack([prior] * n)])}
+
+
+def _curvature(probs: Float[Array, "b k"], weights: Float[Array, " b"]) -> Float[Array, "k b"]:
+    return (probs * (1.0 - probs)).T * weights
+
+
+per_class = PerClass()

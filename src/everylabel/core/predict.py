@@ -1,0 +1,117 @@
+"""Predictive distributions (Eq. 1): at the mean, mean-field, probit, Monte Carlo.
+
+n points, k classes; f (n, k) logits at the mean, v their variance.
+    mean         link(f)
+    mean_field   link(f / sqrt(1 + factor v)), factor = pi/8 (Lu et al., 2020); with sigmoid: probit
+    monte_carlo  the average of link(f + noise)
+A shared covariance gives one variance an instance, so mean-field changes how sure a prediction
+is, never which class wins.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from jaxtyping import Float
+
+from everylabel.core.arrays import CHUNK, Array, from_numpy, zeros
+from everylabel.core.checks import (
+    check_choice,
+    check_count,
+    check_features,
+    check_positive,
+    check_rng,
+)
+from everylabel.core.errors import EverylabelError
+from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.posterior import Posterior
+from everylabel.core.updates.monte_carlo import Samples, predict_samples
+
+METHODS = ("mean_field", "mean", "probit", "monte_carlo")
+
+
+def predict_proba(
+    posterior: Posterior | Samples,
+    features: Any,
+    method: str | None = None,
+    *,
+    factor: float = math.pi / 8,
+    n_samples: int = 1000,
+    rng: np.random.Generator | None = None,
+) -> Float[Array, "n k"]:
+    """Return class probabilities (n, k); two columns for a binary posterior.
+
+    method is one of "mean_field" (the default), "mean", "monte_carlo" (needs `rng`; `n_samples`
+    draws of the logits) and "probit", the name mean-field has in the binary case. Samples are
+    always averaged.
+    """
+    if isinstance(posterior, Samples):
+        if method not in (None, "monte_carlo"):
+            raise EverylabelError(f"method is {method!r}; samples are averaged: expected 'monte_carlo'")
+        return predict_samples(
+            posterior, check_features(features, posterior.members[0, :, :], posterior.bias)
+        )
+    method = check_choice("mean_field" if method is None else method, "method", METHODS)
+    if method == "probit" and posterior.likelihood != "binary":
+        raise EverylabelError(
+            f"method is 'probit', which is for likelihood='binary'; this posterior is "
+            f"{posterior.likelihood!r}: expected 'mean_field'"
+        )
+    factor = check_positive(factor, "factor", zero=True)
+    design = check_features(features, posterior.mean, posterior.bias)
+    f = design @ posterior.mean
+    kind = LIKELIHOODS[posterior.likelihood]
+    if method == "mean":
+        probs = kind.link(f)
+    elif method == "monte_carlo":
+        n_samples, rng = check_count(n_samples, "n_samples"), check_rng(rng)
+        probs = _monte_carlo(posterior, design, f, n_samples, rng)
+    else:
+        xp = array_namespace(f)
+        probs = kind.link(f / xp.sqrt(1.0 + factor * _variance(posterior, design)))
+    return _both_columns(probs) if posterior.likelihood == "binary" else probs
+
+
+def logits(posterior: Posterior, features: Any) -> Float[Array, "n k"]:
+    """Return the logits at the mean; one column, the positive class's, if binary."""
+    return check_features(features, posterior.mean, posterior.bias) @ posterior.mean
+
+
+def logit_variance(posterior: Posterior, features: Any) -> Float[Array, "n k"]:
+    """Return the variance of each logit; a single column where all classes share it."""
+    return _variance(posterior, check_features(features, posterior.mean, posterior.bias))
+
+
+def _variance(posterior: Posterior, design: Float[Array, "n d"]) -> Float[Array, "n k"]:
+    xp = array_namespace(design)
+    root = LIKELIHOODS[posterior.likelihood].logit_root(posterior, design)
+    return root**2 if len(root.shape) == 2 else xp.sum(root**2, axis=2)
+
+
+def _monte_carlo(
+    posterior: Posterior,
+    design: Float[Array, "n d"],
+    f: Float[Array, "n k"],
+    m: int,
+    rng: np.random.Generator,
+) -> Float[Array, "n k"]:
+    xp = array_namespace(f)
+    kind = LIKELIHOODS[posterior.likelihood]
+    n, k = f.shape
+    parts = []
+    size = max(1, CHUNK // (m * k))
+    for start in range(0, n, size):
+        rows = slice(start, min(start + size, n))
+        root = kind.logit_root(posterior, design[rows, :])
+        noise = from_numpy(rng.standard_normal((root.shape[0], m, k)), f)
+        spread = noise * root[:, None, :] if len(root.shape) == 2 else noise @ xp.matrix_transpose(root)
+        drawn = f[rows, None, :] + spread
+        probs = kind.link(xp.reshape(drawn, (-1, k)))
+        parts.append(xp.mean(xp.reshape(probs, drawn.shape), axis=1))
+    return xp.concat(parts) if parts else zeros((0, k), f)
+
+
+def _both_columns(positive: Float[Array, "n 1"]) -> Float[Array, "n 2"]:
+    xp = array_namespace(positive)
+    return xp.concat([1.0 - positive, positive], axis=1)

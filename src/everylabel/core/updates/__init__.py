@@ -1,0 +1,86 @@
+"""Learning from new labels: one function, `update`, and the methods behind it."""
+
+from typing import Any, TypeVar
+
+from everylabel.core.checks import (
+    check_choice,
+    check_features,
+    check_labels,
+    check_positive,
+    check_weights,
+)
+from everylabel.core.errors import EverylabelError
+from everylabel.core.posterior import Posterior
+from everylabel.core.updates import first_order, monte_carlo, second_order
+from everylabel.core.updates.monte_carlo import Samples
+
+METHODS = {"second_order": second_order.second_order, "first_order": first_order.first_order}
+DEFAULT_STEPS = {
+    "second_order": second_order.DEFAULT_STEP,
+    "first_order": first_order.DEFAULT_STEP,
+    "monte_carlo": monte_carlo.DEFAULT_STEP,
+}
+
+State = TypeVar("State", Posterior, Samples)
+
+
+def update(
+    posterior: State,
+    features: Any,
+    labels: Any,
+    method: str | None = None,
+    step_size: float | None = None,
+    joint: bool = False,
+    *,
+    weights: Any = None,
+) -> State:
+    """Return the posterior after new labels; the one given is left as it was.
+
+    Parameters
+    ----------
+    posterior : Posterior or Samples
+        From `laplace`, `update`, or (for method="monte_carlo") from `sample`.
+    features : array (b, d)
+        The new instances, as they come.
+    labels : array (b,)
+        Their class numbers.
+    method : {"second_order", "first_order", "monte_carlo"}, optional
+        "second_order" (the default for a Posterior) is the paper's Gauss-Newton step,
+        "first_order" a gradient step, "monte_carlo" (the default and only one for Samples)
+        reweights samples.
+    step_size : float, optional
+        The paper's gamma. None takes the paper's value: 10 for second order, 0.001 for first
+        order, and as the exponent of Monte Carlo 0.01.
+    joint : bool
+        Take all labels in one step, with residuals at the old mean, instead of one by one.
+    weights : array (b,), optional
+        How often each label counts, for example the number of annotators that agree.
+    """
+    known = ["monte_carlo"] if isinstance(posterior, Samples) else list(METHODS)
+    method = known[0] if method is None else method
+    check_choice(method, "method", [*METHODS, "monte_carlo"])
+    step_size = check_positive(
+        DEFAULT_STEPS[method] if step_size is None else step_size, "step_size", zero=True
+    )
+    if isinstance(posterior, Samples):
+        if method != "monte_carlo":
+            raise EverylabelError(f"method is {method!r}; samples are updated by 'monte_carlo' only")
+        return monte_carlo.monte_carlo(posterior, features, labels, weights, step_size)
+    if not isinstance(posterior, Posterior):
+        raise EverylabelError(
+            f"posterior is a {type(posterior).__name__}; expected what laplace, update or sample return"
+        )
+    if method == "monte_carlo":
+        raise EverylabelError(
+            "method is 'monte_carlo', which reweights samples; pass sample(posterior, 10_000, rng) "
+            "instead of the posterior"
+        )
+    design = check_features(features, posterior.mean, posterior.bias)
+    labels = check_labels(labels, design.shape[0], posterior.n_classes, design)
+    weights = check_weights(weights, design.shape[0], design)
+    if design.shape[0] == 0:
+        return posterior
+    return METHODS[method](posterior, design, labels, weights, step_size, joint)
+
+
+__all__ = ["DEFAULT_STEPS", "METHODS", "Samples", "update"]

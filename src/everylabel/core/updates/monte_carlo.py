@@ -1,0 +1,174 @@
+"""Monte Carlo update: samples are weighted by how well they explain the new labels (App. A.1).
+
+m members, n new points, k classes.
+    log q(w_m | D+, D) = log q(w_m | D) + gamma sum_x log p(y | x, w_m) + const       Eq. 9, with gamma
+All in log space, so that nothing underflows however many labels come. `Samples` holds weights
+drawn from a posterior; for a deep ensemble or MC-dropout, which have no weights to draw, the same
+reweighting works on the members' logits: `reweight` and `mix`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from jaxtyping import Float, Int
+
+from everylabel.core.arrays import CHUNK, Array, as_array, float64, from_numpy, namespace, zeros
+from everylabel.core.checks import (
+    check_count,
+    check_features,
+    check_labels,
+    check_positive,
+    check_rng,
+    check_weights,
+)
+from everylabel.core.errors import EverylabelError
+from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.likelihoods.base import softmax
+from everylabel.core.posterior import Posterior
+
+DEFAULT_STEP = 0.01  # App. B: 0.01 for text; the paper has 0.005 for images
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Samples:
+    """Weights drawn from a posterior, each with a log weight; an immutable value.
+
+    members (m, d, k) in float32, log_weights (m,) in float64, normalised.
+    """
+
+    members: Array
+    log_weights: Array
+    likelihood: str
+    bias: bool
+
+    @property
+    def n_classes(self) -> int:
+        return 2 if self.likelihood == "binary" else int(self.members.shape[2])
+
+    def __repr__(self) -> str:
+        return f"Samples(n={self.members.shape[0]}, n_classes={self.n_classes})"
+
+
+def sample(posterior: Posterior, n: int, rng: np.random.Generator) -> Samples:
+    """Draw n members from the posterior, all equally likely (Eq. 8)."""
+    n, rng = check_count(n, "n"), check_rng(rng)
+    d, k = posterior.mean.shape
+    noise = from_numpy(rng.standard_normal((n, d, k), dtype=np.float32), posterior.mean)
+    members = LIKELIHOODS[posterior.likelihood].sample(posterior, noise)
+    log_weights = from_numpy(np.full(n, -np.log(n)), posterior.mean)
+    return Samples(members, log_weights, posterior.likelihood, posterior.bias)
+
+
+def monte_carlo(
+    samples: Samples, features: Any, labels: Any, weights: Any = None, step_size: float = DEFAULT_STEP
+) -> Samples:
+    """Return the samples reweighted by the likelihood of new labels, to the power step_size."""
+    design = check_features(features, samples.members[0, :, :], samples.bias)
+    labels = check_labels(labels, design.shape[0], samples.n_classes, design)
+    weights = check_weights(weights, design.shape[0], design)
+    log_weights = samples.log_weights
+    for rows in _chunks(design.shape[0], samples.members):
+        logits = member_logits(samples, design[rows, :])
+        log_weights = log_weights + step_size * _log_likelihood(logits, labels[rows], weights[rows])
+    return replace(samples, log_weights=_normalised(log_weights))
+
+
+def predict_samples(samples: Samples, features: Float[Array, "n d"]) -> Float[Array, "n k"]:
+    """Return the weighted average of the members' predictions (Eq. 10), a chunk of instances at a time."""
+    xp = array_namespace(features)
+    parts = [
+        _mix(member_logits(samples, features[rows, :]), samples.log_weights)
+        for rows in _chunks(features.shape[0], samples.members)
+    ]
+    return xp.concat(parts) if parts else zeros((0, samples.n_classes), features)
+
+
+def reweight(
+    member_logits: Any,
+    labels: Any,
+    log_weights: Any = None,
+    *,
+    step_size: float = DEFAULT_STEP,
+    weights: Any = None,
+) -> Float[Array, " m"]:
+    """Return members' new log weights from their logits (m, n, k) at n labelled instances (Eq. 9).
+
+    For deep ensembles and MC-dropout passes. Start with log_weights=None (all members alike),
+    carry the result on; it is normalised.
+    """
+    step_size = check_positive(step_size, "step_size", zero=True)
+    logits, log_weights = _check_members(member_logits, log_weights)
+    labels = check_labels(labels, logits.shape[1], logits.shape[2], logits)
+    weights = check_weights(weights, logits.shape[1], logits)
+    return _normalised(log_weights + step_size * _log_likelihood(logits, labels, weights))
+
+
+def mix(member_logits: Any, log_weights: Any = None) -> Float[Array, "n k"]:
+    """Return the predictive distribution of weighted members from their logits (m, n, k) (Eq. 10)."""
+    return _mix(*_check_members(member_logits, log_weights))
+
+
+def _mix(logits: Float[Array, "m n k"], log_weights: Float[Array, " m"]) -> Float[Array, "n k"]:
+    xp = array_namespace(logits)
+    m, n, k = logits.shape
+    weights = xp.astype(xp.exp(log_weights), logits.dtype)
+    return float64(xp.reshape(weights @ xp.reshape(softmax(logits), (m, n * k)), (n, k)))
+
+
+def member_logits(samples: Samples, features: Float[Array, "n d"]) -> Float[Array, "m n k"]:
+    """Return every member's logits; a binary member's as the two of a softmax."""
+    xp = array_namespace(features)
+    logits = xp.astype(features, samples.members.dtype) @ samples.members
+    if samples.likelihood == "binary":
+        logits = xp.concat([xp.zeros_like(logits), logits], axis=2)
+    return logits
+
+
+def _log_likelihood(
+    logits: Float[Array, "m n k"], labels: Int[Array, " n"], weights: Float[Array, " n"]
+) -> Float[Array, " m"]:
+    xp: Any = array_namespace(logits)
+    logits = float64(logits)
+    top = xp.max(logits, axis=2, keepdims=True)
+    normaliser = top[:, :, 0] + xp.log(xp.sum(xp.exp(logits - top), axis=2))
+    index = xp.broadcast_to(labels[None, :, None], (*logits.shape[:2], 1))
+    chosen = xp.take_along_axis(logits, index, axis=2)[:, :, 0]
+    return (chosen - normaliser) @ weights
+
+
+def _normalised(log_weights: Float[Array, " m"]) -> Float[Array, " m"]:
+    xp = array_namespace(log_weights)
+    shifted = log_weights - xp.max(log_weights)
+    return shifted - xp.log(xp.sum(xp.exp(shifted)))
+
+
+def _check_members(member_logits: Any, log_weights: Any) -> tuple[Array, Array]:
+    logits = as_array(member_logits, "member_logits")
+    if len(logits.shape) != 3 or 0 in (logits.shape[0], logits.shape[2]):
+        raise EverylabelError(
+            f"member_logits has shape {tuple(logits.shape)}; expected (m, n, k): "
+            "the logits of m members at n instances for k classes"
+        )
+    logits = float64(logits)
+    xp = namespace(member_logits=logits)
+    if not bool(xp.all(xp.isfinite(logits))):
+        raise EverylabelError("member_logits holds NaN or infinite values; expected finite logits")
+    m = int(logits.shape[0])
+    if log_weights is None:
+        return logits, from_numpy(np.full(m, -np.log(m)), logits)
+    log_weights = as_array(log_weights, "log_weights", logits)
+    namespace(member_logits=logits, log_weights=log_weights)
+    if tuple(log_weights.shape) != (m,):
+        raise EverylabelError(
+            f"log_weights has shape {tuple(log_weights.shape)}; expected ({m},), one a member"
+        )
+    return logits, float64(log_weights)
+
+
+def _chunks(n: int, members: Array) -> list[slice]:
+    size = max(1, CHUNK // (members.shape[0] * members.shape[2]))
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]

@@ -1,0 +1,100 @@
+"""The paper's update: one Gauss-Newton step, then the covariance at the new mean (Eqs. 5-7, App. C).
+
+b new points, d features, k classes.
+    mu_upd    = mu - step_size H^-1(mu, Sigma, D+) sum_x w_x h_x (p_x - e_y)'        Eq. 5
+    Sigma_upd = H^-1(mu_upd, Sigma, D+)                                              Eq. 6
+One by one, each label's residual is taken at the mean the labels before it left; jointly, all
+are taken at the old mean. Both end at the same covariance where the curvature is constant.
+Departure: the printed multi-class residual has p* for every class. The gradient of the log
+likelihood needs each class's own probability.
+"""
+
+from array_api_compat import array_namespace
+from jaxtyping import Float, Int
+
+from everylabel.core.arrays import Array
+from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.likelihoods.shared import SharedCovariance
+from everylabel.core.posterior import Posterior
+
+DEFAULT_STEP = 10.0  # Sec. 4.2: "we will be using gamma = 10 in all subsequent experiments"
+SWEEP = 64  # labels that one sweep in kernel space takes at once
+
+
+def second_order(
+    posterior: Posterior,
+    features: Float[Array, "b d"],
+    labels: Int[Array, " b"],
+    weights: Float[Array, " b"],
+    step_size: float,
+    joint: bool,
+) -> Posterior:
+    """Return the posterior after new labels, each (or all of them, if `joint`) in one step."""
+    n = labels.shape[0]
+    kind = LIKELIHOODS[posterior.likelihood]
+    targets = kind.targets(labels, posterior.mean.shape[1])
+    if joint or n == 1:
+        return _step(posterior, features, targets, weights, step_size)
+    shared = isinstance(kind, SharedCovariance)
+    at_once = SWEEP if shared else 1
+    for start in range(0, n, at_once):
+        rows = slice(start, min(start + at_once, n))
+        new = features[rows, :], targets[rows, :], weights[rows], step_size
+        posterior = _sweep(posterior, *new) if shared else _step(posterior, *new)
+    return posterior
+
+
+def _step(
+    posterior: Posterior,
+    features: Float[Array, "b d"],
+    targets: Float[Array, "b k"],
+    weights: Float[Array, " b"],
+    step_size: float,
+) -> Posterior:
+    kind = LIKELIHOODS[posterior.likelihood]
+    seen = kind.project(posterior, features)
+    probs = kind.link(features @ posterior.mean)
+    residual = weights[:, None] * (probs - targets)
+    mean = posterior.mean - step_size * kind.direction(posterior, seen, probs, weights, residual)
+    probs = kind.link(features @ mean)  # Eq. 6 takes the curvature at the new mean
+    return kind.condition(posterior.replace(mean=mean), seen, probs, weights, 1)
+
+
+def _sweep(
+    posterior: Posterior,
+    features: Float[Array, "b d"],
+    targets: Float[Array, "b k"],
+    weights: Float[Array, " b"],
+    step_size: float,
+) -> Posterior:
+    """Return what `_step` label by label returns, with one pass over a shared covariance.
+
+    Label i is learned in the b-dimensional space of the new instances: cov_h = Sigma H',
+    gram = H Sigma H' and their logits f follow each update, Sigma itself moves once at the end.
+    """
+    xp = array_namespace(features)
+    kind = LIKELIHOODS[posterior.likelihood]
+    assert isinstance(kind, SharedCovariance)
+    cov_h = posterior.cov @ features.T
+    gram, f = features @ cov_h, features @ posterior.mean
+    directions, residuals, halves = [], [], []
+    for i in range(features.shape[0]):
+        row, weight, variance = slice(i, i + 1), weights[i], gram[i, i]
+        probs = kind.link(f[row, :])
+        residual = weight * (probs - targets[row, :])
+        gain = step_size / (1.0 + weight * kind.curvature(probs)[0] * variance)
+        directions.append(gain * cov_h[:, i])  # Eq. 5
+        residuals.append(residual[0, :])
+        f = f - gain * gram[:, row] * residual
+        curvature = weight * kind.curvature(kind.link(f[row, :]))[0]  # Eq. 6, at the new mean
+        root = xp.sqrt(curvature / (1.0 + curvature * variance))
+        half, seen = root * cov_h[:, i], root * gram[:, i]
+        halves.append(half)
+        cov_h = cov_h - half[:, None] * seen[None, :]  # Eq. 7, seen through the new instances
+        gram = gram - seen[:, None] * seen[None, :]
+    change = xp.stack(halves, axis=1)
+    change = change @ change.T
+    return posterior.replace(
+        mean=posterior.mean - xp.stack(directions, axis=1) @ xp.stack(residuals),
+        cov=posterior.cov - 0.5 * (change + change.T),
+    )

@@ -1,0 +1,145 @@
+"""The demo: digits, 50 labels to start with, then 10 at a time, learned by every method.
+
+Each method goes on from what it learned before; retraining starts from all labels every time.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from everylabel.core import Posterior, Samples, fit_map, laplace, predict_proba, sample, update
+from everylabel.experiments.metrics import accuracy, distance, share_of_gain
+
+START, AT_A_TIME, ROUNDS = 50, 10, 5
+N_CLASSES = 10
+RETRAINED, UNTAUGHT, MONTE_CARLO = "retrained", "no update", "Monte Carlo, 2,000 samples"
+
+State = Posterior | Samples
+Learn = Callable[[Any, np.ndarray, np.ndarray], State]
+
+METHODS: dict[str, Learn] = {
+    UNTAUGHT: lambda state, x, y: state,
+    MONTE_CARLO: lambda state, x, y: update(state, x, y, "monte_carlo"),
+    "first order": lambda state, x, y: update(state, x, y, "first_order"),
+    "second order, step 10 (the paper's)": lambda state, x, y: update(state, x, y, "second_order"),
+    "second order, step 1": lambda state, x, y: update(state, x, y, "second_order", 1.0),
+}
+
+
+class Measurement(NamedTuple):
+    """One method after one round of labels in one repetition."""
+
+    repetition: int
+    method: str
+    n_labels: int
+    accuracy: float
+    distance: float
+    seconds: float
+
+
+def run(repetitions: int, seed: int) -> Iterator[list[Measurement]]:
+    """Yield the measurements of one repetition after the other."""
+    x, y = load_digits(return_X_y=True)
+    x = x / 16.0
+    for repetition in range(repetitions):
+        rng = np.random.default_rng([seed, repetition])
+        order = rng.permutation(len(x))
+        yield _repetition(repetition, x[order], y[order], rng)
+
+
+def _repetition(repetition: int, x: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> list[Measurement]:
+    test_x, test_y = x[500:1000], y[500:1000]
+    base = laplace(fit_map(x[:START], y[:START], N_CLASSES), x[:START])
+    states: dict[str, State] = dict.fromkeys(METHODS, base)
+    states[MONTE_CARLO] = sample(base, 2_000, rng)
+    measurements = []
+    for n in range(START + AT_A_TIME, START + ROUNDS * AT_A_TIME + 1, AT_A_TIME):
+        began = time.perf_counter()
+        retrained = laplace(fit_map(x[:n], y[:n], N_CLASSES), x[:n])
+        seconds = time.perf_counter() - began
+        truth = predict_proba(retrained, test_x, "mean")
+        measurements.append(Measurement(repetition, RETRAINED, n, accuracy(truth, test_y), 0.0, seconds))
+        for method, learn in METHODS.items():
+            began = time.perf_counter()
+            states[method] = learn(states[method], x[n - AT_A_TIME : n], y[n - AT_A_TIME : n])
+            seconds = time.perf_counter() - began
+            state = states[method]
+            probs = predict_proba(state, test_x, "monte_carlo" if isinstance(state, Samples) else "mean")
+            measurements.append(
+                Measurement(repetition, method, n, accuracy(probs, test_y), distance(probs, truth), seconds)
+            )
+    return measurements
+
+
+class Row(NamedTuple):
+    """One method's line of the table, averaged over rounds and repetitions."""
+
+    method: str
+    accuracy: float
+    share_of_gain: float
+    distance: float
+    times_faster: float
+
+
+def summarise(measurements: list[Measurement]) -> list[Row]:
+    """Return one row a method, in the order they are shown."""
+    rows = []
+    base, best = (_mean(measurements, name, "accuracy") for name in (UNTAUGHT, RETRAINED))
+    retraining = _median_seconds(measurements, RETRAINED)
+    for method in [*METHODS, RETRAINED]:
+        reached = _mean(measurements, method, "accuracy")
+        faster = float("nan") if method == UNTAUGHT else retraining / _median_seconds(measurements, method)
+        rows.append(
+            Row(
+                method,
+                reached,
+                share_of_gain(base, reached, best),
+                _mean(measurements, method, "distance"),
+                faster,
+            )
+        )
+    return rows
+
+
+def plot(measurements: list[Measurement], path: Path) -> None:
+    """Save the learning curves and the distances to retraining."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    for method in [*METHODS, RETRAINED]:
+        style = {RETRAINED: "k-", UNTAUGHT: "k:"}.get(method, "o-")
+        for axis, field in ((left, "accuracy"), (right, "distance")):
+            if method == RETRAINED and field == "distance":
+                continue
+            n_labels = sorted({m.n_labels for m in measurements})
+            values = [_mean([m for m in measurements if m.n_labels == n], method, field) for n in n_labels]
+            axis.plot(n_labels, values, style, label=method, markersize=4)
+    left.set(xlabel="labels", ylabel="test accuracy", title="Learning ten labels at a time, digits")
+    right.set(
+        xlabel="labels", ylabel="mean total variation", title="Distance to retraining (lower is better)"
+    )
+    left.legend(frameon=False, fontsize=8)
+    for axis in (left, right):
+        axis.spines[["top", "right"]].set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _of(measurements: list[Measurement], method: str, field: str) -> list[float]:
+    return [getattr(m, field) for m in measurements if m.method == method]
+
+
+def _mean(measurements: list[Measurement], method: str, field: str) -> float:
+    return float(np.mean(_of(measurements, method, field)))
+
+
+def _median_seconds(measurements: list[Measurement], method: str) -> float:
+    return float(np.median(_of(measurements, method, "seconds")))

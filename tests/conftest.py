@@ -1,0 +1,57 @@
+"""Shapes are checked at run time under pytest only; small random problems for all tests."""
+
+from jaxtyping import install_import_hook
+
+# The modules behind the checks of user input; those in front must see what users pass.
+CHECKED = ["likelihoods", "woodbury", "updates.second_order", "updates.first_order"]
+install_import_hook([f"everylabel.core.{name}" for name in CHECKED], "beartype.beartype")
+
+from typing import Any, NamedTuple  # noqa: E402
+
+import hypothesis  # noqa: E402
+import numpy as np  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
+hypothesis.settings.register_profile("default", deadline=None, max_examples=25, derandomize=True)
+hypothesis.settings.load_profile("default")
+
+LIKELIHOODS = ["gaussian", "categorical", "matrix_normal", "full", "per_class", "binary"]
+
+
+class Case(NamedTuple):
+    """A posterior's ingredients and some new labels, away from every default."""
+
+    features: Any
+    labels: Any
+    mean: Any
+    new_features: Any
+    new_labels: Any
+    weights: Any
+    prior_precision: float
+    step_size: float
+    k: int
+
+
+@st.composite
+def cases(draw: st.DrawFn, binary: bool = False, max_new: int = 4) -> Case:
+    """Small problems with random sizes, prior precision, step and weights."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, d = draw(st.integers(1, 12)), draw(st.integers(1, 5))
+    k = 2 if binary else draw(st.integers(2, 4))
+    b = draw(st.integers(1, max_new))
+    return Case(
+        features=rng.normal(size=(n, d)) * draw(st.sampled_from([0.3, 1.0, 3.0])),
+        labels=rng.integers(k, size=n),
+        mean=rng.normal(size=(d + 1, 1 if binary else k)),
+        new_features=rng.normal(size=(b, d)),
+        new_labels=rng.integers(k, size=b),
+        weights=rng.uniform(0.2, 3.0, size=b),
+        prior_precision=draw(st.sampled_from([0.1, 0.7, 5.0])),
+        step_size=draw(st.sampled_from([0.5, 1.0, 10.0])),
+        k=k,
+    )
+
+
+def design(features: Any) -> Any:
+    """Return features with the bias column."""
+    return np.c_[features, np.ones(len(features))]

@@ -1,0 +1,93 @@
+"""Every kind of bad input gets an EverylabelError that names the argument, and changes nothing."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+
+import everylabel as el
+
+RNG = np.random.default_rng(0)
+POST = el.laplace(RNG.normal(size=(4, 3)), RNG.normal(size=(9, 3)))
+SAMPLES = el.sample(POST, 4, RNG)
+X, Y = RNG.normal(size=(2, 3)), np.array([0, 2])
+NAN = np.array([[1.0, np.nan, 0.0], [0.0, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: el.update(POST, X[0], Y), r"features has shape \(3,\); expected two axes"),
+        (lambda: el.update(POST, X[:, :2], Y), "features has 2 columns; expected 3"),
+        (lambda: el.update(POST, NAN, Y), "features holds 1 NaN or infinite"),
+        (lambda: el.update(POST, np.full((2, 3), np.inf), Y), "features holds 6 NaN or infinite"),
+        (lambda: el.update(POST, X, [0, 3]), "labels runs from 0 to 3; expected class numbers 0 to 2"),
+        (lambda: el.update(POST, X, [-1, 0]), "labels runs from -1"),
+        (lambda: el.update(POST, X, [0]), r"labels has shape \(1,\); expected \(2,\)"),
+        (lambda: el.update(POST, X, [0.5, 1]), "labels holds fractions"),
+        (lambda: el.update(POST, X, [np.nan, 1]), "labels holds fractions"),
+        (lambda: el.update(POST, X, ["a", "b"]), "labels has dtype <U1"),
+        (lambda: el.update(POST, X, Y, weights=[1]), r"weights has shape \(1,\)"),
+        (lambda: el.update(POST, X, Y, weights=[1, -1]), "weights holds negative"),
+        (lambda: el.update(POST, X, Y, weights=["a", "b"]), "weights has dtype"),
+        (lambda: el.update(POST, X, Y, method="third_order"), "method is 'third_order'; expected one of"),
+        (lambda: el.update(POST, X, Y, step_size=-1), "step_size is -1"),
+        (lambda: el.update(POST, X, Y, step_size="big"), "step_size is 'big'"),  # type: ignore[arg-type]
+        (lambda: el.update(POST, X, Y, "monte_carlo"), "pass sample"),
+        (lambda: el.update(SAMPLES, X, Y, "second_order"), "samples are updated by 'monte_carlo' only"),
+        (lambda: el.update("posterior", X, Y), "posterior is a str"),  # type: ignore[type-var]
+        (lambda: el.update(POST, csr_matrix(X), Y), "toarray"),
+        (lambda: el.update(POST, torch.tensor(X), Y), "different libraries"),
+        (lambda: el.update(POST, X, torch.tensor(Y)), "different libraries"),
+        (lambda: el.update(POST, X.astype(complex), Y), "features has dtype complex128"),
+        (lambda: el.update(POST, np.array([["a"] * 3] * 2), Y), "features has dtype"),
+        (lambda: el.update(POST, [[1, 2, 3], [1, 2]], Y), "features cannot be made an array"),
+        (lambda: el.condition(POST, X[:, :1]), "features has 1 columns"),
+        (lambda: el.forget(POST, 100 * X, Y), "cannot be taken back"),
+        (lambda: el.forget(POST, 100 * X), "cannot be taken back"),
+        (lambda: el.add_class(POST, 0), "n is 0"),
+        (lambda: el.add_class(POST, names=["a"]), "names is 1 name"),
+        (lambda: el.add_class(el.laplace(np.zeros((4, 1)), X, "binary")), "room for two classes"),
+        (lambda: el.laplace(np.zeros((7, 2)), X), "mean has 7 rows and features has 3"),
+        (lambda: el.laplace(np.zeros((4, 3)), X, "binary"), "mean has shape"),
+        (lambda: el.laplace(np.zeros((4, 2)), X, "poisson"), "likelihood is 'poisson'"),
+        (lambda: el.laplace(np.zeros((4, 2)), X, prior_precision=0), "prior_precision is 0"),
+        (lambda: el.laplace(np.zeros((4, 2)), X, classes=["a"]), "classes holds 1 names"),
+        (lambda: el.laplace(np.full((4, 2), np.nan), X), "mean holds 8 NaN"),
+        (lambda: el.laplace(torch.zeros(4, 2), X), "different libraries"),
+        (lambda: el.fit_map(X, Y, 2), "labels runs from 0 to 2; expected class numbers 0 to 1"),
+        (lambda: el.fit_map(np.zeros((0, 3)), [], 2), "features has no rows"),
+        (lambda: el.fit_map(X, Y, 3, init=np.zeros((2, 2))), r"init has shape \(2, 2\); expected \(4, 3\)"),
+        (lambda: el.fit_map(X, Y, 3, class_weight=[1, 2]), "class_weight has shape"),
+        (lambda: el.fit_map(X, Y, 3, class_weight="fair"), "class_weight is 'fair'"),
+        (lambda: el.fit_map(X, Y, 3, binary=True), "n_classes is 3; expected 2"),
+        (lambda: el.fit_map(X, Y, 2.5), "n_classes is 2.5"),  # type: ignore[arg-type]
+        (lambda: el.predict_proba(POST, X, "median"), "method is 'median'"),
+        (lambda: el.predict_proba(POST, X, "probit"), "probit"),
+        (lambda: el.predict_proba(POST, X, "monte_carlo"), "rng is a NoneType"),
+        (lambda: el.predict_proba(SAMPLES, X, "mean"), "samples are averaged"),
+        (lambda: el.sample(POST, 3, 0), "rng is a int; expected a numpy.random.Generator"),  # type: ignore[arg-type]
+        (lambda: el.reweight(np.zeros((2, 3)), [0]), r"member_logits has shape \(2, 3\)"),
+        (lambda: el.reweight(np.full((2, 1, 3), np.nan), [0]), "member_logits holds NaN"),
+        (lambda: el.mix(np.zeros((2, 1, 3)), [0.0]), r"log_weights has shape \(1,\)"),
+    ],
+)
+def test_message_names_the_argument(call: Any, message: str) -> None:
+    mean, cov = POST.mean.copy(), POST.cov.copy()
+    with pytest.raises(el.EverylabelError, match=message):
+        call()
+    np.testing.assert_array_equal(POST.mean, mean)
+    np.testing.assert_array_equal(POST.cov, cov)
+
+
+def test_it_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="labels"):
+        el.update(POST, X, [7, 7])
+
+
+def test_mixed_devices_are_refused() -> None:
+    post = el.laplace(torch.zeros(4, 2), torch.ones(2, 3))
+    with pytest.raises(el.EverylabelError, match="different devices"):
+        el.update(post, torch.ones(2, 3, device="meta"), [0, 1])

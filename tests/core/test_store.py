@@ -1,0 +1,80 @@
+"""Save and load: what comes back is what went in; anything else is a clear error."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import everylabel as el
+from tests.conftest import LIKELIHOODS
+
+
+def _posterior(likelihood: str = "gaussian") -> el.Posterior:
+    rng = np.random.default_rng(0)
+    k = 2 if likelihood == "binary" else 3
+    mean, names = rng.normal(size=(4, 1 if k == 2 else k)), ["ü", "b", "c"][:k]
+    return el.laplace(mean, rng.normal(size=(5, 3)), likelihood, 0.3, classes=names)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_round_trip(likelihood: str, tmp_path: Path) -> None:
+    post = _posterior(likelihood)
+    el.save(post, tmp_path / "head.npz")
+    back = el.load(tmp_path / "head.npz")
+    for name in ("likelihood", "prior_precision", "bias", "classes"):
+        assert getattr(back, name) == getattr(post, name)
+    for name in ("mean", "cov", "class_cov"):
+        if getattr(post, name) is not None:
+            np.testing.assert_array_equal(getattr(back, name), getattr(post, name))
+    assert [file.name for file in tmp_path.iterdir()] == ["head.npz"]
+
+
+def test_tensors_come_back_as_asked(tmp_path: Path) -> None:
+    post = el.laplace(torch.zeros(4, 2), torch.ones(2, 3))
+    el.save(post, tmp_path / "head.npz")
+    assert isinstance(el.load(tmp_path / "head.npz").cov, np.ndarray)
+    assert isinstance(el.load(tmp_path / "head.npz", like=torch.zeros(1)).cov, torch.Tensor)
+
+
+def test_damaged_foreign_and_missing_files(tmp_path: Path) -> None:
+    path = tmp_path / "head.npz"
+    el.save(_posterior(), path)
+    whole = path.read_bytes()
+    for damage in (b"", b"nonsense", whole[:-40], whole[:200] + bytes([whole[200] ^ 255]) + whole[201:]):
+        path.write_bytes(damage)
+        with pytest.raises(el.EverylabelError, match="damaged or no everylabel posterior"):
+            el.load(path)
+    np.savez(path, weights=np.zeros(3))
+    with pytest.raises(el.EverylabelError, match="no everylabel posterior"):
+        el.load(path)
+    with pytest.raises(el.EverylabelError, match="cannot be read: No such file"):
+        el.load(tmp_path / "none.npz")
+    np.save(path.with_suffix(".npy"), np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(el.EverylabelError, match="damaged"):
+        el.load(path.with_suffix(".npy"))
+
+
+def test_other_versions_and_arrays_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from everylabel.core import store
+
+    monkeypatch.setattr(store, "VERSION", 2)
+    el.save(_posterior(), tmp_path / "new.npz")
+    monkeypatch.undo()
+    with pytest.raises(el.EverylabelError, match="has version 2; this everylabel reads version 1"):
+        el.load(tmp_path / "new.npz")
+    el.save(_posterior().replace(cov=np.eye(2)), tmp_path / "odd.npz")
+    with pytest.raises(el.EverylabelError, match="do not fit together"):
+        el.load(tmp_path / "odd.npz")
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "head.npz"
+    el.save(_posterior(), path)
+    before = path.read_bytes()
+    with pytest.raises(TypeError):
+        el.save(_posterior().replace(classes=(object(),)), path)
+    with pytest.raises(el.EverylabelError, match="cannot be written"):
+        el.save(_posterior(), tmp_path / "no folder" / "head.npz")
+    assert path.read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 1

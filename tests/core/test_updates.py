@@ -1,0 +1,208 @@
+"""One contract suite for all updates and likelihoods, each against its slow twin."""
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import everylabel as el
+from tests.conftest import LIKELIHOODS, Case, cases, design
+from tests.core import dense
+
+METHODS = ["second_order", "first_order"]
+DENSE = [name for name in LIKELIHOODS if name != "matrix_normal"]
+close = np.testing.assert_allclose
+
+
+def fitted(case: Case, likelihood: str) -> el.Posterior:
+    return el.laplace(case.mean, case.features, likelihood, case.prior_precision)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("likelihood", DENSE)
+@hypothesis.given(data=st.data())
+def test_second_order_equals_its_dense_twin(likelihood: str, joint: bool, data: st.DataObject) -> None:
+    case = data.draw(cases(binary=likelihood == "binary"))
+    post = fitted(case, likelihood)
+    new = el.update(
+        post, case.new_features, case.new_labels, "second_order", case.step_size, joint, weights=case.weights
+    )
+    mean, precision = dense.second_order(
+        likelihood,
+        case.mean,
+        np.linalg.inv(post.cov),
+        design(case.new_features),
+        case.new_labels,
+        case.weights,
+        case.step_size,
+        joint,
+    )
+    close(new.mean, mean, rtol=1e-6, atol=1e-8)
+    close(new.cov, np.linalg.inv(precision), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@hypothesis.given(case=cases())
+def test_matrix_normal_mean_takes_the_kronecker_direction(joint: bool, case: Case) -> None:
+    post = fitted(case, "matrix_normal")
+    b = len(case.new_labels) if joint else 1
+    new = (case.new_features[:b], case.new_labels[:b])
+    moved = el.update(post, *new, step_size=case.step_size, joint=joint, weights=case.weights[:b])
+    here = el.condition(post, case.new_features[:b], weights=case.weights[:b])
+    grad = dense.gradient(case.mean, design(new[0]), new[1], case.weights[:b])
+    close(moved.mean, case.mean - case.step_size * here.cov @ grad @ here.class_cov, atol=1e-9)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("likelihood", ["gaussian", "full", "binary"])
+@hypothesis.given(data=st.data())
+def test_first_order_follows_the_gradient(likelihood: str, joint: bool, data: st.DataObject) -> None:
+    case = data.draw(cases(binary=likelihood == "binary"))
+    new = el.update(
+        fitted(case, likelihood), case.new_features, case.new_labels, "first_order", 0.05, joint,
+        weights=case.weights,
+    )  # fmt: skip
+    mean = case.mean
+    for r in [slice(None)] if joint else [slice(i, i + 1) for i in range(len(case.new_labels))]:
+        mean = mean - 0.05 * dense.gradient(
+            mean, design(case.new_features[r]), case.new_labels[r], case.weights[r]
+        )
+    close(new.mean, mean, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@hypothesis.given(data=st.data())
+def test_two_updates_equal_one_with_both(likelihood: str, method: str, data: st.DataObject) -> None:
+    case = data.draw(cases(binary=likelihood == "binary"))
+    if method == "first_order" and likelihood not in ("gaussian",):
+        hypothesis.assume(len(case.new_labels) == 1)  # its covariance takes the curvature at the end
+    post = fitted(case, likelihood)
+    once = el.update(post, case.new_features, case.new_labels, method, weights=case.weights)
+    twice = post
+    for i in range(len(case.new_labels)):
+        r = slice(i, i + 1)
+        twice = el.update(twice, case.new_features[r], case.new_labels[r], method, weights=case.weights[r])
+    close(once.mean, twice.mean, rtol=1e-9, atol=1e-10)
+    close(once.cov, twice.cov, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("likelihood", DENSE)
+@hypothesis.given(data=st.data())
+def test_weight_two_is_the_same_label_twice(likelihood: str, data: st.DataObject) -> None:
+    case = data.draw(cases(binary=likelihood == "binary"))
+    post = fitted(case, likelihood)
+    twice = np.r_[np.arange(len(case.new_labels)), np.arange(len(case.new_labels))]
+    doubled = el.update(post, case.new_features[twice], case.new_labels[twice], joint=True, step_size=2.0)
+    two = np.full(len(case.new_labels), 2.0)
+    weighted = el.update(post, case.new_features, case.new_labels, joint=True, step_size=2.0, weights=two)
+    close(weighted.mean, doubled.mean, rtol=1e-7, atol=1e-8)
+    close(weighted.cov, doubled.cov, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@hypothesis.given(data=st.data())
+def test_forget_restores_the_covariance(likelihood: str, data: st.DataObject) -> None:
+    case = data.draw(cases(binary=likelihood == "binary", max_new=1))
+    post = fitted(case, likelihood)
+    there = el.update(post, case.new_features, case.new_labels, weights=case.weights)
+    back = el.forget(there, case.new_features, case.new_labels, weights=case.weights)
+    close(_whole(back), _whole(post), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@hypothesis.given(data=st.data())
+def test_forget_undoes_condition(likelihood: str, data: st.DataObject) -> None:
+    case = data.draw(cases(binary=likelihood == "binary"))
+    post = fitted(case, likelihood)
+    out = el.condition(post, case.new_features, weights=case.weights)
+    assert out.mean is post.mean
+    back = el.forget(out, case.new_features, weights=case.weights)
+    close(_whole(back), _whole(post), rtol=1e-6, atol=1e-8)
+
+
+def _whole(post: el.Posterior) -> np.ndarray:
+    """Return the covariance; of a matrix normal the Kronecker product, which has no free scalar."""
+    return post.cov if post.class_cov is None else np.kron(post.class_cov, post.cov)
+
+
+@pytest.mark.parametrize("likelihood", DENSE)
+@hypothesis.given(data=st.data())
+def test_forget_takes_the_newton_step_without_the_label(likelihood: str, data: st.DataObject) -> None:
+    case = data.draw(cases(binary=likelihood == "binary", max_new=1))
+    there = fitted(case, likelihood)
+    there = el.update(there, case.new_features, case.new_labels, weights=case.weights)
+    back = el.forget(there, case.new_features, case.new_labels, weights=case.weights)
+    grad = dense.gradient(there.mean, design(case.new_features), case.new_labels, case.weights)
+    close(back.mean, there.mean + dense.apply_cov(likelihood, back.cov, grad), rtol=1e-6, atol=1e-8)
+
+
+@hypothesis.given(case=cases())
+def test_condition_needs_no_label(case: Case) -> None:
+    post = fitted(case, "gaussian")
+    learned = el.update(post, case.new_features, case.new_labels, joint=True)
+    close(el.condition(post, case.new_features).cov, learned.cov, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("likelihood", [name for name in LIKELIHOODS if name != "binary"])
+@hypothesis.given(data=st.data())
+def test_add_class_moves_nothing_else(likelihood: str, data: st.DataObject) -> None:
+    case = data.draw(cases())
+    post = fitted(case, likelihood)
+    more = el.add_class(post, 2)
+    assert more.n_classes == case.k + 2
+    close(more.mean[:, : case.k], post.mean)
+    close(more.mean[:, case.k :], 0.0)
+    close(el.logits(more, case.features)[:, : case.k], el.logits(post, case.features))
+    variance, before = el.logit_variance(more, case.features), el.logit_variance(post, case.features)
+    close(variance[:, : before.shape[1]] if before.shape[1] > 1 else variance, before)
+    after = el.update(more, case.new_features, np.full(len(case.new_labels), case.k + 1))
+    assert np.all(np.isfinite(after.mean))
+    assert np.all(np.linalg.eigvalsh(after.cov) > 0)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "categorical", "per_class"])
+def test_a_thousand_labels_keep_the_covariance_sound(likelihood: str) -> None:
+    rng = np.random.default_rng(5)
+    d, k = 12, 3
+    features, labels = rng.normal(size=(1000, d)), rng.integers(k, size=1000)
+    post = el.laplace(np.zeros((d + 1, k)), features[:5], likelihood, 0.5)
+    precision = np.linalg.inv(post.cov)
+    for h, y in zip(features, labels, strict=True):
+        post = el.update(post, h[None], [y], step_size=1.0)
+        precision = precision + dense.curvature(
+            likelihood, post.mean, design(h[None]), np.array([y]), np.ones(1)
+        )
+    expected = np.linalg.inv(precision)
+    np.testing.assert_array_equal(post.cov, np.swapaxes(post.cov, -1, -2))
+    assert np.all(np.linalg.eigvalsh(post.cov) > 0)
+    assert np.max(np.abs(post.cov - expected)) <= 1e-6 * np.max(np.abs(expected))
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_posterior_given_is_left_alone(likelihood: str, method: str) -> None:
+    rng = np.random.default_rng(0)
+    k = 2 if likelihood == "binary" else 3
+    post = el.laplace(rng.normal(size=(4, 1 if k == 2 else k)), rng.normal(size=(6, 3)), likelihood)
+    mean, cov = post.mean.copy(), post.cov.copy()
+    post.mean.flags.writeable = post.cov.flags.writeable = False
+    el.update(post, rng.normal(size=(5, 3)), rng.integers(k, size=5), method)
+    el.forget(el.condition(post, np.ones((1, 3))), np.ones((1, 3)))
+    np.testing.assert_array_equal(post.mean, mean)
+    np.testing.assert_array_equal(post.cov, cov)
+
+
+def test_step_size_none_is_the_papers() -> None:
+    rng = np.random.default_rng(0)
+    post = el.laplace(rng.normal(size=(4, 3)), rng.normal(size=(6, 3)))
+    new = rng.normal(size=(2, 3)), [0, 2]
+    close(el.update(post, *new).mean, el.update(post, *new, step_size=10.0).mean)
+    first = el.update(post, *new, method="first_order")
+    close(first.mean, el.update(post, *new, method="first_order", step_size=0.001).mean)
+
+
+def test_empty_batch_changes_nothing() -> None:
+    post = el.laplace(np.zeros((4, 3)), np.ones((2, 3)))
+    assert el.update(post, np.zeros((0, 3)), []) is post
+    assert el.condition(post, np.zeros((0, 3))) is post

@@ -1,0 +1,137 @@
+"""`LaplaceClassifier` as scikit-learn users know estimators."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import everylabel as el
+from everylabel.models.classifier import UPDATES
+
+# Checks that cannot apply, each with its reason; everything else must pass.
+NOT_APPLICABLE = {
+    "check_array_api_input": "scikit-learn runs it with SCIPY_ARRAY_API=1 only; the estimator takes NumPy",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("update", UPDATES)
+def test_every_scikit_learn_check(update: str) -> None:
+    for estimator, check in estimator_checks_generator(el.LaplaceClassifier(update=update)):
+        if check.func.__name__ not in NOT_APPLICABLE:
+            check(estimator)
+
+
+@pytest.fixture
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    x, y = load_digits(return_X_y=True)
+    return x / 16.0, y
+
+
+def test_learns_label_by_label(digits: Any) -> None:
+    x, y = digits
+    clf = el.LaplaceClassifier(step_size=1.0).fit(x[:50], y[:50])
+    before = clf.score(x[1000:], y[1000:])
+    for i in range(50, 150):
+        clf.partial_fit(x[i : i + 1], y[i : i + 1])
+    assert clf.score(x[1000:], y[1000:]) > before
+
+
+def test_partial_fit_equals_the_functions(digits: Any) -> None:
+    x, y = digits
+    clf = el.LaplaceClassifier(prior_precision=0.3, likelihood="categorical", step_size=2.0)
+    clf.fit(x[:100], y[:100]).partial_fit(x[100:105], y[100:105], sample_weight=[1, 2, 1, 0.5, 1])
+    mean = el.fit_map(x[:100], y[:100], 10, 0.3)
+    post = el.laplace(mean, x[:100], "categorical", 0.3)
+    post = el.update(post, x[100:105], y[100:105], step_size=2.0, weights=[1, 2, 1, 0.5, 1])
+    np.testing.assert_allclose(clf.posterior_.mean, post.mean)
+    np.testing.assert_allclose(clf.predict_proba(x[:9]), el.predict_proba(post, x[:9]))
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_forget_is_as_if_it_had_never_been(digits: Any, update: str) -> None:
+    x, y = digits
+    clf = el.LaplaceClassifier(update=update).fit(x[:50], y[:50])
+    clf.partial_fit(x[50:55], y[50:55]).partial_fit(x[55:60], y[55:60])
+    clf.forget(x[[3, 52]], y[[3, 52]])
+    first, later = np.delete(np.arange(50), 3), np.delete(np.arange(50, 60), 2)
+    other = el.LaplaceClassifier(update=update).fit(x[first], y[first]).partial_fit(x[later], y[later])
+    np.testing.assert_allclose(clf.predict_proba(x[:20]), other.predict_proba(x[:20]), atol=1e-7)
+
+
+def test_forget_what_was_never_learned(digits: Any) -> None:
+    x, y = digits
+    clf = el.LaplaceClassifier().fit(x[:50], y[:50]).partial_fit(x[50:52], y[50:52])
+    before = clf.predict_proba(x[:5])
+    with pytest.raises(el.EverylabelError, match="never learned"):
+        clf.forget(x[[50, 60]], y[[50, 60]])
+    with pytest.raises(el.EverylabelError, match="leave at least one"):
+        clf.forget(x[:50], y[:50])
+    np.testing.assert_array_equal(clf.predict_proba(x[:5]), before)
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_strings_and_a_class_that_appears_late(digits: Any, update: str) -> None:
+    x, y = digits
+    names = np.array(["zero", "one", "two"])
+    rows = np.flatnonzero(y < 3)[:90]
+    early, late = rows[y[rows] != 1], rows[y[rows] == 1]
+    clf = el.LaplaceClassifier(update=update, step_size=1.0).fit(x[early], names[y[early]])
+    assert list(clf.classes_) == ["two", "zero"]
+    clf.partial_fit(x[late], names[y[late]])
+    assert list(clf.classes_) == ["two", "zero", "one"]
+    assert clf.score(x[rows], names[y[rows]]) > (0.9 if update != "first_order" else 0.3)
+    clf.forget(x[late[:1]], names[y[late[:1]]])
+    with pytest.raises(el.EverylabelError, match="y has dtype int64"):
+        clf.partial_fit(x[:1], [5])
+
+
+def test_first_partial_fit_takes_the_classes(digits: Any) -> None:
+    x, y = digits
+    clf = el.LaplaceClassifier().partial_fit(x[:5], y[:5], classes=np.arange(10))
+    assert clf.predict_proba(x[:3]).shape == (3, 10)
+    with pytest.raises(el.EverylabelError, match="not in classes"):
+        el.LaplaceClassifier().partial_fit(x[:5], y[:5], classes=[0, 1])
+
+
+def test_one_class_only(digits: Any) -> None:
+    x, _ = digits
+    clf = el.LaplaceClassifier().fit(x[:3], [4, 4, 4])
+    assert set(clf.predict(x[:9])) == {4}
+    assert set(clf.partial_fit(x[:1], [5]).classes_) == {4, 5}
+
+
+def test_binary_likelihood(digits: Any) -> None:
+    x, y = digits
+    rows = np.flatnonzero(y < 2)
+    clf = el.LaplaceClassifier(likelihood="binary", predict_method="probit", step_size=1.0)
+    clf.fit(x[rows[:20]], y[rows[:20]]).partial_fit(x[rows[20:30]], y[rows[20:30]])
+    assert clf.score(x[rows], y[rows]) > 0.98
+    assert clf.decision_function(x[:4]).shape == (4,)
+    with pytest.raises(el.EverylabelError, match="expected 2 with likelihood='binary'"):
+        clone(clf).fit(x[:50], y[:50])
+
+
+@pytest.mark.parametrize("name", ["update", "predict_method", "likelihood"])
+def test_wrong_parameter_is_named(digits: Any, name: str) -> None:
+    x, y = digits
+    with pytest.raises(el.EverylabelError, match=f"{name} is 'nothing'; expected one of"):
+        el.LaplaceClassifier().set_params(**{name: "nothing"}).fit(x[:50], y[:50])
+
+
+def test_pickles_and_lives_in_pipelines(digits: Any) -> None:
+    x, y = digits
+    pipe = make_pipeline(StandardScaler(), el.LaplaceClassifier(class_weight="balanced"))
+    assert cross_val_score(pipe, x[:400], y[:400], cv=3).mean() > 0.85
+    clf = el.LaplaceClassifier().fit(x[:50], y[:50])
+    again = pickle.loads(pickle.dumps(clf)).partial_fit(x[50:51], y[50:51])
+    np.testing.assert_allclose(
+        again.predict_proba(x[:5]), clf.partial_fit(x[50:51], y[50:51]).predict_proba(x[:5])
+    )

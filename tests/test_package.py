@@ -1,0 +1,31 @@
+"""The package as a whole: what an import costs, what is public, what the docs say."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import everylabel as el
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_import_brings_nothing_heavy() -> None:
+    code = (
+        "import sys, everylabel; "
+        "heavy = ('torch', 'sklearn', 'scipy', 'matplotlib', 'typer', 'pandas'); "
+        "print([m for m in heavy if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", el.__all__)
+def test_every_public_name_is_there_and_documented(name: str) -> None:
+    assert getattr(el, name).__doc__
+
+
+def test_unknown_names_are_unknown() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        el.nothing  # noqa: B018
