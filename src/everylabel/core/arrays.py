@@ -12,7 +12,7 @@ from array_api_compat import array_namespace, device, is_array_api_obj
 from everylabel.core.errors import EverylabelError
 
 Array = Any  # an array of any library that speaks the array API
-CHUNK = 2**22  # numbers a chunked loop may hold at once (32 MB of float64)
+CHUNK = 2**20  # numbers a chunked loop may hold at once (8 MB of float64)
 
 
 def as_array(values: Any, name: str, like: Array | None = None) -> Array:

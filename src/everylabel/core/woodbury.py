@@ -31,9 +31,17 @@ def condition_cov(
     if factor is None:
         raise not_learned()
     halves = xp.linalg.solve(factor, root_t @ xp.matrix_transpose(cov_h))
-    change = xp.matrix_transpose(halves) @ halves
-    change = 0.5 * (change + xp.matrix_transpose(change))
-    return cov - change if sign > 0 else cov + change
+    return add_outer(cov, xp.matrix_transpose(halves), -sign)
+
+
+def add_outer(cov: Float[Array, "... d d"], a: Float[Array, "... d b"], sign: int) -> Float[Array, "... d d"]:
+    """Return cov + sign * A A', symmetric to the last bit."""
+    xp: Any = array_namespace(cov)
+    product = a @ xp.matrix_transpose(a)
+    result = product + xp.matrix_transpose(product)
+    result *= 0.5 * sign
+    result += cov
+    return result
 
 
 def condition_cov_one(
@@ -44,8 +52,9 @@ def condition_cov_one(
     if scale <= 0.0:
         raise not_learned()
     half = cov_h * (curvature / scale) ** 0.5
-    change = half[:, None] * half[None, :]
-    return cov - change if sign > 0 else cov + change
+    result = (-sign * half)[:, None] * half[None, :]  # half_i half_j: symmetric as it stands
+    result += cov
+    return result
 
 
 def gauss_newton(

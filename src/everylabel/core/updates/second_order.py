@@ -16,6 +16,7 @@ from everylabel.core.arrays import Array
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.core.posterior import Posterior
+from everylabel.core.woodbury import add_outer
 
 DEFAULT_STEP = 10.0  # Sec. 4.2: "we will be using gamma = 10 in all subsequent experiments"
 SWEEP = 64  # labels that one sweep in kernel space takes at once
@@ -92,9 +93,7 @@ def _sweep(
         halves.append(half)
         cov_h = cov_h - half[:, None] * seen[None, :]  # Eq. 7, seen through the new instances
         gram = gram - seen[:, None] * seen[None, :]
-    change = xp.stack(halves, axis=1)
-    change = change @ change.T
     return posterior.replace(
         mean=posterior.mean - xp.stack(directions, axis=1) @ xp.stack(residuals),
-        cov=posterior.cov - 0.5 * (change + change.T),
+        cov=add_outer(posterior.cov, xp.stack(halves, axis=1), -1),
     )

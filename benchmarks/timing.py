@@ -1,0 +1,66 @@
+"""Fair ratios on a noisy machine: the things compared take turns, and each keeps its best times."""
+
+import json
+import os
+import platform
+import time
+import tracemalloc
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+
+def seconds(jobs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Return the lower quartile of each job's time over rounds in which every job has its turn."""
+    times: dict[str, list[float]] = {name: [] for name in jobs}
+    for job in jobs.values():
+        job()  # warm up
+    for _ in range(rounds):
+        for name, job in jobs.items():
+            began = time.perf_counter()
+            job()
+            times[name].append(time.perf_counter() - began)
+    return {name: float(np.quantile(values, 0.25)) for name, values in times.items()}
+
+
+def peak_bytes(job: Callable[[], Any]) -> int:
+    """Return how much memory a job holds at its peak, beyond what was there before."""
+    tracemalloc.start()
+    job()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def machine() -> dict[str, Any]:
+    """Return what a reader needs to know of the run."""
+    return {
+        "date": date.today().isoformat(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+    }
+
+
+def report(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    """Print a table; the first column is text, the others are numbers."""
+    table = Table(title=title)
+    table.add_column(columns[0])
+    for column in columns[1:]:
+        table.add_column(column, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def write(path: Path, results: dict[str, Any]) -> None:
+    """Write results and the machine they come from as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"machine": machine(), **results}, indent=2) + "\n")
+    Console().print(f"results written to {path}")
