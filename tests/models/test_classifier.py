@@ -10,23 +10,20 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import everylabel as el
 from everylabel.models.classifier import UPDATES
 
-# Checks that cannot apply, each with its reason; everything else must pass.
-NOT_APPLICABLE = {
-    "check_array_api_input": "scikit-learn runs it with SCIPY_ARRAY_API=1 only; the estimator takes NumPy",
-}
-
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("update", UPDATES)
-def test_every_scikit_learn_check(update: str) -> None:
-    for estimator, check in estimator_checks_generator(el.LaplaceClassifier(update=update)):
-        if check.func.__name__ not in NOT_APPLICABLE:
-            check(estimator)
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [el.LaplaceClassifier(update=update) for update in UPDATES]
+)
+def test_every_scikit_learn_check(estimator: Any, check: Any) -> None:
+    if check.func.__name__ == "check_array_api_input":
+        pytest.skip("scikit-learn runs it with SCIPY_ARRAY_API=1 only; the estimator takes NumPy arrays")
+    check(estimator)
 
 
 @pytest.fixture
