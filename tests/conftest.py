@@ -3,7 +3,17 @@
 from jaxtyping import install_import_hook
 
 # The modules behind the checks of user input; those in front must see what users pass.
-CHECKED = ["likelihoods", "woodbury", "updates.second_order", "updates.first_order"]
+CHECKED = [
+    "likelihoods",
+    "woodbury",
+    "newton",
+    "preconditioner",
+    "data",
+    "updates.second_order",
+    "updates.first_order",
+    "updates.exact",
+    "updates.dual",
+]
 install_import_hook([f"everylabel.core.{name}" for name in CHECKED], "beartype.beartype")
 
 from typing import Any, NamedTuple  # noqa: E402

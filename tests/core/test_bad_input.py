@@ -11,6 +11,7 @@ import everylabel as el
 
 RNG = np.random.default_rng(0)
 POST = el.laplace(RNG.normal(size=(4, 3)), RNG.normal(size=(9, 3)))
+BARE = el.laplace(RNG.normal(size=(4, 3)), RNG.normal(size=(9, 3)), keep_data=False)
 SAMPLES = el.sample(POST, 4, RNG)
 X, Y = RNG.normal(size=(2, 3)), np.array([0, 2])
 NAN = np.array([[1.0, np.nan, 0.0], [0.0, 0.0, 0.0]])
@@ -44,6 +45,11 @@ NAN = np.array([[1.0, np.nan, 0.0], [0.0, 0.0, 0.0]])
         (lambda: el.update(POST, X.astype(complex), Y), "features has dtype complex128"),
         (lambda: el.update(POST, np.array([["a"] * 3] * 2), Y), "features has dtype"),
         (lambda: el.update(POST, [[1, 2, 3], [1, 2]], Y), "features cannot be made an array"),
+        (lambda: el.update(POST, X, Y, "exact", step_size=1.0), "step_size is 1.0; method='exact' has none"),
+        (lambda: el.update(BARE, X, Y, "exact"), "has not kept them"),
+        (lambda: el.update(POST, NAN, Y, "exact"), "features holds 1 NaN"),
+        (lambda: el.forget(POST, X, Y), "cannot be taken back: number 1 was never learned"),
+        (lambda: el.laplace(np.zeros((4, 3)), X, labels=[0, 3]), "labels runs from 0 to 3"),
         (lambda: el.condition(POST, X[:, :1]), "features has 1 columns"),
         (lambda: el.forget(POST, 100 * X, Y), "cannot be taken back"),
         (lambda: el.forget(POST, 100 * X), "cannot be taken back"),

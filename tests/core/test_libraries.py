@@ -29,6 +29,11 @@ def _run(convert: Any, likelihood: str, dtype: Any) -> dict[str, Any]:
         moved = el.update(post, new, new_labels, step_size=3.0, joint=joint)
         results[f"mean {joint}"], results[f"cov {joint}"] = moved.mean, moved.cov
     results["first"] = el.update(post, new, new_labels, "first_order").mean
+    told = el.laplace(mean, features, likelihood, 0.5, labels=labels)
+    several = el.update(told, new[:2, :], new_labels[:2], "exact")
+    one = el.update(several, new[2:, :], new_labels[2:], "exact")
+    results["exact"], results["exact cov"] = one.mean, one.cov
+    results["exact forget"] = el.forget(one, new[:1, :], new_labels[:1]).mean
     results["condition"] = el.condition(post, new).cov
     results["forget"] = el.forget(
         el.update(post, new[:1, :], new_labels[:1]), new[:1, :], new_labels[:1]
@@ -41,6 +46,7 @@ def _run(convert: Any, likelihood: str, dtype: Any) -> dict[str, Any]:
     results["weights"] = samples.log_weights
     results["mixture"] = el.predict_proba(samples, features)
     if likelihood != "binary":
+        results["more exact"] = el.update(el.add_class(told), new, new_labels, "exact").mean
         results["more"] = el.update(el.add_class(post), new, new_labels).cov
     return results
 

@@ -30,6 +30,26 @@ def test_round_trip(likelihood: str, tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["head.npz"]
 
 
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_the_labelled_instances_go_along(library: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    convert = torch.as_tensor if library == "torch" else np.asarray
+    x, y = convert(rng.normal(size=(9, 3))), convert(rng.integers(3, size=9))
+    post = el.laplace(el.fit_map(x[:6], y[:6], 3), x[:6], labels=y[:6])
+    post = el.update(el.update(post, x[6:7], y[6:7], "exact"), x[7:8], y[7:8])
+    el.save(post, tmp_path / "head.npz")
+    back = el.load(tmp_path / "head.npz", like=x)
+    expected = el.update(post, x[8:], y[8:], "exact").mean
+    np.testing.assert_allclose(el.update(back, x[8:], y[8:], "exact").mean, expected, atol=1e-3)
+    el.save(post, tmp_path / "small.npz", data=False)
+    assert el.load(tmp_path / "small.npz").data is None
+    with np.load(tmp_path / "head.npz") as file:
+        broken = {key: file[key] for key in file.files if key != "data_weights"}
+    np.savez(tmp_path / "broken.npz", **broken)
+    with pytest.raises(el.EverylabelError, match="do not fit together"):
+        el.load(tmp_path / "broken.npz")
+
+
 def test_tensors_come_back_as_asked(tmp_path: Path) -> None:
     post = el.laplace(torch.zeros(4, 2), torch.ones(2, 3))
     el.save(post, tmp_path / "head.npz")

@@ -2,20 +2,24 @@
 
 b points, d features, k classes.
     condition  Sigma^-1 += sum_x w_x c_x h_x h_x'            no label is needed for the covariance
-    forget     Sigma^-1 -= sum_x w_x c_x h_x h_x'            the same formula with the sign turned,
-               mu += Sigma h_x w_x (p_x - e_y)'               and the label's own gradient is undone
+    forget     Sigma^-1 -= sum_x w_x c_x h_x h_x'            the same formula with the sign turned;
+               mu = argmin J without the labels               if the labelled instances are kept, or
+               mu += Sigma h_x w_x (p_x - e_y)'               the label's own gradient is undone
     add_class  a new column at the prior, nothing else moves
 """
 
 from typing import Any
 
 from array_api_compat import array_namespace
+from jaxtyping import Float, Int
 
-from everylabel.core.arrays import zeros
+from everylabel.core.arrays import Array, float64, zeros
 from everylabel.core.checks import check_count, check_features, check_labels, check_weights
+from everylabel.core.data import Data
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
+from everylabel.core.updates.exact import resolve
 
 
 def condition(posterior: Posterior, features: Any, *, weights: Any = None) -> Posterior:
@@ -36,19 +40,38 @@ def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: 
     """Return the posterior without these instances, the latest first.
 
     The covariance is restored to what it was before `update` (or `condition`, if labels is
-    None). The mean takes the Newton step of the objective without the label; no step from here
-    can undo a step of size 10 to the letter: `LaplaceClassifier.forget` replays instead, and a
-    caller who kept the earlier posterior has it already.
+    None). Where the posterior keeps its labelled instances, the mean is that of retraining
+    without these labels, as if they had never been. Where it does not, the mean takes the Newton
+    step of the objective without the label, which cannot undo a step of size 10 to the letter.
     """
     design = check_features(features, posterior.mean, posterior.bias)
     n = int(design.shape[0])
     weights = check_weights(weights, n, design)
-    kind = LIKELIHOODS[posterior.likelihood]
-    targets = None
     if labels is not None:
         labels = check_labels(labels, n, posterior.n_classes, design)
-        targets = kind.targets(labels, posterior.mean.shape[1])
-    for i in reversed(range(n)):
+    if n == 0:
+        return posterior
+    if labels is None or posterior.data is None:
+        return _step_back(posterior, design, labels, weights)
+    targets = LIKELIHOODS[posterior.likelihood].targets
+    data = posterior.data.counted(targets).take_back(design, labels, weights, targets)
+    try:
+        narrow = _step_back(posterior, design, None, weights)
+    except EverylabelError:  # these labels were learned, at another curvature than today's
+        narrow = _covariance_anew(posterior, data)
+    return resolve(narrow, data)
+
+
+def _step_back(
+    posterior: Posterior,
+    design: Float[Array, "n d"],
+    labels: Int[Array, " n"] | None,
+    weights: Float[Array, " n"],
+) -> Posterior:
+    """Return the posterior with instances (and labels) taken back one by one in closed form."""
+    kind = LIKELIHOODS[posterior.likelihood]
+    targets = None if labels is None else kind.targets(labels, posterior.mean.shape[1])
+    for i in reversed(range(design.shape[0])):
         row = slice(i, i + 1)
         probs = kind.link(design[row, :] @ posterior.mean)
         seen = kind.project(posterior, design[row, :])
@@ -60,6 +83,13 @@ def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: 
             back = kind.direction(posterior, seen, probs, none, residual)
             posterior = posterior.replace(mean=posterior.mean + back)
     return posterior
+
+
+def _covariance_anew(posterior: Posterior, data: Data) -> Posterior:
+    """Return the posterior with the covariance of all labelled instances, and of nothing else."""
+    kind = LIKELIHOODS[posterior.likelihood]
+    features = float64(data.features)
+    return posterior.replace(**kind.fit(posterior.mean, features, data.weights, posterior.prior_precision))
 
 
 def add_class(
@@ -88,5 +118,8 @@ def add_class(
         )
     xp = array_namespace(posterior.mean)
     column = zeros((posterior.mean.shape[0], n), posterior.mean)
-    fields = LIKELIHOODS[posterior.likelihood].extend(posterior, n)
+    kind = LIKELIHOODS[posterior.likelihood]
+    fields = kind.extend(posterior, n)
+    if posterior.data is not None:
+        fields["data"] = posterior.data.counted(kind.targets).add_classes(n)
     return posterior.replace(mean=xp.concat([posterior.mean, column], axis=1), classes=classes, **fields)

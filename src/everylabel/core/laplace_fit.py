@@ -6,12 +6,14 @@ from typing import Any
 from everylabel.core.arrays import as_array
 from everylabel.core.checks import (
     check_choice,
+    check_labels,
     check_matrix,
     check_mean,
     check_positive,
     check_weights,
     with_bias,
 )
+from everylabel.core.data import start
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
@@ -25,6 +27,8 @@ def laplace(
     *,
     weights: Any = None,
     classes: Sequence[str] | None = None,
+    labels: Any = None,
+    keep_data: bool = True,
 ) -> Posterior:
     """Put a Gaussian posterior on a trained last layer: q(w | D) = N(mean, H^-1) (Eq. 3).
 
@@ -44,6 +48,12 @@ def laplace(
         How often each instance counts.
     classes : sequence of str, optional
         Names of the k classes, kept with the posterior.
+    labels : array (n,), optional
+        Class numbers of the instances. They matter to method="exact" of `update`: with them it
+        trains on these labels to the letter, without them it takes `mean` for their optimum.
+    keep_data : bool
+        Keep the instances, which method="exact" and an exact `forget` need. False gives a
+        posterior whose size does not depend on n.
 
     Returns
     -------
@@ -62,7 +72,11 @@ def laplace(
     names = None if classes is None else tuple(str(name) for name in classes)
     if names is not None and (len(names) != k or len(set(names)) != k):
         raise EverylabelError(f"classes holds {len(names)} names ({len(set(names))} different); expected {k}")
+    if labels is not None:
+        labels = check_labels(labels, design.shape[0], k, design)
     fields = kind.fit(mean, design, weights, prior_precision)
+    if keep_data:
+        fields["data"] = start(design, weights, labels, mean, prior_precision, kind.link, kind.targets)
     return Posterior(
         mean=mean,
         likelihood=likelihood,

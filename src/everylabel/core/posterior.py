@@ -8,6 +8,7 @@ d features (with the bias, if there is one), k classes.
         "matrix_normal"             (d, d) between features, with class_cov (k, k) between classes
         "per_class"                 (k, d, d), one a class
         "full"                      (k*d, k*d), weight j of class c at c*d + j
+    data: the labelled instances behind it, if they are kept; an exact update needs them
 An update returns another posterior and leaves the one given as it was.
 """
 
@@ -17,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from everylabel.core.arrays import Array
+from everylabel.core.data import Data
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -30,6 +32,7 @@ class Posterior:
     bias: bool = True
     class_cov: Array = None
     classes: tuple[str, ...] | None = None
+    data: Data | None = None
 
     @property
     def n_features(self) -> int:

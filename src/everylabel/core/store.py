@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.arrays import Array, from_numpy, to_numpy
+from everylabel.core.data import Buffer, Data
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
@@ -21,10 +22,15 @@ from everylabel.core.posterior import Posterior
 FORMAT = "everylabel posterior"
 VERSION = 1
 _ARRAYS = ("mean", "cov", "class_cov")
+_DATA = ("features", "labels", "weights", "label_sums")
 
 
-def save(posterior: Posterior, path: str | os.PathLike[str]) -> None:
-    """Write a posterior to `path` (.npz), with its class names and a version number."""
+def save(posterior: Posterior, path: str | os.PathLike[str], *, data: bool = True) -> None:
+    """Write a posterior to `path` (.npz), with its class names and a version number.
+
+    The labelled instances go with it, so that what is loaded learns as what was saved; with
+    data=False they stay out, and so does method="exact" of what is loaded.
+    """
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -34,6 +40,9 @@ def save(posterior: Posterior, path: str | os.PathLike[str]) -> None:
         "classes": None if posterior.classes is None else list(posterior.classes),
     }
     arrays = {name: getattr(posterior, name) for name in _ARRAYS}
+    if data and posterior.data is not None:
+        counted = posterior.data.counted(LIKELIHOODS[posterior.likelihood].targets)
+        arrays |= {f"data_{name}": getattr(counted, name) for name in _DATA}
     arrays = {name: to_numpy(array) for name, array in arrays.items() if array is not None}
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     write_atomically(Path(path), lambda file: np.savez(file, header=text, **arrays))
@@ -96,13 +105,25 @@ def _posterior(
         known = posterior.likelihood in LIKELIHOODS
         shape = {"per_class": (k, d, d), "full": (k * d, k * d)}.get(posterior.likelihood, (d, d))
         finite = all(np.all(np.isfinite(array)) for array in arrays.values())
-        if not known or posterior.cov.shape != shape or not finite:
+        if not known or posterior.cov.shape != shape or not finite or not _data_fits(arrays, d, k):
             raise ValueError("its arrays do not fit together")
     except (KeyError, TypeError, ValueError) as error:
         raise EverylabelError(
             f"path {name!r} is damaged ({error}); expected a file written by save"
         ) from error
-    if like is None:
+    if like is not None:
+        arrays = {key: from_numpy(array, like) for key, array in arrays.items()}
+        posterior = posterior.replace(**{key: arrays[key] for key in _ARRAYS if key in arrays})
+    if "data_features" not in arrays:
         return posterior
-    converted = {key: from_numpy(array, like) for key, array in arrays.items()}
-    return posterior.replace(**converted)
+    features, labels, weights, label_sums = (arrays[f"data_{name}"] for name in _DATA)
+    return posterior.replace(data=Data(Buffer(features, {}), labels, weights, label_sums))
+
+
+def _data_fits(arrays: dict[str, np.ndarray], d: int, k: int) -> bool:
+    """Return whether the labelled instances are whole, or not there at all."""
+    shapes = {name: arrays[f"data_{name}"].shape for name in _DATA if f"data_{name}" in arrays}
+    if not shapes:
+        return True
+    n = shapes.get("labels", (0,))[0]
+    return shapes == {"features": (n, d), "labels": (n,), "weights": (n,), "label_sums": (d, k)}

@@ -1,25 +1,19 @@
 """Exact training of the last layer: the maximum a posteriori weights, by Newton's method.
 
-n points, d features (with the bias), k classes; mean (d, k).
-    J(mean) = sum_x w_x (logsumexp(h_x' mean) - h_x' mean_y) + prior_precision / 2 |mean|^2
-J is strictly convex: there is one minimum, and Newton's steps end at it. Each step is found by
-conjugate gradients with products of the Hessian, which is never built:
-    Hess V = H' [w (P o HV - P (P o HV) 1 1')] + prior_precision V
-preconditioned by one d x d matrix for all classes, (prior_precision I + H' diag(w c) H)^-1 with
-c_x the mean curvature of the classes there.
+n points, d features (with the bias), k classes; mean (d, k). The objective and its Newton steps
+are those of `newton`, the preconditioner is built anew at every step.
 With fewer points than features the problem is rotated into the span of the points first: the
 minimum lies there.
 """
 
 import warnings
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from everylabel.core.arrays import Array, eye, from_numpy, to_numpy, zeros
+from everylabel.core.arrays import Array, from_numpy, to_numpy, zeros
 from everylabel.core.checks import (
     check_choice,
     check_count,
@@ -31,7 +25,8 @@ from everylabel.core.checks import (
 )
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.woodbury import inverse_of_precision
+from everylabel.core.newton import Objective, Point, inner, newton_step
+from everylabel.core.preconditioner import build
 
 
 def fit_map(
@@ -95,113 +90,34 @@ def fit_map(
         # H = R'Q', mean = Q z: the same loss and the same norm with n instead of d unknowns
         rotation, upper = xp.linalg.qr(design.T)
         design, start = upper.T, rotation.T @ start
-    problem = Problem(design, kind.targets(labels, k), weights, prior_precision, kind.link)
-    mean = minimise(problem, start, tol, max_iter)
+    label_sums = design.T @ (weights[:, None] * kind.targets(labels, k))
+    mean = minimise(Objective(design, weights, label_sums, prior_precision, kind.link), start, tol, max_iter)
     return mean if rotation is None else rotation @ mean
 
 
-class Problem(NamedTuple):
-    """The negative log posterior of a last layer, J in the module's head."""
-
-    features: Float[Array, "n d"]
-    targets: Float[Array, "n k"]
-    weights: Float[Array, " n"]
-    prior_precision: float
-    link: Callable[[Array], Array]
-
-    def value(self, mean: Float[Array, "d k"], logits: Float[Array, "n k"]) -> float:
-        xp = array_namespace(mean)
-        zero = xp.zeros_like(logits[:, :1])
-        both = xp.concat([zero, logits], axis=1) if logits.shape[1] == 1 else logits
-        top = xp.max(both, axis=1)
-        normaliser = top + xp.log(xp.sum(xp.exp(both - top[:, None]), axis=1))
-        loss = xp.sum(self.weights * (normaliser - xp.sum(logits * self.targets, axis=1)))
-        return float(loss) + 0.5 * self.prior_precision * float(xp.sum(mean * mean))
-
-    def gradient(self, mean: Float[Array, "d k"], probs: Float[Array, "n k"]) -> Float[Array, "d k"]:
-        residual = self.weights[:, None] * (probs - self.targets)
-        return self.features.T @ residual + self.prior_precision * mean
-
-    def hessian(self, probs: Float[Array, "n k"], v: Float[Array, "d k"]) -> Float[Array, "d k"]:
-        """Return the product of the Hessian with a direction."""
-        xp = array_namespace(v)
-        change = probs * (self.features @ v)
-        if v.shape[1] == 1:
-            change = change * (1.0 - probs)
-        else:
-            change = change - probs * xp.sum(change, axis=1, keepdims=True)
-        return self.features.T @ (self.weights[:, None] * change) + self.prior_precision * v
-
-    def preconditioner(self, probs: Float[Array, "n k"]) -> Float[Array, "d d"]:
-        xp = array_namespace(probs)
-        curvature = self.weights * xp.mean(probs * (1.0 - probs), axis=1)
-        prior = self.prior_precision * eye(self.features.shape[1], probs)
-        return inverse_of_precision(prior + (self.features.T * curvature) @ self.features)
-
-
-def minimise(problem: Problem, mean: Float[Array, "d k"], tol: float, max_iter: int) -> Float[Array, "d k"]:
-    """Return the minimum of J by damped Newton steps from `mean`."""
-    xp = array_namespace(mean)
-    at_zero = problem.gradient(0.0 * mean, problem.link(0.0 * problem.targets))
-    target = tol * max(_norm(at_zero), float(np.finfo(np.float64).tiny))
-    logits = problem.features @ mean
-    value = problem.value(mean, logits)
+def minimise(
+    objective: Objective, mean: Float[Array, "d k"], tol: float, max_iter: int
+) -> Float[Array, "d k"]:
+    """Return the minimum of J by Newton steps from `mean`."""
+    logits = objective.features @ mean
+    point = Point(mean, logits, objective.link(logits))
+    at_zero = objective.gradient(0.0 * mean, objective.link(0.0 * logits))
+    target = tol * max(inner(at_zero, at_zero) ** 0.5, float(np.finfo(np.float64).tiny))
+    max_products = 2 * mean.shape[0] * mean.shape[1] + 10
     for _ in range(max_iter):
-        probs = problem.link(logits)
-        gradient = problem.gradient(mean, probs)
-        size = _norm(gradient)
+        gradient = objective.gradient(point.mean, point.probs)
+        size = inner(gradient, gradient) ** 0.5
         if size <= target:
-            return mean
-        direction = _newton_direction(
-            problem, probs, gradient, max(0.1 * target, min(0.1, size / _norm(at_zero)) * size)
-        )
-        slope = float(xp.sum(gradient * direction))
-        change = problem.features @ direction
-        step = 1.0
-        while True:  # halve the step until J falls enough (Armijo); rounding ends it at the minimum
-            trial, trial_logits = mean + step * direction, logits + step * change
-            trial_value = problem.value(trial, trial_logits)
-            if trial_value <= value + 1e-4 * step * slope + 1e-14 * abs(value):
-                break
-            step *= 0.5
-            if step < 1e-10:
-                return mean
-        mean, logits, value = trial, trial_logits, trial_value
+            return point.mean
+        inverse = build(objective.features, objective.weights, point.probs, objective.prior_precision, 0)
+        point = newton_step(objective, point, gradient, inverse.apply, 0.0, max_products).end
     warnings.warn(
-        f"fit_map stopped after {max_iter} Newton steps with the gradient at {_norm(gradient):.2g}, "
+        f"fit_map stopped after {max_iter} Newton steps with the gradient at {size:.2g}, "
         f"above {target:.2g}; scale the features, or raise max_iter, tol or prior_precision",
         RuntimeWarning,
         stacklevel=3,
     )
-    return mean
-
-
-def _newton_direction(
-    problem: Problem, probs: Float[Array, "n k"], gradient: Float[Array, "d k"], accuracy: float
-) -> Float[Array, "d k"]:
-    """Return -Hess^-1 gradient by preconditioned conjugate gradients, to the accuracy asked for."""
-    xp = array_namespace(gradient)
-    precondition = problem.preconditioner(probs)
-    direction = xp.zeros_like(gradient)
-    residual = -gradient
-    search = precondition @ residual
-    energy = float(xp.sum(residual * search))
-    for _ in range(2 * gradient.shape[0] * gradient.shape[1] + 10):
-        curved = problem.hessian(probs, search)
-        step = energy / float(xp.sum(search * curved))
-        direction = direction + step * search
-        residual = residual - step * curved
-        if _norm(residual) <= accuracy:
-            break
-        turned = precondition @ residual
-        energy, previous = float(xp.sum(residual * turned)), energy
-        search = turned + (energy / previous) * search
-    return direction
-
-
-def _norm(array: Array) -> float:
-    xp = array_namespace(array)
-    return float(xp.sqrt(xp.sum(array * array)))
+    return point.mean
 
 
 def _class_weights(class_weight: Any, labels: Array, k: int, like: Array) -> Array:

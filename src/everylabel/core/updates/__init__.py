@@ -11,7 +11,7 @@ from everylabel.core.checks import (
 )
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
-from everylabel.core.updates import first_order, monte_carlo, second_order
+from everylabel.core.updates import exact, first_order, monte_carlo, second_order
 from everylabel.core.updates.monte_carlo import Samples
 
 METHODS = {"second_order": second_order.second_order, "first_order": first_order.first_order}
@@ -44,10 +44,11 @@ def update(
         The new instances, as they come.
     labels : array (b,)
         Their class numbers.
-    method : {"second_order", "first_order", "monte_carlo"}, optional
+    method : {"second_order", "first_order", "exact", "monte_carlo"}, optional
         "second_order" (the default for a Posterior) is the paper's Gauss-Newton step,
-        "first_order" a gradient step, "monte_carlo" (the default and only one for Samples)
-        reweights samples.
+        "first_order" a gradient step, "exact" retrains on all labels there are (as fast as a few
+        passes over them; it has no step size), "monte_carlo" (the default and only one for
+        Samples) reweights samples.
     step_size : float, optional
         The paper's gamma. None takes the paper's value: 10 for second order, 0.001 for first
         order, and as the exponent of Monte Carlo 0.01.
@@ -58,9 +59,11 @@ def update(
     """
     known = ["monte_carlo"] if isinstance(posterior, Samples) else list(METHODS)
     method = known[0] if method is None else method
-    check_choice(method, "method", [*METHODS, "monte_carlo"])
+    check_choice(method, "method", [*METHODS, "exact", "monte_carlo"])
+    if method == "exact" and step_size is not None:
+        raise EverylabelError(f"step_size is {step_size!r}; method='exact' has none: leave it out")
     step_size = check_positive(
-        DEFAULT_STEPS[method] if step_size is None else step_size, "step_size", zero=True
+        DEFAULT_STEPS.get(method, 1.0) if step_size is None else step_size, "step_size", zero=True
     )
     if isinstance(posterior, Samples):
         if method != "monte_carlo":
@@ -80,7 +83,12 @@ def update(
     weights = check_weights(weights, design.shape[0], design)
     if design.shape[0] == 0:
         return posterior
-    return METHODS[method](posterior, design, labels, weights, step_size, joint)
+    if method == "exact":
+        return exact.exact(posterior, design, labels, weights)
+    updated = METHODS[method](posterior, design, labels, weights, step_size, joint)
+    if posterior.data is None:
+        return updated
+    return updated.replace(data=posterior.data.add(design, labels, weights))
 
 
 __all__ = ["DEFAULT_STEPS", "METHODS", "Samples", "update"]

@@ -1,0 +1,210 @@
+"""The labelled instances behind a posterior: what an exact update needs, as an immutable value.
+
+n points, d features (with the bias), k classes.
+    features (n, d), labels (n,), weights (n,);  label_sums (d, k) = sum_x w_x h_x e_y'
+Successive posteriors share one buffer of rows: each sees its own first n of them. The first to
+append to a prefix writes behind it; whoever else appends to the same prefix gets a copy.
+Updates in closed form only note their labels (`add`); they are counted when first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace, device
+from jaxtyping import Float, Int
+
+from everylabel.core.arrays import Array, float64, zeros
+from everylabel.core.errors import EverylabelError
+from everylabel.core.preconditioner import Preconditioner
+
+UNKNOWN = -1  # the label of an instance that came without one
+DOUBLE_UP_TO = 2000  # weights of a layer up to which rows are kept in double: single pays above
+MOST_EMPTY = 0.3  # share of rows with weight 0 from which they are dropped
+
+Targets = Callable[[Array, int], Array]  # a likelihood's labels as certain probabilities
+
+
+class Buffer(NamedTuple):
+    """Rows with room behind them, and who wrote where: claims[n] is the writer of row n."""
+
+    rows: Array  # (capacity, d)
+    claims: dict[int, object]
+
+
+class Later(NamedTuple):
+    """Labels noted but not counted yet, the latest first."""
+
+    features: Array
+    labels: Array
+    weights: Array
+    before: Later | None
+
+
+class Solved(NamedTuple):
+    """What the last exact update leaves for the next; good for this very mean only."""
+
+    mean: Array
+    logits: Array  # (n, k)
+    preconditioner: Preconditioner
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Data:
+    """Labelled instances; see the module's head."""
+
+    buffer: Buffer
+    labels: Array
+    weights: Array
+    label_sums: Array
+    later: Later | None = None
+    solved: Solved | None = None
+
+    @property
+    def features(self) -> Array:
+        return self.buffer.rows[: self.labels.shape[0], :]
+
+    def __len__(self) -> int:
+        n, node = int(self.labels.shape[0]), self.later
+        while node is not None:
+            n, node = n + int(node.labels.shape[0]), node.before
+        return n
+
+    def add(
+        self, features: Float[Array, "b d"], labels: Int[Array, " b"], weights: Float[Array, " b"]
+    ) -> Data:
+        """Return the data with new labels noted, in O(b d)."""
+        return replace(self, later=Later(self._rows(features), labels, weights, self.later))
+
+    def counted(self, targets: Targets) -> Data:
+        """Return the data with every noted label in its arrays."""
+        batches: list[Later] = []
+        node = self.later
+        while node is not None:
+            batches.insert(0, node)
+            node = node.before
+        data = replace(self, later=None)
+        if not batches:
+            return data
+        xp: Any = array_namespace(self.weights)
+        features, labels, weights = (xp.concat(part) for part in list(zip(*batches, strict=True))[:3])
+        return data.append(features, labels, weights, targets)
+
+    def append(
+        self,
+        features: Float[Array, "b d"],
+        labels: Int[Array, " b"],
+        weights: Float[Array, " b"],
+        targets: Targets,
+    ) -> Data:
+        """Return the data with rows behind its own; O(b d) on average, since room doubles."""
+        xp: Any = array_namespace(features)
+        features = self._rows(features)
+        n, b = int(self.labels.shape[0]), int(labels.shape[0])
+        writer = object()
+        buffer = self.buffer
+        # setdefault is atomic: of two that append to one prefix, in any thread, one gets the room
+        if n + b > buffer.rows.shape[0] or buffer.claims.setdefault(n, writer) is not writer:
+            buffer = _with_room(self.features, b)
+            buffer.claims[n] = writer
+        buffer.rows[n : n + b, :] = features
+        summed = float64(features).T @ (weights[:, None] * targets(labels, self.label_sums.shape[1]))
+        return Data(
+            buffer,
+            xp.concat([self.labels, labels]),
+            xp.concat([self.weights, weights]),
+            self.label_sums + summed,
+        )
+
+    def take_back(
+        self,
+        features: Float[Array, "b d"],
+        labels: Int[Array, " b"],
+        weights: Float[Array, " b"],
+        targets: Targets,
+    ) -> Data:
+        """Return counted data without these labels, the latest first.
+
+        Their rows stay with weight 0, so that what was solved still fits, until they are many.
+        """
+        xp: Any = array_namespace(features)
+        features = self._rows(features)
+        left = xp.asarray(self.weights, copy=True)
+        for i in reversed(range(labels.shape[0])):
+            known = (self.labels == labels[i]) | (self.labels == UNKNOWN)
+            same = known & xp.all(self.features == features[i, :][None, :], axis=1)
+            asked = float(weights[i])
+            for at in reversed([int(row) for row in xp.nonzero(same)[0]]):
+                taken = min(asked, float(left[at]))
+                left[at] = left[at] - taken
+                asked -= taken
+            if asked > 1e-12 * float(weights[i]):
+                raise never_learned(i)
+        summed = float64(features).T @ (weights[:, None] * targets(labels, self.label_sums.shape[1]))
+        data = replace(self, weights=left, label_sums=self.label_sums - summed)
+        n_empty = int(xp.sum(xp.astype(left == 0.0, xp.int64)))
+        return data._compact() if n_empty > MOST_EMPTY * left.shape[0] else data
+
+    def _compact(self) -> Data:
+        """Return counted data without the rows of weight 0."""
+        xp: Any = array_namespace(self.weights)
+        full = xp.nonzero(self.weights > 0.0)[0]
+        labels, weights = xp.take(self.labels, full), xp.take(self.weights, full)
+        return Data(Buffer(xp.take(self.features, full, axis=0), {}), labels, weights, self.label_sums)
+
+    def add_classes(self, n: int) -> Data:
+        """Return counted data with room for n classes more, of which there are no labels yet."""
+        xp: Any = array_namespace(self.label_sums)
+        room = zeros((self.label_sums.shape[0], n), self.label_sums)
+        return replace(self, label_sums=xp.concat([self.label_sums, room], axis=1), solved=None)
+
+    def _rows(self, features: Float[Array, "b d"]) -> Float[Array, "b d"]:
+        """Return a copy in the buffer's precision."""
+        xp: Any = array_namespace(features)
+        return xp.astype(features, self.buffer.rows.dtype)
+
+
+def start(
+    features: Float[Array, "n d"],
+    weights: Float[Array, " n"],
+    labels: Int[Array, " n"] | None,
+    mean: Float[Array, "d k"],
+    prior_precision: float,
+    link: Callable[[Array], Array],
+    targets: Targets,
+) -> Data:
+    """Return the data a posterior was fitted on.
+
+    Without labels the mean is taken for the mode, which is where the gradient is zero:
+    label_sums = H' (w P) + prior_precision mean.
+    """
+    xp: Any = array_namespace(features)
+    d, k = mean.shape
+    single = d * k > DOUBLE_UP_TO
+    buffer = Buffer(xp.astype(features, xp.float32 if single else xp.float64), {})
+    if labels is None:
+        labels = xp.full(features.shape[0], UNKNOWN, dtype=xp.int64, device=device(features))
+        expected, prior = link(features @ mean), prior_precision * mean
+    else:
+        expected, prior = targets(labels, k), 0.0
+    summed = float64(buffer.rows).T @ (weights[:, None] * expected)
+    return Data(buffer, labels, weights, summed + prior)
+
+
+def never_learned(i: int) -> EverylabelError:
+    """Return the error for taking back a label that is not there."""
+    return EverylabelError(
+        f"features and labels cannot be taken back: number {i} was never learned (with that label and "
+        "weight), or was taken back before; expected what laplace or update were given"
+    )
+
+
+def _with_room(rows: Float[Array, "n d"], b: int) -> Buffer:
+    """Return a copy of the rows with room for b more and half as many again."""
+    xp: Any = array_namespace(rows)
+    n, d = rows.shape
+    room = xp.empty((n + b + (n + b) // 2 + 16, d), dtype=rows.dtype, device=device(rows))
+    room[:n, :] = rows
+    return Buffer(room, {})

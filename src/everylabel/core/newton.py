@@ -1,0 +1,136 @@
+"""The training objective of a last layer, and one Newton step on it by conjugate gradients.
+
+n points, d features (with the bias), k classes; mean (d, k).
+    J(mean) = sum_x w_x logsumexp(h_x' mean) - <label_sums, mean> + prior_precision / 2 |mean|^2
+Labels enter through label_sums (d, k) = sum_x w_x h_x e_y' alone. J is strictly convex: there is
+one minimum, and Newton's steps end at it. The Hessian is never built, only multiplied with:
+    Hess V = H' [w (P o HV - P (P o HV) 1 1')] + prior_precision V
+Passes over the points run in the precision of `features`; sums over them are kept in double.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace
+from jaxtyping import Float
+
+from everylabel.core.arrays import Array, float64
+
+STEEP = 0.5  # slope at a step's end, against that at its start, that is level enough
+FORCING = 0.1  # share of the squared residual that is left far from the minimum
+MAX_CUTS = 30  # of a step; each takes the slope once, without a pass over the features
+SMALL = 1e-3  # squared Newton decrement below which a full step cannot overshoot (self-concordance)
+
+
+class Objective(NamedTuple):
+    """J in the module's head; `link` is softmax, or sigmoid where k = 1."""
+
+    features: Array  # (n, d)
+    weights: Array  # (n,), of the features' precision
+    label_sums: Array  # (d, k) float64
+    prior_precision: float
+    link: Callable[[Array], Array]
+
+    def gradient(self, mean: Float[Array, "d k"], probs: Float[Array, "n k"]) -> Float[Array, "d k"]:
+        summed = self.features.T @ (self.weights[:, None] * probs)
+        return float64(summed) - self.label_sums + self.prior_precision * mean
+
+    def bend(self, probs: Float[Array, "n k"], change: Float[Array, "n k"]) -> Float[Array, "n k"]:
+        """Return how the weighted probabilities follow a change of the logits."""
+        xp = array_namespace(change)
+        moved = probs * change
+        if probs.shape[1] == 1:
+            return self.weights[:, None] * (moved - probs * moved)
+        return self.weights[:, None] * (moved - probs * xp.sum(moved, axis=1, keepdims=True))
+
+
+class Point(NamedTuple):
+    """Where a search stands."""
+
+    mean: Array  # (d, k) float64
+    logits: Array  # (n, k) H mean
+    probs: Array  # (n, k) link(logits)
+
+
+class Step(NamedTuple):
+    """What a Newton step found: where it ended, how far it had to go, whether it was cut."""
+
+    end: Point
+    decrement: float  # squared, in the preconditioner's norm: about twice J's distance to its minimum
+    whole: bool
+
+
+def newton_step(
+    objective: Objective,
+    start: Point,
+    gradient: Float[Array, "d k"],
+    precondition: Callable[[Array], Array],
+    enough: float,
+    max_products: int,
+) -> Step:
+    """Return the end of one Newton step; its system is solved no better than is of use.
+
+    Conjugate gradients stop when the squared residual, in the same norm as the decrement, is down
+    to `enough` or to FORCING of where it began; the nearer the minimum, the less (which keeps
+    Newton's steps quadratic). They carry H times the step along: the new logits cost no pass.
+    """
+    xp: Any = array_namespace(gradient)
+    features, dtype = objective.features, objective.features.dtype
+    residual = -xp.astype(gradient, dtype)
+    turned = precondition(residual)
+    energy = decrement = inner(residual, turned)
+    enough = max(enough, min(FORCING, decrement) * decrement)
+    search, step, change = turned, 0.0, 0.0
+    for i in range(max_products):
+        seen = features @ search
+        bent = objective.bend(start.probs, seen)
+        curvature = inner(seen, bent) + objective.prior_precision * inner(search, search)
+        if curvature <= 0.0:  # nothing is left but rounding
+            break
+        length = energy / curvature
+        step, change = step + length * search, change + length * seen
+        if energy <= enough or i + 1 == max_products:
+            break
+        residual = residual - length * (features.T @ bent + objective.prior_precision * search)
+        turned = precondition(residual)
+        energy, previous = inner(residual, turned), energy
+        if energy <= 0.1 * enough:
+            break
+        search = turned + (energy / previous) * search
+    if isinstance(step, float):
+        return Step(start, 0.0, True)
+    return _along(objective, start, gradient, float64(step), change, decrement)
+
+
+def _along(
+    objective: Objective,
+    start: Point,
+    gradient: Float[Array, "d k"],
+    step: Float[Array, "d k"],
+    change: Float[Array, "n k"],
+    decrement: float,
+) -> Step:
+    """Return the point at the step's end, or before it where J already rises steeply there.
+
+    J is convex along the step, so its slope grows: regula falsi finds where it is nearly level.
+    """
+    downhill = -inner(gradient, step)
+    flat = inner(objective.prior_precision * start.mean - objective.label_sums, step)
+    steady = objective.prior_precision * inner(step, step)
+    low, high, length = (0.0, -downhill), (1.0, 0.0), 1.0
+    for _ in range(MAX_CUTS):
+        logits = start.logits + length * change
+        probs = objective.link(logits)
+        slope = inner(objective.weights[:, None] * probs, change) + flat + length * steady
+        if decrement <= SMALL or abs(slope) <= STEEP * downhill or (length == 1.0 and slope <= 0.0):
+            break
+        low, high = (low, (length, slope)) if slope > 0.0 else ((length, slope), high)
+        share = low[1] / (low[1] - high[1])
+        length = low[0] + min(max(share, 0.1), 0.9) * (high[0] - low[0])
+    return Step(Point(start.mean + length * step, logits, probs), decrement, length == 1.0)
+
+
+def inner(a: Array, b: Array) -> float:
+    """Return the sum of products of all elements."""
+    xp: Any = array_namespace(a)
+    return float(xp.sum(a * b))

@@ -1,0 +1,166 @@
+"""The update that equals retraining: the mean goes to the optimum over all labels there are.
+
+n labelled points, b new ones, d features, k classes.
+    mean_upd = argmin J over all labels                                             no step size
+    Sigma_upd = H^-1(mean_upd, Sigma, D+)                                           Eq. 6
+A new label first moves the mean to its own exact answer under one Gaussian a class (`dual`), which
+leaves little to do; Newton steps over all labelled points, solved by conjugate gradients with
+those Gaussians as preconditioner, do the rest. Logits and preconditioner are carried along from
+label to label and made anew when the labels have grown by GROW.
+"""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace
+from jaxtyping import Float, Int
+
+from everylabel.core.arrays import Array, float64
+from everylabel.core.data import Data, Solved
+from everylabel.core.errors import EverylabelError
+from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.newton import Objective, Point, newton_step
+from everylabel.core.posterior import Posterior
+from everylabel.core.preconditioner import Preconditioner, build
+from everylabel.core.updates.dual import solve_dual
+
+GROW, LEAST_GROWTH = 1.4, 10  # the preconditioner is built anew when the labels grew by both
+OWN = 0.01  # residual from which a class's own covariance counts in a new label's answer
+ENOUGH = 1e-4  # squared decrement that no further conjugate gradient step is worth
+LAST = 0.01  # a Newton step that began below this squared decrement is the last
+MAX_STEPS, MAX_PRODUCTS = 100, 20
+PATIENCE = 3  # Newton steps before the preconditioner is taken to be out of date
+
+
+class Work(NamedTuple):
+    """An exact update under way."""
+
+    objective: Objective
+    mean: Array  # (d, k)
+    logits: Array  # (n, k)
+    preconditioner: Preconditioner
+
+
+def exact(
+    posterior: Posterior,
+    features: Float[Array, "b d"],
+    labels: Int[Array, " b"],
+    weights: Float[Array, " b"],
+) -> Posterior:
+    """Return the posterior retrained on all labels, the new ones included."""
+    kind = LIKELIHOODS[posterior.likelihood]
+    known = _known(posterior).counted(kind.targets)
+    data = known.append(features, labels, weights, kind.targets)
+    n, b = int(known.labels.shape[0]), int(labels.shape[0])
+    if b > max((GROW - 1.0) * n, LEAST_GROWTH):  # too many for their answers one by one to be of use
+        work = _fresh(posterior, data)
+    else:
+        work = _first_guess(_carried_on(posterior, known), posterior, data, n)
+    posterior = _solved(posterior, data, work)
+    probs = kind.link(features @ posterior.mean)  # Eq. 6 takes the curvature at the new mean
+    return kind.condition(posterior, kind.project(posterior, features), probs, weights, 1)
+
+
+def resolve(posterior: Posterior, data: Data) -> Posterior:
+    """Return the posterior with its mean at the optimum over `data`; the covariance stays."""
+    return _solved(posterior, data, _carried_on(posterior, data))
+
+
+def _known(posterior: Posterior) -> Data:
+    if posterior.data is None:
+        raise EverylabelError(
+            "method is 'exact', which retrains on all labels, and this posterior has not kept them; "
+            "make it by laplace(..., keep_data=True), or use method='second_order'"
+        )
+    return posterior.data
+
+
+def _objective(posterior: Posterior, data: Data) -> Objective:
+    xp: Any = array_namespace(data.weights)
+    weights = xp.astype(data.weights, data.features.dtype, copy=False)
+    link = LIKELIHOODS[posterior.likelihood].link
+    return Objective(data.features, weights, data.label_sums, posterior.prior_precision, link)
+
+
+def _fresh(posterior: Posterior, data: Data) -> Work:
+    """Return the start of a search from the posterior's mean, with nothing carried over."""
+    xp: Any = array_namespace(posterior.mean)
+    objective = _objective(posterior, data)
+    logits = objective.features @ xp.astype(posterior.mean, objective.features.dtype)
+    probs = objective.link(logits)
+    preconditioner = build(objective.features, objective.weights, probs, posterior.prior_precision)
+    return Work(objective, posterior.mean, logits, preconditioner)
+
+
+def _carried_on(posterior: Posterior, data: Data) -> Work:
+    """Return the start of a search with what the last one left, if it is still of use."""
+    n, solved = int(data.labels.shape[0]), data.solved
+    if solved is None or solved.mean is not posterior.mean:
+        return _fresh(posterior, data)
+    built = solved.preconditioner.n_points
+    if n >= max(GROW * built, built + LEAST_GROWTH):
+        return _fresh(posterior, data)
+    return Work(_objective(posterior, data), solved.mean, solved.logits, solved.preconditioner)
+
+
+def _first_guess(work: Work, posterior: Posterior, data: Data, n: int) -> Work:
+    """Return the work with each label from the n-th on moved to its own exact answer, in turn."""
+    xp: Any = array_namespace(work.mean)
+    objective = _objective(posterior, data)
+    mean, preconditioner = work.mean, work.preconditioner
+    new = float64(objective.features[n:, :])
+    logits = xp.concat([work.logits, xp.astype(new @ mean, work.logits.dtype)])
+    kind = LIKELIHOODS[posterior.likelihood]
+    targets = kind.targets(data.labels[n:], mean.shape[1])
+    for i in range(new.shape[0]):
+        point, weight = objective.features[n + i, :], float(data.weights[n + i])
+        f = float64(logits[n + i, :])
+        residual = xp.abs(kind.link(f[None, :])[0, :] - targets[i, :])
+        own = [int(c) for c in xp.nonzero(residual > OWN)[0]]
+        shared, changes, variances = preconditioner.times(point, own)
+        variance = xp.full_like(f, float(point @ shared))
+        for c, value in zip(own, variances, strict=True):
+            variance[c] = value
+        a = _answer(f, targets[i, :], variance, weight)
+        mean = mean + float64(shared)[:, None] * a[None, :]  # mean_c += a_c C_c h
+        logits = logits + (objective.features @ shared)[:, None] * xp.astype(a, logits.dtype)[None, :]
+        if own:
+            moved = xp.stack([float(a[c]) * change for c, change in zip(own, changes, strict=True)], axis=1)
+            seen = objective.features @ moved
+            for j, c in enumerate(own):
+                mean[:, c] += float64(moved[:, j])
+                logits[:, c] += seen[:, j]
+        probs = kind.link(float64(logits[n + i, :])[None, :])[0, :]
+        preconditioner = preconditioner.extend(point, weight * probs * (1.0 - probs))
+    return Work(objective, mean, logits, preconditioner)
+
+
+def _answer(
+    f: Float[Array, " k"], label: Float[Array, " k"], variance: Float[Array, " k"], weight: float
+) -> Float[Array, " k"]:
+    """Return the dual solution; the sigmoid is a softmax whose other logit is fixed at zero."""
+    if f.shape[0] > 1:
+        return solve_dual(f, label, variance, weight)
+    xp: Any = array_namespace(f)
+    zero = xp.zeros_like(f)
+    return solve_dual(
+        xp.concat([zero, f]), xp.concat([1.0 - label, label]), xp.concat([zero, variance]), weight
+    )[1:]
+
+
+def _solved(posterior: Posterior, data: Data, work: Work) -> Posterior:
+    """Return the posterior at the optimum of the work's objective, with what the next one can use."""
+    objective, preconditioner = work.objective, work.preconditioner
+    point = Point(work.mean, work.logits, objective.link(work.logits))
+    for i in range(1, MAX_STEPS):
+        gradient = objective.gradient(point.mean, point.probs)
+        step = newton_step(objective, point, gradient, preconditioner.apply, ENOUGH, MAX_PRODUCTS)
+        point = step.end
+        if step.whole and step.decrement <= LAST:
+            break
+        if i % PATIENCE == 0:
+            preconditioner = build(
+                objective.features, objective.weights, point.probs, objective.prior_precision
+            )
+    solved = Solved(point.mean, point.logits, preconditioner)
+    return posterior.replace(mean=point.mean, data=replace(data, solved=solved))

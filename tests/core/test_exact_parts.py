@@ -1,0 +1,101 @@
+"""The parts of the exact update, each against its slow twin."""
+
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+from scipy.optimize import root
+
+from everylabel.core import preconditioner
+from everylabel.core.preconditioner import Preconditioner, build
+from everylabel.core.updates.dual import solve_dual
+
+close = np.testing.assert_allclose
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def softmax(f: Any) -> Any:
+    e = np.exp(f - f.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+@hypothesis.given(seed=SEEDS, k=st.integers(1, 8), spread=st.sampled_from([0.1, 3.0, 30.0]))
+def test_dual_solves_its_equation(seed: int, k: int, spread: float) -> None:
+    rng = np.random.default_rng(seed)
+    f, variance, weight = spread * rng.normal(size=k), spread * rng.uniform(size=k), rng.uniform(0.2, 4)
+    label = np.eye(k)[rng.integers(k)]
+    a = solve_dual(f, label, variance, weight, tolerance=1e-11)
+    found = root(lambda b: b - weight * (label - softmax(f + variance * b)), a + 0.01, tol=1e-12)
+    close(a, found.x, atol=1e-8)
+    close(a, weight * (label - softmax(f + variance * a)), atol=1e-8)
+
+
+def _dense(features: Any, weights: Any, probs: Any, prior: float, n_top: int) -> Any:
+    """Return C_c of the module's head by loops and inverses."""
+    (n, d), k = features.shape, probs.shape[1]
+    q = weights[:, None] * probs * (1 - probs)
+    precision = [prior * np.eye(d) for _ in range(k)]
+    for x in range(n):
+        order = np.argsort(-q[x], kind="stable")
+        own, others = order[:n_top], max(np.mean(q[x, order[n_top:]]), 1e-6)
+        for c in range(k):
+            precision[c] += (q[x, c] if c in own else others) * np.outer(features[x], features[x])
+    return [np.linalg.inv(p) for p in precision]
+
+
+@pytest.fixture
+def nothing_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preconditioner, "NEGLIGIBLE", 0.0)
+
+
+@pytest.mark.usefixtures("nothing_left_out")
+@hypothesis.given(seed=SEEDS, n=st.integers(1, 12), k=st.integers(1, 6))
+@hypothesis.settings(suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
+def test_preconditioner_equals_dense_inverses(seed: int, n: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    d, prior = 24 if seed % 2 else 6, 0.4  # fewer and more points than features
+    n = min(n, d // 2)  # at most so many rows are kept
+    features, weights = rng.normal(size=(n, d)), rng.uniform(0.2, 3.0, n)
+    probs = softmax(2 * rng.normal(size=(n, k))) if k > 1 else rng.uniform(size=(n, 1))
+    built = build(features, weights, probs, prior)
+    expected = _dense(features, weights, probs, prior, min(3, k - 1))
+    matrix = rng.normal(size=(d, k))
+    close(built.apply(matrix), np.stack([expected[c] @ matrix[:, c] for c in range(k)], axis=1), rtol=1e-6)
+
+    shared, changes, variances = built.times(features[0], list(range(k)))
+    for c in range(k):
+        close(shared + changes[c], expected[c] @ features[0], rtol=1e-6, atol=1e-8)
+        close(variances[c], features[0] @ expected[c] @ features[0], rtol=1e-6)
+
+    point, q = rng.normal(size=d), rng.uniform(size=k)
+    extended = built.extend(point, q)
+    for c in range(k):
+        own = q[c] if c in np.argsort(-q)[:3] else 0.0
+        after = np.linalg.inv(np.linalg.inv(expected[c]) + own * np.outer(point, point))
+        column = extended.apply(np.outer(point, np.eye(k)[c]))[:, c]
+        close(column, after @ point, rtol=1e-5, atol=1e-8)
+
+
+@hypothesis.given(seed=SEEDS, n_top=st.sampled_from([0, 3]))
+def test_preconditioner_is_positive_definite_whatever_is_left_out(seed: int, n_top: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, d, k = 40, 6, 5
+    features, weights = 10 * rng.normal(size=(n, d)), rng.uniform(0.0, 3.0, n)
+    built = build(features, weights, softmax(5 * rng.normal(size=(n, k))), 0.1, n_top)
+    for _ in range(5):
+        built = built.extend(10 * rng.normal(size=d), rng.uniform(0, 0.25, size=k))
+    for c in range(k):
+        block = np.stack([built.apply(np.outer(e, np.eye(k)[c]))[:, c] for e in np.eye(d)])
+        assert np.all(np.linalg.eigvalsh(block) > 0)
+
+
+def test_shared_preconditioner_has_the_mean_curvature() -> None:
+    rng = np.random.default_rng(0)
+    features, weights = rng.normal(size=(9, 4)), rng.uniform(size=9)
+    probs = softmax(rng.normal(size=(9, 5)))
+    built = build(features, weights, probs, 0.7, 0)
+    assert isinstance(built, Preconditioner)
+    mean = weights * np.mean(probs * (1 - probs), axis=1)
+    close(built.shared, np.linalg.inv(0.7 * np.eye(4) + features.T @ np.diag(mean) @ features))
