@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 def test_import_brings_nothing_heavy() -> None:
     code = (
         "import sys, everylabel; "
-        "heavy = ('torch', 'sklearn', 'scipy', 'matplotlib', 'typer', 'pandas'); "
+        "heavy = ('torch', 'sklearn', 'scipy', 'matplotlib', 'typer', 'pandas', 'numba'); "
         "print([m for m in heavy if m in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

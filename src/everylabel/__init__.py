@@ -5,6 +5,8 @@
 >>> posterior = el.laplace(mean, features)                # a Gaussian around it
 >>> posterior = el.update(posterior, new_features, new_labels)
 >>> probs = el.predict_proba(posterior, features)
+>>> pool = el.Pool(pool_features, posterior)
+>>> idx = el.select(pool, "margin", n=10, rng=rng, ask=oracle)
 """
 
 from importlib import import_module
@@ -32,15 +34,23 @@ from everylabel.core import (
 
 if TYPE_CHECKING:
     from everylabel.models.classifier import LaplaceClassifier
+    from everylabel.selection import Pool, optimal_batch, select, strategies
 
 __version__ = "0.1.0"
 
 # What needs a heavier import than arrays is loaded when it is first asked for.
-_LAZY = {"LaplaceClassifier": "everylabel.models.classifier"}
+_LAZY = {
+    "LaplaceClassifier": "everylabel.models.classifier",
+    "Pool": "everylabel.selection",
+    "optimal_batch": "everylabel.selection",
+    "select": "everylabel.selection",
+    "strategies": "everylabel.selection",
+}
 
 __all__ = [
     "EverylabelError",
     "LaplaceClassifier",
+    "Pool",
     "Posterior",
     "Samples",
     "add_class",
@@ -52,10 +62,13 @@ __all__ = [
     "logit_variance",
     "logits",
     "mix",
+    "optimal_batch",
     "predict_proba",
     "reweight",
     "sample",
     "save",
+    "select",
+    "strategies",
     "update",
 ]
 

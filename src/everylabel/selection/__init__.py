@@ -1,0 +1,8 @@
+"""Selection: the pool, strategies that choose the next instance from it, and look-ahead."""
+
+from everylabel.selection.optimal import optimal_batch
+from everylabel.selection.pool import Pool
+from everylabel.selection.select import select
+from everylabel.selection.strategies import strategies
+
+__all__ = ["Pool", "optimal_batch", "select", "strategies"]

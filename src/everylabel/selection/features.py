@@ -1,0 +1,110 @@
+"""The pool's features as they came (array, tensor or memory-mapped file), read in chunks, never copied.
+
+n instances, d features (with the bias), k classes; H (n, d) the design, of which the bias column
+is never stored: H v = features v[:-1] + v[-1].
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, is_array_api_obj
+
+from everylabel.core.arrays import CHUNK, Array, as_array, from_numpy, namespace, to_numpy
+from everylabel.core.errors import EverylabelError
+from everylabel.core.posterior import Posterior
+
+
+class Features:
+    """Products with the design matrix of a pool; results are NumPy arrays on the host."""
+
+    def __init__(self, features: Any, posterior: Posterior) -> None:
+        self.array = _check(features, posterior)
+        self.bias = posterior.bias
+        self.n = int(self.array.shape[0])
+        numpy = isinstance(self.array, np.ndarray)
+        native = str(self.array.dtype).removeprefix("torch.") in ("float32", "float64")
+        self.in_memory = native and not (numpy and isinstance(self.array, np.memmap))
+        double = str(self.array.dtype).endswith("float64")
+        self.dtype: type = np.float64 if double else np.float32  # of the cache
+
+    def take(self, idx: Any) -> Array:
+        """Return instances (len(idx), d) as they came."""
+        return self.array[_like(np.asarray(idx), self.array)]
+
+    def rows(self, idx: Any) -> np.ndarray:
+        """Return design rows (len(idx), d) in float64 with the bias column."""
+        rows = to_numpy(self.take(idx)).astype(np.float64)
+        return np.c_[rows, np.ones(len(rows))] if self.bias else rows
+
+    def native(self, i: int) -> Array:
+        """Return one instance (1, d) as it came, for the core."""
+        return self.array[i : i + 1]
+
+    def product(self, weights: np.ndarray) -> np.ndarray:
+        """Return H w: (n,) for a vector, (k, n) for weights (d, k)."""
+        out = np.empty((*weights.shape[1:], self.n), self.dtype)
+        body = weights[:-1] if self.bias else weights
+        body = _like(np.ascontiguousarray(body, self.dtype), self.array)
+        for rows, part in self._chunks():
+            product = to_numpy(part @ body)
+            out[..., rows] = product.T
+        if self.bias:
+            out += weights[-1].astype(self.dtype)[..., None]
+        return out
+
+    def quadratic(self, cov: np.ndarray) -> np.ndarray:
+        """Return diag(H cov H')."""
+        out: np.ndarray = np.empty(self.n, self.dtype)
+        body, cross = (cov[:-1, :-1], 2.0 * cov[:-1, -1]) if self.bias else (cov, None)
+        body = _like(np.ascontiguousarray(body, self.dtype), self.array)
+        for rows, part in self._chunks(always=True):
+            xp = array_namespace(part)
+            out[rows] = to_numpy(xp.sum((part @ body) * part, axis=1))
+        if cross is not None:
+            out += self.product(np.append(cross, cov[-1, -1]))
+        return out
+
+    def _chunks(self, always: bool = False) -> Iterator[tuple[slice, Array]]:
+        """Yield slices of rows and their features in the cache's precision."""
+        if self.in_memory and not always:
+            yield slice(0, self.n), self.array
+            return
+        size = max(1, CHUNK // max(1, int(self.array.shape[1])))
+        for start in range(0, self.n, size):
+            rows = slice(start, min(start + size, self.n))
+            part = self.array[rows]
+            if isinstance(part, np.ndarray):
+                yield rows, np.asarray(part, dtype=self.dtype)
+            else:
+                xp = array_namespace(part)
+                yield (
+                    rows,
+                    xp.astype(part, xp.float64 if self.dtype is np.float64 else xp.float32, copy=False),
+                )
+
+
+def _like(array: np.ndarray, like: Array) -> Array:
+    return array if isinstance(like, np.ndarray) else from_numpy(array, like)
+
+
+def _check(features: Any, posterior: Posterior) -> Array:
+    if hasattr(features, "toarray"):
+        raise EverylabelError(
+            f"features is a sparse {type(features).__name__}; pass features.toarray() "
+            "(or reduce them first, for example by sklearn.decomposition.TruncatedSVD)"
+        )
+    array = features if is_array_api_obj(features) else as_array(features, "features", posterior.mean)
+    if len(array.shape) != 2:
+        raise EverylabelError(
+            f"features has shape {tuple(array.shape)}; expected two axes (n, d): one row an instance"
+        )
+    xp = namespace(features=array, posterior=posterior.mean)
+    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
+        raise EverylabelError(f"features has dtype {array.dtype}; expected real numbers")
+    if array.shape[0] == 0 or array.shape[1] != posterior.n_features:
+        raise EverylabelError(
+            f"features has shape {tuple(array.shape)}; expected (n, {posterior.n_features}) with at least "
+            "one instance: as many columns as the posterior was made with, without a bias column"
+        )
+    return array

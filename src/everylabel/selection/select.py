@@ -1,0 +1,111 @@
+"""One call for all strategies: the n best at once, or the paper's Algorithm 1 with updates between picks."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.arrays import to_numpy
+from everylabel.core.checks import check_count, check_rng
+from everylabel.core.errors import EverylabelError
+from everylabel.selection import strategies
+from everylabel.selection.pool import FREE, Pool
+from everylabel.selection.strategies.base import Strategy, best
+
+COLD = ("random", "coreset", "typiclust")  # these need no model
+
+
+def select(
+    pool: Pool,
+    strategy: str,
+    n: int,
+    rng: np.random.Generator,
+    ask: Callable[[int], int] | None = None,
+    *,
+    candidates: Any = None,
+    step_size: float | str | None = None,
+    **options: Any,
+) -> np.ndarray:
+    """Return the positions of the next n instances to label, in the order of picking.
+
+    Parameters
+    ----------
+    pool : Pool
+        Its free instances are chosen from.
+    strategy : str
+        A name from `strategies()`. While the model knows nothing (or one of three or more
+        classes only), Typiclust picks in its place.
+    n : int
+        How many.
+    rng : numpy.random.Generator
+        Makes all random choices; the same one gives the same picks.
+    ask : callable, optional
+        ask(i) returns the label of instance i. With it the pool learns each label before the
+        next pick (Algorithm 1); afterwards the labels are in the pool. Without it the n best
+        are taken at once and the pool is left as it was.
+    candidates : int or array, optional
+        Choose from a random subset of that size (the paper: 1,000), or from these positions.
+    step_size : float or "auto", optional
+        Of the updates between picks; by default the strategy's own, or else the pool's.
+    **options
+        The strategy's own, for example risk="log" of "lookahead".
+    """
+    if not isinstance(pool, Pool):
+        raise EverylabelError(f"pool is a {type(pool).__name__}; expected a Pool(features, posterior)")
+    chosen = strategies.get(strategy)
+    chosen.check(options)
+    n, rng = check_count(n, "n"), check_rng(rng)
+    idx = free_candidates(pool, candidates, rng)
+    if n > len(idx):
+        raise EverylabelError(
+            f"n is {n}, but {len(idx)} instance(s) can be chosen from ({len(pool.free_idx)} of "
+            f"{len(pool)} in the pool are free); expected n of at most {len(idx)}"
+        )
+    if ask is None:
+        return idx[_pick(chosen, pool, idx, n, rng, options)]
+    picked = []
+    step = chosen.step_size if step_size is None and pool.step_size is None else step_size
+    for _ in range(n):  # Algorithm 1
+        at = int(_pick(chosen, pool, idx, 1, rng, options)[0])  # line 3
+        picked.append(int(idx[at]))
+        pool.add(picked[-1], ask(picked[-1]), step_size=step)  # lines 4, 5 and 7
+        idx = np.delete(idx, at)  # line 6
+    return np.asarray(picked)
+
+
+def _pick(
+    strategy: Strategy, pool: Pool, idx: np.ndarray, n: int, rng: np.random.Generator, options: dict[str, Any]
+) -> np.ndarray:
+    """Return n positions in idx."""
+    if strategy.name not in COLD and knows_nothing(pool):
+        strategy, options = strategies.get("typiclust"), {}
+    if strategy.pick is not None:
+        return strategy.pick(pool, idx, n, rng, **options)
+    assert strategy.score is not None
+    return best(strategy.score(pool, idx, rng, **options), n)
+
+
+def knows_nothing(pool: Pool) -> bool:
+    """Return whether the model cannot tell classes apart: no label seen, or of k > 2 one class only."""
+    mean = to_numpy(pool.posterior.mean)
+    if not np.any(mean):
+        return True
+    size = np.abs(mean).max()
+    others = np.abs(mean - np.median(mean, axis=1, keepdims=True)).max(axis=0) > 1e-9 * size
+    return pool.n_classes > 2 and int(np.sum(others)) < 2
+
+
+def free_candidates(pool: Pool, candidates: Any, rng: np.random.Generator) -> np.ndarray:
+    """Return the free instances to choose from: all, a random subset, or those named."""
+    if candidates is None:
+        return pool.free_idx
+    if isinstance(candidates, (int, np.integer)) and not isinstance(candidates, bool):
+        free, size = pool.free_idx, check_count(candidates, "candidates")
+        return free if len(free) <= size else np.sort(rng.choice(free, size, replace=False))
+    idx = np.sort(pool._check_idx(candidates, "candidates"))
+    if np.any(pool.state[idx] != FREE):
+        raise EverylabelError(
+            f"candidates holds {int(np.sum(pool.state[idx] != FREE))} instance(s) that are labelled or out; "
+            "expected free ones"
+        )
+    return idx

@@ -1,0 +1,49 @@
+"""The strategies by name, with what each means and the paper it comes from."""
+
+from everylabel.core.checks import check_choice
+from everylabel.selection.strategies import (
+    badge,
+    coreset,
+    lookahead,
+    random,
+    typiclust,
+    uncertainty,
+    variance,
+)
+from everylabel.selection.strategies.base import Strategy, best
+
+_ALL = [
+    Strategy("random", "a random instance", "baseline", "nothing", random.random),
+    Strategy("least_confident", "the least likely best guess", "Lewis & Gale 1994", "logits", uncertainty.least_confident),
+    Strategy("entropy", "the most uncertain label", "Shannon 1948; Settles 2009", "logits", uncertainty.entropy),
+    Strategy("margin", "the two best guesses are closest", "Scheffer et al. 2001", "logits", uncertainty.margin),
+    Strategy("variance", "the least known direction, h' cov h", "MacKay 1992", "variances", variance.variance),
+    Strategy("coreset", "farthest from all that are known", "Sener & Savarese 2018", "features", pick=coreset.coreset),
+    Strategy("badge", "k-means++ on gradients", "Ash et al. 2020", "logits, features", pick=badge.badge),
+    Strategy("badge_norm", "the largest gradient; Badge with updates", "Huseljic et al., App. F", "logits, features", badge.badge_norm),
+    Strategy("typiclust", "the most typical of each cluster without a label", "Hacohen et al. 2022", "features", pick=typiclust.typiclust),
+    Strategy("lookahead", "the least expected risk once labelled", "Roy & McCallum 2001, by the update", "logits, features, covariance", lookahead.lookahead, step_size="auto"),
+]  # fmt: skip
+STRATEGIES = {strategy.name: strategy for strategy in _ALL}
+
+
+def get(name: str) -> Strategy:
+    """Return the strategy of that name."""
+    return STRATEGIES[check_choice(name, "strategy", list(STRATEGIES))]
+
+
+def strategies() -> list[dict[str, str]]:
+    """Return all strategies: name, meaning, paper and what each needs, options with their defaults."""
+    return [
+        {
+            "name": s.name,
+            "meaning": s.meaning,
+            "paper": s.paper,
+            "needs": s.needs,
+            "options": ", ".join(f"{name}={value!r}" for name, value in s.options.items()),
+        }
+        for s in _ALL
+    ]
+
+
+__all__ = ["STRATEGIES", "Strategy", "best", "get", "strategies"]

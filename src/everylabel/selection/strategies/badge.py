@@ -1,0 +1,47 @@
+"""Badge (Ash et al., 2020): diverse and uncertain by k-means++ on the last layer's gradients.
+
+The gradient for the label the model believes in, y* = argmax p, is the outer product of r = p - e_y*
+and h; it is never built, since inner products factorise: <g_i, g_j> = (r_i . r_j) (h_i . h_j).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from everylabel.selection.pool import Pool
+
+
+def badge(pool: Pool, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return n positions: the largest gradient first, the others drawn by squared distance to those."""
+    r, h = _residuals(pool, idx), pool.rows(idx)
+    norms = np.sum(r**2, axis=1) * np.sum(h**2, axis=1)
+    picked = [int(np.argmax(norms))]
+    nearest = np.full(len(idx), np.inf)
+    while len(picked) < n:
+        i = picked[-1]
+        inner = (r @ r[i]) * (h @ h[i])
+        nearest = np.minimum(nearest, np.maximum(norms + norms[i] - 2.0 * inner, 0.0))
+        nearest[picked] = 0.0
+        picked.append(draw(nearest, picked, rng))
+    return np.asarray(picked)
+
+
+def badge_norm(pool: Pool, idx: np.ndarray, rng: Any) -> np.ndarray:
+    """Return |g|^2 = |r|^2 |h|^2: with updates between picks this takes the place of k-means++ (App. F)."""
+    return np.sum(_residuals(pool, idx) ** 2, axis=1) * np.sum(pool.rows(idx) ** 2, axis=1)
+
+
+def draw(weights: np.ndarray, taken: list[int], rng: np.random.Generator) -> int:
+    """Return a position drawn by weight; any that is not taken if all weights are nil."""
+    total = np.cumsum(weights)
+    at = rng.random()  # one number a draw, whatever happens
+    if total[-1] > 0.0:
+        return int(np.searchsorted(total, at * total[-1], side="right").clip(max=len(weights) - 1))
+    left = np.setdiff1d(np.arange(len(weights)), taken)
+    return int(left[int(at * len(left))])
+
+
+def _residuals(pool: Pool, idx: np.ndarray) -> np.ndarray:
+    r = pool.probs(idx).astype(np.float64)
+    r[np.arange(len(r)), r.argmax(axis=1)] -= 1.0
+    return r

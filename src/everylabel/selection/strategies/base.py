@@ -1,0 +1,67 @@
+"""What a strategy is: a score (higher is better) or a rule that picks a batch, and where it comes from.
+
+To add one, copy a small file such as `entropy.py` and add a line to the table in `__init__.py`;
+docs/adding-a-strategy.md has a skeleton.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError
+
+TIE = 1e-6  # scores closer than this part of the largest are a tie; the lowest position wins
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """One strategy. Exactly one of `score` and `pick` is given.
+
+    score(pool, idx, rng, **options) -> (len(idx),)         for one pick at a time
+    pick(pool, idx, n, rng, **options) -> n positions of idx, in the order of picking
+    """
+
+    name: str
+    meaning: str
+    paper: str
+    needs: str = "logits"
+    score: Callable[..., np.ndarray] | None = None
+    pick: Callable[..., np.ndarray] | None = None
+    step_size: float | str | None = None  # of the update between picks; None is the pool's own
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Return the strategy's own settings and their defaults."""
+        rule: Any = self.score or self.pick
+        known = signature(rule).parameters.values()
+        return {p.name: p.default for p in known if p.kind is p.KEYWORD_ONLY}
+
+    def check(self, options: dict[str, Any]) -> None:
+        """Raise if an option is not one of this strategy's."""
+        for name in options:
+            if name not in self.options:
+                expected = ", ".join(self.options) or "none"
+                raise EverylabelError(
+                    f"{name} is not an option of strategy {self.name!r}; expected one of: {expected}"
+                )
+
+
+def best(scores: np.ndarray, n: int) -> np.ndarray:
+    """Return the positions of the n highest scores; of ties, the lowest positions."""
+    usable = np.where(np.isnan(scores), -np.inf, scores)
+    finite = usable[np.isfinite(usable)]
+    size = max(-float(finite.min()), float(finite.max())) if finite.size else 0.0
+    if n == 1:
+        return np.asarray([np.argmax(usable >= usable.max() - TIE * size)])
+    if size > 0.0:
+        usable = np.where(np.isfinite(usable), np.round(usable / (TIE * size)), usable)
+    return np.argsort(-usable, kind="stable")[:n]
+
+
+def squared_distances(rows: np.ndarray, to: np.ndarray) -> np.ndarray:
+    """Return |x - y|^2 (n, m) between rows (n, d) and to (m, d), never below 0."""
+    cross = rows @ to.T
+    return np.maximum(np.sum(rows**2, axis=1)[:, None] + np.sum(to**2, axis=1) - 2.0 * cross, 0.0)

@@ -1,0 +1,10 @@
+"""Random sampling, the baseline of all."""
+
+import numpy as np
+
+from everylabel.selection.pool import Pool
+
+
+def random(pool: Pool, idx: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return a random order."""
+    return rng.random(len(idx))

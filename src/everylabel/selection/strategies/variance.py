@@ -1,0 +1,12 @@
+"""Epistemic variance of the logits: how little is known of this direction of the features."""
+
+from typing import Any
+
+import numpy as np
+
+from everylabel.selection.pool import Pool
+
+
+def variance(pool: Pool, idx: np.ndarray, rng: Any) -> np.ndarray:
+    """Return h' cov h."""
+    return pool.variances(idx)

@@ -1,0 +1,45 @@
+"""Compiled loops on large arrays: numba where it is installed and the work repays its start, in threads.
+
+The loops are compiled on first use and kept on disk. They let go of the interpreter's lock, so
+plain threads share the work; numba's own thread pool, which must not be entered from two threads
+of a server at once, is not used.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+SMALL = 2**19  # numbers that NumPy works through before a compiled loop has started
+
+
+@cache
+def compiled(module: str) -> Any | None:
+    """Return the module of compiled loops, or None where numba is absent."""
+    return import_module(f"everylabel.selection.{module}") if find_spec("numba") else None
+
+
+def worth_compiling(work: int) -> bool:
+    """Return whether so many numbers are worth a compiled loop."""
+    return work >= SMALL and compiled("loops") is not None
+
+
+def workers() -> int:
+    """Return how many threads share a loop: OMP_NUM_THREADS if set, else the cores we may use."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(int(asked), cores)) if asked.isdigit() else cores
+
+
+def share(loop: Callable[[int, int], Any], n: int) -> None:
+    """Call loop(start, stop) on ranges that make up 0 .. n, one a thread."""
+    parts = workers()
+    bounds = [n * i // parts for i in range(parts + 1)]
+    if parts == 1:
+        loop(0, n)
+        return
+    with ThreadPoolExecutor(parts) as threads:
+        list(threads.map(loop, bounds[:-1], bounds[1:]))

@@ -1,0 +1,209 @@
+"""The pool's cache against recomputation; what add, condition, release and remove_label promise."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import everylabel as el
+from everylabel.core.arrays import to_numpy
+from everylabel.selection import threads
+from tests.conftest import LIKELIHOODS
+from tests.selection.problems import problem
+
+close = np.testing.assert_allclose
+
+
+def check_cache(pool: el.Pool, rtol: float = 1e-7) -> None:
+    f = to_numpy(el.logits(pool.posterior, pool.features))
+    f = np.c_[np.zeros_like(f), f] if pool.posterior.likelihood == "binary" else f
+    close(pool.logits(), f, rtol=rtol, atol=10 * rtol)
+    q = to_numpy(el.logit_variance(pool.posterior, pool.features)).mean(axis=1)
+    close(pool.variances(), q, rtol=rtol, atol=10 * rtol)
+
+
+def mixed_operations(pool: el.Pool, labels: Any, n: int, seed: int = 1) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(n):
+        out, free = pool.out_idx, pool.free_idx
+        known = [e.idx for e in pool._events if e.kind == "label" and pool.labels[e.idx] >= 0]
+        what = rng.choice(["add", "add", "answer", "condition", "release", "remove"])
+        if what == "add" and len(free) > 5:
+            i = int(rng.choice(free))
+            pool.add(i, labels[i], float(rng.uniform(0.5, 2.0)), step_size=float(rng.uniform(0.5, 4.0)))
+        elif what == "answer" and len(out):
+            i = int(rng.choice(out))
+            pool.add(i, labels[i], step_size=2.0)
+        elif what == "condition" and len(free) > 5:
+            pool.condition(int(rng.choice(free)))
+        elif what == "release" and len(out):
+            pool.release(int(rng.choice(out)))
+        elif what == "remove" and len(known) > 3:
+            pool.remove_label(int(rng.choice(known)))
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_cache_after_mixed_operations(likelihood: str) -> None:
+    pool, _, labels, _ = problem(n=90, n_labelled=12, likelihood=likelihood)
+    pool.variances()
+    for part in range(4):  # 200 in all, looked at four times
+        mixed_operations(pool, labels, 50 if likelihood != "full" else 15, seed=part)
+        check_cache(pool, 1e-6)
+
+
+@pytest.mark.parametrize("method", ["second_order", "first_order"])
+@pytest.mark.parametrize("likelihood", ["gaussian", "categorical", "binary"])
+def test_one_label_is_the_cores_update(likelihood: str, method: str) -> None:
+    pool, features, labels, _ = problem(likelihood=likelihood, method=method)
+    before, i = pool.posterior, int(pool.free_idx[3])
+    pool.variances()
+    pool.add(i, labels[i], 1.7, step_size=0.8)
+    after = el.update(before, features[i : i + 1], labels[i : i + 1], method, 0.8, weights=[1.7])
+    np.testing.assert_array_equal(pool.posterior.mean, after.mean)
+    np.testing.assert_array_equal(pool.posterior.cov, after.cov)
+    check_cache(pool)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "categorical", "per_class"])
+def test_a_label_taken_back_is_as_if_never_given(likelihood: str) -> None:
+    pool, _, labels, _ = problem(likelihood=likelihood)
+    twin, *_ = problem(likelihood=likelihood)
+    a, b, c, d = (int(i) for i in pool.free_idx[[2, 9, 4, 7]])
+    pool.condition(d)
+    for i in (a, b, c):
+        pool.add(i, labels[i], step_size=1.5)
+    pool.remove_label(b)
+    twin.condition(d)
+    for i in (a, c):
+        twin.add(i, labels[i], step_size=1.5)
+    np.testing.assert_array_equal(pool.posterior.mean, twin.posterior.mean)
+    np.testing.assert_array_equal(pool.posterior.cov, twin.posterior.cov)
+    assert pool.labels[b] == -1
+    assert b in pool.free_idx
+    check_cache(pool)
+
+
+def test_a_label_from_training_is_forgotten_by_the_core() -> None:
+    pool, features, labels, labelled = problem()
+    before, i = pool.posterior, int(labelled[0])
+    pool.remove_label(i)
+    expected = el.forget(before, features[i : i + 1], labels[i : i + 1])
+    close(pool.posterior.mean, expected.mean)
+    close(pool.posterior.cov, expected.cov)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "categorical"])
+def test_condition_and_release_restore(likelihood: str) -> None:
+    pool, features, labels, _ = problem(likelihood=likelihood)
+    before = pool.posterior
+    i, j = (int(x) for x in pool.free_idx[:2])
+    pool.condition(i)
+    close(pool.posterior.cov, el.condition(before, features[i : i + 1]).cov)
+    close(pool.posterior.mean, before.mean)
+    assert i not in pool.free_idx
+    pool.release(i)
+    close(pool.posterior.cov, before.cov, atol=1e-12)
+    pool.condition(j)
+    pool.add(j, labels[j], step_size=2.0)  # an answer: the instance counts once
+    once = el.update(before, features[j : j + 1], labels[j : j + 1], step_size=2.0)
+    if likelihood == "gaussian":
+        close(pool.posterior.cov, once.cov, atol=1e-12)
+        close(pool.posterior.mean, once.mean)
+    check_cache(pool)
+
+
+def test_refit_keeps_labels_and_what_is_out() -> None:
+    pool, features, labels, _ = problem()
+    i, j = (int(x) for x in pool.free_idx[:2])
+    pool.add(i, labels[i])
+    pool.condition(j)
+    idx = pool.labelled_idx
+    posterior = el.laplace(el.fit_map(features[idx], labels[idx], 3, 0.7), features[idx], "gaussian", 0.7)
+    pool.refit(posterior)
+    close(pool.posterior.mean, posterior.mean)
+    close(pool.posterior.cov, el.condition(posterior, features[j : j + 1]).cov)
+    f = pool.logits(idx)
+    own = f[np.arange(len(idx)), labels[idx]]
+    close(pool.auto_step, np.mean(own - f.mean(axis=1)))
+    check_cache(pool)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "per_class", "matrix_normal"])
+def test_add_class(likelihood: str) -> None:
+    pool, _, labels, _ = problem(likelihood=likelihood)
+    pool.variances()
+    i, j = (int(x) for x in pool.free_idx[:2])
+    pool.add(i, labels[i], step_size=1.0)
+    pool.add_class()
+    assert pool.n_classes == 4
+    pool.add(j, 3, step_size=1.0)
+    check_cache(pool)
+    pool.remove_label(i)
+    check_cache(pool)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_memory_mapped_pool_is_read_in_chunks(
+    tmp_path: Path, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "pool.npy", rng.normal(size=(50, 6)).astype(dtype))
+    mapped = np.load(tmp_path / "pool.npy", mmap_mode="r")
+    monkeypatch.setattr("everylabel.selection.features.CHUNK", 6 * 7)  # seven rows at a time
+    post = el.laplace(rng.normal(size=(7, 3)), rng.normal(size=(9, 6)))
+    pool, plain = el.Pool(mapped, post), el.Pool(np.asarray(mapped, np.float64), post)
+    for each in (pool, plain):
+        each.variances()
+        each.add(3, 1)
+        each.condition(8)
+    assert pool.features is mapped
+    close(pool.logits(), plain.logits(), rtol=1e-4, atol=1e-4)
+    close(pool.variances(), plain.variances(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tensors_give_the_same_cache(dtype: Any) -> None:
+    pool, _, labels, _ = problem(convert=torch.as_tensor, dtype=dtype)
+    plain, *_ = problem(dtype=dtype)
+    for each in (pool, plain):
+        each.variances()
+        mixed_operations(each, labels, 30)
+    assert isinstance(pool.posterior.mean, torch.Tensor)
+    close(pool.logits(), plain.logits(), rtol=1e-3, atol=1e-4)
+    close(pool.variances(), plain.variances(), rtol=1e-3)
+    np.testing.assert_array_equal(pool.state, plain.state)
+
+
+def test_the_compiled_loop_is_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = []
+    for small in (0, 10**9):
+        monkeypatch.setattr(threads, "SMALL", small)
+        pool, _, labels, _ = problem(n=1100, k=7, dtype=np.float32)
+        for i in pool.free_idx[:5]:
+            pool.add(int(i), labels[i])
+        results.append((pool.logits().copy(), el.select(pool, "margin", 20, np.random.default_rng(0))))
+    close(results[0][0], results[1][0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(results[0][1], results[1][1])
+
+
+def test_many_threads_and_none_of_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert threads.workers() == 1
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    seen: list[int] = []
+    monkeypatch.setattr(threads, "workers", lambda: 3)
+    threads.share(lambda start, stop: seen.extend(range(start, stop)), 10)
+    assert sorted(seen) == list(range(10))
+    monkeypatch.setattr(threads, "find_spec", lambda name: None)
+    threads.compiled.cache_clear()
+    assert not threads.worth_compiling(10**9)
+    threads.compiled.cache_clear()
+
+
+def test_repr_counts() -> None:
+    pool, *_ = problem()
+    pool.condition(int(pool.free_idx[0]))
+    assert repr(pool).startswith("Pool(free=51, labelled=8, out=1, Posterior(")
+    assert len(pool) == 60
