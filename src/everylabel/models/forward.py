@@ -1,0 +1,116 @@
+"""Forward passes through a user's network: its batches, its wrappers, its outputs, its mode.
+
+What comes in may be a tensor, a dict of tensors (Hugging Face), a pair (inputs, labels), a
+dataset or a loader of any of these; what goes out are batches the model can be called with.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from everylabel.core.errors import EverylabelError
+
+LABEL_KEYS = ("labels", "label", "label_ids")
+BATCH_SIZE = 256
+
+
+class Batch(NamedTuple):
+    """What the model is called with, and the labels if there are any."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    labels: torch.Tensor | None
+
+
+def unwrap(model: torch.nn.Module) -> torch.nn.Module:
+    """Return the network inside torch.compile, DataParallel and DistributedDataParallel.
+
+    It shares its weights with the wrapped one; hooks work on it whatever the wrapper does.
+    """
+    while True:
+        if isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+            model = model.module
+        elif hasattr(model, "_orig_mod"):
+            model = model._orig_mod  # type: ignore[assignment]
+        else:
+            return model
+
+
+@contextmanager
+def evaluating(model: torch.nn.Module) -> Iterator[None]:
+    """Run without gradients and in evaluation mode; afterwards each module is in the mode it was."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def batches(data: Any, model: torch.nn.Module, batch_size: int = BATCH_SIZE) -> Iterator[Batch]:
+    """Yield batches on the model's device from whatever a user may have."""
+    place = next((weights.device for weights in model.parameters()), torch.device("cpu"))
+    for batch in _split(data, batch_size):
+        yield _as_batch(batch, place)
+
+
+def logits_of(output: Any) -> torch.Tensor | None:
+    """Return the logits in a model's output: a tensor, a tuple that starts with one, or `.logits`."""
+    if isinstance(output, Mapping):
+        output = output.get("logits")
+    elif hasattr(output, "logits"):
+        output = output.logits
+    elif isinstance(output, (tuple, list)) and output:
+        output = output[0]
+    return output if isinstance(output, torch.Tensor) else None
+
+
+def _split(data: Any, size: int) -> Iterable[Any]:
+    """Return an iterable of batches; tensors, dicts of tensors and datasets are cut into them."""
+    if isinstance(data, torch.utils.data.Dataset) and hasattr(data, "__len__"):
+        return torch.utils.data.DataLoader(data, batch_size=size)
+    if isinstance(data, (torch.Tensor, np.ndarray)):
+        return (data[first : first + size] for first in range(0, len(data), size))
+    if isinstance(data, Mapping):
+        n = len(next(iter(data.values()), ()))
+        return ({key: data[key][at : at + size] for key in data} for at in range(0, n, size))
+    if isinstance(data, tuple):
+        if len(data) != 2:
+            raise EverylabelError(
+                f"data is a tuple of {len(data)}; expected (inputs, labels), or a loader that yields batches"
+            )
+        inputs, labels = data[0], torch.as_tensor(data[1])
+        parts = list(_split(inputs, size))
+        return ((part, labels[at * size : (at + 1) * size]) for at, part in enumerate(parts))
+    if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
+        return data
+    raise EverylabelError(
+        f"data is a {type(data).__name__}; expected a tensor, a dict of tensors, (inputs, labels), "
+        "a dataset or a loader"
+    )
+
+
+def _as_batch(batch: Any, place: torch.device) -> Batch:
+    labels = None
+    if isinstance(batch, (tuple, list)):
+        *inputs, labels = batch if len(batch) > 1 else (*batch, None)
+    else:
+        inputs = [batch]
+    kwargs: dict[str, Any] = {}
+    if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+        kwargs = {key: _to(value, place) for key, value in inputs[0].items() if key not in LABEL_KEYS}
+        found = [inputs[0][key] for key in LABEL_KEYS if inputs[0].get(key) is not None]
+        labels, inputs = found[0] if found else labels, []
+    args = tuple(_to(value, place) for value in inputs)
+    return Batch(args, kwargs, None if labels is None else _to(torch.as_tensor(labels), place))
+
+
+def _to(value: Any, place: torch.device) -> Any:
+    if isinstance(value, np.ndarray):
+        value = torch.as_tensor(value)
+    return value.to(place, non_blocking=True) if isinstance(value, torch.Tensor) else value

@@ -1,0 +1,217 @@
+"""`LastLayer`: the posterior of any network's last linear layer, and the way back into the network.
+
+n points, d features, k outputs.
+    layer  logits = features W' + b        W (k, d), b (k,) or none: torch.nn.Linear
+    mean   (d+1, k) = [W'; b]              (d, k) without a bias
+The features are what the layer is given, read by a hook in one pass without gradients.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from everylabel.core import Posterior, laplace
+from everylabel.core.errors import EverylabelError
+from everylabel.models.forward import BATCH_SIZE, batches, evaluating, logits_of, unwrap
+
+
+class LastLayer:
+    """The last linear layer of a network, as features and as weights.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Any network that ends in a `torch.nn.Linear`: also compiled, parallel, Lightning,
+        timm or Hugging Face ones. It is called as it is; its mode is restored afterwards.
+    layer : str or torch.nn.Linear, optional
+        Which layer, by name ("classifier.out_proj") or itself. None takes the last one, and the
+        first pass checks that the model's output is that layer's.
+    """
+
+    def __init__(self, model: torch.nn.Module, layer: str | torch.nn.Linear | None = None) -> None:
+        if not isinstance(model, torch.nn.Module):
+            raise EverylabelError(f"model is a {type(model).__name__}; expected a torch.nn.Module")
+        self.model = unwrap(model)
+        self.name, self.layer = _find(self.model, layer)
+        self._checked = layer is not None
+        _check_layer(self.name, self.layer)
+
+    def __repr__(self) -> str:
+        return (
+            f"LastLayer({self.name!r}, {self.layer.in_features} features, {self.layer.out_features} outputs)"
+        )
+
+    def features(self, data: Any, *, batch_size: int = BATCH_SIZE) -> torch.Tensor:
+        """Return the features (n, d) of inputs, on the model's device and in its precision.
+
+        data is a tensor, a dict of tensors, a dataset or a loader; labels in it are left aside.
+        """
+        return self._pass(data, batch_size)[0]
+
+    def mean(self) -> torch.Tensor:
+        """Return the layer's weights (d+1, k) in float64, the bias in the last row; (d, k) without."""
+        rows = [self.layer.weight.detach().T]
+        if self.layer.bias is not None:
+            rows.append(self.layer.bias.detach()[None])
+        return torch.cat(rows).double()
+
+    def laplace(
+        self,
+        data: Any,
+        likelihood: str | None = None,
+        prior_precision: float = 1.0,
+        *,
+        batch_size: int = BATCH_SIZE,
+        **options: Any,
+    ) -> Posterior:
+        """Return the posterior of the trained layer on its training data (Eq. 3), in one pass.
+
+        data is what the model was trained on: a loader, a dataset, or (inputs, labels).
+        likelihood is "gaussian" unless the layer has one output: then it is "binary".
+        Further options are `everylabel.laplace`'s: weights, classes.
+        """
+        one = self.layer.out_features == 1
+        likelihood = likelihood or ("binary" if one else "gaussian")
+        if one and likelihood != "binary":
+            raise EverylabelError(
+                f"likelihood is {likelihood!r} and layer {self.name!r} has one output; expected 'binary'"
+            )
+        features, _labels = self._pass(data, batch_size)  # a likelihood that needs labels takes them here
+        return laplace(self.mean(), features, likelihood, prior_precision, **options)
+
+    def write(self, posterior: Posterior) -> None:
+        """Put the posterior's mean into the network: model(x) predicts with it from now on.
+
+        The layer keeps its precision and device. A binary posterior of a layer with two outputs
+        moves both, by half of the change each.
+        """
+        mean = torch.as_tensor(posterior.mean).to(self.layer.weight.device)
+        k, d, has_bias = self.layer.out_features, self.layer.in_features, self.layer.bias is not None
+        if posterior.likelihood == "binary" and k == 2:
+            middle = self.mean().mean(dim=1, keepdim=True)
+            mean = (
+                torch.cat([middle - mean / 2, middle + mean / 2], dim=1) if len(mean) == len(middle) else mean
+            )
+        if tuple(mean.shape) != (d + has_bias, k) or posterior.bias != has_bias:
+            raise EverylabelError(
+                f"posterior has {posterior.n_features} features, {posterior.n_classes} classes and "
+                f"bias={posterior.bias}; layer {self.name!r} takes {d} features, gives {k} output(s) and has "
+                f"bias={has_bias}: expected a posterior made from this layer"
+            )
+        weights = mean.to(self.layer.weight.dtype)
+        if not bool(torch.isfinite(weights).all()):
+            raise EverylabelError(
+                f"posterior's mean is not finite in the layer's {weights.dtype}; nothing was written: "
+                "keep the layer in float32"
+            )
+        with torch.no_grad():
+            self.layer.weight.copy_(weights[:d].T)
+            if self.layer.bias is not None:
+                self.layer.bias.copy_(weights[d])
+
+    def _pass(self, data: Any, batch_size: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return features and labels (None unless every batch has them) of all batches."""
+        features: list[torch.Tensor] = []
+        labels: list[torch.Tensor | None] = []
+        seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+        def remember(_: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+            seen[:] = [(inputs[0].detach(), output.detach())]
+
+        hook = self.layer.register_forward_hook(remember)
+        try:
+            with evaluating(self.model):
+                for batch in batches(data, self.model, batch_size):
+                    seen.clear()
+                    output = logits_of(self.model(*batch.args, **batch.kwargs))
+                    features.append(self._rows(seen, output))
+                    labels.append(batch.labels)
+        finally:
+            hook.remove()
+        if not features:
+            raise EverylabelError("data has no batches; expected at least one instance")
+        known = [part for part in labels if part is not None]
+        return torch.cat(features), torch.cat(known) if len(known) == len(labels) else None
+
+    def _rows(
+        self, seen: list[tuple[torch.Tensor, torch.Tensor]], output: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Return one row of features an instance, from what the hook saw and the model gave."""
+        if not seen:
+            raise EverylabelError(f"layer {self.name!r} was not run by the model; {_pass_one(self.model)}")
+        features, logits = seen[0]
+        if features.ndim == 3 and output is not None and output.ndim == 2:
+            # a head on every token, of which the model picks one: take the features of that one
+            at = (logits == output[:, None, :]).all(dim=2).int().argmax(dim=1)
+            rows = torch.arange(len(at), device=at.device)
+            features, logits = features[rows, at], logits[rows, at]
+        if features.ndim != 2:
+            raise EverylabelError(
+                f"layer {self.name!r} is given shape {tuple(features.shape)}; expected (n, d), "
+                "one row an instance"
+            )
+        if not self._checked and not _same(logits, output):
+            raise EverylabelError(
+                f"the model's output is not that of layer {self.name!r}; {_pass_one(self.model)}"
+            )
+        self._checked = True
+        return features
+
+
+def _find(model: torch.nn.Module, layer: str | torch.nn.Linear | None) -> tuple[str, torch.nn.Linear]:
+    """Return the layer asked for, or the last linear one if it has no rival."""
+    linear = _linear_layers(model)
+    if layer is not None:
+        for name, module in linear.items():
+            if layer is module or layer == name:
+                return name, module
+        raise EverylabelError(f"layer is {layer!r}, no linear layer of the model; {_pass_one(model)}")
+    if not linear:
+        raise EverylabelError(
+            "model has no torch.nn.Linear; expected a network that ends in one (after embedding, use "
+            "fit_map and laplace on the features)"
+        )
+    name, last = list(linear.items())[-1]
+    parent = name.rpartition(".")[0]
+    rivals = [
+        other
+        for other, module in linear.items()
+        if other.rpartition(".")[0] == parent
+        and module.in_features == last.in_features != module.out_features  # not one after the other
+    ]
+    in_a_row = isinstance(model.get_submodule(parent), torch.nn.Sequential)
+    if len(rivals) > 1 and not in_a_row and last.in_features != last.out_features:
+        raise EverylabelError(f"model has several last layers: {', '.join(rivals)}; {_pass_one(model)}")
+    return name, last
+
+
+def _linear_layers(model: torch.nn.Module) -> dict[str, torch.nn.Linear]:
+    return {name: part for name, part in model.named_modules() if isinstance(part, torch.nn.Linear)}
+
+
+def _pass_one(model: torch.nn.Module) -> str:
+    """Say which layers there are, the last ones first."""
+    named = [f"{n!r} ({m.in_features} to {m.out_features})" for n, m in _linear_layers(model).items()]
+    shown = ", ".join(named[::-1][:10]) + (", ..." if len(named) > 10 else "")
+    return f"expected layer= one of {shown}"
+
+
+def _check_layer(name: str, layer: torch.nn.Linear) -> None:
+    if torch.nn.parameter.is_lazy(layer.weight):
+        raise EverylabelError(f"layer {name!r} has no weights yet; run one batch through the model first")
+    if torch.nn.utils.parametrize.is_parametrized(layer):
+        raise EverylabelError(
+            f"layer {name!r} is parametrised, so that weights cannot be written into it; "
+            "call torch.nn.utils.parametrize.remove_parametrizations first"
+        )
+
+
+def _same(logits: torch.Tensor, output: torch.Tensor | None) -> bool:
+    """Return whether a model's output is these logits, or their probabilities."""
+    if output is None or output.numel() != logits.numel():
+        return False
+    given, logits = output.detach().reshape(logits.shape).float(), logits.float()
+    known = (logits, logits.softmax(1), logits.log_softmax(1), logits.sigmoid())
+    return any(torch.allclose(given, value, rtol=1e-2, atol=1e-3) for value in known)

@@ -1,0 +1,259 @@
+"""LastLayer on networks built here, on tiny transformers, and on what goes wrong."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import everylabel as el
+from everylabel.torch import LastLayer
+
+
+class Cnn(nn.Module):
+    """Like torchvision's: features, pooling, dropout and a classifier."""
+
+    def __init__(self, k: int = 5, bias: bool = True) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(2)
+        )
+        self.classifier = nn.Sequential(
+            nn.Linear(32, 32), nn.ReLU(), nn.Dropout(0.5), nn.Linear(32, k, bias=bias)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.classifier(self.features(x).flatten(1))
+
+
+class Vit(nn.Module):
+    """A transformer on patches, with a class token."""
+
+    def __init__(self, k: int = 5) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 16, 4, stride=4)
+        self.token = nn.Parameter(torch.randn(1, 1, 16))
+        layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2)
+        self.head = nn.Linear(16, k)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tokens = self.patches(x).flatten(2).transpose(1, 2)
+        tokens = torch.cat([self.token.expand(len(x), -1, -1), tokens], dim=1)
+        return self.head(self.encoder(tokens)[:, 0])
+
+
+class Lightning(nn.Module):
+    """Duck-typed: a module that holds a network and answers with a dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = Cnn()
+
+    def training_step(self, batch: Any, index: int) -> None: ...
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"logits": self.net(x), "other": x}
+
+
+NETWORKS: dict[str, Callable[[], Any]] = {
+    "cnn": Cnn,
+    "cnn without a bias": lambda: Cnn(bias=False),
+    "vit": Vit,
+    "lightning": Lightning,
+    "parallel": lambda: nn.DataParallel(Cnn()),
+    "compiled": lambda: torch.compile(Cnn(), backend="eager"),
+    "probabilities": lambda: nn.Sequential(Cnn(), nn.Softmax(1)),
+    "log probabilities": lambda: nn.Sequential(Cnn(), nn.LogSoftmax(1)),
+    "several inputs squeezed to one logit": lambda: nn.Sequential(Cnn(1), nn.Flatten(0)),
+}
+
+
+def images(n: int = 20, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, 3, 8, 8, generator=generator), torch.arange(n) % 5
+
+
+def logits(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    model.eval()
+    with torch.no_grad():
+        output = model(x)
+    return output["logits"] if isinstance(output, dict) else output
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_features_times_mean_are_the_models_logits(name: str) -> None:
+    torch.manual_seed(0)
+    model, (x, _) = NETWORKS[name](), images()
+    head = LastLayer(model)
+    post = el.laplace(head.mean(), head.features(x), "binary" if head.layer.out_features == 1 else "gaussian")
+    ours, theirs = el.logits(post, head.features(x)).float(), logits(model, x)
+    if "probabilities" in name:
+        ours = ours.log_softmax(1) if name.startswith("log") else ours.softmax(1)
+    torch.testing.assert_close(ours.reshape(theirs.shape), theirs, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in NETWORKS if "squeezed" not in name])
+def test_updated_weights_go_back_into_the_model(name: str) -> None:
+    torch.manual_seed(0)
+    model, (x, y) = NETWORKS[name](), images()
+    head = LastLayer(model)
+    rows = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=7)
+    post = el.update(head.laplace(rows), head.features(x[:3]), y[:3])
+    head.write(post)
+    ours = el.logits(post, head.features(x)).float().log_softmax(1)
+    theirs = logits(model, x)
+    theirs = theirs.log() if name == "probabilities" else theirs.log_softmax(1)
+    torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+
+
+def test_all_kinds_of_data_give_the_same_posterior() -> None:
+    torch.manual_seed(0)
+    x, y = images()
+    head = LastLayer(Cnn())
+    dataset = torch.utils.data.TensorDataset(x, y)
+    sources = [
+        (x, y),
+        (x.numpy(), y.numpy()),
+        dataset,
+        torch.utils.data.DataLoader(dataset, batch_size=6),
+        [(x[:4], y[:4]), (x[4:], y[4:])],
+        x,
+    ]
+    posteriors = [head.laplace(source, prior_precision=0.3, batch_size=8) for source in sources]
+    for post in posteriors[1:]:
+        torch.testing.assert_close(post.cov, posteriors[0].cov)
+    assert posteriors[0].prior_precision == 0.3
+
+
+def test_every_module_keeps_its_mode_even_after_an_error() -> None:
+    model = Cnn().train()
+    model.features[1].eval()  # a frozen batch norm
+    head = LastLayer(model)
+    head.features(images()[0])
+    with pytest.raises(RuntimeError):
+        head.features(torch.zeros(2, 7, 8, 8))
+    modes = [module.training for module in (model, model.features, model.features[1], model.classifier)]
+    assert modes == [True, True, False, True]
+    assert not head.layer._forward_hooks
+    assert head.features(images()[0]).requires_grad is False
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_any_precision_is_kept(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)).to(dtype)
+    x, y = torch.randn(30, 4, dtype=dtype), torch.arange(30) % 3
+    head = LastLayer(model)
+    assert head.features(x).dtype == dtype
+    post = el.update(head.laplace((x, y)), head.features(x[:1]), y[:1])
+    head.write(post)
+    assert head.layer.weight.dtype == dtype
+    torch.testing.assert_close(head.mean(), post.mean, atol=2e-2, rtol=2e-2)
+
+
+def test_a_head_with_one_output_is_binary() -> None:
+    torch.manual_seed(0)
+    model, (x, y) = Cnn(1), images()
+    head = LastLayer(model)
+    post = head.laplace((x, y % 2))
+    assert post.likelihood == "binary"
+    post = el.update(post, head.features(x), y % 2, step_size=1.0)
+    head.write(post)
+    positive = torch.sigmoid(logits(model, x))[:, 0]
+    torch.testing.assert_close(el.predict_proba(post, head.features(x), "mean")[:, 1].float(), positive)
+    with pytest.raises(el.EverylabelError, match="expected 'binary'"):
+        head.laplace((x, y), likelihood="gaussian")
+
+
+def test_a_binary_posterior_of_two_outputs_goes_back_into_both() -> None:
+    torch.manual_seed(0)
+    model, (x, y) = Cnn(2), images()
+    head = LastLayer(model)
+    post = head.laplace((x, y % 2), likelihood="binary")
+    middle = head.mean().mean(dim=1)
+    post = el.update(post, head.features(x), y % 2, step_size=1.0)
+    head.write(post)
+    probs = el.predict_proba(post, head.features(x), "mean").float()
+    torch.testing.assert_close(logits(model, x).softmax(1), probs, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(head.mean().mean(dim=1), middle, atol=1e-6, rtol=1e-6)
+
+
+def test_several_last_layers_are_listed() -> None:
+    model = nn.Module()
+    model.topic, model.tone = nn.Linear(8, 3), nn.Linear(8, 2)
+    with pytest.raises(el.EverylabelError, match=r"several last layers: topic, tone; expected layer= one of"):
+        LastLayer(model)
+    assert LastLayer(model, "topic").layer is model.topic
+    assert LastLayer(model, model.tone).name == "tone"
+
+
+def test_a_layer_that_is_not_the_output_is_noticed() -> None:
+    class Backwards(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head, self.body = nn.Linear(8, 3), nn.Linear(4, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(torch.relu(self.body(x)))
+
+    with pytest.raises(el.EverylabelError, match=r"not that of layer 'body'.*'head' \(8 to 3\)"):
+        LastLayer(Backwards()).features(torch.randn(2, 4))
+    assert LastLayer(Backwards(), "head").features(torch.randn(2, 4)).shape == (2, 8)
+
+
+def test_bad_input_is_named() -> None:
+    x, y = images()
+    with pytest.raises(el.EverylabelError, match="model is a str"):
+        LastLayer("resnet")  # type: ignore[arg-type]
+    with pytest.raises(el.EverylabelError, match=r"no torch\.nn\.Linear"):
+        LastLayer(nn.Conv2d(1, 1, 1))
+    with pytest.raises(el.EverylabelError, match="layer is 'fc', no linear layer"):
+        LastLayer(Cnn(), "fc")
+    with pytest.raises(el.EverylabelError, match="no weights yet"):
+        LastLayer(nn.Sequential(nn.LazyLinear(3)))
+    with pytest.raises(el.EverylabelError, match="parametrised"):
+        LastLayer(nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))))
+    head = LastLayer(Cnn())
+    with pytest.raises(el.EverylabelError, match="tuple of 3"):
+        head.features((x, y, y))
+    with pytest.raises(el.EverylabelError, match="data is a int"):
+        head.features(3)
+    with pytest.raises(el.EverylabelError, match="no batches"):
+        head.features([])
+    other = el.laplace(np.zeros((33, 6)), np.zeros((2, 32)))
+    before = head.mean()
+    with pytest.raises(el.EverylabelError, match=r"6 classes and bias=True; layer 'classifier\.3'"):
+        head.write(other)
+    with pytest.raises(el.EverylabelError, match="not finite"):
+        head.write(other.replace(mean=np.full((33, 5), np.nan)))
+    assert torch.equal(head.mean(), before)
+
+
+class Text(nn.Module):
+    """Two linear layers that see tokens, one that the model never calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.unused = nn.Linear(4, 3), nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(x)
+
+
+def test_unused_layers_and_tokens_are_named() -> None:
+    with pytest.raises(el.EverylabelError, match="layer 'unused' was not run"):
+        LastLayer(Text()).features(torch.randn(2, 4))
+    with pytest.raises(el.EverylabelError, match=r"is given shape \(2, 5, 4\)"):
+        LastLayer(Text(), "head").features(torch.randn(2, 5, 4))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_gpu() -> None:
+    model, (x, y) = Cnn().cuda(), images()
+    head = LastLayer(model)
+    post = el.update(head.laplace((x, y)), head.features(x), y.cuda())
+    head.write(post)
+    assert head.layer.weight.is_cuda
