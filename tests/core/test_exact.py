@@ -1,5 +1,6 @@
 """The exact update against a general optimiser, against retraining, and against itself."""
 
+import pickle
 from typing import Any
 
 import hypothesis
@@ -292,3 +293,16 @@ def test_empty_batches_and_missing_data() -> None:
         el.update(bare, x, [0, 1], "exact")
     with pytest.raises(el.EverylabelError, match=r"step_size is 1.0; method='exact' has none"):
         el.update(post, x, [0, 1], "exact", 1.0)
+
+
+def test_many_noted_labels_are_counted_and_pickle() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(1500, 3)), rng.integers(3, size=1500)
+    post = el.laplace(el.fit_map(x[:20], y[:20], 3), x[:20], labels=y[:20])
+    for i in range(20, 1500):
+        post = el.update(post, x[i : i + 1], y[i : i + 1], step_size=1.0)
+    assert post.data is not None
+    assert len(post.data) == 1500
+    again = el.update(pickle.loads(pickle.dumps(post)), x[:1], y[:1], "exact")
+    weights = np.r_[2.0, np.ones(1499)]
+    np.testing.assert_allclose(again.mean, el.fit_map(x, y, 3, weights=weights), atol=1e-3)

@@ -22,6 +22,7 @@ from everylabel.core.preconditioner import Preconditioner
 
 UNKNOWN = -1  # the label of an instance that came without one
 DOUBLE_UP_TO = 2000  # weights of a layer up to which rows are kept in double: single pays above
+COUNT_AT = 64  # batches noted at which they are counted
 MOST_EMPTY = 0.3  # share of rows with weight 0 from which they are dropped
 
 Targets = Callable[[Array, int], Array]  # a likelihood's labels as certain probabilities
@@ -34,13 +35,12 @@ class Buffer(NamedTuple):
     claims: dict[int, object]
 
 
-class Later(NamedTuple):
-    """Labels noted but not counted yet, the latest first."""
+class Noted(NamedTuple):
+    """Labels noted but not counted yet."""
 
     features: Array
     labels: Array
     weights: Array
-    before: Later | None
 
 
 class Solved(NamedTuple):
@@ -59,7 +59,7 @@ class Data:
     labels: Array
     weights: Array
     label_sums: Array
-    later: Later | None = None
+    later: tuple[Noted, ...] = ()
     solved: Solved | None = None
 
     @property
@@ -67,30 +67,26 @@ class Data:
         return self.buffer.rows[: self.labels.shape[0], :]
 
     def __len__(self) -> int:
-        n, node = int(self.labels.shape[0]), self.later
-        while node is not None:
-            n, node = n + int(node.labels.shape[0]), node.before
-        return n
+        return int(self.labels.shape[0]) + sum(int(noted.labels.shape[0]) for noted in self.later)
 
     def add(
-        self, features: Float[Array, "b d"], labels: Int[Array, " b"], weights: Float[Array, " b"]
+        self,
+        features: Float[Array, "b d"],
+        labels: Int[Array, " b"],
+        weights: Float[Array, " b"],
+        targets: Targets,
     ) -> Data:
-        """Return the data with new labels noted, in O(b d)."""
-        return replace(self, later=Later(self._rows(features), labels, weights, self.later))
+        """Return the data with new labels noted, in O(b d); every so often all that is noted is counted."""
+        data = replace(self, later=(*self.later, Noted(self._rows(features), labels, weights)))
+        return data if len(data.later) < COUNT_AT else data.counted(targets)
 
     def counted(self, targets: Targets) -> Data:
         """Return the data with every noted label in its arrays."""
-        batches: list[Later] = []
-        node = self.later
-        while node is not None:
-            batches.insert(0, node)
-            node = node.before
-        data = replace(self, later=None)
-        if not batches:
-            return data
+        if not self.later:
+            return self
         xp: Any = array_namespace(self.weights)
-        features, labels, weights = (xp.concat(part) for part in list(zip(*batches, strict=True))[:3])
-        return data.append(features, labels, weights, targets)
+        features, labels, weights = (xp.concat(part) for part in zip(*self.later, strict=True))
+        return replace(self, later=()).append(features, labels, weights, targets)
 
     def append(
         self,

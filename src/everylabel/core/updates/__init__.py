@@ -10,6 +10,7 @@ from everylabel.core.checks import (
     check_weights,
 )
 from everylabel.core.errors import EverylabelError
+from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
 from everylabel.core.updates import exact, first_order, monte_carlo, second_order
 from everylabel.core.updates.monte_carlo import Samples
@@ -88,7 +89,8 @@ def update(
     updated = METHODS[method](posterior, design, labels, weights, step_size, joint)
     if posterior.data is None:
         return updated
-    return updated.replace(data=posterior.data.add(design, labels, weights))
+    targets = LIKELIHOODS[posterior.likelihood].targets
+    return updated.replace(data=posterior.data.add(design, labels, weights, targets))
 
 
 __all__ = ["DEFAULT_STEPS", "METHODS", "Samples", "update"]
