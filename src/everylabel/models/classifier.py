@@ -1,7 +1,8 @@
 """`LaplaceClassifier`: the posterior as a scikit-learn estimator that learns label by label.
 
 The estimator keeps what it was taught (features, labels, weights), so that a label can be taken
-back to the letter: everything after the last `fit` is replayed without it.
+back to the letter: an exact update retrains without it, for the others everything after the last
+`fit` is replayed without it.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from everylabel.core import (
     EverylabelError,
+    Posterior,
     add_class,
     fit_map,
+    forget,
     laplace,
     logits,
     predict_proba,
@@ -25,9 +28,10 @@ from everylabel.core import (
 )
 from everylabel.core.predict import METHODS as PREDICTIONS
 from everylabel.core.updates import METHODS
+from everylabel.models.scaling import Scaling, fit_scaling, no_scaling
+from everylabel.models.taught import Taught, joined, positions, rows
 
-UPDATES = (*METHODS, "refit")
-Taught = tuple[np.ndarray, np.ndarray, np.ndarray]  # features, labels, weights
+UPDATES = ("exact", *METHODS, "refit")
 
 
 class LaplaceClassifier(ClassifierMixin, BaseEstimator):
@@ -39,12 +43,19 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         Precision of the prior on every weight: of the training and of the posterior alike.
     likelihood : str, default="gaussian"
         Shape and curvature of the covariance, as in `everylabel.laplace`.
-    update : {"second_order", "first_order", "refit"}, default="second_order"
-        What `partial_fit` does: an update in closed form, or exact training on all labels.
+    update : {"exact", "second_order", "first_order", "refit"}, default="exact"
+        What `partial_fit` does: "exact" ends where training on all labels would, at a fraction of
+        the time; "second_order" and "first_order" take the paper's steps; "refit" trains on all
+        labels from scratch, which "exact" does too if there is a class_weight.
     step_size : float, optional
-        The update's step; None takes the paper's value.
-    predict_method : {"mean_field", "mean", "probit"}, default="mean_field"
-        How `predict_proba` averages over the posterior.
+        The step of "second_order" or "first_order"; None takes the paper's value.
+    scale_features : bool, default=True
+        Centre the features and multiply them by one number so that their root mean square norm is
+        10, as the first labels have it: prior_precision=1 suits that whatever the scale they come in.
+    predict_method : {"mean", "mean_field", "probit"}, default="mean"
+        How `predict_proba` averages over the posterior. At the mean, exactly trained, predictions
+        were the better calibrated: log loss 0.92 against 1.41 of "mean_field" over five datasets
+        and 50 to 1000 labels (docs/updates.md).
     class_weight : "balanced", dict or None
         Weight of each class in the training, as in scikit-learn.
     tol : float, default=1e-8
@@ -57,19 +68,23 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         then those that came later.
     posterior_ : everylabel.Posterior
         What the classifier knows, over class numbers.
+    center_, scale_ : array (d,), float
+        What is subtracted from the features, and what they are multiplied by then.
     n_features_in_ : int
     """
 
     _taught: list[Taught]
+    posterior_: Posterior
 
     def __init__(
         self,
         *,
         prior_precision: float = 1.0,
         likelihood: str = "gaussian",
-        update: str = "second_order",
+        update: str = "exact",
         step_size: float | None = None,
-        predict_method: str = "mean_field",
+        scale_features: bool = True,
+        predict_method: str = "mean",
         class_weight: Any = None,
         tol: float = 1e-8,
     ) -> None:
@@ -77,6 +92,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         self.likelihood = likelihood
         self.update = update
         self.step_size = step_size
+        self.scale_features = scale_features
         self.predict_method = predict_method
         self.class_weight = class_weight
         self.tol = tol
@@ -113,40 +129,43 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     def forget(self, X: Any, y: Any) -> Self:
         """Take labels back, the latest of each (X, y) first.
 
-        Afterwards the classifier is what it would have been without them: labels of `fit`
-        are trained without, labels of `partial_fit` are replayed without.
+        Afterwards the classifier is what it would have been without them: with update="exact" it
+        is trained without them (on features scaled as before), otherwise labels of `fit` are
+        trained without, labels of `partial_fit` are replayed without.
         """
         check_is_fitted(self)
         X, y = validate_data(self, X, y, dtype=np.float64, reset=False)
         base = len(self._taught[0][1])
-        all_X, all_y, all_weights = _joined(self._taught)
-        keep = np.ones(len(all_y), dtype=bool)
-        for row, label in zip(X, y, strict=True):
-            same = keep & (all_y == label) & np.all(all_X == row, axis=1)
-            if not same.any():
-                raise EverylabelError(
-                    f"X and y hold an instance with label {label!r} that was never learned; "
-                    "expected pairs given to fit or partial_fit before; nothing was forgotten"
-                )
-            keep[np.flatnonzero(same)[-1]] = False
-        if not keep[:base].any():
+        taught = joined(self._taught)
+        gone = positions(taught, X, y)
+        keep = np.setdiff1d(np.arange(len(taught[1])), gone)
+        first, later = keep[keep < base], keep[keep >= base]
+        direct = self._updates_exactly()
+        if not len(keep if direct else first):
             raise EverylabelError(
                 "X and y are all that fit was given; expected to leave at least one label: call fit anew"
             )
-        first, later = np.flatnonzero(keep[:base]), base + np.flatnonzero(keep[base:])
+        if direct:
+            X, y, weights = (part[gone] for part in taught)
+            numbers = _encode(y, self.classes_)
+            self.posterior_ = forget(self.posterior_, self._scaled(X), numbers, weights=weights)
+            parts = [first, later] if len(first) and len(later) else [keep]
+            self._taught = [rows(taught, part) for part in parts]
+            return self
         again = clone(self)
         again.n_features_in_ = self.n_features_in_
-        again._start(all_X[first], all_y[first], all_weights[first], self.classes_)
+        again._start(*rows(taught, first), self.classes_)
         if len(later):
-            again._learn(all_X[later], all_y[later], all_weights[later])
+            again._learn(*rows(taught, later))
         self.posterior_, self._taught = again.posterior_, again._taught
+        self.center_, self.scale_ = again.center_, again.scale_
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return logits at the mean: (n, k), or (n,) for two classes as scikit-learn has it."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        scores = np.asarray(logits(self.posterior_, X))
+        scores = np.asarray(logits(self.posterior_, self._scaled(X)))
         if scores.shape[1] == 2:
             return scores[:, 1] - scores[:, 0]
         return scores[:, 0] if scores.shape[1] == 1 else scores
@@ -155,7 +174,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         """Return class probabilities (n, k), columns in the order of `classes_`."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        return np.asarray(predict_proba(self.posterior_, X, method=self.predict_method))
+        return np.asarray(predict_proba(self.posterior_, self._scaled(X), method=self.predict_method))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable label of each instance."""
@@ -173,15 +192,20 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             raise EverylabelError(
                 f"predict_method is {self.predict_method!r}; expected one of {PREDICTIONS[:3]}"
             )
-        numbers = _encode(y, classes)
-        trained = weights * compute_sample_weight(self.class_weight, y)
-        mean = fit_map(
-            X, numbers, len(classes), self.prior_precision, weights=trained, binary=binary, tol=self.tol
-        )
-        posterior = laplace(mean, X, self.likelihood, self.prior_precision, weights=trained)
-        self.classes_, self.posterior_ = classes, posterior
+        scaling = fit_scaling(X, weights) if self.scale_features else no_scaling(X.shape[1])
+        self.center_, self.scale_ = scaling
+        self._train(X, y, weights, classes)
         # the first was trained on, the rest was learned one by one
         self._taught = [(X, y, weights)]
+
+    def _train(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, classes: np.ndarray) -> None:
+        """Train on (X, y), on features scaled as they are."""
+        numbers, X = _encode(y, classes), self._scaled(X)
+        weights = weights * compute_sample_weight(self.class_weight, y)
+        binary, prior = self.likelihood == "binary", self.prior_precision
+        mean = fit_map(X, numbers, len(classes), prior, weights=weights, binary=binary, tol=self.tol)
+        posterior = laplace(mean, X, self.likelihood, prior, weights=weights, labels=numbers)
+        self.classes_, self.posterior_ = classes, posterior
 
     def _learn(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
         """Learn from labels after the start."""
@@ -191,19 +215,23 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             )
         new = np.setdiff1d(y, self.classes_)
         classes = np.concatenate([self.classes_, new])
-        if self.update == "refit":
-            X, y, weights = _joined([*self._taught, (X, y, weights)])
-            self._start(X, y, weights, classes)
-            return
-        posterior = add_class(self.posterior_, len(new)) if len(new) else self.posterior_
-        posterior = update(posterior, X, _encode(y, classes), self.update, self.step_size, weights=weights)
-        self.classes_, self.posterior_ = classes, posterior
-        self._taught = [*self._taught, (X, y, weights)]
+        taught = [*self._taught, (X, y, weights)]
+        if self.update == "refit" or (self.update == "exact" and not self._updates_exactly()):
+            self._train(*joined(taught), classes)
+        else:
+            posterior = add_class(self.posterior_, len(new)) if len(new) else self.posterior_
+            step_size = None if self.update == "exact" else self.step_size
+            labels = _encode(y, classes)
+            posterior = update(posterior, self._scaled(X), labels, self.update, step_size, weights=weights)
+            self.classes_, self.posterior_ = classes, posterior
+        self._taught = taught
 
+    def _updates_exactly(self) -> bool:
+        """Return whether the core's exact update is retraining; class weights would change with it."""
+        return self.update == "exact" and self.class_weight is None
 
-def _joined(taught: list[Taught]) -> Taught:
-    X, y, weights = (np.concatenate(part) for part in zip(*taught, strict=True))
-    return X, y, weights
+    def _scaled(self, X: np.ndarray) -> np.ndarray:
+        return Scaling(self.center_, self.scale_)(X)
 
 
 def _encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -26,8 +26,8 @@ from everylabel.core.updates.dual import solve_dual
 
 GROW, LEAST_GROWTH = 1.4, 10  # the preconditioner is built anew when the labels grew by both
 OWN = 0.01  # residual from which a class's own covariance counts in a new label's answer
-ENOUGH = 1e-4  # squared decrement that no further conjugate gradient step is worth
-LAST = 0.01  # a Newton step that began below this squared decrement is the last
+LAST = 0.02  # a Newton step that began below this squared decrement (about nats) is the last
+ENOUGH = LAST**2  # squared decrement that no further product with the Hessian is worth
 MAX_STEPS, MAX_PRODUCTS = 100, 20
 PATIENCE = 3  # Newton steps before the preconditioner is taken to be out of date
 
