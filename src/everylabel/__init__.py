@@ -34,6 +34,8 @@ from everylabel.core import (
 
 if TYPE_CHECKING:
     from everylabel.models.classifier import LaplaceClassifier
+    from everylabel.models.embedding import embed
+    from everylabel.models.reading import read_items
     from everylabel.selection import Pool, optimal_batch, select, strategies
 
 __version__ = "0.1.0"
@@ -45,6 +47,8 @@ _LAZY = {
     "optimal_batch": "everylabel.selection",
     "select": "everylabel.selection",
     "strategies": "everylabel.selection",
+    "embed": "everylabel.models.embedding",
+    "read_items": "everylabel.models.reading",
 }
 
 __all__ = [
@@ -55,6 +59,7 @@ __all__ = [
     "Samples",
     "add_class",
     "condition",
+    "embed",
     "fit_map",
     "forget",
     "laplace",
@@ -64,6 +69,7 @@ __all__ = [
     "mix",
     "optimal_batch",
     "predict_proba",
+    "read_items",
     "reweight",
     "sample",
     "save",

@@ -2,7 +2,7 @@
 
 import typer
 
-from everylabel.cli import demo
+from everylabel.cli import demo, embed
 
 app = typer.Typer(
     help="A classifier that learns from every label, the moment it is given.",
@@ -18,3 +18,4 @@ def main() -> None:
 
 
 app.command()(demo.demo)
+app.command()(embed.embed)

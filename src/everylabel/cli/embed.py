@@ -1,0 +1,78 @@
+"""`everylabel embed`."""
+
+import time
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+def embed(
+    source: Annotated[Path, typer.Argument(help="A CSV, TSV, JSONL or Parquet file, or a folder of images.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The .npy file to write.")],
+    text_column: Annotated[str | None, typer.Option(help="The column that holds the texts.")] = None,
+    image_column: Annotated[str | None, typer.Option(help="The column that holds paths of images.")] = None,
+    label_column: Annotated[str | None, typer.Option(help="A column of a table to leave out.")] = None,
+    model: Annotated[str | None, typer.Option(help="A model's folder or name, tfidf, pixels ...")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Items through the model at once.")] = 32,
+    dtype: Annotated[str, typer.Option(help="float32 or float16.")] = "float32",
+    device: Annotated[str | None, typer.Option(help="Where the model runs: cpu, cuda ...")] = None,
+    cache: Annotated[bool, typer.Option(help="Keep finished rows, so that a stopped run goes on.")] = True,
+) -> None:
+    """Turn texts, images or a table into features, one row each, with a progress bar and the rate."""
+    from everylabel.core.errors import EverylabelError
+    from everylabel.models.embedding import embed as run
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with warnings.catch_warnings(record=True) as caught, Progress(*columns, console=console) as bar:
+            warnings.simplefilter("always")
+            items, kind = _items(source, text_column, image_column, label_column)
+            task = bar.add_task("embedding", total=len(items))
+            times: list[float] = []
+
+            def show(done: int) -> None:
+                times.append(time.perf_counter())
+                rate = done / max(times[-1] - times[0], 1e-9)
+                bar.update(task, completed=done, description=f"embedding, {rate:,.0f} rows a second")
+
+            features = run(
+                items,
+                model,
+                kind=kind,
+                out=out,
+                dtype=dtype,
+                batch_size=batch_size,
+                device=device,
+                cache=cache,
+                progress=show,
+            )
+    except EverylabelError as error:
+        console.print(f"[red]error:[/red] {error}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from error
+    for warning in caught:
+        console.print(f"[yellow]note:[/yellow] {warning.message}", highlight=False, soft_wrap=True)
+    n, d = features.shape
+    rate = n / max(times[-1] - times[0], 1e-9)
+    console.print(f"{n:,} rows of {d} features in {out}, {rate:,.0f} rows a second", highlight=False)
+
+
+def _items(source: Path, text: str | None, image: str | None, label: str | None) -> tuple[Any, str]:
+    """Return what to embed, and its kind; every row of the file keeps its place."""
+    from everylabel.models.reading import read_items
+    from everylabel.models.reading.rows import Column
+    from everylabel.models.reading.tables import read_table
+
+    if source.is_dir():
+        found = read_items(source)
+        return found, "image"
+    if image is not None:
+        return [source.parent / path for path in Column(source, image)], "image"
+    if text is not None:
+        return Column(source, text), "text"
+    table = read_table(source)
+    return table.drop(columns=[label] if label in table.columns else []), "table"

@@ -1,0 +1,82 @@
+"""Which backend embeds: by the kind of the items and the name a user gives.
+
+text    None, "st:NAME", NAME or folder    sentence-transformers; None falls back to "tfidf"
+        "cls:NAME", "mean:NAME", "bert"    a transformers encoder's first token, or mean of tokens
+        "tfidf"                            TF-IDF + truncated SVD
+image   None, NAME or folder               a transformers vision model; None falls back to "pixels"
+        "timm:NAME", "FILE.onnx"           a timm model, an ONNX file
+        "pixels"                           scaled pixels + PCA
+table   None                               scikit-learn's column transformer
+"""
+
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+from everylabel.core.errors import EverylabelError
+from everylabel.models.embedding import sentences, vision
+from everylabel.models.embedding.base import Backend
+from everylabel.models.places import EverylabelWarning
+
+ALIASES = {"bert": "cls:bert-base-uncased", "minilm": sentences.DEFAULT, "dinov2": vision.DEFAULT}
+Sample = Callable[[], Any]
+
+
+def choose(kind: str, model: str | None, sample: Sample, batch_size: int, device: str | None) -> Backend:
+    """Return the backend for these items; `sample` gives some of them to those that must be fitted."""
+    if model is not None and not isinstance(model, str):
+        model = str(model)
+    model = ALIASES.get(model, model) if model else None
+    if kind == "text":
+        return _text(model, sample, batch_size, device)
+    if kind == "image":
+        return _image(model, sample, batch_size, device)
+    if model not in (None, "table"):
+        raise EverylabelError(f"model is {model!r}; a table has one only: expected None")
+    from everylabel.models.embedding.tables import Table
+
+    return Table(sample())
+
+
+def _text(model: str | None, sample: Sample, batch_size: int, device: str | None) -> Backend:
+    if model is None and not _installed("sentence_transformers"):
+        _say("texts are embedded by TF-IDF + SVD", "text", "a language model")
+        model = "tfidf"
+    if model == "tfidf":
+        from everylabel.models.embedding.tfidf import Tfidf
+
+        return Tfidf(sample())
+    prefix, _, name = (model or "").partition(":")
+    if prefix in ("cls", "mean") and name:
+        from everylabel.models.embedding.tokens import Tokens
+
+        return Tokens(name, prefix, batch_size, device)
+    return sentences.Sentences((model or sentences.DEFAULT).removeprefix("st:"), batch_size, device)
+
+
+def _image(model: str | None, sample: Sample, batch_size: int, device: str | None) -> Backend:
+    if model is None and not (_installed("transformers") and _installed("torch")):
+        _say("images are embedded by scaled pixels + PCA", "image", "a vision model")
+        model = "pixels"
+    if model == "pixels":
+        from everylabel.models.embedding.pixels import Pixels
+
+        return Pixels(sample())
+    if model is not None and model.startswith("timm:"):
+        from everylabel.models.embedding.timm_images import Timm
+
+        return Timm(model.removeprefix("timm:"), batch_size, device)
+    if model is not None and model.endswith(".onnx"):
+        from everylabel.models.embedding.onnx_images import Onnx
+
+        return Onnx(model, batch_size)
+    return vision.Vision(model or vision.DEFAULT, batch_size, device)
+
+
+def _installed(module: str) -> bool:
+    return find_spec(module) is not None
+
+
+def _say(what: str, extra: str, better: str) -> None:
+    warnings.warn(f"{what}; for {better}: pip install 'everylabel[{extra}]'", EverylabelWarning, stacklevel=5)

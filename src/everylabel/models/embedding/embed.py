@@ -1,0 +1,149 @@
+"""`embed`: items become features, chunk by chunk, each chunk cached by its content and the model.
+
+A run that was stopped finds its finished chunks again, and so does one on a longer list. With `out`
+the rows go straight into a .npy file and come back memory-mapped: a million rows need no more
+memory than one chunk.
+"""
+
+import hashlib
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from everylabel.core.checks import check_choice, check_count
+from everylabel.core.errors import EverylabelError
+from everylabel.core.store import write_atomically
+from everylabel.models.embedding.base import Backend
+from everylabel.models.embedding.choose import choose
+from everylabel.models.embedding.source import Source
+from everylabel.models.places import EverylabelWarning, cache_folder, listed, make_folder
+
+
+def embed(
+    items: Any,
+    model: str | None = None,
+    *,
+    kind: str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    dtype: str = "float32",
+    batch_size: int = 32,
+    device: str | None = None,
+    cache: bool = True,
+    progress: Callable[[int], Any] | None = None,
+) -> np.ndarray:
+    """Return features (n, d) of texts, images or a table; one row an item.
+
+    Parameters
+    ----------
+    items : list or other iterable, DataFrame, or path of a CSV or Parquet file
+        Texts; image paths, PIL images or arrays of pixels; or a table.
+    model : str, optional
+        A local folder or hub name; see `models/embedding/choose.py` for all the forms. None takes
+        all-MiniLM-L6-v2 for texts and DINOv2 small for images when the extras are installed, and
+        says so when it falls back to TF-IDF + SVD or to pixels + PCA.
+    kind : {"text", "image", "table"}, optional
+        What the items are, where that is not plain from the first one.
+    out : path, optional
+        A .npy file to write; the result is then memory-mapped.
+    dtype : {"float32", "float16"}
+        Of the result.
+    batch_size, device
+        How many items go through the model at once, and where.
+    cache : bool
+        Keep finished chunks in $EVERYLABEL_CACHE/embeddings (or the platform's cache folder).
+    progress : function, optional
+        Called with the number of rows done so far: 0 when the work begins.
+
+    An image that cannot be read becomes a row of NaN; a warning counts and lists them.
+    """
+    check_choice(dtype, "dtype", ["float32", "float16"])
+    batch_size = check_count(batch_size, "batch_size")
+    source = Source(items, kind)
+    backend = choose(source.kind, model, source.sample, batch_size, device)
+    broken: list[str] = []
+    rows = _rows(source, backend, cache, broken, progress)
+    if out is None:
+        features = np.concatenate([chunk.astype(dtype, copy=False) for chunk in rows])
+    else:
+        features = _stream(rows, Path(out), np.dtype(dtype))
+    if broken:
+        warnings.warn(
+            f"{len(broken)} of {len(features)} images cannot be read and are rows of NaN: {listed(broken)}",
+            EverylabelWarning,
+            stacklevel=2,
+        )
+    return features
+
+
+def _rows(
+    source: Source, backend: Backend, cache: bool, broken: list[str], progress: Callable[[int], Any] | None
+) -> Iterator[np.ndarray]:
+    """Yield the features of each chunk, from the cache where they are."""
+    done, d = 0, 0
+    folder = cache_folder() / "embeddings" / hashlib.sha256(backend.key.encode()).hexdigest()[:16]
+    if progress is not None:
+        progress(0)
+    for chunk in source.chunks(backend.chunk):
+        path = make_folder(folder) / f"{source.digest(chunk).hex()}.npy" if cache else None
+        rows = _cached(path, len(chunk))
+        if rows is None:
+            rows = backend.encode(chunk)
+            if path is not None and rows.shape[1]:
+                write_atomically(path, lambda file, rows=rows: np.save(file, rows))
+        if not rows.shape[1]:  # not one image of this chunk could be read
+            rows = np.full((len(chunk), d), np.nan, dtype=np.float32)
+        d = rows.shape[1]
+        if source.kind == "image":
+            bad = np.flatnonzero(np.isnan(rows).all(axis=1))
+            broken += [_name(chunk[i], done + int(i)) for i in bad]
+        done += len(chunk)
+        if progress is not None:
+            progress(done)
+        yield rows
+
+
+def _cached(path: Path | None, n: int) -> np.ndarray | None:
+    """Return a chunk's features if they are there and whole."""
+    if path is None or not path.exists():
+        return None
+    try:
+        rows = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    return rows if rows.ndim == 2 and len(rows) == n else None
+
+
+def _stream(rows: Iterator[np.ndarray], path: Path, dtype: np.dtype) -> np.ndarray:
+    """Write chunks into a .npy file as they come; the header is put right when all are there."""
+    if path.suffix != ".npy":
+        raise EverylabelError(f"out is {str(path)!r}; expected a file that ends in .npy")
+    make_folder(path.parent)
+    write_atomically(path, lambda file: _write(file, rows, dtype))
+    mapped: np.ndarray = np.load(path, mmap_mode="r")
+    return mapped
+
+
+def _write(file: IO[bytes], rows: Iterator[np.ndarray], dtype: np.dtype) -> None:
+    n, d = 0, 0
+    for chunk in rows:
+        if n == 0:
+            d = chunk.shape[1]
+            _header(file, (0, d), dtype)
+        file.write(np.ascontiguousarray(chunk, dtype=dtype).tobytes())
+        n += len(chunk)
+    file.seek(0)
+    _header(file, (n, d), dtype)  # NumPy leaves room in it for n to grow
+    file.seek(0, os.SEEK_END)
+
+
+def _header(file: IO[bytes], shape: tuple[int, int], dtype: np.dtype) -> None:
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+
+
+def _name(item: Any, at: int) -> str:
+    return str(item) if isinstance(item, (str, Path)) else f"items[{at}]"

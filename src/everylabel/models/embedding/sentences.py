@@ -1,0 +1,35 @@
+"""Texts by a sentence-transformers model: pooled as the model says."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from everylabel.models.embedding.base import cannot_load, model_key, quiet
+from everylabel.models.embedding.texts import clean
+from everylabel.models.places import need
+
+DEFAULT = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+class Sentences:
+    """A sentence-transformers model, by local folder or hub name."""
+
+    chunk = 1024
+
+    def __init__(self, model: str, batch_size: int, device: str | None) -> None:
+        self.name, self.batch_size, self.device = model, batch_size, device
+        self.key = f"sentences {model_key(model)}"
+
+    @cached_property
+    def model(self) -> Any:
+        library = need("sentence_transformers", "text", "embedding by a sentence model")
+        try:
+            with quiet():
+                return library.SentenceTransformer(self.name, device=self.device)
+        except (OSError, ValueError) as error:
+            raise cannot_load(self.name, error, "model='tfidf'") from error
+
+    def encode(self, items: Any) -> np.ndarray:
+        rows = self.model.encode(clean(items), batch_size=self.batch_size, show_progress_bar=False)
+        return np.asarray(rows, dtype=np.float32)

@@ -1,0 +1,96 @@
+"""The items to embed, whatever they are, as chunks and as a sample; never all in memory at once."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError
+from everylabel.models.embedding.texts import check_text
+from everylabel.models.images import SUFFIXES, image_bytes, is_image
+from everylabel.models.reading import Items
+from everylabel.models.reading.tables import read_table
+
+KINDS = ("text", "image", "table")
+FIT_ON = 20_000  # items that a backend without a pretrained model is fitted on
+
+
+class Source:
+    """Items of one kind: a list, anything that can be iterated, or a table."""
+
+    def __init__(self, items: Any, kind: str | None) -> None:
+        self.items = _unpacked(items)
+        self.is_table = hasattr(self.items, "iloc") and hasattr(self.items, "columns")
+        first = None
+        if not self.is_table:
+            if isinstance(self.items, Iterator):
+                self._head: list[Any] = list(islice(self.items, FIT_ON))
+                self._rest: Iterable[Any] = self.items
+            else:
+                self._head, self._rest = [], self.items
+            first = next(iter(self._head or self._rest), None)
+        self.kind = kind or ("table" if self.is_table else "image" if is_image(first) else "text")
+        if self.kind not in KINDS or self.is_table != (self.kind == "table"):
+            raise EverylabelError(
+                f"kind is {kind!r} and items a {type(items).__name__}; expected one of {KINDS}"
+            )
+        if (len(self.items) == 0) if self.is_table else first is None:
+            raise EverylabelError("items is empty; expected at least one text, image or row")
+
+    def sample(self) -> Any:
+        """Return up to FIT_ON items: spread evenly where all can be reached, else the first."""
+        if self.is_table or isinstance(self.items, Sequence):
+            step = max(1, len(self.items) // FIT_ON)
+            return self.items.iloc[::step] if self.is_table else self._checked(self.items[::step], step)
+        return self._checked(self._head or list(islice(self._rest, FIT_ON)))
+
+    def chunks(self, size: int) -> Iterator[Any]:
+        """Yield the items, `size` at a time."""
+        if self.is_table:
+            yield from (self.items.iloc[at : at + size] for at in range(0, len(self.items), size))
+            return
+        stream, at = chain(self._head, self._rest), 0
+        while chunk := self._checked(list(islice(stream, size)), at=at):
+            at += len(chunk)
+            yield chunk
+
+    def digest(self, chunk: Any) -> bytes:
+        """Return a hash of a chunk's content."""
+        if self.is_table:
+            from everylabel.models.embedding.tables import row_bytes
+
+            return hashlib.sha256(row_bytes(chunk)).digest()
+        total = hashlib.sha256()
+        for item in chunk:
+            data = item.encode("utf-8", "surrogatepass") if self.kind == "text" else image_bytes(item)
+            total.update(hashlib.sha256(data).digest())
+        return total.digest()
+
+    def _checked(self, items: Any, step: int = 1, at: int = 0) -> list[Any]:
+        if self.kind == "text":
+            return [check_text(item, at + step * i) for i, item in enumerate(items)]
+        return list(items)
+
+
+def _unpacked(items: Any) -> Any:
+    """Return what to iterate over: the items of `read_items`, the rows of a table file, a plain list."""
+    if isinstance(items, (str, Path)):
+        path = Path(items)
+        if path.suffix.lower() in (".csv", ".tsv", ".parquet"):
+            return read_table(path)
+        cure = "read_items(folder).items" if path.suffix.lower() not in SUFFIXES else "[path]"
+        raise EverylabelError(
+            f"items is {str(items)!r}; expected a list or a CSV or Parquet file: pass {cure}"
+        )
+    if isinstance(items, Items):
+        items = items.items
+    if isinstance(items, np.ndarray) and items.dtype.kind in "UO":
+        items = items.tolist()
+    if not isinstance(items, Iterable) and not hasattr(items, "iloc"):
+        raise EverylabelError(
+            f"items is a {type(items).__name__}; expected texts, image paths, PIL images or a table"
+        )
+    return list(items) if hasattr(items, "to_list") and not hasattr(items, "columns") else items

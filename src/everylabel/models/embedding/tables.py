@@ -1,0 +1,63 @@
+"""Tables by scikit-learn's column transformer: numbers scaled, dates as numbers, the rest one-hot."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError
+from everylabel.models.places import need
+
+MAX_CATEGORIES = 50  # of a column; rarer ones share a place
+
+
+class Table:
+    """A column transformer, fitted on a sample of the rows."""
+
+    chunk = 8192
+
+    def __init__(self, sample: Any) -> None:
+        from sklearn.compose import make_column_transformer
+        from sklearn.impute import SimpleImputer
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+        if sample.shape[1] == 0 or len(sample) == 0:
+            raise EverylabelError(f"items has shape {sample.shape}; expected a table with rows and columns")
+        frame = _plain(sample)
+        self.columns = list(sample.columns)
+        self.key = f"table {hashlib.sha256(row_bytes(sample)).hexdigest()}"
+        numeric = [name for name in frame if frame[name].dtype.kind == "f"]
+        numbers = make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler())
+        names = OneHotEncoder(
+            handle_unknown="infrequent_if_exist", max_categories=MAX_CATEGORIES, sparse_output=False
+        )
+        self.transformer = make_column_transformer(
+            (numbers, numeric), (names, [name for name in frame if name not in numeric])
+        ).fit(frame)
+
+    def encode(self, items: Any) -> np.ndarray:
+        return np.asarray(self.transformer.transform(_plain(items)), dtype=np.float32)
+
+
+def row_bytes(frame: Any) -> bytes:
+    """Return what tells one table from another."""
+    pandas = need("pandas", "table", "embedding a table")
+    hashes = pandas.util.hash_pandas_object(frame.astype(str), index=False).to_numpy()
+    return repr(list(frame.columns)).encode() + hashes.tobytes()
+
+
+def _plain(frame: Any) -> Any:
+    """Return the table with every column as float or as text."""
+    pandas = need("pandas", "table", "embedding a table")
+    plain = {}
+    for name in frame.columns:
+        column = frame[name]
+        if pandas.api.types.is_datetime64_any_dtype(column):
+            column = (column - pandas.Timestamp(0, tz=column.dt.tz)) / pandas.Timedelta(days=1)
+        if pandas.api.types.is_numeric_dtype(column):
+            numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
+            plain[str(name)] = np.where(np.isfinite(numbers), numbers, np.nan)
+        else:
+            plain[str(name)] = column.astype(object).where(column.notna(), "").astype(str)
+    return pandas.DataFrame(plain, index=frame.index)

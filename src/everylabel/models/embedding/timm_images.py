@@ -1,0 +1,42 @@
+"""Images by a timm model: "timm:resnet18" and the like, its pooled features before the classifier."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from everylabel.models.embedding.base import cannot_load, on_device
+from everylabel.models.images import IMAGENET, encode_in_batches, pixels, pooled
+from everylabel.models.places import need
+
+
+class Timm:
+    """A timm model without its classifier; size, mean and deviation as it was trained with."""
+
+    chunk = 256
+
+    def __init__(self, model: str, batch_size: int, device: str | None) -> None:
+        self.name, self.batch_size, self.device = model, batch_size, device
+        self.key = f"timm {model}"
+
+    @cached_property
+    def model(self) -> Any:
+        library = need("timm", "timm", "embedding by a timm model")
+        try:
+            return on_device(library.create_model(self.name, pretrained=True, num_classes=0), self.device)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise cannot_load(self.name, error, "model='pixels'") from error
+
+    def encode(self, items: Any) -> np.ndarray:
+        return encode_in_batches(items, self._batch, self.batch_size)
+
+    def _batch(self, images: list[Any]) -> np.ndarray:
+        import torch
+
+        trained = self.model.pretrained_cfg
+        _, height, width = trained.get("input_size", (3, 224, 224))
+        scale = trained.get("mean", IMAGENET[0]), trained.get("std", IMAGENET[1])
+        inputs = torch.from_numpy(pixels(images, (height, width), *scale))
+        with torch.inference_mode():
+            output = self.model(inputs.to(next(self.model.parameters()).device))
+        return pooled(output.float().cpu().numpy())

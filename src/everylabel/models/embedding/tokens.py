@@ -1,0 +1,62 @@
+"""Texts by a plain transformers model: the first token ([CLS], the paper's BERT features) or the mean.
+
+cls    h = t_1                                 of the last hidden layer's tokens t_1 ... t_T
+mean   h = sum_i m_i t_i / sum_i m_i           with m the attention mask; not normalised
+"""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from everylabel.models.embedding.base import cannot_load, model_key, on_device, quiet
+from everylabel.models.embedding.texts import clean
+from everylabel.models.places import need
+
+MAX_TOKENS = 512  # the paper's
+
+
+class Tokens:
+    """A transformers encoder with its tokeniser, by local folder or hub name."""
+
+    chunk = 1024
+
+    def __init__(self, model: str, pooling: str, batch_size: int, device: str | None) -> None:
+        self.name, self.pooling, self.batch_size, self.device = model, pooling, batch_size, device
+        self.key = f"{pooling} {model_key(model)}"
+
+    @cached_property
+    def parts(self) -> tuple[Any, Any]:
+        """Return tokeniser and model."""
+        library = need("transformers", "text", "embedding by a transformers model")
+        try:
+            with quiet():
+                model = library.AutoModel.from_pretrained(self.name)
+                return library.AutoTokenizer.from_pretrained(self.name), on_device(model, self.device)
+        except (OSError, ValueError) as error:
+            raise cannot_load(self.name, error, "model='tfidf'") from error
+
+    def encode(self, items: Any) -> np.ndarray:
+        texts = clean(items)
+        order = np.argsort([len(text) for text in texts], kind="stable")  # alike lengths, little padding
+        rows = [
+            self._batch([texts[i] for i in order[at : at + self.batch_size]])
+            for at in range(0, len(texts), self.batch_size)
+        ]
+        features = np.concatenate(rows)
+        return features[np.argsort(order)]
+
+    def _batch(self, texts: list[str]) -> np.ndarray:
+        import torch
+
+        tokenizer, model = self.parts
+        tokens = tokenizer(texts, padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
+        tokens = tokens.to(model.device)
+        with torch.inference_mode():
+            hidden = model(**tokens).last_hidden_state
+            if self.pooling == "cls":
+                pooled = hidden[:, 0]
+            else:
+                mask = tokens["attention_mask"][:, :, None]
+                pooled = (hidden * mask).sum(1) / mask.sum(1)
+        return np.asarray(pooled.float().cpu().numpy())

@@ -1,0 +1,20 @@
+"""Whole tables as data frames, for the column transformer."""
+
+from pathlib import Path
+from typing import Any
+
+from everylabel.core.errors import EverylabelError
+from everylabel.models.places import need
+
+
+def read_table(path: Path) -> Any:
+    """Return a CSV, TSV or Parquet file as a data frame."""
+    pandas = need("pandas", "table", "reading a table")
+    try:
+        if path.suffix.lower() == ".parquet":
+            return pandas.read_parquet(path)
+        return pandas.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",")
+    except OSError as error:
+        raise EverylabelError(f"path {str(path)!r} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:  # pandas' and pyarrow's parsers raise its subclasses
+        raise EverylabelError(f"path {str(path)!r} is empty or no table ({error})") from error

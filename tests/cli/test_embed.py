@@ -1,0 +1,54 @@
+"""`everylabel embed` as a user runs it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from everylabel.cli import app
+
+
+def run(*arguments: object, cache: Path) -> Result:
+    environment = {"COLUMNS": "200", "EVERYLABEL_CACHE": str(cache)}
+    return CliRunner().invoke(app, ["embed", *map(str, arguments)], env=environment)
+
+
+def test_texts_become_a_file_row_by_row(tmp_path: Path) -> None:
+    lines = ["stars,body"] + [f"{i},a review of {word}" for i, word in enumerate(["soap", "", "beans"])]
+    (tmp_path / "reviews.csv").write_text("\n".join(lines))
+    out = tmp_path / "reviews.npy"
+    result = run(
+        tmp_path / "reviews.csv", "--text-column", "body", "--model", "tfidf", "-o", out, cache=tmp_path
+    )
+    assert result.exit_code == 0, result.output
+    assert "3/3" in result.output
+    assert "3 rows of" in result.output
+    assert "rows a second" in result.output
+    assert len(np.load(out)) == 3
+
+
+def test_a_table_and_a_folder(tmp_path: Path) -> None:
+    pytest.importorskip("pandas", reason="needs the extra everylabel[table]")
+    pil = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
+    (tmp_path / "t.csv").write_text("age,city,label\n1,Oslo,a\n2,Rome,b\n")
+    result = run(tmp_path / "t.csv", "--label-column", "label", "-o", tmp_path / "t.npy", cache=tmp_path)
+    assert result.exit_code == 0, result.output
+    assert np.load(tmp_path / "t.npy").shape == (2, 3)
+    (tmp_path / "photos").mkdir()
+    for name in ("a.png", "b.png"):
+        pil.new("RGB", (8, 8)).save(tmp_path / "photos" / name)
+    (tmp_path / "photos" / "c.png").write_text("broken")
+    result = run(tmp_path / "photos", "--model", "pixels", "-o", tmp_path / "p.npy", cache=tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "note: 1 of 3 images cannot be read and were skipped" in result.output
+    assert len(np.load(tmp_path / "p.npy")) == 2
+
+
+def test_errors_are_one_line_and_nothing_is_written(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("body\nsome text\n")
+    out = tmp_path / "x.npy"
+    result = run(tmp_path / "x.csv", "--text-column", "text", "--model", "tfidf", "-o", out, cache=tmp_path)
+    assert result.exit_code == 1
+    assert "error: column 'text' is not in" in result.output
+    assert not out.exists()
