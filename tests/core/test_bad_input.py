@@ -62,7 +62,7 @@ NAN = np.array([[1.0, np.nan, 0.0], [0.0, 0.0, 0.0]])
         (lambda: el.laplace(np.zeros((4, 2)), X, prior_precision=0), "prior_precision is 0"),
         (lambda: el.laplace(np.zeros((4, 2)), X, classes=["a"]), "classes holds 1 names"),
         (lambda: el.laplace(np.full((4, 2), np.nan), X), "mean holds 8 NaN"),
-        (lambda: el.laplace(torch.zeros(4, 2), X), "different libraries"),
+        (lambda: el.laplace(torch.zeros(4, 2), X), "mean is a torch Tensor"),
         (lambda: el.fit_map(X, Y, 2), "labels runs from 0 to 2; expected class numbers 0 to 1"),
         (lambda: el.fit_map(np.zeros((0, 3)), [], 2), "features has no rows"),
         (lambda: el.fit_map(X, Y, 3, init=np.zeros((2, 2))), r"init has shape \(2, 2\); expected \(4, 3\)"),
@@ -78,6 +78,20 @@ NAN = np.array([[1.0, np.nan, 0.0], [0.0, 0.0, 0.0]])
         (lambda: el.reweight(np.zeros((2, 3)), [0]), r"member_logits has shape \(2, 3\)"),
         (lambda: el.reweight(np.full((2, 1, 3), np.nan), [0]), "member_logits holds NaN"),
         (lambda: el.mix(np.zeros((2, 1, 3)), [0.0]), r"log_weights has shape \(1,\)"),
+        (lambda: el.mix(np.zeros((2, 1, 3)), [0.0, np.nan]), "log_weights holds NaN"),
+        (lambda: el.reweight(np.array([[["a"]]]), [0]), "member_logits has dtype"),
+        (lambda: el.sample(POST), "rng is a NoneType"),
+        (lambda: el.forget(SAMPLES, X), "posterior is a Samples"),  # type: ignore[arg-type]
+        (lambda: el.condition("p", X), "posterior is a str"),  # type: ignore[arg-type]
+        (lambda: el.predict_proba("p", X), "posterior is a str"),  # type: ignore[arg-type]
+        (lambda: el.logits(SAMPLES, X), "posterior is a Samples"),  # type: ignore[arg-type]
+        (lambda: el.save(SAMPLES, "x.npz"), "posterior is a Samples"),  # type: ignore[arg-type]
+        (lambda: el.update(POST, np.ma.masked_array(X), Y), "features is a masked array"),
+        (lambda: el.update(POST, torch.tensor(X).to_sparse(), Y), "features is a sparse tensor"),
+        (lambda: el.update(POST, X, [np.inf, 0]), "labels runs from 0 to inf"),
+        (lambda: el.update(POST, X * 1e200, Y), "features holds numbers beyond 1e.100"),
+        (lambda: el.laplace(np.zeros((4, 2)), X, prior_precision=1e-300), "has no inverse in double"),
+        (lambda: el.laplace([1.0, 2.0], X), r"mean has shape \(2,\); expected two axes \(d\+1, k\)"),
     ],
 )
 def test_message_names_the_argument(call: Any, message: str) -> None:

@@ -90,6 +90,12 @@ def test_unusual_arrays_work(make: Any) -> None:
 
 
 def test_tensors_that_need_gradients_work() -> None:
+    layer = torch.nn.Linear(3, 2)
     features = torch.ones(2, 3, requires_grad=True)
-    post = el.laplace(torch.zeros(4, 2), features.detach())
-    assert el.update(post, features.detach(), torch.tensor([0, 1])).mean.shape == (4, 2)
+    post = el.laplace(torch.cat([layer.weight.T, layer.bias[None]]), features)
+    for method in ("second_order", "first_order", "exact"):
+        moved = el.update(post, features, torch.tensor([0, 1]), method, weights=features[:, 0])
+        assert not moved.mean.requires_grad
+        assert not moved.cov.requires_grad
+        assert not el.predict_proba(moved, features).requires_grad
+    assert not el.fit_map(features, torch.tensor([0, 1]), 2).requires_grad

@@ -116,3 +116,8 @@ def test_same_generator_same_samples() -> None:
     one = el.sample(post, 5, np.random.default_rng(3)).members
     two = el.sample(post, 5, np.random.default_rng(3)).members
     np.testing.assert_array_equal(one, two)
+
+
+def test_log_weights_need_not_be_normalised() -> None:
+    logits = np.random.default_rng(0).normal(size=(4, 2, 3))
+    np.testing.assert_allclose(el.mix(logits, np.zeros(4)), el.mix(logits))

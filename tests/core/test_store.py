@@ -83,9 +83,41 @@ def test_other_versions_and_arrays_that_do_not_fit(tmp_path: Path, monkeypatch: 
     monkeypatch.undo()
     with pytest.raises(el.EverylabelError, match="has version 2; this everylabel reads version 1"):
         el.load(tmp_path / "new.npz")
-    el.save(_posterior().replace(cov=np.eye(2)), tmp_path / "odd.npz")
-    with pytest.raises(el.EverylabelError, match="do not fit together"):
-        el.load(tmp_path / "odd.npz")
+    post, normal = _posterior(), _posterior("matrix_normal")
+    for odd in (
+        post.replace(cov=np.eye(2)),
+        post.replace(cov=-np.eye(4)),
+        post.replace(cov=np.eye(4, dtype=np.float32)),
+        post.replace(classes=("a",)),
+        post.replace(prior_precision=-1.0),
+        post.replace(likelihood="binary"),
+        normal.replace(class_cov=None),
+        normal.replace(class_cov=np.eye(2)),
+    ):
+        el.save(odd, tmp_path / "odd.npz")
+        with pytest.raises(el.EverylabelError, match="is damaged"):
+            el.load(tmp_path / "odd.npz")
+
+
+def test_any_flipped_byte_is_noticed_or_harmless(tmp_path: Path) -> None:
+    path = tmp_path / "head.npz"
+    el.save(_posterior(), path)
+    whole, post = path.read_bytes(), el.load(path)
+    for at in range(0, len(whole), 7):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :])
+        try:
+            back = el.load(path)
+        except el.EverylabelError:
+            continue
+        np.testing.assert_array_equal(back.mean, post.mean)
+        np.testing.assert_array_equal(back.cov, post.cov)
+        assert back.classes == post.classes
+
+
+def test_a_saved_file_is_readable_by_others(tmp_path: Path) -> None:
+    el.save(_posterior(), tmp_path / "head.npz")
+    (tmp_path / "plain").touch()
+    assert (tmp_path / "head.npz").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:

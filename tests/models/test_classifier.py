@@ -59,9 +59,16 @@ def test_partial_fit_equals_the_functions(digits: Any) -> None:
     np.testing.assert_allclose(clf.predict_proba(x[:9]), el.predict_proba(post, x[:9]))
 
 
-@pytest.mark.parametrize("update", UPDATES)
-@pytest.mark.parametrize("class_weight", [None, "balanced"])
-def test_forget_is_as_if_it_had_never_been(digits: Any, update: str, class_weight: str | None) -> None:
+@pytest.mark.parametrize(
+    ("update", "class_weight"),
+    [
+        *((update, None) for update in UPDATES),
+        ("exact", "balanced"),
+        ("refit", "balanced"),
+        ("second_order", {1: 3.0}),
+    ],
+)
+def test_forget_is_as_if_it_had_never_been(digits: Any, update: str, class_weight: Any) -> None:
     x, y = digits
     direct = update == "exact" and class_weight is None  # it keeps the scaling, and is not replayed
     clf = el.LaplaceClassifier(update=update, class_weight=class_weight, scale_features=not direct)
@@ -196,3 +203,59 @@ def test_pickles_and_lives_in_pipelines(digits: Any) -> None:
     np.testing.assert_allclose(
         again.predict_proba(x[:5]), clf.partial_fit(x[50:51], y[50:51]).predict_proba(x[:5])
     )
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_arrays_the_caller_reuses(digits: Any, update: str) -> None:
+    x, y = digits
+    buffer = x[:50].copy()
+    clf = el.LaplaceClassifier(update=update).fit(buffer, y[:50])
+    before = clf.predict_proba(x[:5])
+    buffer[:] = 0.0
+    clf.partial_fit(x[50:51], y[50:51]).forget(x[50:51], y[50:51])
+    np.testing.assert_allclose(clf.predict_proba(x[:5]), before, atol=2e-3)
+
+
+@pytest.mark.parametrize("update", ["second_order", "first_order", "refit"])
+def test_forget_replays_a_class_that_came_late(digits: Any, update: str) -> None:
+    x, y = digits
+    early, late = np.flatnonzero(y < 2)[:20], np.flatnonzero(y == 2)[:5]
+    clf = (
+        el.LaplaceClassifier(update=update, step_size=1.0)
+        .fit(x[early], y[early])
+        .partial_fit(x[late], y[late])
+    )
+    clf.forget(x[late[:1]], y[late[:1]])
+    other = el.LaplaceClassifier(update=update, step_size=1.0).fit(x[early], y[early])
+    other.partial_fit(x[late[1:]], y[late[1:]])
+    np.testing.assert_allclose(clf.predict_proba(x[:9]), other.predict_proba(x[:9]), atol=1e-7)
+    clf.forget(x[late[1:]], y[late[1:]])
+    assert list(clf.classes_) == [0, 1]
+
+
+def test_a_failed_fit_leaves_what_was_fitted(digits: Any) -> None:
+    x, y = digits
+    clf = el.LaplaceClassifier().fit(x[:50], y[:50])
+    before = clf.predict_proba(x[:5])
+    with pytest.raises(ValueError, match="continuous"):
+        clf.fit(x[:50, :10], np.linspace(0, 1, 50))
+    np.testing.assert_array_equal(clf.predict_proba(x[:5]), before)
+
+
+def test_class_weights_count_in_partial_fit(digits: Any) -> None:
+    x, y = digits
+    plain = el.LaplaceClassifier(update="second_order", scale_features=False)
+    weighted = clone(plain).set_params(class_weight={3: 2.0}).fit(x[:50], y[:50])
+    plain.fit(x[:50], y[:50], np.where(y[:50] == 3, 2.0, 1.0))
+    weighted.partial_fit(x[50:60], y[50:60])
+    plain.partial_fit(x[50:60], y[50:60], sample_weight=np.where(y[50:60] == 3, 2.0, 1.0))
+    np.testing.assert_allclose(weighted.predict_proba(x[:5]), plain.predict_proba(x[:5]), atol=1e-9)
+    balanced = el.LaplaceClassifier(update="second_order", class_weight="balanced").fit(x[:50], y[:50])
+    with pytest.raises(el.EverylabelError, match="class_weight is 'balanced', which changes"):
+        balanced.partial_fit(x[50:60], y[50:60])
+
+
+def test_later_classes_are_added(digits: Any) -> None:
+    x, y = digits
+    clf = el.LaplaceClassifier().fit(x[:5], y[:5]).partial_fit(x[5:6], y[5:6], classes=range(10))
+    assert clf.predict_proba(x[:2]).shape == (2, 10)

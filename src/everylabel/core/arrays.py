@@ -18,7 +18,7 @@ CHUNK = 2**20  # numbers a chunked loop may hold at once (8 MB of float64)
 def as_array(values: Any, name: str, like: Array | None = None) -> Array:
     """Return `values` as an array; plain Python values become `like`'s kind, or NumPy's."""
     if is_array_api_obj(values):
-        return values
+        return values.detach() if hasattr(values, "detach") else values  # no graph grows behind a posterior
     try:
         plain = np.asarray(values)
     except (TypeError, ValueError) as error:

@@ -14,10 +14,11 @@ from array_api_compat import array_namespace
 from jaxtyping import Float, Int
 
 from everylabel.core.arrays import Array, float64, zeros
-from everylabel.core.checks import check_count, check_features, check_labels, check_weights
+from everylabel.core.checks import check_count, check_features, check_labels, check_posterior, check_weights
 from everylabel.core.data import Data
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.likelihoods.base import apply_cov, condition_many
 from everylabel.core.posterior import Posterior
 from everylabel.core.updates.exact import resolve
 
@@ -27,23 +28,26 @@ def condition(posterior: Posterior, features: Any, *, weights: Any = None) -> Po
 
     Use it for instances that are out with an annotator, so that their like are not picked too.
     """
+    posterior = check_posterior(posterior)
     design = check_features(features, posterior.mean, posterior.bias)
     weights = check_weights(weights, design.shape[0], design)
     if design.shape[0] == 0:
         return posterior
     kind = LIKELIHOODS[posterior.likelihood]
-    probs = kind.link(design @ posterior.mean)
-    return kind.condition(posterior, kind.project(posterior, design), probs, weights, 1)
+    return condition_many(kind, posterior, design, kind.link(design @ posterior.mean), weights, 1)
 
 
 def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: Any = None) -> Posterior:
     """Return the posterior without these instances, the latest first.
 
     The covariance is restored to what it was before `update` (or `condition`, if labels is
-    None). Where the posterior keeps its labelled instances, the mean is that of retraining
-    without these labels, as if they had never been. Where it does not, the mean takes the Newton
-    step of the objective without the label, which cannot undo a step of size 10 to the letter.
+    None): to the letter with the Gaussian likelihood, in any order; where the curvature depends on
+    the mean it is taken at the present one, which is exact for the latest label.
+    Where the posterior keeps its labelled instances, the mean is that of retraining without these
+    labels, as if they had never been. Where it does not, the mean takes the Newton step of the
+    objective without the label, which undoes little of a step of size 10.
     """
+    posterior = check_posterior(posterior)
     design = check_features(features, posterior.mean, posterior.bias)
     n = int(design.shape[0])
     weights = check_weights(weights, n, design)
@@ -77,11 +81,8 @@ def _step_back(
         seen = kind.project(posterior, design[row, :])
         posterior = kind.condition(posterior, seen, probs, weights[row], -1)
         if targets is not None:
-            residual = weights[row, None] * (probs - targets[row, :])
-            seen = kind.project(posterior, design[row, :])
-            none = 0.0 * weights[row]  # the instance is out already: no curvature of its own
-            back = kind.direction(posterior, seen, probs, none, residual)
-            posterior = posterior.replace(mean=posterior.mean + back)
+            gradient = design[row, :].T @ (weights[row, None] * (probs - targets[row, :]))
+            posterior = posterior.replace(mean=posterior.mean + apply_cov(kind, posterior, gradient))
     return posterior
 
 
@@ -93,13 +94,14 @@ def _covariance_anew(posterior: Posterior, data: Data) -> Posterior:
 
 
 def add_class(
-    posterior: Posterior, n: int = 1, *, names: tuple[str, ...] | list[str] | None = None
+    posterior: Posterior, n: int = 1, *, names: str | tuple[str, ...] | list[str] | None = None
 ) -> Posterior:
     """Return the posterior with n classes more, whose weights are at the prior.
 
     If the posterior names its classes, `names` are needed for the new ones.
     """
-    n = check_count(n, "n")
+    posterior, n = check_posterior(posterior), check_count(n, "n")
+    names = [names] if isinstance(names, str) else names
     if posterior.likelihood == "binary":
         raise EverylabelError(
             "posterior has likelihood 'binary', which has room for two classes; "

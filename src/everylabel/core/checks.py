@@ -6,8 +6,12 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from everylabel.core.arrays import Array, as_array, float64, from_numpy, kind, namespace
+from everylabel.core.arrays import Array, as_array, float64, from_numpy, namespace
 from everylabel.core.errors import EverylabelError
+from everylabel.core.posterior import Posterior
+
+_LARGEST = 1e100  # squares of it, and sums of them, are finite
+_INSTANCES = "(n, d): one row an instance, one column a feature"
 
 
 def check_choice(value: str, name: str, choices: Sequence[str]) -> str:
@@ -46,17 +50,31 @@ def check_rng(rng: Any, name: str = "rng") -> np.random.Generator:
     return rng
 
 
-def check_matrix(values: Any, name: str, like: Array | None = None) -> Array:
+def check_posterior(posterior: Any, name: str = "posterior") -> Posterior:
+    """Return a posterior; anything else is named."""
+    if not isinstance(posterior, Posterior):
+        raise EverylabelError(
+            f"{name} is a {type(posterior).__name__}; expected what laplace or update return"
+        )
+    return posterior
+
+
+def check_matrix(
+    values: Any, name: str, like: Array | None = None, like_name: str = "posterior", axes: str = _INSTANCES
+) -> Array:
     """Return a finite float64 matrix with at least one column, of `like`'s library if given."""
     if hasattr(values, "toarray"):
         raise EverylabelError(f"{name} is a sparse {type(values).__name__}; pass {name}.toarray()")
+    if isinstance(values, np.ma.MaskedArray):
+        raise EverylabelError(
+            f"{name} is a masked array; pass {name}.filled(...), or the rows without a mask"
+        )
+    if getattr(values, "is_sparse", False):
+        raise EverylabelError(f"{name} is a sparse tensor; pass {name}.to_dense()")
     array = as_array(values, name, like)
     if len(array.shape) != 2:
-        raise EverylabelError(
-            f"{name} has shape {tuple(array.shape)}; expected two axes (n, d): "
-            "one row an instance, one column a feature"
-        )
-    xp = namespace(**{name: array} if like is None else {name: array, "posterior": like})
+        raise EverylabelError(f"{name} has shape {tuple(array.shape)}; expected two axes {axes}")
+    xp = namespace(**{name: array} if like is None else {name: array, like_name: like})
     if isinstance(array, np.ndarray) and array.dtype == object:
         array = _numbers_of_objects(array, name)
     if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
@@ -66,12 +84,16 @@ def check_matrix(values: Any, name: str, like: Array | None = None) -> Array:
             f"{name} has shape {tuple(array.shape)}, that is 0 feature(s); expected at least one"
         )
     array = float64(array)
+    if array.shape[0] == 0 or float(xp.max(xp.abs(array))) <= _LARGEST:
+        return array
     if not bool(xp.all(xp.isfinite(array))):
         n_bad = int(xp.sum(xp.astype(~xp.isfinite(array), xp.int64)))
         raise EverylabelError(
             f"{name} holds {n_bad} NaN or infinite value(s); impute or drop those instances first"
         )
-    return array
+    raise EverylabelError(
+        f"{name} holds numbers beyond {_LARGEST:g}, whose squares overflow; scale them to a norm of about 10"
+    )
 
 
 def _numbers_of_objects(array: np.ndarray, name: str) -> np.ndarray:
@@ -117,14 +139,13 @@ def check_labels(labels: Any, n: int, n_classes: int, like: Array, name: str = "
         return xp.astype(array, xp.int64)
     if xp.isdtype(array.dtype, "real floating") and not bool(xp.all(array == xp.floor(array))):
         raise EverylabelError(f"{name} holds fractions or NaN; expected class numbers 0 to {n_classes - 1}")
-    array = xp.astype(array, xp.int64)
-    low, high = int(xp.min(array)), int(xp.max(array))
+    low, high = (float(bound) for bound in (xp.min(array), xp.max(array)))
     if low < 0 or high >= n_classes:
         raise EverylabelError(
-            f"{name} runs from {low} to {high}; expected class numbers 0 to {n_classes - 1} "
+            f"{name} runs from {low:g} to {high:g}; expected class numbers 0 to {n_classes - 1} "
             "(add_class makes room for a new class)"
         )
-    return array
+    return xp.astype(array, xp.int64)
 
 
 def check_weights(weights: Any, n: int, like: Array, name: str = "weights") -> Array:
@@ -152,12 +173,12 @@ def check_mean(mean: Any, features: Array, binary: bool = False) -> tuple[Array,
     array = as_array(mean, "mean", features)
     if binary and len(array.shape) == 1:
         array = array[:, None]
-    array = check_matrix(array, "mean", like=features)
+    array = check_matrix(array, "mean", features, "features", "(d+1, k): one column a class, the bias last")
     d = int(features.shape[1])
     if array.shape[0] not in (d, d + 1):
         raise EverylabelError(
             f"mean has {array.shape[0]} rows and features has {d} columns; expected {d + 1} rows "
-            f"(the last is the bias) or {d} (no bias); both are {kind(array)}"
+            f"(the last is the bias) or {d} (no bias)"
         )
     if binary and array.shape[1] == 2:
         array = array[:, 1:] - array[:, :1]  # two softmax columns tell only their difference

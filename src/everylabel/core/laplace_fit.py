@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from array_api_compat import array_namespace
+
 from everylabel.core.arrays import as_array
 from everylabel.core.checks import (
     check_choice,
@@ -62,9 +64,8 @@ def laplace(
     """
     kind = LIKELIHOODS[check_choice(likelihood, "likelihood", list(LIKELIHOODS))]
     prior_precision = check_positive(prior_precision, "prior_precision")
-    array = check_matrix(
-        features, "features", like=as_array(mean, "mean") if hasattr(mean, "shape") else None
-    )
+    like = as_array(mean, "mean") if hasattr(mean, "shape") else None
+    array = check_matrix(features, "features", like=like, like_name="mean")
     mean, bias = check_mean(mean, array, binary=likelihood == "binary")
     design = with_bias(array) if bias else array
     weights = check_weights(weights, design.shape[0], design)
@@ -74,6 +75,7 @@ def laplace(
         raise EverylabelError(f"classes holds {len(names)} names ({len(set(names))} different); expected {k}")
     if labels is not None:
         labels = check_labels(labels, design.shape[0], k, design)
+    mean = array_namespace(mean).asarray(mean, copy=True)  # a posterior is a value: it shares nothing
     fields = kind.fit(mean, design, weights, prior_precision)
     if keep_data:
         fields["data"] = start(design, weights, labels, mean, prior_precision, kind.link, kind.targets)

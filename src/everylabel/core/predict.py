@@ -21,6 +21,7 @@ from everylabel.core.checks import (
     check_count,
     check_features,
     check_positive,
+    check_posterior,
     check_rng,
 )
 from everylabel.core.errors import EverylabelError
@@ -52,6 +53,7 @@ def predict_proba(
         return predict_samples(
             posterior, check_features(features, posterior.members[0, :, :], posterior.bias)
         )
+    posterior = check_posterior(posterior)
     method = check_choice("mean_field" if method is None else method, "method", METHODS)
     if method == "probit" and posterior.likelihood != "binary":
         raise EverylabelError(
@@ -75,11 +77,13 @@ def predict_proba(
 
 def logits(posterior: Posterior, features: Any) -> Float[Array, "n k"]:
     """Return the logits at the mean; one column, the positive class's, if binary."""
+    posterior = check_posterior(posterior)
     return check_features(features, posterior.mean, posterior.bias) @ posterior.mean
 
 
 def logit_variance(posterior: Posterior, features: Any) -> Float[Array, "n k"]:
     """Return the variance of each logit; a single column where all classes share it."""
+    posterior = check_posterior(posterior)
     return _variance(posterior, check_features(features, posterior.mean, posterior.bias))
 
 

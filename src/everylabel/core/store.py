@@ -8,16 +8,19 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from everylabel.core.arrays import Array, from_numpy, to_numpy
+from everylabel.core.checks import check_positive, check_posterior
 from everylabel.core.data import Buffer, Data
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
+from everylabel.core.woodbury import cholesky_or_none
 
 FORMAT = "everylabel posterior"
 VERSION = 1
@@ -31,6 +34,7 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, data: bool = Tru
     The labelled instances go with it, so that what is loaded learns as what was saved; with
     data=False they stay out, and so does method="exact" of what is loaded.
     """
+    check_posterior(posterior)
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -50,67 +54,87 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, data: bool = Tru
 
 def write_atomically(path: Path, write: Any) -> None:
     """Call write(file) on a new file beside `path`, then put it in place in one move."""
+    path = path.resolve()  # through a link, to what it names
+    part: Path | None = None
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-            try:
-                write(file)
-                file.flush()
-                os.fsync(file.fileno())
-                Path(file.name).replace(path)
-            except BaseException:
-                Path(file.name).unlink()
-                raise
+            part = Path(file.name)
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        part.chmod(0o666 & ~mask)  # as any new file, not for its owner's eyes only
+        part.replace(path)
     except OSError as error:
         raise EverylabelError(f"path {str(path)!r} cannot be written: {error.strerror or error}") from error
+    finally:
+        if part is not None:
+            part.unlink(missing_ok=True)
 
 
 def load(path: str | os.PathLike[str], *, like: Array | None = None) -> Posterior:
     """Read a posterior that `save` wrote; arrays of `like`'s library and device, or NumPy's."""
     name = str(path)
     try:
-        with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            stored = {key: file[key] for key in file.files}
-        header = json.loads(stored.pop("header").tobytes())
+        with Path(path).open("rb") as stream:
+            header, arrays = _read(stream)
     except OSError as error:
         raise EverylabelError(f"path {name!r} cannot be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile, zipfile.error) as error:
+    except _DAMAGE as error:
         raise EverylabelError(
-            f"path {name!r} is damaged or no everylabel posterior ({error}); expected a file written by save"
+            f"path {name!r} is damaged or no everylabel posterior; expected a file written by save"
         ) from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
+    if header.get("format") != FORMAT:
         raise EverylabelError(f"path {name!r} is no everylabel posterior; expected a file written by save")
     if header.get("version") != VERSION:
         raise EverylabelError(
             f"path {name!r} has version {header.get('version')!r}; this everylabel reads version {VERSION}: "
             "update everylabel, or save the posterior again"
         )
-    return _posterior(header, stored, name, like)
-
-
-def _posterior(
-    header: dict[str, Any], arrays: dict[str, np.ndarray], name: str, like: Array | None
-) -> Posterior:
     try:
-        classes = header["classes"]
-        posterior = Posterior(
-            mean=arrays["mean"],
-            cov=arrays["cov"],
-            class_cov=arrays.get("class_cov"),
-            likelihood=header["likelihood"],
-            prior_precision=float(header["prior_precision"]),
-            bias=bool(header["bias"]),
-            classes=None if classes is None else tuple(map(str, classes)),
-        )
-        d, k = posterior.mean.shape
-        known = posterior.likelihood in LIKELIHOODS
-        shape = {"per_class": (k, d, d), "full": (k * d, k * d)}.get(posterior.likelihood, (d, d))
-        finite = all(np.all(np.isfinite(array)) for array in arrays.values())
-        if not known or posterior.cov.shape != shape or not finite or not _data_fits(arrays, d, k):
-            raise ValueError("its arrays do not fit together")
-    except (KeyError, TypeError, ValueError) as error:
+        return _posterior(header, arrays, like)
+    except _DAMAGE as error:
         raise EverylabelError(
             f"path {name!r} is damaged ({error}); expected a file written by save"
         ) from error
+
+
+_DAMAGE = (
+    *(ValueError, KeyError, TypeError, AttributeError, EOFError, RuntimeError, NotImplementedError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+
+
+def _read(stream: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    if not zipfile.is_zipfile(stream):
+        raise ValueError("no zip file")
+    stream.seek(0)
+    with np.load(stream, allow_pickle=False) as file:
+        known = {*_ARRAYS, *(f"data_{name}" for name in _DATA)}
+        arrays = {key: file[key] for key in file.files if key in known}
+        header = json.loads(file["header"].tobytes())
+    if not isinstance(header, dict):
+        raise ValueError("no header")
+    return header, arrays
+
+
+def _posterior(header: dict[str, Any], arrays: dict[str, np.ndarray], like: Array | None) -> Posterior:
+    """Return the posterior of a file; whatever does not fit together is a ValueError."""
+    classes = header["classes"]
+    if classes is not None and not isinstance(classes, list):
+        raise ValueError("its class names are no list")
+    posterior = Posterior(
+        mean=arrays["mean"],
+        cov=arrays["cov"],
+        class_cov=arrays.get("class_cov"),
+        likelihood=header["likelihood"],
+        prior_precision=check_positive(header["prior_precision"], "prior_precision"),
+        bias=bool(header["bias"]),
+        classes=None if classes is None else tuple(map(str, classes)),
+    )
+    d, k = posterior.mean.shape
+    _check_arrays(posterior, arrays, d, k)
     if like is not None:
         arrays = {key: from_numpy(array, like) for key, array in arrays.items()}
         posterior = posterior.replace(**{key: arrays[key] for key in _ARRAYS if key in arrays})
@@ -118,6 +142,30 @@ def _posterior(
         return posterior
     features, labels, weights, label_sums = (arrays[f"data_{name}"] for name in _DATA)
     return posterior.replace(data=Data(Buffer(features, {}), labels, weights, label_sums))
+
+
+def _check_arrays(posterior: Posterior, arrays: dict[str, np.ndarray], d: int, k: int) -> None:
+    if (
+        posterior.likelihood not in LIKELIHOODS
+        or d < 1
+        or (k != 1 if posterior.likelihood == "binary" else k < 1)
+    ):
+        raise ValueError("its likelihood and mean do not fit together")
+    if posterior.classes is not None and len(posterior.classes) != posterior.n_classes:
+        raise ValueError("its class names do not fit its mean")
+    shape = {"per_class": (k, d, d), "full": (k * d, k * d)}.get(posterior.likelihood, (d, d))
+    if posterior.cov.shape != shape or not _data_fits(arrays, d, k):
+        raise ValueError("its arrays do not fit together")
+    if (posterior.likelihood == "matrix_normal") != (posterior.class_cov is not None):
+        raise ValueError("its arrays do not fit together")
+    if posterior.class_cov is not None and posterior.class_cov.shape != (k, k):
+        raise ValueError("its arrays do not fit together")
+    for name in ("mean", "cov", "class_cov"):
+        array = arrays.get(name)
+        if array is not None and (array.dtype != np.float64 or not np.all(np.isfinite(array))):
+            raise ValueError(f"its {name} holds other than finite numbers in double precision")
+        if array is not None and name != "mean" and cholesky_or_none(array) is None:
+            raise ValueError(f"its {name} is no covariance")
 
 
 def _data_fits(arrays: dict[str, np.ndarray], d: int, k: int) -> bool:

@@ -138,7 +138,7 @@ def _check_init(init: Any, design: Array, k: int) -> Float[Array, "d k"]:
     shape = (int(design.shape[1]), k)
     if init is None:
         return zeros(shape, design)
-    start = check_matrix(init, "init", like=design)
+    start = check_matrix(init, "init", design, "features", "(d+1, k), as of the result")
     if tuple(start.shape) != shape:
         raise EverylabelError(
             f"init has shape {tuple(start.shape)}; expected {shape}, the shape of the result"

@@ -29,7 +29,7 @@ def condition_cov(
     system = eye(root.shape[-1], cov) + sign * (root_t @ gram @ root)
     factor = cholesky_or_none(system)
     if factor is None:
-        raise not_learned()
+        raise _impossible(sign)
     halves = xp.linalg.solve(factor, root_t @ xp.matrix_transpose(cov_h))
     return add_outer(cov, xp.matrix_transpose(halves), -sign)
 
@@ -49,8 +49,8 @@ def condition_cov_one(
 ) -> Float[Array, "d d"]:
     """Return `condition_cov` for one instance (Sherman-Morrison), the hot path of labelling."""
     scale = 1.0 + sign * curvature * variance
-    if scale <= 0.0:
-        raise not_learned()
+    if not 0.0 < scale < float("inf"):
+        raise _impossible(sign)
     half = cov_h * (curvature / scale) ** 0.5
     result = (-sign * half)[:, None] * half[None, :]  # half_i half_j: symmetric as it stands
     result += cov
@@ -71,7 +71,17 @@ def gauss_newton(
 def inverse_of_precision(precision: Float[Array, "... d d"]) -> Float[Array, "... d d"]:
     """Return the exactly symmetric inverse of a precision matrix (or of a stack of them)."""
     xp: Any = array_namespace(precision)
-    inverse = xp.linalg.inv(precision)
+    try:
+        inverse = xp.linalg.inv(precision)
+    except Exception as error:  # every library has a LinAlgError of its own
+        if "LinAlgError" not in type(error).__name__:
+            raise
+        inverse = float("nan") * precision
+    if not bool(xp.all(xp.isfinite(inverse))):
+        raise EverylabelError(
+            "features and prior_precision give a precision matrix that has no inverse in double precision; "
+            "scale the features to a norm of about 10, or raise prior_precision"
+        )
     return 0.5 * (inverse + xp.matrix_transpose(inverse))
 
 
@@ -87,9 +97,19 @@ def cholesky_or_none(matrix: Float[Array, "... d d"]) -> Array | None:
     return factor if bool(xp.all(xp.isfinite(factor))) else None
 
 
+def _impossible(sign: int) -> EverylabelError:
+    """Return the error for a covariance that cannot be."""
+    if sign < 0:
+        return not_learned()
+    return EverylabelError(
+        "features are too large for the posterior's covariance in double precision; "
+        "scale them to a norm of about 10 first"
+    )
+
+
 def not_learned() -> EverylabelError:
     """Return the error for taking back what was never learned."""
     return EverylabelError(
-        "features cannot be taken back: the posterior has not learned from instances like these; "
-        "expected features (and weights) that were given to laplace or update before"
+        "features cannot be taken back: the covariance does not hold that much curvature there; expected "
+        "features (and weights) that were given to laplace or update before, the latest first"
     )

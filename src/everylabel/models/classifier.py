@@ -26,6 +26,7 @@ from everylabel.core import (
     predict_proba,
     update,
 )
+from everylabel.core.checks import check_positive
 from everylabel.core.predict import METHODS as PREDICTIONS
 from everylabel.core.updates import METHODS
 from everylabel.models.scaling import Scaling, fit_scaling, no_scaling
@@ -74,6 +75,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _taught: list[Taught]
+    _first_classes: np.ndarray
     posterior_: Posterior
 
     def __init__(
@@ -99,39 +101,42 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on all of X and y, and forget whatever came before."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        again = clone(self)  # what was fitted before stays as it is if this fails
+        X, y = validate_data(again, X, y, dtype=np.float64)
         check_classification_targets(y)
-        classes = np.unique(y)
-        self._start(X, y, _weights(sample_weight, X), classes)
+        again._start(X, y, _weights(sample_weight, X), np.unique(y))
+        self.__dict__.update(again.__dict__)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from new labels, one by one; unseen classes make room for themselves.
 
         The first call on a new estimator trains exactly, on classes `classes` (or those in y).
+        `classes` of a later call that are not known yet are added.
         """
         first = not hasattr(self, "posterior_")
         X, y = validate_data(self, X, y, dtype=np.float64, reset=first)
         check_classification_targets(y)
         weights = _weights(sample_weight, X)
+        named = np.unique(y) if classes is None else np.unique(classes)
+        unknown = np.setdiff1d(y, named if first else np.union1d(named, self.classes_))
+        if len(unknown) and classes is not None:
+            raise EverylabelError(
+                f"y holds labels that are not in classes: {unknown[:5].tolist()}; expected labels out of them"
+            )
         if first:
-            known = np.unique(y) if classes is None else np.unique(classes)
-            if not np.all(np.isin(y, known)):
-                raise EverylabelError(
-                    f"y holds labels that are not in classes: {np.setdiff1d(y, known)[:5]}; "
-                    "expected labels out of classes"
-                )
-            self._start(X, y, weights, known)
-            return self
-        self._learn(X, y, weights)
+            self._start(X, y, weights, named)
+        else:
+            self._learn(X, y, weights, named)
         return self
 
     def forget(self, X: Any, y: Any) -> Self:
         """Take labels back, the latest of each (X, y) first.
 
         Afterwards the classifier is what it would have been without them: with update="exact" it
-        is trained without them (on features scaled as before), otherwise labels of `fit` are
-        trained without, labels of `partial_fit` are replayed without.
+        is trained without them (on features scaled as before, a class stays though its last label
+        is gone), otherwise labels of `fit` are trained without, labels of `partial_fit` are
+        replayed without.
         """
         check_is_fitted(self)
         X, y = validate_data(self, X, y, dtype=np.float64, reset=False)
@@ -153,12 +158,13 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             self._taught = [rows(taught, part) for part in parts]
             return self
         again = clone(self)
-        again.n_features_in_ = self.n_features_in_
-        again._start(*rows(taught, first), self.classes_)
+        again._start(*rows(taught, first), self._first_classes)
+        X, y, weights = rows(taught, later)
+        later_classes = [c for c in self.classes_ if c in y]  # in the order they came
         if len(later):
-            again._learn(*rows(taught, later))
-        self.posterior_, self._taught = again.posterior_, again._taught
-        self.center_, self.scale_ = again.center_, again.scale_
+            again._learn(X, y, weights, np.asarray(later_classes, self.classes_.dtype))
+        for name in ("posterior_", "classes_", "center_", "scale_", "_taught"):
+            setattr(self, name, getattr(again, name))
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -186,17 +192,12 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         binary = self.likelihood == "binary"
         if binary and len(classes) != 2:
             raise EverylabelError(f"y holds {len(classes)} class(es); expected 2 with likelihood='binary'")
-        if self.update not in UPDATES:
-            raise EverylabelError(f"update is {self.update!r}; expected one of {UPDATES}")
-        if self.predict_method not in PREDICTIONS[:3]:
-            raise EverylabelError(
-                f"predict_method is {self.predict_method!r}; expected one of {PREDICTIONS[:3]}"
-            )
+        self._check_parameters()
         scaling = fit_scaling(X, weights) if self.scale_features else no_scaling(X.shape[1])
         self.center_, self.scale_ = scaling
         self._train(X, y, weights, classes)
-        # the first was trained on, the rest was learned one by one
-        self._taught = [(X, y, weights)]
+        # the first was trained on, the rest was learned one by one; copies, since callers reuse arrays
+        self._taught, self._first_classes = [(X.copy(), y.copy(), weights.copy())], classes
 
     def _train(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, classes: np.ndarray) -> None:
         """Train on (X, y), on features scaled as they are."""
@@ -207,24 +208,50 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         posterior = laplace(mean, X, self.likelihood, prior, weights=weights, labels=numbers)
         self.classes_, self.posterior_ = classes, posterior
 
-    def _learn(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
-        """Learn from labels after the start."""
+    def _check_parameters(self) -> None:
+        """Raise if a parameter that later calls need is wrong."""
+        if self.update not in UPDATES:
+            raise EverylabelError(f"update is {self.update!r}; expected one of {UPDATES}")
+        if self.predict_method not in PREDICTIONS[:3]:
+            raise EverylabelError(
+                f"predict_method is {self.predict_method!r}; expected one of {PREDICTIONS[:3]}"
+            )
+        if self.predict_method == "probit" and self.likelihood != "binary":
+            raise EverylabelError(
+                "predict_method is 'probit'; expected 'mean_field' unless likelihood='binary'"
+            )
+        if self.step_size is not None:
+            check_positive(self.step_size, "step_size", zero=True)
+
+    def _check_class_weight(self) -> None:
+        """Raise if the weights of classes would have to change with every label."""
+        if isinstance(self.class_weight, str) and self.update in METHODS:
+            raise EverylabelError(
+                f"class_weight is {self.class_weight!r}, which changes with every label; expected None or "
+                f"a dict with update={self.update!r}, or update='refit'"
+            )
+
+    def _learn(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, named: np.ndarray) -> None:
+        """Learn from labels after the start; classes named for the first time are added."""
+        self._check_parameters()
+        self._check_class_weight()
         if (y.dtype.kind in "OUS") != (self.classes_.dtype.kind in "OUS"):
             raise EverylabelError(
                 f"y has dtype {y.dtype}; expected labels like those learned before ({self.classes_.dtype})"
             )
-        new = np.setdiff1d(y, self.classes_)
+        new = named[~np.isin(named, self.classes_)]
         classes = np.concatenate([self.classes_, new])
-        taught = [*self._taught, (X, y, weights)]
+        now = X.copy(), y.copy(), weights.copy()
         if self.update == "refit" or (self.update == "exact" and not self._updates_exactly()):
-            self._train(*joined(taught), classes)
+            self._train(*joined([*self._taught, now]), classes)
         else:
             posterior = add_class(self.posterior_, len(new)) if len(new) else self.posterior_
             step_size = None if self.update == "exact" else self.step_size
             labels = _encode(y, classes)
+            weights = weights * _class_factors(self.class_weight, y)
             posterior = update(posterior, self._scaled(X), labels, self.update, step_size, weights=weights)
             self.classes_, self.posterior_ = classes, posterior
-        self._taught = taught
+        self._taught.append(now)
 
     def _updates_exactly(self) -> bool:
         """Return whether the core's exact update is retraining; class weights would change with it."""
@@ -238,6 +265,11 @@ def _encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return class numbers: positions in `classes`, which may be in any order."""
     order = np.argsort(classes)
     return np.asarray(order[np.searchsorted(classes[order], y)])
+
+
+def _class_factors(class_weight: Any, y: np.ndarray) -> np.ndarray:
+    """Return the weight of each label's class."""
+    return np.array([1.0 if class_weight is None else class_weight.get(label, 1.0) for label in y.tolist()])
 
 
 def _weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:

@@ -26,7 +26,7 @@ def positions(taught: Taught, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         same = free & (taught[1] == label) & np.all(taught[0] == row, axis=1)
         if not same.any():
             raise EverylabelError(
-                f"X and y hold an instance with label {label!r} that was never learned; "
+                f"X and y hold an instance with label {label} that was never learned; "
                 "expected pairs given to fit or partial_fit before; nothing was forgotten"
             )
         free[np.flatnonzero(same)[-1]] = False

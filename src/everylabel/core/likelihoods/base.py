@@ -6,12 +6,12 @@ covariance. b instances are seen at once; most often b = 1.
 To add one: copy `per_class.py`, change its curvature, add a line to `likelihoods/__init__.py`.
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 from jaxtyping import Float, Int
 
-from everylabel.core.arrays import Array
+from everylabel.core.arrays import Array, eye
 from everylabel.core.posterior import Posterior
 
 
@@ -23,6 +23,7 @@ class Projection(NamedTuple):
     gram: Array  # h_x' Sigma h_x': (b, b), (k, b, b) or (b*k, b*k)
 
 
+@runtime_checkable
 class Likelihood(Protocol):
     """One likelihood; it has no state of its own."""
 
@@ -74,8 +75,36 @@ class Likelihood(Protocol):
         """Return the covariance fields with room for n classes more, at the prior."""
 
 
+def apply_cov(kind: Likelihood, posterior: Posterior, gradient: Float[Array, "d k"]) -> Float[Array, "d k"]:
+    """Return the covariance times a gradient: the direction of d unit instances without curvature."""
+    units = eye(gradient.shape[0], gradient)
+    none = 0.0 * gradient[:, 0]
+    return kind.direction(posterior, kind.project(posterior, units), 0.0 * gradient, none, gradient)
+
+
+def condition_many(
+    kind: Likelihood,
+    posterior: Posterior,
+    features: Float[Array, "n d"],
+    probs: Float[Array, "n k"],
+    weights: Float[Array, " n"],
+    sign: int,
+) -> Posterior:
+    """Return `condition` on any number of instances, d at a time: no n x n system is ever built."""
+    n, at_once = int(features.shape[0]), int(features.shape[1])
+    for start in range(0, n, at_once):
+        rows = slice(start, min(start + at_once, n))
+        seen = kind.project(posterior, features[rows, :])
+        posterior = kind.condition(posterior, seen, probs[rows, :], weights[rows], sign)
+    return posterior
+
+
 class Softmax:
-    """The half of a likelihood that every multi-class one shares."""
+    """The half of a likelihood that the multi-class ones share."""
+
+    def project(self, posterior: Posterior, features: Float[Array, "b d"]) -> Projection:
+        cov_h = posterior.cov @ features.T
+        return Projection(features, cov_h, features @ cov_h)
 
     def link(self, logits: Float[Array, "n k"]) -> Float[Array, "n k"]:
         return softmax(logits)
@@ -94,5 +123,5 @@ def softmax(logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
 def one_hot(labels: Int[Array, " n"], k: int) -> Float[Array, "n k"]:
     """Return e_y for each label y."""
     xp = array_namespace(labels)
-    numbers = xp.arange(k, dtype=xp.int64, device=labels.device)
+    numbers = xp.arange(k, dtype=xp.int64, device=device(labels))
     return xp.astype(labels[:, None] == numbers[None, :], xp.float64)

@@ -58,10 +58,6 @@ class MatrixNormal(Softmax):
         scale = xp.linalg.trace(gamma) / k  # the free scalar: Sigma^-1 starts from prior_precision I
         return {"cov": sigma * scale, "class_cov": gamma / scale}
 
-    def project(self, posterior: Posterior, features: Float[Array, "b d"]) -> Projection:
-        cov_h = posterior.cov @ features.T
-        return Projection(features, cov_h, features @ cov_h)
-
     def direction(
         self,
         posterior: Posterior,

@@ -35,10 +35,6 @@ class PerClass(Softmax):
         ]
         return {"cov": xp.stack(covs)}
 
-    def project(self, posterior: Posterior, features: Float[Array, "b d"]) -> Projection:
-        cov_h = posterior.cov @ features.T
-        return Projection(features, cov_h, features @ cov_h)
-
     def direction(
         self,
         posterior: Posterior,

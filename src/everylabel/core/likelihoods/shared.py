@@ -40,10 +40,6 @@ class SharedCovariance(Softmax):
         precision = prior_precision * eye(features.shape[1], mean)
         return {"cov": inverse_of_precision(precision + (features.T * curvature) @ features)}
 
-    def project(self, posterior: Posterior, features: Float[Array, "b d"]) -> Projection:
-        cov_h = posterior.cov @ features.T
-        return Projection(features, cov_h, features @ cov_h)
-
     def direction(
         self,
         posterior: Posterior,

@@ -22,6 +22,14 @@ DEFAULT_STEPS = {
     "monte_carlo": monte_carlo.DEFAULT_STEP,
 }
 
+
+def default_step(method: str, likelihood: str) -> float:
+    """Return the step size of a method when none is given."""
+    if method == "second_order" and likelihood != "gaussian":
+        return second_order.NEWTON_STEP
+    return DEFAULT_STEPS.get(method, 1.0)
+
+
 State = TypeVar("State", Posterior, Samples)
 
 
@@ -51,29 +59,30 @@ def update(
         passes over them; it has no step size), "monte_carlo" (the default and only one for
         Samples) reweights samples.
     step_size : float, optional
-        The paper's gamma. None takes the paper's value: 10 for second order, 0.001 for first
-        order, and as the exponent of Monte Carlo 0.01.
+        The paper's gamma. None takes the paper's value: 10 for second order with the Gaussian
+        likelihood it was found for (1, Newton's own step, with the other likelihoods), 0.001 for
+        first order, and as the exponent of Monte Carlo 0.01.
     joint : bool
         Take all labels in one step, with residuals at the old mean, instead of one by one.
     weights : array (b,), optional
         How often each label counts, for example the number of annotators that agree.
     """
+    if not isinstance(posterior, (Posterior, Samples)):
+        raise EverylabelError(
+            f"posterior is a {type(posterior).__name__}; expected what laplace, update or sample return"
+        )
     known = ["monte_carlo"] if isinstance(posterior, Samples) else list(METHODS)
     method = known[0] if method is None else method
     check_choice(method, "method", [*METHODS, "exact", "monte_carlo"])
     if method == "exact" and step_size is not None:
         raise EverylabelError(f"step_size is {step_size!r}; method='exact' has none: leave it out")
     step_size = check_positive(
-        DEFAULT_STEPS.get(method, 1.0) if step_size is None else step_size, "step_size", zero=True
+        default_step(method, posterior.likelihood) if step_size is None else step_size, "step_size", zero=True
     )
     if isinstance(posterior, Samples):
         if method != "monte_carlo":
             raise EverylabelError(f"method is {method!r}; samples are updated by 'monte_carlo' only")
         return monte_carlo.monte_carlo(posterior, features, labels, weights, step_size)
-    if not isinstance(posterior, Posterior):
-        raise EverylabelError(
-            f"posterior is a {type(posterior).__name__}; expected what laplace, update or sample return"
-        )
     if method == "monte_carlo":
         raise EverylabelError(
             "method is 'monte_carlo', which reweights samples; pass sample(posterior, 10_000, rng) "

@@ -1,14 +1,16 @@
-"""First-order update: one gradient step on the new labels (App. A.2, Eq. 12).
+"""First-order update: one gradient step on the new labels (App. A.2, Eq. 15).
 
     mu_upd = mu - step_size sum_x w_x h_x (p_x - e_y)'
-The covariance is conditioned on the new instances at the end, as the paper asks where
-uncertainties are of interest.
+The covariance is conditioned on the new instances, as the paper asks where uncertainties are of
+interest.
 """
 
+from array_api_compat import array_namespace
 from jaxtyping import Float, Int
 
 from everylabel.core.arrays import Array
 from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.likelihoods.base import condition_many
 from everylabel.core.posterior import Posterior
 
 DEFAULT_STEP = 0.001  # App. B: "gamma = 0.001 generates the highest accuracy for CIFAR-10"
@@ -26,10 +28,10 @@ def first_order(
     n = labels.shape[0]
     kind = LIKELIHOODS[posterior.likelihood]
     targets = kind.targets(labels, posterior.mean.shape[1])
-    mean = posterior.mean
+    mean, probs = posterior.mean, []
     for rows in [slice(0, n)] if joint else [slice(i, i + 1) for i in range(n)]:
         residual = weights[rows, None] * (kind.link(features[rows, :] @ mean) - targets[rows, :])
         mean = mean - step_size * (features[rows, :].T @ residual)
-    posterior = posterior.replace(mean=mean)
-    seen = kind.project(posterior, features)
-    return kind.condition(posterior, seen, kind.link(features @ mean), weights, 1)
+        probs.append(kind.link(features[rows, :] @ mean))  # each label's curvature after its own step
+    seen = array_namespace(mean).concat(probs)
+    return condition_many(kind, posterior.replace(mean=mean), features, seen, weights, 1)

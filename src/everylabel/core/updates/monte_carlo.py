@@ -1,7 +1,7 @@
 """Monte Carlo update: samples are weighted by how well they explain the new labels (App. A.1).
 
 m members, n new points, k classes.
-    log q(w_m | D+, D) = log q(w_m | D) + gamma sum_x log p(y | x, w_m) + const       Eq. 9, with gamma
+    log q(w_m | D+, D) = log q(w_m | D) + gamma sum_x log p(y | x, w_m) + const       Eqs. 9, 10, 13
 All in log space, so that nothing underflows however many labels come. `Samples` holds weights
 drawn from a posterior; for a deep ensemble or MC-dropout, which have no weights to draw, the same
 reweighting works on the members' logits: `reweight` and `mix`.
@@ -22,6 +22,7 @@ from everylabel.core.checks import (
     check_features,
     check_labels,
     check_positive,
+    check_posterior,
     check_rng,
     check_weights,
 )
@@ -53,9 +54,9 @@ class Samples:
         return f"Samples(n={self.members.shape[0]}, n_classes={self.n_classes})"
 
 
-def sample(posterior: Posterior, n: int, rng: np.random.Generator) -> Samples:
-    """Draw n members from the posterior, all equally likely (Eq. 8)."""
-    n, rng = check_count(n, "n"), check_rng(rng)
+def sample(posterior: Posterior, n: int = 10_000, rng: np.random.Generator | None = None) -> Samples:
+    """Draw n members from the posterior, all equally likely (Eq. 8); the paper draws 10,000."""
+    posterior, n, rng = check_posterior(posterior), check_count(n, "n"), check_rng(rng)
     d, k = posterior.mean.shape
     noise = from_numpy(rng.standard_normal((n, d, k), dtype=np.float32), posterior.mean)
     members = LIKELIHOODS[posterior.likelihood].sample(posterior, noise)
@@ -78,7 +79,7 @@ def monte_carlo(
 
 
 def predict_samples(samples: Samples, features: Float[Array, "n d"]) -> Float[Array, "n k"]:
-    """Return the weighted average of the members' predictions (Eq. 10), a chunk of instances at a time."""
+    """Return the weighted average of the members' predictions (Eqs. 11-12), in chunks of instances."""
     xp = array_namespace(features)
     parts = [
         _mix(member_logits(samples, features[rows, :]), samples.log_weights)
@@ -95,7 +96,7 @@ def reweight(
     step_size: float = DEFAULT_STEP,
     weights: Any = None,
 ) -> Float[Array, " m"]:
-    """Return members' new log weights from their logits (m, n, k) at n labelled instances (Eq. 9).
+    """Return members' new log weights from their logits (m, n, k) at n labelled instances (Eq. 13).
 
     For deep ensembles and MC-dropout passes. Start with log_weights=None (all members alike),
     carry the result on; it is normalised.
@@ -108,7 +109,7 @@ def reweight(
 
 
 def mix(member_logits: Any, log_weights: Any = None) -> Float[Array, "n k"]:
-    """Return the predictive distribution of weighted members from their logits (m, n, k) (Eq. 10)."""
+    """Return the predictive distribution of weighted members from their logits (m, n, k) (Eqs. 11-12)."""
     return _mix(*_check_members(member_logits, log_weights))
 
 
@@ -153,8 +154,10 @@ def _check_members(member_logits: Any, log_weights: Any) -> tuple[Array, Array]:
             f"member_logits has shape {tuple(logits.shape)}; expected (m, n, k): "
             "the logits of m members at n instances for k classes"
         )
-    logits = float64(logits)
     xp = namespace(member_logits=logits)
+    if not xp.isdtype(logits.dtype, ("bool", "integral", "real floating")):
+        raise EverylabelError(f"member_logits has dtype {logits.dtype}; expected real numbers")
+    logits = float64(logits)
     if not bool(xp.all(xp.isfinite(logits))):
         raise EverylabelError("member_logits holds NaN or infinite values; expected finite logits")
     m = int(logits.shape[0])
@@ -166,7 +169,12 @@ def _check_members(member_logits: Any, log_weights: Any) -> tuple[Array, Array]:
         raise EverylabelError(
             f"log_weights has shape {tuple(log_weights.shape)}; expected ({m},), one a member"
         )
-    return logits, float64(log_weights)
+    log_weights = float64(log_weights)
+    if not bool(xp.any(log_weights > -np.inf)) or not bool(xp.all(log_weights < np.inf)):
+        raise EverylabelError(
+            "log_weights holds NaN or infinite weights; expected finite ones, as reweight returns"
+        )
+    return logits, _normalised(log_weights)
 
 
 def _chunks(n: int, members: Array) -> list[slice]:

@@ -14,11 +14,13 @@ from jaxtyping import Float, Int
 
 from everylabel.core.arrays import Array
 from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.likelihoods.base import apply_cov, condition_many
 from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.core.posterior import Posterior
 from everylabel.core.woodbury import add_outer
 
 DEFAULT_STEP = 10.0  # Sec. 4.2: "we will be using gamma = 10 in all subsequent experiments"
+NEWTON_STEP = 1.0  # where the curvature is the loss's own, ten times its Newton step overshoots
 SWEEP = 64  # labels that one sweep in kernel space takes at once
 
 
@@ -34,6 +36,8 @@ def second_order(
     n = labels.shape[0]
     kind = LIKELIHOODS[posterior.likelihood]
     targets = kind.targets(labels, posterior.mean.shape[1])
+    if joint and n > features.shape[1]:
+        return _joint(posterior, features, targets, weights, step_size)
     if joint or n == 1:
         return _step(posterior, features, targets, weights, step_size)
     shared = isinstance(kind, SharedCovariance)
@@ -59,6 +63,23 @@ def _step(
     mean = posterior.mean - step_size * kind.direction(posterior, seen, probs, weights, residual)
     probs = kind.link(features @ mean)  # Eq. 6 takes the curvature at the new mean
     return kind.condition(posterior.replace(mean=mean), seen, probs, weights, 1)
+
+
+def _joint(
+    posterior: Posterior,
+    features: Float[Array, "b d"],
+    targets: Float[Array, "b k"],
+    weights: Float[Array, " b"],
+    step_size: float,
+) -> Posterior:
+    """Return what `_step` returns for more labels than features, without a b x b system."""
+    kind = LIKELIHOODS[posterior.likelihood]
+    probs = kind.link(features @ posterior.mean)
+    gradient = features.T @ (weights[:, None] * (probs - targets))
+    here = condition_many(kind, posterior, features, probs, weights, 1)
+    mean = posterior.mean - step_size * apply_cov(kind, here, gradient)
+    probs = kind.link(features @ mean)
+    return condition_many(kind, posterior.replace(mean=mean), features, probs, weights, 1)
 
 
 def _sweep(
