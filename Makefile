@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo test lint bench mutants clean
+.PHONY: help install demo test lint bench bench-updates mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -29,6 +29,10 @@ lint: install    ## style, types and the direction of imports
 
 bench: install   ## speed and memory of the core, as ratios measured in one run
 	$(BIN)/python -m benchmarks.core
+
+bench-updates: install ## quality and speed of the exact update; tables, docs/results/updates.json and .png
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	$(BIN)/python -m benchmarks.updates
 
 mutants: install ## break every formula in turn and see its test fail
 	$(BIN)/python -m tests.mutants

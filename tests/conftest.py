@@ -16,6 +16,7 @@ CHECKED = [
 ]
 install_import_hook([f"everylabel.core.{name}" for name in CHECKED], "beartype.beartype")
 
+import os  # noqa: E402
 from typing import Any, NamedTuple  # noqa: E402
 
 import hypothesis  # noqa: E402
@@ -23,7 +24,10 @@ import numpy as np  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 hypothesis.settings.register_profile("default", deadline=None, max_examples=25, derandomize=True)
-hypothesis.settings.load_profile("default")
+# to see that a broken formula fails, the smallest failing example is not needed
+phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
+hypothesis.settings.register_profile("mutants", deadline=None, derandomize=True, phases=phases)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 LIKELIHOODS = ["gaussian", "categorical", "matrix_normal", "full", "per_class", "binary"]
 

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import strategies as st
 from scipy.optimize import root
 
-from everylabel.core import preconditioner
+from everylabel.core import newton, preconditioner
+from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.newton import Objective, Point, newton_step
 from everylabel.core.preconditioner import Preconditioner, build
 from everylabel.core.updates.dual import solve_dual
 
@@ -99,3 +101,58 @@ def test_shared_preconditioner_has_the_mean_curvature() -> None:
     assert isinstance(built, Preconditioner)
     mean = weights * np.mean(probs * (1 - probs), axis=1)
     close(built.shared, np.linalg.inv(0.7 * np.eye(4) + features.T @ np.diag(mean) @ features))
+
+
+def _problem(seed: int, k: int) -> tuple[Objective, Point, Any]:
+    rng = np.random.default_rng(seed)
+    n, d = 12, 4
+    features, weights = rng.normal(size=(n, d)), rng.uniform(0.2, 3.0, n)
+    link = LIKELIHOODS["binary" if k == 1 else "gaussian"].link
+    objective = Objective(features, weights, rng.normal(size=(d, k)), 0.3, link)
+    mean = 0.3 * rng.normal(size=(d, k))
+    point = Point(mean, features @ mean, link(features @ mean))
+    return objective, point, objective.gradient(mean, point.probs)
+
+
+def _hessian(objective: Objective, mean: Any) -> Any:
+    """Return the Hessian by differences of the gradient."""
+
+    def gradient(flat: Any) -> Any:
+        w = flat.reshape(mean.shape)
+        return objective.gradient(w, objective.link(objective.features @ w)).ravel()
+
+    steps = 1e-5 * np.eye(mean.size)
+    columns = [(gradient(mean.ravel() + e) - gradient(mean.ravel() - e)) / 2e-5 for e in steps]
+    return np.stack(columns, axis=1)
+
+
+@pytest.fixture
+def whole_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Solve every step to the end and go to its end, wherever that is."""
+    monkeypatch.setattr(newton, "FORCING", 0.0)
+    monkeypatch.setattr(newton, "SMALL", np.inf)
+
+
+@pytest.mark.usefixtures("whole_steps")
+@hypothesis.given(seed=SEEDS, k=st.sampled_from([1, 3]))
+@hypothesis.settings(suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
+def test_newton_step_is_the_dense_one(seed: int, k: int) -> None:
+    objective, start, gradient = _problem(seed, k)
+    dense = -np.linalg.solve(_hessian(objective, start.mean), gradient.ravel()).reshape(gradient.shape)
+    step = newton_step(objective, start, gradient, lambda r: r, 1e-22, 200)
+    close(step.end.mean - start.mean, dense, rtol=1e-5, atol=1e-6)
+    close(step.end.logits, objective.features @ step.end.mean, atol=1e-9)
+    close(step.end.probs, objective.link(step.end.logits))
+    close(step.decrement, np.sum(gradient**2))  # in the norm of the preconditioner, here I
+
+
+@hypothesis.given(seed=SEEDS, k=st.sampled_from([1, 3]), far=st.sampled_from([1.0, 30.0, 1000.0]))
+def test_a_step_too_long_ends_where_the_slope_is_level(seed: int, k: int, far: float) -> None:
+    objective, start, gradient = _problem(seed, k)
+    direction = -far * gradient
+    change = objective.features @ direction
+    step = newton._along(objective, start, gradient, direction, change, 1.0)
+    slope = np.sum(objective.gradient(step.end.mean, step.end.probs) * direction)
+    assert slope <= newton.STEEP * np.sum(gradient * -direction)
+    assert step.whole or slope >= newton.STEEP * np.sum(gradient * direction)
+    close(step.end.logits, objective.features @ step.end.mean, rtol=1e-9, atol=1e-9)

@@ -1,0 +1,1 @@
+"""The exact update measured against retraining, the paper's update and other online learners."""

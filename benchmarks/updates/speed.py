@@ -1,0 +1,106 @@
+"""Time: against warm training to the same distance, growth with n, d and k, and a thousand labels."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import everylabel as el
+from benchmarks.updates.datasets import Dataset
+from benchmarks.updates.rivals import Learner, Updated, WarmFitMap, WarmLBFGS, softmax
+from everylabel.core.updates import exact
+from everylabel.experiments.metrics import distance
+
+SEED = 77_003
+ITERATIONS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 17, 20, 25, 30, 40)
+TOLERANCES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6, 1e-7)
+GROWTH = {
+    "n": [(n, 384, 10) for n in (50, 100, 200, 500, 1000, 2000, 4000)],
+    "n, k=150": [(n, 384, 150) for n in (200, 500, 1000, 2000, 4000)],
+    "d": [(500, d, 10) for d in (96, 192, 384, 768, 1536)],
+    "k": [(500, 384, k) for k in (2, 5, 10, 20, 50, 100, 200)],
+}
+
+
+def to_the_same_distance(name: str, data: Dataset, n: int, n_labels: int = 10) -> dict[str, Any]:
+    """Return the time a label of the exact update, the paper's, and warm training that is as near.
+
+    One label is learned before the clock runs: what the exact update builds then serves it until
+    the labels have grown by 40% (`grow` measures that share).
+    """
+    rows = np.random.default_rng([SEED, n]).permutation(len(data.y))[: n + 1 + n_labels]
+    x, y = data.x[rows], data.y[rows]
+    mean = el.fit_map(x[:n], y[:n], data.k)
+    best = el.fit_map(x, y, data.k, init=mean)
+    truth = softmax(np.c_[data.test_x, np.ones(len(data.test_y))] @ best)
+
+    def run(make: Callable[[], Learner], repeats: int = 3) -> tuple[float, float]:
+        times = []
+        for _ in range(repeats):
+            state = make()
+            state.learn(x[n], int(y[n]))
+            began = time.perf_counter()
+            for i in range(n + 1, n + 1 + n_labels):
+                state.learn(x[i], int(y[i]))
+            times.append((time.perf_counter() - began) / n_labels)
+        return 1e3 * min(times), distance(state.predict(data.test_x), truth)
+
+    start = x[:n], y[:n], mean
+    ours, near = run(lambda: Updated(*start, "exact"))
+    paper, _ = run(lambda: Updated(*start, "second_order"))
+    row: dict[str, Any] = {"dataset": name, "n": n, "k": data.k, "exact_ms": ours, "distance": near}
+    row["paper_ms"] = paper
+    for iterations in ITERATIONS:
+        row["lbfgs_ms"], there = run(lambda m=iterations: WarmLBFGS(*start, max_iter=m), 1)  # type: ignore[misc]
+        row["lbfgs_iterations"] = iterations
+        if there <= near:
+            break
+    for tol in TOLERANCES:
+        row["fit_map_ms"], there = run(lambda t=tol: WarmFitMap(*start, tol=t), 1)  # type: ignore[misc]
+        row["fit_map_tol"] = tol
+        if there <= near:
+            break
+    row["lbfgs10_ms"], row["lbfgs10_distance"] = run(lambda: WarmLBFGS(*start, max_iter=10), 1)
+    return row
+
+
+def grow(n: int, d: int, k: int, n_labels: int = 21) -> dict[str, float]:
+    """Return ms a label on made-up classes: without and with its share of building anew."""
+    rng = np.random.default_rng([SEED, n, d, k])
+    y = rng.integers(k, size=n + n_labels)
+    x = (0.35 * rng.normal(size=(k, d))[y] + rng.normal(size=(len(y), d))) * (6 / np.sqrt(d))
+    state = Updated(x[:n], y[:n], el.fit_map(x[:n], y[:n], k, tol=1e-4), "exact")
+    times = []
+    for i in range(n, n + n_labels):
+        began = time.perf_counter()
+        state.learn(x[i], int(y[i]))
+        times.append(1e3 * (time.perf_counter() - began))
+    label = float(np.median(times[1:]))
+    build = max(times[0] - label, 0.0)
+    every = max((exact.GROW - 1.0) * n, exact.LEAST_GROWTH)
+    return {"n": n, "d": d, "k": k, "ms": label, "build_ms": build, "ms_with_build": label + build / every}
+
+
+def exponent(rows: list[dict[str, float]], axis: str, field: str = "ms_with_build") -> float:
+    """Return the slope of log time over log size in the upper half of the sizes."""
+    rows = rows[len(rows) // 2 :] if len(rows) > 4 else rows
+    return float(np.polyfit(np.log([r[axis] for r in rows]), np.log([r[field] for r in rows]), 1)[0])
+
+
+def drift(data: Dataset, n: int = 50, n_labels: int = 1000) -> list[dict[str, float]]:
+    """Return the distance to retraining while labels come one by one."""
+    rows = np.random.default_rng([SEED, 1]).permutation(len(data.y))[: n + n_labels]
+    x, y = data.x[rows], data.y[rows]
+    mean = el.fit_map(x[:n], y[:n], data.k)
+    ours, paper = (Updated(x[:n], y[:n], mean, method) for method in ("exact", "second_order"))
+    design, found = np.c_[data.test_x, np.ones(len(data.test_y))], []
+    for i in range(n, n + n_labels):
+        for state in (ours, paper):
+            state.learn(x[i], int(y[i]))
+        if (i + 1 - n) % 50 == 0 or i + 1 - n in (1, 10):
+            mean = el.fit_map(x[: i + 1], y[: i + 1], data.k, init=ours.posterior.mean)
+            truth = softmax(design @ mean)
+            near, far = (distance(state.predict(data.test_x), truth) for state in (ours, paper))
+            found.append({"labels": i + 1 - n, "exact": near, "paper": far})
+    return found
