@@ -142,3 +142,40 @@ def test_optimal_batch_refuses_bad_input() -> None:
         el.optimal_batch(*good[:3], case.labels[:3], 5, rng=rng)
     with pytest.raises(el.EverylabelError, match=r"labels has shape \(3,\)"):
         el.optimal_batch(case.pool, case.labels[:3], *good[2:], 5, rng=rng)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("likelihood", ["gaussian", "categorical", "binary"])
+def test_greedy_optimal_batch_is_a_loop_over_updates(
+    likelihood: str, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "SMALL", 0 if compiled else 10**9)
+    case = problem(likelihood=likelihood, k=4, n=30)
+    val = problem(likelihood=likelihood, k=4, seed=3)
+    posterior, left, expected = case.pool.posterior, case.pool.free_idx.tolist(), []
+    for _ in range(4):
+        scores = []
+        for i in left:
+            after = el.update(posterior, case.features[[i]], case.labels[[i]], step_size=1.3)
+            p = el.predict_proba(after, val.features, "mean")
+            scores.append(np.mean(np.log(p[np.arange(len(p)), val.labels])))
+        i = left.pop(int(np.argmax(scores)))
+        posterior = el.update(posterior, case.features[[i]], case.labels[[i]], step_size=1.3)
+        expected.append(i)
+    given = case.pool, case.labels, val.features, val.labels, 4
+    got = el.optimal_batch(*given, rng=np.random.default_rng(0), batches="greedy", step_size=1.3)
+    assert got.tolist() == expected
+
+
+def test_greedy_needs_a_shared_covariance() -> None:
+    case = problem(likelihood="per_class")
+    with pytest.raises(el.EverylabelError, match="batches is 'greedy', which needs one covariance"):
+        el.optimal_batch(
+            case.pool,
+            case.labels,
+            case.features,
+            case.labels,
+            2,
+            rng=np.random.default_rng(0),
+            batches="greedy",
+        )

@@ -81,9 +81,10 @@ class Cache:
         along = np.abs(change + np.outer(v, residual)).max() <= _ALONG * max(np.abs(change).max(), 1e-300)
         if not along:
             self._recompute(change)
-        if not (variance := float(h @ v)):
-            return
-        gain = (variance - float(h @ to_numpy(posterior.cov) @ h)) / variance**2  # c/(1 + c s), Eq. 7
+        at = int(np.argmax(np.abs(v)))
+        if not v[at]:
+            return  # an instance of zeros
+        gain = (float(old.cov[at, at]) - float(posterior.cov[at, at])) / v[at] ** 2  # c/(1 + c s), Eq. 7
         moved = along and np.any(residual)
         if not moved and self._variances is None:
             return

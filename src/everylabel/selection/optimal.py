@@ -24,6 +24,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.updates import DEFAULT_STEPS, update
 from everylabel.selection.batches import SOURCES, draw_batches
+from everylabel.selection.greedy import greedy_batch
 from everylabel.selection.pool import Pool
 from everylabel.selection.select import free_candidates
 
@@ -60,8 +61,9 @@ def optimal_batch(
         Draws the batches.
     candidates : int or array
         As in `select`; the paper draws 1,000.
-    batches : {"random", "clusters", "uncertain", "mixed"}
-        Random ones (the paper), one of each k-means cluster, of small margin, or a third each.
+    batches : {"random", "clusters", "uncertain", "mixed", "greedy"}
+        Random ones (the paper), one of each k-means cluster, of small margin, or a third each;
+        "greedy" tries no batches but adds the instance that lowers the log loss most, n times.
     metric : {"accuracy", "log_loss"}
         How an updated model is scored; at the mean.
     joint, step_size
@@ -70,7 +72,7 @@ def optimal_batch(
     if not isinstance(pool, Pool):
         raise EverylabelError(f"pool is a {type(pool).__name__}; expected a Pool(features, posterior)")
     n, n_batches, rng = check_count(n, "n"), check_count(n_batches, "n_batches"), check_rng(rng)
-    check_choice(batches, "batches", SOURCES)
+    check_choice(batches, "batches", (*SOURCES, "greedy"))
     check_choice(metric, "metric", METRICS)
     step = pool.auto_step if step_size == "auto" else step_size
     step = DEFAULT_STEPS["second_order"] if step is None else check_positive(step, "step_size", zero=True)
@@ -80,6 +82,13 @@ def optimal_batch(
     idx = free_candidates(pool, candidates, rng)
     if n > len(idx):
         raise EverylabelError(f"n is {n}, but {len(idx)} free instance(s) can be chosen from")
+    if batches == "greedy" and pool.cache.shared:
+        return idx[greedy_batch(pool, idx, truth[idx], rows, right, n, step)]
+    if batches == "greedy":
+        raise EverylabelError(
+            f"batches is 'greedy', which needs one covariance for all classes, but the likelihood is "
+            f"{pool.posterior.likelihood!r}; expected one of {', '.join(map(repr, SOURCES))}"
+        )
     tried = draw_batches(pool, idx, n, n_batches, batches, rng)
     if pool.cache.shared:
         scores = _in_kernel_space(pool, idx, truth[idx], rows, right, tried, step, joint, metric)

@@ -82,17 +82,19 @@ def _pick(
     if strategy.pick is not None:
         return strategy.pick(pool, idx, n, rng, **options)
     assert strategy.score is not None
+    if n == 1 and strategy.pick_one is not None and not options:
+        return strategy.pick_one(pool, idx)
     return best(strategy.score(pool, idx, rng, **options), n)
 
 
 def knows_nothing(pool: Pool) -> bool:
     """Return whether the model cannot tell classes apart: no label seen, or of k > 2 one class only."""
     mean = to_numpy(pool.posterior.mean)
-    if not np.any(mean):
-        return True
-    size = np.abs(mean).max()
-    others = np.abs(mean - np.median(mean, axis=1, keepdims=True)).max(axis=0) > 1e-9 * size
-    return pool.n_classes > 2 and int(np.sum(others)) < 2
+    if pool.n_classes < 3:
+        return not np.any(mean)
+    # after labels of one class, all other classes' weights are alike: two values a row at most
+    close = 1e-9 * max(float(np.abs(row).max()) for row in mean[[0, -1]])
+    return all(np.sum(np.diff(np.sort(row)) > close) < 2 for row in mean)
 
 
 def free_candidates(pool: Pool, candidates: Any, rng: np.random.Generator) -> np.ndarray:

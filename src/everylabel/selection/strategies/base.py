@@ -30,6 +30,7 @@ class Strategy:
     needs: str = "logits"
     score: Callable[..., np.ndarray] | None = None
     pick: Callable[..., np.ndarray] | None = None
+    pick_one: Callable[..., np.ndarray] | None = None  # a faster way to the best score of all
     step_size: float | str | None = None  # of the update between picks; None is the pool's own
 
     @property
