@@ -1,0 +1,43 @@
+"""Monte Carlo members of the posterior and their predictions, for strategies that compare members.
+
+m members, n instances, k classes: probs (m, n, k) in single precision.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from everylabel.core.arrays import CHUNK, to_numpy
+from everylabel.core.updates.monte_carlo import sample
+from everylabel.selection.pool import Pool
+
+
+class Members:
+    """Weights drawn once from the pool's posterior."""
+
+    def __init__(self, pool: Pool, m: int, rng: np.random.Generator) -> None:
+        self.pool = pool
+        self.weights = to_numpy(sample(pool.posterior, m, rng).members).astype(np.float32)  # (m, d, k)
+        self.binary = pool.posterior.likelihood == "binary"
+
+    def probs(self, idx: np.ndarray) -> np.ndarray:
+        """Return every member's class probabilities (m, n, k)."""
+        rows: np.ndarray = self.pool.rows(idx).astype(np.float32)
+        f = rows @ self.weights
+        if self.binary:
+            f = np.concatenate([np.zeros_like(f), f], axis=2)
+        f -= f.max(axis=2, keepdims=True)
+        np.exp(f, out=f)
+        f /= f.sum(axis=2, keepdims=True)
+        return f
+
+    def chunks(self, idx: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield slices of idx and their probabilities."""
+        size = max(1, CHUNK // (len(self.weights) * self.pool.n_classes))
+        for start in range(0, len(idx), size):
+            yield slice(start, start + size), self.probs(idx[start : start + size])
+
+
+def entropies(probs: np.ndarray) -> np.ndarray:
+    """Return the entropy along the last axis; 0 log 0 is 0."""
+    return -np.sum(probs * np.log(np.maximum(probs, 1e-30)), axis=-1)

@@ -1,0 +1,107 @@
+"""BatchBALD (Kirsch et al., 2019): the batch whose labels together tell most about the weights.
+
+m members, s joint labellings of the batch so far; likelihood (s, m) = p(labelling | member).
+    I(y_1..b; w) = H(y_1..b) - sum_i E_w H(y_i | w)
+Greedy, and lazy: what an instance adds can only fall as the batch grows (submodularity), so most
+instances need never be looked at again. Labellings are enumerated as long as there are at most
+`n_labellings`, then drawn from the members.
+"""
+
+import numpy as np
+
+from everylabel.core.checks import check_count
+from everylabel.selection.members import Members, entropies
+from everylabel.selection.pool import Pool
+
+AT_ONCE = 64  # instances looked at together
+MOST = 2**25  # numbers the members' probabilities may take (128 MB)
+
+
+def batchbald(
+    pool: Pool,
+    idx: np.ndarray,
+    n: int,
+    rng: np.random.Generator,
+    *,
+    n_samples: int = 100,
+    n_labellings: int = 1000,
+) -> np.ndarray:
+    """Return n positions in the order in which greedy search adds them."""
+    members = Members(pool, check_count(n_samples, "n_samples"), rng)
+    n_labellings = check_count(n_labellings, "n_labellings")
+    own, conditional = _alone(members, idx)
+    tried = np.arange(len(idx))
+    most = max(n, MOST // (n_samples * pool.n_classes))
+    if len(tried) > most:  # the others tell less even alone
+        tried = np.sort(np.argsort(-own, kind="stable")[:most])
+    probs = np.concatenate([p for _, p in members.chunks(idx[tried])], axis=1)
+    bound, conditional = own[tried].copy(), conditional[tried]
+    picked = [int(np.argmax(bound))]
+    while len(picked) < n:
+        likelihood, weights = _labellings(probs[:, picked], n_labellings, rng)
+        before = _joint_entropy(likelihood, weights, np.ones((n_samples, 1, 1), np.float32))[0]
+        bound[picked] = -np.inf
+        picked.append(_best(probs, conditional, bound, likelihood, weights, before))
+    return tried[picked]
+
+
+def _alone(members: Members, idx: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return BALD and E_w H(y | w) of each instance."""
+    own, conditional = [], []
+    for _, p in members.chunks(idx):
+        inner = entropies(p).mean(axis=0)
+        own.append(entropies(p.mean(axis=0)) - inner)
+        conditional.append(inner)
+    return np.concatenate(own).astype(np.float64), np.concatenate(conditional).astype(np.float64)
+
+
+def _best(
+    probs: np.ndarray,
+    conditional: np.ndarray,
+    bound: np.ndarray,
+    likelihood: np.ndarray,
+    weights: np.ndarray,
+    before: float,
+) -> int:
+    """Return the instance that adds most, looking at the most promising first; bounds are brought down."""
+    order = np.argsort(-bound, kind="stable")
+    best, gain = -1, -np.inf
+    for start in range(0, len(order), AT_ONCE):
+        if bound[order[start]] <= gain:
+            break
+        some = order[start : start + AT_ONCE]
+        some = some[np.isfinite(bound[some])]
+        if not len(some):
+            break
+        added = _joint_entropy(likelihood, weights, probs[:, some]) - before - conditional[some]
+        bound[some] = np.minimum(bound[some], added)
+        at = int(np.argmax(added))
+        if added[at] > gain:
+            best, gain = int(some[at]), float(added[at])
+    return best
+
+
+def _joint_entropy(likelihood: np.ndarray, weights: np.ndarray, probs: np.ndarray) -> np.ndarray:
+    """Return H(y_1..b, y) for candidates' probs (m, n, k): -sum_s w_s sum_y p(y | s) log p(s, y)."""
+    m, n, k = probs.shape
+    joint = (likelihood @ probs.reshape(m, n * k) / m).reshape(len(likelihood), n, k)  # p(s, y)
+    total = likelihood.mean(axis=1)  # p(s)
+    inner = -np.sum(joint * np.log(np.maximum(joint, 1e-30)), axis=2)
+    return np.asarray((weights / total) @ inner, np.float64)
+
+
+def _labellings(probs: np.ndarray, most: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return p(labelling | member) (s, m) and each labelling's weight, for a batch's probs (m, b, k)."""
+    m, b, k = probs.shape
+    if b * np.log(k) <= np.log(most) + 1e-9:  # all k^b of them, each as heavy as it is likely
+        likelihood = np.ones((1, m), np.float32)
+        for t in range(b):
+            likelihood = (likelihood[:, None, :] * probs[:, t].T[None]).reshape(-1, m)
+        return likelihood, likelihood.mean(axis=1)
+    drawn = rng.integers(m, size=most)
+    likelihood = np.ones((most, m), np.float32)
+    for t in range(b):
+        edges = np.cumsum(probs[drawn, t], axis=1)
+        labels = np.minimum((rng.random(most)[:, None] > edges).sum(axis=1), k - 1)
+        likelihood *= probs[:, t, labels].T
+    return likelihood, np.full(most, 1.0 / most)

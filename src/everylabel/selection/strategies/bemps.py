@@ -1,0 +1,87 @@
+"""BEMPS (Tan et al., 2021) and EPIG (Bickford Smith et al., 2023), by Monte Carlo members.
+
+m members, C candidates, E evaluation instances. If candidate c turns out to be y, members are
+weighted by p_m(y | c), and the prediction at e becomes p(. | e, c = y) = sum_m w_m p_m(. | e).
+    CoreMSE  sum_y p(y | c) mean_e |p(. | e, c = y) - p(. | e)|^2
+    CoreLog  sum_y p(y | c) mean_e KL(p(. | e, c = y), p(. | e))
+CoreLog is the mutual information of the labels of c and e, which is EPIG's score.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.arrays import CHUNK
+from everylabel.core.checks import check_choice, check_count
+from everylabel.selection.members import Members
+from everylabel.selection.pool import Pool
+from everylabel.selection.strategies.lookahead import candidates, sample
+
+
+def bemps(
+    pool: Pool,
+    idx: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    score: str = "mse",
+    n_samples: int = 50,
+    n_candidates: int = 200,
+    n_eval: int = 100,
+) -> np.ndarray:
+    """Return CoreMSE (score="mse") or CoreLog ("log") of each candidate; -inf for those not tried."""
+    check_choice(score, "score", ("mse", "log"))
+    eval_idx = sample(pool.free_idx, check_count(n_eval, "n_eval"), rng)
+    return _scores(pool, idx, eval_idx, rng, score, n_samples, n_candidates)
+
+
+def epig(
+    pool: Pool,
+    idx: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    n_samples: int = 50,
+    n_candidates: int = 200,
+    n_targets: int = 100,
+    target_idx: Any = None,
+) -> np.ndarray:
+    """Return the information a label gives about the labels of targets: these, or a sample of the pool."""
+    if target_idx is None:
+        targets = sample(np.arange(len(pool)), check_count(n_targets, "n_targets"), rng)
+    else:
+        targets = pool._check_idx(target_idx, "target_idx")
+    return _scores(pool, idx, targets, rng, "log", n_samples, n_candidates)
+
+
+def _scores(
+    pool: Pool,
+    idx: np.ndarray,
+    eval_idx: np.ndarray,
+    rng: np.random.Generator,
+    score: str,
+    n_samples: int,
+    n_candidates: int,
+) -> np.ndarray:
+    members = Members(pool, check_count(n_samples, "n_samples"), rng)
+    tried = candidates(pool, idx, check_count(n_candidates, "n_candidates"), rng)
+    at_eval = members.probs(eval_idx)
+    size = max(1, CHUNK // (at_eval[0].size * pool.n_classes))
+    result = np.full(len(idx), -np.inf)
+    for start in range(0, len(tried), size):
+        some = tried[start : start + size]
+        result[some] = core_scores(members.probs(idx[some]), at_eval, score)
+    return result
+
+
+def core_scores(probs: np.ndarray, at_eval: np.ndarray, score: str) -> np.ndarray:
+    """Return CoreMSE or CoreLog (C,) from members' probs (m, C, k) and at_eval (m, E, k)."""
+    m, n, k = probs.shape
+    now = at_eval.mean(axis=0)  # p(. | e)
+    likely = probs.mean(axis=0)  # p(y | c)
+    weights = probs / np.maximum(likely, 1e-30) / m  # of the members, once c is y
+    after = weights.reshape(m, n * k).T @ at_eval.reshape(m, -1)
+    after = after.reshape(n, k, *now.shape)
+    if score == "mse":
+        change = np.sum((after - now) ** 2, axis=3)
+    else:
+        change = np.sum(after * np.log(np.maximum(after, 1e-30) / np.maximum(now, 1e-30)), axis=3)
+    return np.asarray(np.sum(likely * change.mean(axis=2), axis=1), np.float64)

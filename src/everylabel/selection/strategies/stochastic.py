@@ -1,0 +1,42 @@
+"""Stochastic batches (Kirsch et al., 2023): top-b of a score with noise; the cheap way to a diverse batch.
+
+    power    log(score) + Gumbel / beta         softmax    score + Gumbel / beta
+The n largest of these are a draw of n without replacement, with chances score^beta or e^(beta score).
+"""
+
+import numpy as np
+
+from everylabel.core.checks import check_choice, check_positive
+from everylabel.selection.pool import Pool
+from everylabel.selection.strategies.bald import bald
+from everylabel.selection.strategies.base import best
+from everylabel.selection.strategies.uncertainty import entropy, least_confident, margin
+from everylabel.selection.strategies.variance import variance
+
+SCORES = {
+    "entropy": entropy,
+    "margin": lambda pool, idx, rng: 1.0 + margin(pool, idx, rng),  # from 0 on
+    "least_confident": least_confident,
+    "variance": variance,
+    "bald": bald,
+}
+
+
+def stochastic(
+    pool: Pool,
+    idx: np.ndarray,
+    n: int,
+    rng: np.random.Generator,
+    *,
+    score: str = "entropy",
+    kind: str = "power",
+    beta: float = 1.0,
+) -> np.ndarray:
+    """Return n positions drawn by their score."""
+    check_choice(score, "score", list(SCORES))
+    check_choice(kind, "kind", ("power", "softmax"))
+    beta = check_positive(beta, "beta")
+    scores = np.asarray(SCORES[score](pool, idx, rng), np.float64)
+    if kind == "power":
+        scores = np.log(np.maximum(scores, 1e-300))
+    return best(scores + rng.gumbel(size=len(idx)) / beta, n)

@@ -1,0 +1,259 @@
+"""Each strategy against a slow twin that follows its paper to the letter."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import everylabel as el
+from everylabel.selection import threads
+from everylabel.selection.kmeans import kmeans
+from everylabel.selection.members import Members, entropies
+from everylabel.selection.strategies import bait, batchbald
+from everylabel.selection.strategies.badge import badge, badge_norm
+from everylabel.selection.strategies.base import best
+from everylabel.selection.strategies.bemps import core_scores
+from everylabel.selection.strategies.coreset import coreset
+from everylabel.selection.strategies.stochastic import stochastic
+from everylabel.selection.strategies.typiclust import typiclust
+from everylabel.selection.strategies.uncertainty import margin, narrowest
+from tests.selection.problems import problem
+
+close = np.testing.assert_allclose
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def design(features: Any) -> Any:
+    return np.c_[features, np.ones(len(features))]
+
+
+def entropy(p: Any) -> Any:
+    return -np.sum(p * np.log(p), axis=-1)
+
+
+def test_uncertainty_scores_are_their_definitions() -> None:
+    pool, features, *_ = problem(k=4)
+    free = pool.free_idx
+    p = el.predict_proba(pool.posterior, features[free], "mean")
+    s = np.sort(p, axis=1)
+    for name, scores in {
+        "least_confident": 1 - s[:, -1],
+        "entropy": entropy(p),
+        "margin": s[:, -2] - s[:, -1],
+        "variance": el.logit_variance(pool.posterior, features[free])[:, 0],
+    }.items():
+        picked = el.select(pool, name, 10, rng())
+        np.testing.assert_array_equal(picked, free[np.argsort(-scores, kind="stable")[:10]])
+
+
+def explicit_gradients(pool: el.Pool, features: Any, idx: Any) -> Any:
+    """Return the gradient of the loss for the most likely label over all d * k weights."""
+    p = el.predict_proba(pool.posterior, features[idx], "mean")
+    r = p - np.eye(p.shape[1])[p.argmax(axis=1)]
+    return np.einsum("nk,nd->nkd", r, design(features[idx])).reshape(len(idx), -1)
+
+
+def test_badge_is_k_means_plus_plus_on_explicit_gradients() -> None:
+    pool, features, *_ = problem(k=4)
+    free = pool.free_idx
+    g = explicit_gradients(pool, features, free)
+    norms = np.sum(g**2, axis=1)
+    picked, draws = [int(np.argmax(norms))], rng(3)
+    while len(picked) < 8:
+        nearest = np.min([np.sum((g - g[i]) ** 2, axis=1) for i in picked], axis=0)
+        total = np.cumsum(nearest)
+        picked.append(int(np.searchsorted(total, draws.random() * total[-1], side="right")))
+    assert badge(pool, free, 8, rng(3)).tolist() == picked
+    close(badge_norm(pool, free, rng()), norms)
+
+
+@pytest.mark.parametrize("n_labelled", [8, 0])
+def test_coreset_is_k_center_greedy(n_labelled: int) -> None:
+    pool, features, *_ = problem()
+    if not n_labelled:
+        pool = el.Pool(features, pool.posterior)
+    free, x = pool.free_idx, design(features)
+    known = pool.labelled_idx.tolist()
+    expected: list[int] = []
+    for _ in range(6):
+        if not known:
+            far = -np.sum((x - x.mean(axis=0)) ** 2, axis=1)
+        else:
+            far = np.min([np.sum((x - x[i]) ** 2, axis=1) for i in known], axis=0)
+        expected.append(int(free[np.argmax(far[free])]))
+        known.append(expected[-1])
+    assert free[coreset(pool, free, 6, rng())].tolist() == expected
+
+
+def test_bald_is_the_mutual_information_of_many_members() -> None:
+    pool, features, *_ = problem()
+    members = Members(pool, 40, rng(1))
+    p = np.exp(np.einsum("nd,mdk->mnk", design(features[pool.free_idx]), members.weights))
+    p /= p.sum(axis=2, keepdims=True)
+    close(members.probs(pool.free_idx), p, rtol=1e-4)
+    scores = entropy(p.mean(axis=0)) - entropy(p).mean(axis=0)
+    picked = el.select(pool, "bald", 4, rng(1), n_samples=40)
+    np.testing.assert_array_equal(picked, pool.free_idx[np.argsort(-scores)[:4]])
+
+
+def joint_information(p: Any) -> float:
+    """Return I(y_1..b; w) by enumerating all labellings of a batch's p (m, b, k)."""
+    _, b, k = p.shape
+    total = 0.0
+    for labels in itertools.product(range(k), repeat=b):
+        joint = np.mean(np.prod([p[:, t, y] for t, y in enumerate(labels)], axis=0))
+        total -= joint * np.log(joint)
+    return total - float(entropy(p).mean(axis=0).sum())
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "binary"])
+def test_batchbald_is_greedy_on_the_enumerated_information(likelihood: str) -> None:
+    pool, *_ = problem(n=20, likelihood=likelihood)
+    free = pool.free_idx
+    p = Members(pool, 15, rng(2)).probs(free).astype(np.float64)
+    picked: list[int] = []
+    for _ in range(4):
+        gains = [joint_information(p[:, [*picked, i]]) if i not in picked else -1 for i in range(len(free))]
+        picked.append(int(np.argmax(gains)))
+    got = batchbald.batchbald(pool, free, 4, rng(2), n_samples=15, n_labellings=10_000)
+    assert got.tolist() == picked
+
+
+def test_batchbald_by_drawn_labellings_is_close() -> None:
+    pool, *_ = problem(n=30)
+    p = Members(pool, 30, rng(2)).probs(pool.free_idx[:5])
+    likelihood, weights = batchbald._labellings(p, 100, rng(0))
+    likelihood, weights = (
+        batchbald._labellings(p, 20_000, rng(0)) if len(weights) > 100 else (likelihood, weights)
+    )
+    drawn = np.concatenate([batchbald._labellings(p, 200, rng(s))[0] for s in range(100)])
+    one = np.ones((30, 1, 1), np.float32)
+    got = batchbald._joint_entropy(drawn, np.full(len(drawn), 1 / len(drawn)), one)[0]
+    exact = joint_information(p.astype(np.float64)) + entropy(p).mean(axis=0).sum()
+    close(got, exact, rtol=0.02)
+
+
+def test_lazy_batchbald_looks_at_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, *_ = problem(n=900, d=6)
+    monkeypatch.setattr(batchbald, "AT_ONCE", 8)
+    looked: list[int] = []
+    original = batchbald._joint_entropy
+
+    def count(likelihood: Any, weights: Any, probs: Any) -> Any:
+        looked.append(probs.shape[1])
+        return original(likelihood, weights, probs)
+
+    monkeypatch.setattr(batchbald, "_joint_entropy", count)
+    lazy = batchbald.batchbald(pool, pool.free_idx, 5, rng(2))
+    assert sum(looked) < 0.5 * 4 * len(pool.free_idx)
+    monkeypatch.setattr(batchbald, "AT_ONCE", 10**6)
+    np.testing.assert_array_equal(lazy, batchbald.batchbald(pool, pool.free_idx, 5, rng(2)))
+
+
+def test_bait_forward_and_backward_are_dense_traces() -> None:
+    pool, features, *_ = problem(n=24)
+    free, x = pool.free_idx, design(features)
+    p = el.predict_proba(pool.posterior, features, "mean")
+    c = 1 - np.sum(p**2, axis=1)
+    fisher = (x[free].T * c[free]) @ x[free] / len(free)
+    precision = np.linalg.inv(pool.posterior.cov)
+
+    def left(some: list[int]) -> float:
+        a = np.linalg.inv(precision + sum(c[i] * np.outer(x[i], x[i]) for i in some))
+        return float(np.trace(a @ fisher))
+
+    picked: list[int] = []
+    for _ in range(6):
+        picked.append(min((int(i) for i in free if i not in picked), key=lambda i: left([*picked, i])))
+    while len(picked) > 3:
+        picked.remove(min(picked, key=lambda i: left([j for j in picked if j != i])))
+    assert free[bait.bait(pool, free, 3, rng())].tolist() == picked
+
+
+@pytest.mark.parametrize("score", ["mse", "log"])
+def test_bemps_is_a_loop_over_labels(score: str) -> None:
+    pool, *_ = problem()
+    p = Members(pool, 12, rng(4)).probs(pool.free_idx).astype(np.float64)
+    some, others = p[:, :6], p[:, 10:25]
+    expected = []
+    for c in range(6):
+        total = 0.0
+        for y in range(3):
+            weights = some[:, c, y] / some[:, c, y].sum()
+            after, now = np.einsum("m,mek->ek", weights, others), others.mean(axis=0)
+            change = (after - now) ** 2 if score == "mse" else after * np.log(after / now)
+            total += some[:, c, y].mean() * change.sum(axis=1).mean()
+        expected.append(total)
+    close(core_scores(some, others, score), expected)
+
+
+def test_epig_is_the_mutual_information_of_two_labels() -> None:
+    pool, *_ = problem()
+    p = Members(pool, 12, rng(4)).probs(pool.free_idx).astype(np.float64)
+    joint = np.einsum("mcy,mez->ceyz", p[:, :5], p[:, 5:]) / 12
+    product = p[:, :5].mean(axis=0)[:, None, :, None] * p[:, 5:].mean(axis=0)[None, :, None, :]
+    information = np.sum(joint * np.log(joint / product), axis=(2, 3)).mean(axis=1)
+    close(core_scores(p[:, :5], p[:, 5:], "log"), information)
+    target = pool.free_idx[7:9]
+    members = Members(pool, 30, rng(9))
+    expected = core_scores(members.probs(pool.free_idx), members.probs(target), "log")
+    picked = el.select(pool, "epig", 1, rng(9), target_idx=target, n_samples=30)
+    assert picked[0] == pool.free_idx[np.argmax(expected)]
+
+
+@pytest.mark.parametrize("kind", ["power", "softmax"])
+def test_stochastic_draws_by_score(kind: str) -> None:
+    pool, *_ = problem(n=14)
+    free = pool.free_idx
+    p = np.sort(pool.probs(free), axis=1)
+    score = 1 - (p[:, -1] - p[:, -2])
+    chances = score**2 if kind == "power" else np.exp(2 * score)
+    draws = rng()
+    first = [stochastic(pool, free, 2, draws, score="margin", kind=kind, beta=2.0)[0] for _ in range(4000)]
+    close(np.bincount(first, minlength=len(free)) / 4000, chances / chances.sum(), atol=0.03)
+
+
+def test_typiclust_takes_the_middle_of_the_largest_cluster_without_a_label() -> None:
+    draws = rng(1)
+    sizes, centres = (30, 20, 10), 20.0 * np.eye(3)
+    features = np.concatenate([c + draws.normal(size=(n, 3)) for c, n in zip(centres, sizes, strict=True)])
+    post = el.laplace(draws.normal(size=(4, 3)), features[:1])
+    pool = el.Pool(features, post, labelled_idx=[0], labels=[0])
+    picked = pool.free_idx[typiclust(pool, pool.free_idx, 2, rng())]
+    assert 30 <= picked[0] < 50
+    assert 50 <= picked[1] < 60
+    for i, (low, high) in zip(picked, ((30, 50), (50, 60)), strict=True):
+        members = np.arange(low, high)
+        distances = np.linalg.norm(features[members][:, None] - features[members][None], axis=2)
+        typical = np.sort(distances, axis=1)[:, 1 : 1 + min(20, len(members) // 2)].mean(axis=1)
+        assert i == members[np.argmin(typical)]
+
+
+def test_kmeans_finds_clusters_and_leaves_none_empty() -> None:
+    draws = rng(1)
+    truth = np.repeat(np.arange(4), 25)
+    rows = (10.0 * np.eye(4)[truth] + draws.normal(size=(100, 4))).astype(np.float32)
+    found = kmeans(rows, 4, rng(2))
+    assert len(set(zip(truth.tolist(), found.tolist(), strict=True))) == 4
+    assert len(set(kmeans(np.ones((9, 2), np.float32), 5, rng()).tolist())) == 5
+
+
+def test_the_fast_smallest_margin_is_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(5):
+        pool, *_ = problem(n=3000, k=6, seed=seed, dtype=np.float32)
+        free = pool.free_idx
+        monkeypatch.setattr(threads, "SMALL", 0)
+        fast, scores = narrowest(pool, free), margin(pool, free, None)
+        monkeypatch.setattr(threads, "SMALL", 10**9)
+        close(scores, margin(pool, free, None), rtol=1e-4, atol=1e-6)
+        np.testing.assert_array_equal(fast, best(margin(pool, free, None), 1))
+
+
+def test_best_takes_the_first_of_ties_and_no_nan() -> None:
+    assert best(np.array([1.0, 3.0, 3.0 + 1e-9, np.nan, -np.inf]), 1).tolist() == [1]
+    assert best(np.array([1.0, 3.0, 3.0 + 1e-9, np.nan, 2.0]), 3).tolist() == [1, 2, 4]
+    close(entropies(np.array([[1.0, 0.0]])), 0.0)
