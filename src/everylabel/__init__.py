@@ -34,6 +34,7 @@ from everylabel.core import (
 
 if TYPE_CHECKING:
     from everylabel.models.classifier import LaplaceClassifier
+    from everylabel.models.datasets import load_dataset
     from everylabel.models.embedding import embed
     from everylabel.models.reading import read_items
     from everylabel.selection import Pool, optimal_batch, select, strategies
@@ -48,6 +49,7 @@ _LAZY = {
     "select": "everylabel.selection",
     "strategies": "everylabel.selection",
     "embed": "everylabel.models.embedding",
+    "load_dataset": "everylabel.models.datasets",
     "read_items": "everylabel.models.reading",
 }
 
@@ -64,6 +66,7 @@ __all__ = [
     "forget",
     "laplace",
     "load",
+    "load_dataset",
     "logit_variance",
     "logits",
     "mix",
