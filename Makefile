@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo test lint bench bench-updates mutants clean
+.PHONY: help install demo test lint bench bench-updates bench-models mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -12,7 +12,7 @@ install: $(VENV)/installed   ## make the virtual environment .venv with all that
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch,test]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch,text,image,table,test]'
 	touch $@
 
 demo: install    ## learn handwritten digits label by label, print a table, save a plot
@@ -33,6 +33,9 @@ bench: install   ## speed and memory of the core, as ratios measured in one run
 bench-updates: install ## quality and speed of the exact update; tables, docs/results/updates.json and .png
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m benchmarks.updates
+
+bench-models: install ## features by a hook, embedding, stored features, ensembles: as ratios
+	$(BIN)/python -m benchmarks.models
 
 mutants: install ## break every formula in turn and see its test fail
 	$(BIN)/python -m tests.mutants

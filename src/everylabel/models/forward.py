@@ -70,6 +70,33 @@ def logits_of(output: Any) -> torch.Tensor | None:
     return output if isinstance(output, torch.Tensor) else None
 
 
+def count(data: Any) -> int:
+    """Return how many instances there are, 0 where that cannot be known beforehand."""
+    if isinstance(data, (tuple, Mapping)):
+        data = data[1] if isinstance(data, tuple) else next(iter(data.values()), ())
+    known = getattr(data, "dataset", data)  # a loader's
+    return 0 if isinstance(known, list) or not hasattr(known, "__len__") else len(known)
+
+
+class Rows:
+    """Rows of features as they come, in one table: no second copy is made of them at the end."""
+
+    def __init__(self, n: int) -> None:
+        self.n, self.table, self.end = n, torch.empty(0, 0), 0
+
+    def add(self, rows: torch.Tensor) -> None:
+        end = self.end + len(rows)
+        if end > len(self.table):
+            larger = rows.new_empty((max(self.n, end, 2 * len(self.table)), rows.shape[1]))
+            larger[: self.end] = self.table[: self.end] if self.end else 0
+            self.table = larger
+        self.table[self.end : end] = rows
+        self.end = end
+
+    def all(self) -> torch.Tensor:
+        return self.table if self.end == len(self.table) else self.table[: self.end].clone()
+
+
 def _split(data: Any, size: int) -> Iterable[Any]:
     """Return an iterable of batches; tensors, dicts of tensors and datasets are cut into them."""
     if isinstance(data, torch.utils.data.Dataset) and hasattr(data, "__len__"):

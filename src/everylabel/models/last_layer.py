@@ -14,7 +14,7 @@ import torch
 
 from everylabel.core import Posterior, laplace
 from everylabel.core.errors import EverylabelError
-from everylabel.models.forward import BATCH_SIZE, batches, evaluating, logits_of, unwrap
+from everylabel.models.forward import BATCH_SIZE, Rows, batches, count, evaluating, logits_of, unwrap
 
 
 class LastLayer:
@@ -113,12 +113,12 @@ class LastLayer:
 
     def _pass(self, data: Any, batch_size: int) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return features and labels (None unless every batch has them) of all batches."""
-        features: list[torch.Tensor] = []
+        features = Rows(count(data))
         labels: list[torch.Tensor | None] = []
         seen: list[tuple[torch.Tensor, torch.Tensor]] = []
 
         def remember(_: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-            seen[:] = [(inputs[0].detach(), output.detach())]
+            seen[:] = [(inputs[0], output)]
 
         hook = self.layer.register_forward_hook(remember)
         try:
@@ -126,14 +126,14 @@ class LastLayer:
                 for batch in batches(data, self.model, batch_size):
                     seen.clear()
                     output = logits_of(self.model(*batch.args, **batch.kwargs))
-                    features.append(self._rows(seen, output))
+                    features.add(self._rows(seen, output))
                     labels.append(batch.labels)
         finally:
             hook.remove()
-        if not features:
+        if not labels:
             raise EverylabelError("data has no batches; expected at least one instance")
         known = [part for part in labels if part is not None]
-        return torch.cat(features), torch.cat(known) if len(known) == len(labels) else None
+        return features.all(), torch.cat(known) if len(known) == len(labels) else None
 
     def _rows(
         self, seen: list[tuple[torch.Tensor, torch.Tensor]], output: torch.Tensor | None

@@ -1,0 +1,91 @@
+"""The MC-based networks of the paper (App. A.1): deep ensembles and MC-dropout.
+
+m members, n points, k classes. Their logits (m, n, k) go into `everylabel.reweight` and
+`everylabel.mix`; an ensemble of last layers is `Samples`, which `update` and `predict_proba` take.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from everylabel.core import Samples
+from everylabel.core.checks import check_count, check_rng
+from everylabel.core.errors import EverylabelError
+from everylabel.models.forward import BATCH_SIZE, batches, evaluating, logits_of, unwrap
+from everylabel.models.recipe import train_head
+
+
+def ensemble_logits(
+    models: Sequence[torch.nn.Module], data: Any, *, batch_size: int = BATCH_SIZE
+) -> torch.Tensor:
+    """Return the logits (m, n, k) of a deep ensemble: several trained networks of the same classes.
+
+    data is what `LastLayer.features` takes, and can be read once for each model. A network with one
+    output is binary and gives the two logits of a softmax.
+    """
+    members = [_logits(unwrap(model), data, batch_size) for model in models]
+    if not members or len({member.shape for member in members}) > 1:
+        shapes = ", ".join(str(tuple(member.shape)) for member in members) or "none"
+        raise EverylabelError(f"models give logits {shapes}; expected at least one model, all alike (n, k)")
+    return torch.stack(members)
+
+
+def dropout_logits(
+    model: torch.nn.Module, data: Any, n: int, rng: np.random.Generator, *, batch_size: int = BATCH_SIZE
+) -> torch.Tensor:
+    """Return the logits of n passes with dropout left on (MC-dropout): (n passes, points, classes).
+
+    All but the dropout layers is in evaluation mode. The same rng gives the same masks; torch's own
+    generator is left as it was.
+    """
+    n, rng = check_count(n, "n"), check_rng(rng)
+    model = unwrap(model)
+    if not _dropouts(model):
+        raise EverylabelError("model has no dropout with p above 0; expected torch.nn.Dropout layers in it")
+    with torch.random.fork_rng():
+        torch.manual_seed(int(rng.integers(2**63)))
+        return torch.stack([_logits(model, data, batch_size, dropout=True) for _ in range(n)])
+
+
+def train_ensemble(
+    features: Any, labels: Any, n_classes: int, n: int, rng: np.random.Generator, **recipe: Any
+) -> Samples:
+    """Return n last layers trained by the paper's recipe from different starts, all equally likely.
+
+    The options are `train_head`'s. `update` reweights the members, `predict_proba` averages them.
+    """
+    n, rng = check_count(n, "n"), check_rng(rng)
+    heads = [train_head(features, labels, n_classes, child, **recipe) for child in rng.spawn(n)]
+    members = torch.stack(heads)
+    log_weights = torch.full((n,), -float(np.log(n)), dtype=torch.float64, device=members.device)
+    return Samples(members, log_weights, likelihood="gaussian", bias=True)
+
+
+def _logits(model: torch.nn.Module, data: Any, batch_size: int, dropout: bool = False) -> torch.Tensor:
+    """Return one member's logits (n, k) of all batches."""
+    parts = []
+    with evaluating(model), _leaving_on(_dropouts(model) if dropout else []):
+        for batch in batches(data, model, batch_size):
+            logits = logits_of(model(*batch.args, **batch.kwargs))
+            if logits is None:
+                raise EverylabelError("the model's output has no logits; expected a tensor or .logits")
+            parts.append(logits[:, None] if logits.ndim == 1 else logits)
+    if not parts:
+        raise EverylabelError("data has no batches; expected at least one instance, readable more than once")
+    logits = torch.cat(parts)
+    return torch.cat([torch.zeros_like(logits), logits], dim=1) if logits.shape[1] == 1 else logits
+
+
+def _dropouts(model: torch.nn.Module) -> list[torch.nn.Module]:
+    kinds = torch.nn.modules.dropout._DropoutNd
+    return [module for module in model.modules() if isinstance(module, kinds) and module.p > 0]
+
+
+@contextmanager
+def _leaving_on(modules: list[torch.nn.Module]) -> Iterator[None]:
+    for module in modules:
+        module.training = True  # `evaluating` puts back what was
+    yield
