@@ -10,12 +10,16 @@ help:            ## show this help
 
 install: $(VENV)/installed   ## make the virtual environment .venv with all that development needs
 
-$(VENV)/installed: pyproject.toml constraints.txt
+$(VENV)/plain: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/installed: $(VENV)/plain
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch,text,image,table,test]'
 	touch $@
 
-demo: install    ## learn handwritten digits label by label, print a table, save a plot
+demo: $(VENV)/plain ## learn handwritten digits label by label, print a table, save a plot
 	$(BIN)/everylabel demo
 
 test: install lint   ## lint, types, import directions and all tests

@@ -11,7 +11,7 @@ def test_demo_prints_the_table_and_saves_the_plot(tmp_path: Path) -> None:
     plot = tmp_path / "new" / "demo.png"
     result = CliRunner().invoke(app, ["demo", "--reps", "1", "--out", str(plot)], env={"COLUMNS": "120"})
     assert result.exit_code == 0, result.output
-    for text in ("no update", "second order, step 10", "Monte Carlo", "retrained", "plot saved"):
+    for text in ("no update", "second order", "Monte Carlo", "exact", "retrained", "plot saved"):
         assert text in result.output
     assert plot.read_bytes().startswith(b"\x89PNG")
 

@@ -89,8 +89,8 @@ def logit_variance(posterior: Posterior, features: Any) -> Float[Array, "n k"]:
 
 def _variance(posterior: Posterior, design: Float[Array, "n d"]) -> Float[Array, "n k"]:
     xp = array_namespace(design)
-    root = LIKELIHOODS[posterior.likelihood].logit_root(posterior, design)
-    return root**2 if len(root.shape) == 2 else xp.sum(root**2, axis=2)
+    cov = LIKELIHOODS[posterior.likelihood].logit_cov(posterior, design)
+    return xp.clip(cov if len(cov.shape) == 2 else xp.linalg.diagonal(cov), 0.0, None)
 
 
 def _monte_carlo(
@@ -107,13 +107,23 @@ def _monte_carlo(
     size = max(1, CHUNK // (m * k))
     for start in range(0, n, size):
         rows = slice(start, min(start + size, n))
-        root = kind.logit_root(posterior, design[rows, :])
+        root = _root(kind.logit_cov(posterior, design[rows, :]))
         noise = from_numpy(rng.standard_normal((root.shape[0], m, k)), f)
         spread = noise * root[:, None, :] if len(root.shape) == 2 else noise @ xp.matrix_transpose(root)
         drawn = f[rows, None, :] + spread
         probs = kind.link(xp.reshape(drawn, (-1, k)))
         parts.append(xp.mean(xp.reshape(probs, drawn.shape), axis=1))
     return xp.concat(parts) if parts else zeros((0, k), f)
+
+
+def _root(cov: Float[Array, "n ..."]) -> Float[Array, "n ..."]:
+    """Return standard deviations of variances (n, k), symmetric roots of covariances (n, k, k)."""
+    xp = array_namespace(cov)
+    if len(cov.shape) == 2:
+        return xp.sqrt(xp.clip(cov, 0.0, None))
+    values, vectors = xp.linalg.eigh(cov)
+    half = vectors * xp.sqrt(xp.clip(values, 0.0, None))[:, None, :]
+    return half @ xp.matrix_transpose(vectors)
 
 
 def _both_columns(positive: Float[Array, "n 1"]) -> Float[Array, "n 2"]:

@@ -65,8 +65,8 @@ class Likelihood(Protocol):
     ) -> Posterior:
         """Return the posterior with the instances' curvature added (sign 1) or taken away (-1); Eq. 6."""
 
-    def logit_root(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n ..."]:
-        """Return a root of the logits' covariance: standard deviations (n, 1 or k), or factors (n, k, k)."""
+    def logit_cov(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n ..."]:
+        """Return the logits' covariance (n, k, k), or variances (n, 1 or k) of independent classes."""
 
     def sample(self, posterior: Posterior, noise: Float[Array, "m d k"]) -> Float[Array, "m d k"]:
         """Return weights drawn from the posterior, made from standard normal noise."""

@@ -74,13 +74,15 @@ class Full(Softmax):
         root = _root(probs, weights)
         return posterior.replace(cov=condition_cov(posterior.cov, seen.cov_h, seen.gram, root, sign))
 
-    def logit_root(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n k k"]:
+    def logit_cov(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n k k"]:
         xp = array_namespace(features)
         d, k = posterior.mean.shape
-        root = xp.reshape(xp.linalg.cholesky(posterior.cov), (k, d, k * d))
-        thin = [features @ root[c, :, :] for c in range(k)]  # J_x L, k rows an instance
-        tall = xp.stack(thin, axis=1)
-        return cov_root(tall @ xp.matrix_transpose(tall))
+        blocks = xp.reshape(posterior.cov, (k, d, k, d))
+        rows = []
+        for c in range(k):  # h' Sigma_ce h, block by block
+            cells = [xp.sum((features @ blocks[c, :, e, :]) * features, axis=1) for e in range(k)]
+            rows.append(xp.stack(cells, axis=1))
+        return xp.stack(rows, axis=1)
 
     def sample(self, posterior: Posterior, noise: Float[Array, "m d k"]) -> Float[Array, "m d k"]:
         xp = array_namespace(noise)
@@ -107,14 +109,6 @@ def _root(probs: Float[Array, "b k"], weights: Float[Array, " b"]) -> Float[Arra
     blocks = xp.sqrt(weights)[:, None, None] * blocks
     spaced = eye(b, probs)[:, None, :, None] * blocks[:, :, None, :]  # (b, k, b, k)
     return xp.reshape(spaced, (b * k, b * k))
-
-
-def cov_root(cov: Float[Array, "n k k"]) -> Float[Array, "n k k"]:
-    """Return a symmetric root of each positive semi-definite matrix."""
-    xp = array_namespace(cov)
-    values, vectors = xp.linalg.eigh(cov)
-    half = vectors * xp.sqrt(xp.clip(values, 0.0, None))[:, None, :]
-    return half @ xp.matrix_transpose(vectors)
 
 
 full = Full()

@@ -16,7 +16,6 @@ from jaxtyping import Float
 
 from everylabel.core.arrays import Array, eye, zeros
 from everylabel.core.likelihoods.base import Projection, Softmax
-from everylabel.core.likelihoods.full import cov_root
 from everylabel.core.likelihoods.shared import diagonal
 from everylabel.core.posterior import Posterior
 from everylabel.core.woodbury import condition_cov_one, inverse_of_precision, not_learned
@@ -85,11 +84,10 @@ class MatrixNormal(Softmax):
             sigma, gamma = step(sigma, gamma, cov_h, seen.features[i, :], curvature)
         return posterior.replace(cov=sigma, class_cov=gamma)
 
-    def logit_root(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n k k"]:
+    def logit_cov(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n k k"]:
         xp = array_namespace(features)
         variance = xp.sum((features @ posterior.cov) * features, axis=1)
-        root = cov_root(posterior.class_cov[None, :, :])
-        return xp.sqrt(xp.clip(variance, 0.0, None))[:, None, None] * root
+        return variance[:, None, None] * posterior.class_cov[None, :, :]
 
     def sample(self, posterior: Posterior, noise: Float[Array, "m d k"]) -> Float[Array, "m d k"]:
         xp = array_namespace(noise)

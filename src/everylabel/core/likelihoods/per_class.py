@@ -58,13 +58,13 @@ class PerClass(Softmax):
         root = diagonal(xp.sqrt(_curvature(probs, weights)))
         return posterior.replace(cov=condition_cov(posterior.cov, seen.cov_h, seen.gram, root, sign))
 
-    def logit_root(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n k"]:
+    def logit_cov(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n k"]:
         xp = array_namespace(features)
         variance = [
             xp.sum((features @ posterior.cov[c, :, :]) * features, axis=1)
             for c in range(posterior.cov.shape[0])
         ]
-        return xp.sqrt(xp.clip(xp.stack(variance, axis=1), 0.0, None))
+        return xp.stack(variance, axis=1)
 
     def sample(self, posterior: Posterior, noise: Float[Array, "m d k"]) -> Float[Array, "m d k"]:
         xp = array_namespace(noise)

@@ -71,10 +71,9 @@ class SharedCovariance(Softmax):
             cov = condition_cov(posterior.cov, seen.cov_h, seen.gram, root, sign)
         return posterior.replace(cov=cov)
 
-    def logit_root(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n 1"]:
+    def logit_cov(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n 1"]:
         xp = array_namespace(features)
-        variance = xp.sum((features @ posterior.cov) * features, axis=1, keepdims=True)
-        return xp.sqrt(xp.clip(variance, 0.0, None))
+        return xp.sum((features @ posterior.cov) * features, axis=1, keepdims=True)
 
     def sample(self, posterior: Posterior, noise: Float[Array, "m d k"]) -> Float[Array, "m d k"]:
         xp = array_namespace(noise)
