@@ -42,7 +42,7 @@ CORE = [
     Mutant("core/updates/second_order.py", "gram = gram - seen[:, None]", "gram = gram + seen[:, None]", "core/test_updates.py"),
     Mutant("core/updates/second_order.py", "f = f - gain * gram[:, row] * residual", "pass", "core/test_updates.py"),
     Mutant("core/updates/first_order.py", "mean - step_size * (", "mean + step_size * (", "core/test_updates.py"),
-    Mutant("core/updates/monte_carlo.py", "log_weights + step_size * _log_likelihood(logits, labels[rows]", "log_weights + _log_likelihood(logits, labels[rows]", "core/test_monte_carlo.py"),
+    Mutant("core/updates/monte_carlo.py", "samples.log_weights + step_size * explained", "samples.log_weights + explained", "core/test_monte_carlo.py"),
     Mutant("core/updates/monte_carlo.py", "(chosen - normaliser)", "chosen", "core/test_monte_carlo.py"),
     Mutant("core/change.py", "posterior.mean + back", "posterior.mean - back", "core/test_updates.py"),
     Mutant("core/predict.py", "1.0 + factor * _variance", "1.0 + _variance", "core/test_predict.py"),

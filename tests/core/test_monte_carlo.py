@@ -65,10 +65,10 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     samples = el.sample(post, 11, rng)
     features, labels = rng.normal(size=(23, 5)), rng.integers(4, size=23)
     whole = el.update(samples, features, labels), el.predict_proba(samples, features)
-    monkeypatch.setattr(monte_carlo, "CHUNK", 100)
+    monkeypatch.setattr(monte_carlo, "CHUNK", 200)
     parts = el.update(samples, features, labels), el.predict_proba(samples, features)
-    close(whole[0].log_weights, parts[0].log_weights)
-    close(whole[1], parts[1])
+    close(whole[0].log_weights, parts[0].log_weights, rtol=1e-5)  # sums of float32 in another order
+    close(whole[1], parts[1], rtol=1e-5)
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)

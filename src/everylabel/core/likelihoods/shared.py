@@ -77,8 +77,12 @@ class SharedCovariance(Softmax):
 
     def sample(self, posterior: Posterior, noise: Float[Array, "m d k"]) -> Float[Array, "m d k"]:
         xp = array_namespace(noise)
+        m, d, k = noise.shape
         root = xp.astype(xp.linalg.cholesky(posterior.cov), noise.dtype)
-        return xp.astype(posterior.mean, noise.dtype)[None, :, :] + root @ noise
+        flat = root @ xp.reshape(xp.permute_dims(noise, (1, 0, 2)), (d, m * k))
+        spread = xp.reshape(flat, (d, m, k))
+        spread += xp.astype(posterior.mean, noise.dtype)[:, None, :]
+        return xp.permute_dims(spread, (1, 0, 2))
 
     def extend(self, posterior: Posterior, n: int) -> dict[str, Array]:
         return {"cov": posterior.cov}  # shared, so a new class has it already

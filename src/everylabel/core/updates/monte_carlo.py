@@ -58,7 +58,9 @@ def sample(posterior: Posterior, n: int = 10_000, rng: np.random.Generator | Non
     """Draw n members from the posterior, all equally likely (Eq. 8); the paper draws 10,000."""
     posterior, n, rng = check_posterior(posterior), check_count(n, "n"), check_rng(rng)
     d, k = posterior.mean.shape
-    noise = from_numpy(rng.standard_normal((n, d, k), dtype=np.float32), posterior.mean)
+    # laid out as (d, n, k), so that products with all members are one product
+    noise = from_numpy(rng.standard_normal((d, n, k), dtype=np.float32), posterior.mean)
+    noise = array_namespace(noise).permute_dims(noise, (1, 0, 2))
     members = LIKELIHOODS[posterior.likelihood].sample(posterior, noise)
     log_weights = from_numpy(np.full(n, -np.log(n)), posterior.mean)
     return Samples(members, log_weights, posterior.likelihood, posterior.bias)
@@ -71,21 +73,20 @@ def monte_carlo(
     design = check_features(features, samples.members[0, :, :], samples.bias)
     labels = check_labels(labels, design.shape[0], samples.n_classes, design)
     weights = check_weights(weights, design.shape[0], design)
-    log_weights = samples.log_weights
-    for rows in _chunks(design.shape[0], samples.members):
-        logits = member_logits(samples, design[rows, :])
-        log_weights = log_weights + step_size * _log_likelihood(logits, labels[rows], weights[rows])
-    return replace(samples, log_weights=_normalised(log_weights))
+    likelihoods = [
+        _log_likelihood(member_logits(samples, design, chunk), labels, weights)
+        for chunk in _chunks(design.shape[0], samples)
+    ]
+    explained = array_namespace(design).concat(likelihoods)
+    return replace(samples, log_weights=_normalised(samples.log_weights + step_size * explained))
 
 
 def predict_samples(samples: Samples, features: Float[Array, "n d"]) -> Float[Array, "n k"]:
-    """Return the weighted average of the members' predictions (Eqs. 11-12), in chunks of instances."""
-    xp = array_namespace(features)
-    parts = [
-        _mix(member_logits(samples, features[rows, :]), samples.log_weights)
-        for rows in _chunks(features.shape[0], samples.members)
-    ]
-    return xp.concat(parts) if parts else zeros((0, samples.n_classes), features)
+    """Return the weighted average of the members' predictions (Eqs. 11-12), in chunks of members."""
+    probs = zeros((features.shape[0], samples.n_classes), features)
+    for chunk in _chunks(features.shape[0], samples):
+        probs += _mix(member_logits(samples, features, chunk), samples.log_weights[chunk])
+    return probs
 
 
 def reweight(
@@ -115,15 +116,18 @@ def mix(member_logits: Any, log_weights: Any = None) -> Float[Array, "n k"]:
 
 def _mix(logits: Float[Array, "m n k"], log_weights: Float[Array, " m"]) -> Float[Array, "n k"]:
     xp = array_namespace(logits)
-    m, n, k = logits.shape
     weights = xp.astype(xp.exp(log_weights), logits.dtype)
-    return float64(xp.reshape(weights @ xp.reshape(softmax(logits), (m, n * k)), (n, k)))
+    return float64(xp.sum(weights[:, None, None] * softmax(logits), axis=0))
 
 
-def member_logits(samples: Samples, features: Float[Array, "n d"]) -> Float[Array, "m n k"]:
-    """Return every member's logits; a binary member's as the two of a softmax."""
+def member_logits(samples: Samples, features: Float[Array, "n d"], chunk: slice) -> Float[Array, "m n k"]:
+    """Return the logits of a chunk of members by one product; a binary member's as the two of a softmax."""
     xp = array_namespace(features)
-    logits = xp.astype(features, samples.members.dtype) @ samples.members
+    members = samples.members[chunk, :, :]
+    (m, d, k), n = members.shape, features.shape[0]
+    flat = xp.reshape(xp.permute_dims(members, (1, 0, 2)), (d, m * k))
+    logits = xp.reshape(xp.astype(features, members.dtype) @ flat, (n, m, k))
+    logits = xp.permute_dims(logits, (1, 0, 2))
     if samples.likelihood == "binary":
         logits = xp.concat([xp.zeros_like(logits), logits], axis=2)
     return logits
@@ -177,6 +181,8 @@ def _check_members(member_logits: Any, log_weights: Any) -> tuple[Array, Array]:
     return logits, _normalised(log_weights)
 
 
-def _chunks(n: int, members: Array) -> list[slice]:
-    size = max(1, CHUNK // (members.shape[0] * members.shape[2]))
-    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+def _chunks(n: int, samples: Samples) -> list[slice]:
+    """Return chunks of members, so that each is read once and n x m x k is never held whole."""
+    m, d, k = samples.members.shape
+    size = max(1, CHUNK // (max(n, d) * k))
+    return [slice(start, min(start + size, m)) for start in range(0, m, size)]
