@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_digits
 
 import everylabel as el
+from everylabel.core import newton
 from everylabel.core.updates import exact
 from tests.conftest import LIKELIHOODS, Case, cases, design
 from tests.core import dense
@@ -55,8 +56,8 @@ def everything(case: Case) -> tuple[Any, Any, Any]:
 @pytest.fixture
 def to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the update go on to the last digit, so that results can be compared as equal."""
-    monkeypatch.setattr(exact, "ENOUGH", 1e-20)
     monkeypatch.setattr(exact, "LAST", 1e-14)
+    monkeypatch.setattr(newton, "FORCING", 1e-6)
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
@@ -248,6 +249,19 @@ def test_three_hundred_labels_do_not_drift() -> None:
             p, q = (el.predict_proba(each, x[1000:], "mean") for each in (post, best))
             distances.append(0.5 * np.abs(p - q).sum(axis=1).mean())
     assert max(distances) < 0.002
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 10.0])
+def test_the_tolerance_suits_features_of_any_scale(scale: float) -> None:
+    """Features of norm 1250 leave an objective of a fraction of a nat: an absolute tolerance fails."""
+    x, y = load_digits(return_X_y=True)
+    x = scale * np.kron(x, np.ones((1, 4)))
+    post = el.laplace(el.fit_map(x[:100], y[:100], 10, tol=1e-12), x[:100], labels=y[:100])
+    for i in range(100, 110):
+        post = el.update(post, x[i : i + 1], y[i : i + 1], "exact")
+    best = el.laplace(el.fit_map(x[:110], y[:110], 10, tol=1e-12), x[:110])
+    p, q = (el.predict_proba(each, x[1000:], "mean") for each in (post, best))
+    assert 0.5 * np.abs(p - q).sum(axis=1).mean() < 0.002
 
 
 @pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])

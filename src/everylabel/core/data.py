@@ -21,7 +21,8 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.preconditioner import Preconditioner
 
 UNKNOWN = -1  # the label of an instance that came without one
-DOUBLE_UP_TO = 2000  # weights of a layer up to which rows are kept in double: single pays above
+DOUBLE_UP_TO = 2000  # weights of a layer up to which rows are kept in double: single pays above,
+WELL_SCALED = 1e5  # and suffices while mean |h|^2 / prior_precision is below this
 COUNT_AT = 64  # batches noted at which they are counted
 MOST_EMPTY = 0.3  # share of rows with weight 0 from which they are dropped
 
@@ -178,7 +179,8 @@ def start(
     """
     xp: Any = array_namespace(features)
     d, k = mean.shape
-    single = d * k > DOUBLE_UP_TO
+    size = float(xp.sum(features * features)) / max(1, features.shape[0])
+    single = d * k > DOUBLE_UP_TO and size < WELL_SCALED * prior_precision
     buffer = Buffer(xp.astype(features, xp.float32 if single else xp.float64), {})
     if labels is None:
         labels = xp.full(features.shape[0], UNKNOWN, dtype=xp.int64, device=device(features))

@@ -9,6 +9,7 @@ those Gaussians as preconditioner, do the rest. Logits and preconditioner are ca
 label to label and made anew when the labels have grown by GROW.
 """
 
+import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,15 +20,15 @@ from everylabel.core.arrays import Array, float64
 from everylabel.core.data import Data, Solved
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.newton import Objective, Point, newton_step
+from everylabel.core.newton import Objective, Point, inner, newton_step
 from everylabel.core.posterior import Posterior
 from everylabel.core.preconditioner import Preconditioner, build
 from everylabel.core.updates.dual import solve_dual
 
 GROW, LEAST_GROWTH = 1.4, 10  # the preconditioner is built anew when the labels grew by both
 OWN = 0.01  # residual from which a class's own covariance counts in a new label's answer
-LAST = 0.02  # a Newton step that began below this squared decrement (about nats) is the last
-ENOUGH = LAST**2  # squared decrement that no further product with the Hessian is worth
+LAST = 0.02  # a Newton step that began below this squared decrement (about nats) is the last,
+RELATIVE = 1e-3  # or below this share of prior_precision |mean|^2, where that is less
 MAX_STEPS, MAX_PRODUCTS = 100, 20
 PATIENCE = 3  # Newton steps before the preconditioner is taken to be out of date
 
@@ -154,13 +155,21 @@ def _solved(posterior: Posterior, data: Data, work: Work) -> Posterior:
     point = Point(work.mean, work.logits, objective.link(work.logits))
     for i in range(1, MAX_STEPS):
         gradient = objective.gradient(point.mean, point.probs)
-        step = newton_step(objective, point, gradient, preconditioner.apply, ENOUGH, MAX_PRODUCTS)
+        last = min(LAST, RELATIVE * objective.prior_precision * inner(point.mean, point.mean))
+        step = newton_step(objective, point, gradient, preconditioner.apply, LAST * last, MAX_PRODUCTS)
         point = step.end
-        if step.whole and step.decrement <= LAST:
+        if step.whole and step.decrement <= last:
             break
         if i % PATIENCE == 0:
             preconditioner = build(
                 objective.features, objective.weights, point.probs, objective.prior_precision
             )
+    else:
+        warnings.warn(
+            f"the exact update stopped after {MAX_STEPS} Newton steps; scale the features, or raise "
+            "prior_precision",
+            RuntimeWarning,
+            stacklevel=5,
+        )
     solved = Solved(point.mean, point.logits, preconditioner)
     return posterior.replace(mean=point.mean, data=replace(data, solved=solved))
