@@ -47,8 +47,9 @@ def main(
     out.mkdir(parents=True, exist_ok=True)
     (out / "updates.json").write_text(json.dumps(results, indent=1))
     report.show(console, results)
+    (out / "updates.md").write_text(report.markdown(results))
     report.plot(results, out / "updates.png")
-    console.print(f"saved {out / 'updates.json'} and {out / 'updates.png'}")
+    console.print(f"saved updates.json, updates.md and updates.png in {out}")
 
 
 def _runs(datasets: dict[str, Dataset], reps: int) -> list[tuple[str, int, int]]:

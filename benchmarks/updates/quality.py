@@ -12,7 +12,8 @@ from benchmarks.updates.rivals import EQUAL_TIME, EXACT, LEARNERS, PAPER, WarmLB
 from everylabel.experiments.metrics import accuracy, distance
 
 SIZES, ADDED = (50, 100, 500, 1000), (1, 10, 50)
-RIVER_REPS = 3  # River takes 10 to 150 ms a label
+FEW = 3  # repetitions of the learners of other libraries, which take most of the time
+FOREIGN = ("River", "SGDClassifier")
 SEED = 20_260
 
 
@@ -45,7 +46,7 @@ def measure(name: str, data: Dataset, n: int, repetition: int) -> Iterator[Resul
     right = {added: accuracy(probs, data.test_y) for added, probs in truth.items()}
     own: list[float] = []
     for learner, make in LEARNERS.items():
-        if learner.startswith("River") and repetition >= RIVER_REPS:
+        if learner.startswith(FOREIGN) and repetition >= FEW:
             continue
         state, seconds = make(x[:n], y[:n], means[0]), []
         for i in range(max(ADDED)):

@@ -10,77 +10,95 @@ from rich.table import Table
 from benchmarks.updates.quality import ADDED
 from benchmarks.updates.rivals import EXACT, PAPER
 
+Lines = list[list[str]]  # a table: the headings, then the rows
+
+
+def tables(report: dict[str, Any]) -> dict[str, Lines]:
+    """Return all tables by their titles."""
+    return {
+        "The figures asked for": _figures(report["figures"]),
+        "Distance to retraining, exact / the paper's (share of the gain, where there is one)": _quality(
+            report["cells"]
+        ),
+        "All learners, mean over datasets and sizes": _learners(report["cells"]),
+        "Time a label in ms over 10 labels; warm training to the same distance": _speed(report["speed"]),
+        "Growth of the time a label in ms, with its share of building anew": _growth(report),
+    }
+
 
 def show(console: Console, report: dict[str, Any]) -> None:
     """Print all tables."""
-    _quality(console, report["cells"])
-    _learners(console, report["cells"])
-    _speed(console, report["speed"])
-    table = Table(title="the issue's figures")
-    for heading in ("figure", "asked", "measured", "met"):
-        table.add_column(heading)
-    for row in report["figures"]:
-        table.add_row(row["figure"], row["asked"], row["measured"], "yes" if row["met"] else "NO")
-    console.print(table)
+    for title, (headings, *rows) in tables(report).items():
+        table = Table(*headings, title=title)
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
 
 
-def _quality(console: Console, rows: list[dict[str, Any]]) -> None:
-    table = Table(title="distance to retraining, exact / the paper's (share of the gain, where there is one)")
-    for heading in ("dataset", "labels", *(f"+{a}" for a in ADDED), "ms a label", "the paper's"):
-        table.add_column(heading, justify="right")
+def markdown(report: dict[str, Any]) -> str:
+    """Return all tables as a page."""
+    parts = [f"# Measured by `make bench-updates`, {report['repetitions']} repetitions\n"]
+    for title, (headings, *rows) in tables(report).items():
+        lines = [headings, ["---"] * len(headings), *rows]
+        parts.append(f"## {title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines))
+    return "\n".join(parts)
+
+
+def _figures(rows: list[dict[str, Any]]) -> Lines:
+    met = {True: "yes", False: "no"}
+    lines = [[r["figure"], r["asked"], r["measured"], met[r["met"]]] for r in rows]
+    return [["figure", "asked", "measured", "met"], *lines]
+
+
+def _quality(rows: list[dict[str, Any]]) -> Lines:
     of = {(r["dataset"], r["n"], r["added"], r["learner"]): r for r in rows}
+    lines = [["dataset", "labels", *(f"+{added}" for added in ADDED), "ms a label", "the paper's"]]
     for dataset, n in dict.fromkeys((r["dataset"], r["n"]) for r in rows):
         line = [dataset, str(n)]
         for added in ADDED:
             ours, paper = of[dataset, n, added, EXACT], of[dataset, n, added, PAPER]
             share = "" if ours["share"] is None else f" ({ours['share']:.2f} / {paper['share']:.2f})"
             line.append(f"{ours['distance']:.5f} / {paper['distance']:.4f}{share}")
-        last = max(ADDED)
-        line += [f"{of[dataset, n, last, who]['ms']:.2f}" for who in (EXACT, PAPER)]
-        table.add_row(*line)
-    console.print(table)
+        lines.append(line + [f"{of[dataset, n, max(ADDED), who]['ms']:.2f}" for who in (EXACT, PAPER)])
+    return lines
 
 
-def _learners(console: Console, rows: list[dict[str, Any]]) -> None:
-    table = Table(title="all learners, mean over datasets and sizes")
-    for heading in ("learner", "+", "distance", "points short of retraining", "ms a label"):
-        table.add_column(heading, justify="right")
+def _learners(rows: list[dict[str, Any]]) -> Lines:
+    lines = [["learner", "labels added", "distance", "points short of retraining", "ms a label"]]
     for learner in dict.fromkeys(r["learner"] for r in rows):
         for added in ADDED:
             group = [r for r in rows if r["learner"] == learner and r["added"] == added]
             near, short, ms = (np.mean([r[field] for r in group]) for field in ("distance", "short", "ms"))
-            table.add_row(learner, str(added), f"{near:.4f}", f"{100 * short:.2f}", f"{ms:.2f}")
-    console.print(table)
+            lines.append([learner, str(added), f"{near:.4f}", f"{100 * short:.2f}", f"{ms:.2f}"])
+    return lines
 
 
-def _speed(console: Console, rows: list[dict[str, Any]]) -> None:
-    table = Table(title="ms a label over 10 labels, warm training to the same distance")
-    headings = (
-        "dataset",
-        "labels",
-        "k",
-        "distance",
-        "exact",
-        "the paper's",
-        "L-BFGS",
-        "fit_map",
-        "L-BFGS x 10",
-    )
-    for heading in headings:
-        table.add_column(heading, justify="right")
+def _speed(rows: list[dict[str, Any]]) -> Lines:
+    rivals = ("exact", "the paper's", "L-BFGS", "fit_map", "10 iterations of L-BFGS")
+    lines = [["dataset", "labels", "k", "distance", *rivals]]
     for r in rows:
-        table.add_row(
-            r["dataset"],
-            str(r["n"]),
-            str(r["k"]),
-            f"{r['distance']:.5f}",
-            f"{r['exact_ms']:.2f}",
-            f"{r['paper_ms']:.2f}",
-            f"{r['lbfgs_ms']:.1f} ({r['lbfgs_iterations']} it.)",
-            f"{r['fit_map_ms']:.1f} (tol {r['fit_map_tol']:g})",
-            f"{r['lbfgs10_ms']:.1f} at {r['lbfgs10_distance']:.5f}",
+        lines.append(
+            [
+                r["dataset"],
+                str(r["n"]),
+                str(r["k"]),
+                f"{r['distance']:.5f}",
+                f"{r['exact_ms']:.2f}",
+                f"{r['paper_ms']:.2f}",
+                f"{r['lbfgs_ms']:.1f} ({r['lbfgs_iterations']} iterations)",
+                f"{r['fit_map_ms']:.1f} (tol {r['fit_map_tol']:g})",
+                f"{r['lbfgs10_ms']:.1f} (at {r['lbfgs10_distance']:.5f})",
+            ]
         )
-    console.print(table)
+    return lines
+
+
+def _growth(report: dict[str, Any]) -> Lines:
+    lines = [["in", "size: ms (building anew)", "exponent, upper half"]]
+    for name, rows in report["growth"].items():
+        sizes = [f"{r[name[0]]:.0f}: {r['ms_with_build']:.1f} ({r['build_ms']:.0f})" for r in rows]
+        lines.append([name, ", ".join(sizes), f"{report['exponents'][name]:.2f}"])
+    return lines
 
 
 def plot(report: dict[str, Any], path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,21 +48,23 @@ def to_the_same_distance(name: str, data: Dataset, n: int, n_labels: int = 10) -
         return 1e3 * min(times), distance(state.predict(data.test_x), truth)
 
     start = x[:n], y[:n], mean
-    ours, near = run(lambda: Updated(*start, "exact"))
-    paper, _ = run(lambda: Updated(*start, "second_order"))
+    ours, near = run(partial(Updated, *start, "exact"))
+    paper, _ = run(partial(Updated, *start, "second_order"))
     row: dict[str, Any] = {"dataset": name, "n": n, "k": data.k, "exact_ms": ours, "distance": near}
     row["paper_ms"] = paper
     for iterations in ITERATIONS:
-        row["lbfgs_ms"], there = run(lambda m=iterations: WarmLBFGS(*start, max_iter=m), 1)  # type: ignore[misc]
+        make = partial(WarmLBFGS, *start, max_iter=iterations)
         row["lbfgs_iterations"] = iterations
-        if there <= near:
+        if run(make, 1)[1] <= near:
             break
+    row["lbfgs_ms"], row["lbfgs_distance"] = run(make)
     for tol in TOLERANCES:
-        row["fit_map_ms"], there = run(lambda t=tol: WarmFitMap(*start, tol=t), 1)  # type: ignore[misc]
+        train = partial(WarmFitMap, *start, tol=tol)
         row["fit_map_tol"] = tol
-        if there <= near:
+        if run(train, 1)[1] <= near:
             break
-    row["lbfgs10_ms"], row["lbfgs10_distance"] = run(lambda: WarmLBFGS(*start, max_iter=10), 1)
+    row["fit_map_ms"], row["fit_map_distance"] = run(train)
+    row["lbfgs10_ms"], row["lbfgs10_distance"] = run(partial(WarmLBFGS, *start, max_iter=10))
     return row
 
 
