@@ -22,7 +22,7 @@ def draw_batches(
         ]
         return np.concatenate(parts)
     if source == "clusters":
-        return _one_of_each(kmeans(pool.rows(idx).astype(np.float32), n, rng), n_batches, rng)
+        return _one_of_each(kmeans(pool.rows(idx, np.float32), n, rng), n_batches, rng)
     if source == "uncertain":
         narrow = np.argsort(-margin(pool, idx, rng), kind="stable")[: max(3 * n, len(idx) // 10)]
         return narrow[_distinct(len(narrow), n, n_batches, rng)]

@@ -32,10 +32,12 @@ class Features:
         """Return instances (len(idx), d) as they came."""
         return self.array[_like(np.asarray(idx), self.array)]
 
-    def rows(self, idx: Any) -> np.ndarray:
-        """Return design rows (len(idx), d) in float64 with the bias column."""
-        rows = to_numpy(self.take(idx)).astype(np.float64)
-        return np.c_[rows, np.ones(len(rows))] if self.bias else rows
+    def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
+        """Return design rows (len(idx), d) with the bias column."""
+        taken = to_numpy(self.take(idx))
+        rows = np.ones((len(taken), taken.shape[1] + self.bias), dtype)
+        rows[:, : taken.shape[1]] = taken
+        return rows
 
     def native(self, i: int) -> Array:
         """Return one instance (1, d) as it came, for the core."""

@@ -22,8 +22,7 @@ class Members:
 
     def probs(self, idx: np.ndarray) -> np.ndarray:
         """Return every member's class probabilities (m, n, k)."""
-        rows: np.ndarray = self.pool.rows(idx).astype(np.float32)
-        f = rows @ self.weights
+        f = self.pool.rows(idx, np.float32) @ self.weights
         if self.binary:
             f = np.concatenate([np.zeros_like(f), f], axis=2)
         f -= f.max(axis=2, keepdims=True)

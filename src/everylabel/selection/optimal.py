@@ -30,6 +30,7 @@ from everylabel.selection.select import free_candidates
 
 METRICS = ("accuracy", "log_loss")
 CANDIDATES = 1000  # App. F
+CACHE = 2**19  # validation logits that are scored while they are in the processor's cache (2 MB)
 
 
 def optimal_batch(
@@ -121,14 +122,17 @@ def _in_kernel_space(
     mean = to_numpy(pool.posterior.mean)
     val_logits = (val_rows @ mean).T.astype(np.float32)
     targets = kind.targets(labels, mean.shape[1])
-    at_once = max(1, CHUNK // (tried.shape[1] * max(tried.shape[1], len(val_rows), f.shape[1])))
+    at_once = max(1, CHUNK // (4 * tried.shape[1] * max(tried.shape[1], f.shape[1])))
+    scored = max(1, CACHE // (len(val_rows) * max(tried.shape[1], f.shape[1])))
     scores = []
     for start in range(0, len(tried), at_once):
         b = tried[start : start + at_once]
         g = gram[b[:, :, None], b[:, None, :]]
         weights = (_joint if joint else _one_by_one)(kind, g, f[b], targets[b], step)
-        moved = val_logits - np.swapaxes(weights, 1, 2).astype(np.float32) @ cross[b]
-        scores.append(_score(moved, val_labels, metric))
+        weights = np.ascontiguousarray(np.swapaxes(weights, 1, 2), np.float32)
+        for at in range(0, len(b), scored):
+            moved = weights[at : at + scored] @ cross[b[at : at + scored]]
+            scores.append(_score(np.subtract(val_logits, moved, out=moved), val_labels, metric))
     return np.concatenate(scores)
 
 
@@ -143,25 +147,26 @@ def _joint(kind: Any, gram: np.ndarray, f: np.ndarray, targets: np.ndarray, step
 def _one_by_one(kind: Any, gram: np.ndarray, f: np.ndarray, targets: np.ndarray, step: float) -> np.ndarray:
     """Return weights (n_batches, b, k) with dF_V = -G_VB weights after a pass label by label.
 
-    The core's sweep: cov_h = cov H_B' T is followed through T (b, b), which starts as the identity.
+    The core's sweep for all batches at once: cov_h = cov H_B' T is followed through T (b, b), which
+    starts as the identity and stays upper triangular. Column i of `learned` and of `moves` is what
+    label i adds to the weights and to the batch's own logits.
     """
-    b = f.shape[1]
-    gram, f = gram.copy(), f.copy()
+    b, gram = f.shape[1], gram.copy()
     through = np.broadcast_to(np.eye(b), gram.shape).copy()
-    weights = np.zeros_like(f)
+    residual, learned, moves = np.zeros_like(f), np.zeros_like(gram), np.zeros_like(gram)
     for i in range(b):
-        variance = gram[:, i, i]
-        probs = kind.link(f[:, i])
-        residual = probs - targets[:, i]
+        variance = gram[:, i, i].copy()
+        here = f[:, i] - (moves[:, None, i, :i] @ residual[:, :i])[:, 0]
+        probs = kind.link(here)
+        residual[:, i] = probs - targets[:, i]
         gain = step / (1.0 + kind.curvature(probs) * variance)
-        column = through[:, :, i].copy()
-        weights += (gain[:, None] * column)[:, :, None] * residual[:, None, :]  # Eq. 5
-        f[:, i:] -= (gain[:, None] * gram[:, i:, i])[:, :, None] * residual[:, None, :]
-        curvature = kind.curvature(kind.link(f[:, i]))  # Eq. 6, at the new mean
-        row = gram[:, i, i:] * (curvature / (1.0 + curvature * variance))[:, None]
-        through[:, :, i:] -= column[:, :, None] * row[:, None, :]  # Eq. 7, seen through the batch
-        gram[:, i:, i:] -= gram[:, i:, i].copy()[:, :, None] * row[:, None, :]
-    return weights
+        learned[:, : i + 1, i] = gain[:, None] * through[:, : i + 1, i]  # Eq. 5
+        moves[:, i:, i] = gain[:, None] * gram[:, i:, i]
+        curvature = kind.curvature(kind.link(here - moves[:, i, i, None] * residual[:, i]))  # Eq. 6
+        row = gram[:, i, i + 1 :] * (curvature / (1.0 + curvature * variance))[:, None]
+        through[:, : i + 1, i + 1 :] -= through[:, : i + 1, i, None] * row[:, None, :]  # Eq. 7
+        gram[:, i + 1 :, i + 1 :] -= gram[:, i + 1 :, i, None] * row[:, None, :]
+    return learned @ residual
 
 
 def _score(logits: np.ndarray, labels: np.ndarray, metric: str) -> np.ndarray:

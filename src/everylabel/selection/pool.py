@@ -200,9 +200,9 @@ class Pool:
         """Return the variance of the logits (n,), over classes their mean."""
         return self.cache.variances if idx is None else self.cache.variances[idx]
 
-    def rows(self, idx: Any) -> np.ndarray:
-        """Return the design rows (n, d) of the instances, in float64 with the bias column."""
-        return self.cache.features.rows(idx)
+    def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
+        """Return the design rows (n, d) of the instances, with the bias column."""
+        return self.cache.features.rows(idx, dtype)
 
     def _take(self, event: Event) -> None:
         self.cache.move(self._after(self.posterior, event), event.idx)

@@ -55,7 +55,7 @@ def sample(idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
 def label_shift(pool: Pool, idx: np.ndarray, eval_idx: np.ndarray, step: float) -> np.ndarray:
     """Return a (C, E): how far a label at idx moves the logits of eval_idx along e_y - p."""
     dtype = pool.cache.features.dtype
-    rows: np.ndarray = pool.rows(idx).astype(dtype)
+    rows = pool.rows(idx, dtype)
     seen = rows @ pool.cache.shared_cov().astype(dtype)
     own = np.sum(seen * rows, axis=1)
     kind: Any = LIKELIHOODS[pool.posterior.likelihood]
@@ -64,4 +64,4 @@ def label_shift(pool: Pool, idx: np.ndarray, eval_idx: np.ndarray, step: float) 
     if pool.posterior.likelihood == "binary":
         step = step / 2.0  # the two logits (0, f) of a softmax both move, their difference twice as far
     factor = (step / (1.0 + own)).astype(dtype)
-    return (seen * factor[:, None]) @ pool.rows(eval_idx).astype(dtype).T
+    return (seen * factor[:, None]) @ pool.rows(eval_idx, dtype).T

@@ -22,7 +22,7 @@ def typiclust(pool: Pool, idx: np.ndarray, n: int, rng: np.random.Generator) -> 
     free = np.arange(len(idx))
     if len(free) > MAX_INSTANCES:
         free = np.sort(drawn.choice(len(idx), max(MAX_INSTANCES, n), replace=False))
-    rows = pool.rows(np.r_[known, idx[free]]).astype(np.float32)
+    rows = pool.rows(np.r_[known, idx[free]], np.float32)
     n_clusters = min(len(known) + n, MAX_CLUSTERS, len(rows))
     cluster = kmeans(rows, n_clusters, drawn)
     labelled = np.bincount(cluster[: len(known)], minlength=n_clusters)
