@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo test lint bench bench-updates bench-models mutants clean
+.PHONY: help install demo test lint bench bench-updates bench-selection bench-quality bench-models mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -40,6 +40,13 @@ bench-updates: install ## quality and speed of the exact update; tables, docs/re
 
 bench-models: install ## features by a hook, embedding, stored features, ensembles: as ratios
 	$(BIN)/python -m benchmarks.models
+
+bench-selection: install   ## speed of selection against bare products and other libraries
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	$(BIN)/python -m benchmarks.selection
+
+bench-quality: install   ## paired active-learning curves; DATA=folder of the feature files
+	$(BIN)/python -m benchmarks.quality --data $(or $(DATA),../shared/data)
 
 mutants: install ## break every formula in turn and see its test fail
 	$(BIN)/python -m tests.mutants
