@@ -91,6 +91,16 @@ CORE = [
     Mutant("selection/strategies/coreset.py", "- 2.0 * (rows @ rows[i])", "- (rows @ rows[i])", "selection/test_strategies.py"),
     Mutant("selection/strategies/typiclust.py", "np.lexsort((-size, labelled,", "np.lexsort((size, labelled,", "selection/test_strategies.py"),
     Mutant("models/recipe.py", "scale * rectified", "scale", "models/test_recipe.py"),
+    Mutant("models/last_layer.py", "middle - mean / 2", "middle - mean", "models/test_last_layer.py"),
+    Mutant("models/last_layer.py", "features[rows, at]", "features[rows, 0]", "models/test_last_layer_transformers.py"),
+    Mutant("models/last_layer.py", "self.layer.bias.copy_(weights[d])", "pass", "models/test_last_layer.py"),
+    Mutant("models/forward.py", "module.training = mode", "module.training = model.training", "models/test_last_layer.py"),
+    Mutant("models/members.py", "module.training = True", "pass", "models/test_members.py"),
+    Mutant("models/embedding/tokens.py", "features[np.argsort(order)]", "features", "models/test_embedding.py"),
+    Mutant("models/embedding/tokens.py", "(hidden * mask).sum(1)", "hidden.sum(1)", "models/test_embedding.py"),
+    Mutant("models/embedding/embed.py", "len(rows) == n", "True", "models/test_embedding.py"),
+    Mutant("models/datasets/pictures.py", "transpose(0, 2, 3, 1)", "reshape(-1, 32, 32, 3)", "models/test_datasets.py"),
+    Mutant("models/datasets/fetch.py", "have if goes_on else 0", "have", "models/test_fetch.py"),
 ]  # fmt: skip
 
 

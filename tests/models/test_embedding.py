@@ -88,6 +88,9 @@ def test_a_damaged_cache_is_made_anew(counting: Counting, cache: Path) -> None:
     for path in cache.rglob("*.npy"):
         path.write_bytes(path.read_bytes()[:40])
     np.testing.assert_array_equal(el.embed(TEXTS), first)
+    for path in cache.rglob("*.npy"):
+        np.save(path, np.zeros((1, 3), np.float32))
+    np.testing.assert_array_equal(el.embed(TEXTS), first)
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
@@ -154,7 +157,7 @@ def test_real_minilm_knows_what_belongs_together(minilm: str) -> None:
     assert not np.allclose(first, el.embed(texts[:1], f"mean:{minilm}"))
 
 
-def test_cls_of_a_tiny_bert(tmp_path: Path) -> None:
+def test_tokens_of_a_tiny_bert(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers", reason="needs the extra everylabel[text]")
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "card", "lost", "money"]
     (tmp_path / "vocab.txt").write_text("\n".join(words))
@@ -169,6 +172,11 @@ def test_cls_of_a_tiny_bert(tmp_path: Path) -> None:
     tokens = transformers.AutoTokenizer.from_pretrained(tmp_path / "bert")(texts[1], return_tensors="pt")
     expected = model(**tokens).last_hidden_state[0, 0].detach().numpy()
     np.testing.assert_allclose(features[1], expected, atol=1e-5)
+    averaged = el.embed(texts, f"mean:{tmp_path / 'bert'}", batch_size=3)  # padded to the longest
+    alone = model(
+        **transformers.AutoTokenizer.from_pretrained(tmp_path / "bert")(texts[0], return_tensors="pt")
+    )
+    np.testing.assert_allclose(averaged[0], alone.last_hidden_state[0].mean(0).detach().numpy(), atol=1e-5)
 
 
 def test_a_model_out_of_reach_is_named(tmp_path: Path) -> None:
