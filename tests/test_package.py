@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import everylabel as el
+from tests import mutants
 
 ROOT = Path(__file__).parents[1]
 
@@ -29,3 +30,8 @@ def test_every_public_name_is_there_and_documented(name: str) -> None:
 def test_unknown_names_are_unknown() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         el.nothing  # noqa: B018
+
+
+def test_mutants_break_lines_that_are_there() -> None:
+    stale = [m for m in mutants.CORE if m.right not in (ROOT / "src/everylabel" / m.file).read_text()]
+    assert stale == []

@@ -22,7 +22,7 @@ from everylabel.core.checks import (
 )
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.updates import DEFAULT_STEPS, update
+from everylabel.core.updates import default_step, update
 from everylabel.selection.batches import SOURCES, draw_batches
 from everylabel.selection.greedy import greedy_batch
 from everylabel.selection.pool import Pool
@@ -76,7 +76,8 @@ def optimal_batch(
     check_choice(batches, "batches", (*SOURCES, "greedy"))
     check_choice(metric, "metric", METRICS)
     step = pool.auto_step if step_size == "auto" else step_size
-    step = DEFAULT_STEPS["second_order"] if step is None else check_positive(step, "step_size", zero=True)
+    usual = default_step("second_order", pool.posterior.likelihood)
+    step = usual if step is None else check_positive(step, "step_size", zero=True)
     truth = check_labels(_plain(labels), len(pool), pool.n_classes, np.zeros(1))
     rows = to_numpy(check_features(val_features, pool.posterior.mean, pool.posterior.bias, "val_features"))
     right = check_labels(_plain(val_labels), len(rows), pool.n_classes, np.zeros(1), "val_labels")

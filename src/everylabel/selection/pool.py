@@ -17,7 +17,7 @@ from everylabel.core.arrays import Array, to_numpy
 from everylabel.core.checks import check_labels, check_positive
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
-from everylabel.core.updates import DEFAULT_STEPS, update
+from everylabel.core.updates import default_step, update
 from everylabel.selection.cache import Cache
 
 FREE, LABELLED, OUT = 0, 1, 2
@@ -240,7 +240,7 @@ class Pool:
         idx = self.labelled_idx
         f = self.logits(idx)
         own = np.mean(f[np.arange(len(idx)), self.labels[idx]] - f.mean(axis=1)) if len(idx) else 0.0
-        return float(own) if own > 0 else DEFAULT_STEPS["second_order"]
+        return float(own) if own > 0 else default_step("second_order", self.posterior.likelihood)
 
     def _check_one(self, idx: Any) -> int:
         if isinstance(idx, (bool, np.bool_)) or not isinstance(idx, (int, np.integer)):

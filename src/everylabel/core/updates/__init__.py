@@ -102,4 +102,4 @@ def update(
     return updated.replace(data=posterior.data.add(design, labels, weights, targets))
 
 
-__all__ = ["DEFAULT_STEPS", "METHODS", "Samples", "update"]
+__all__ = ["DEFAULT_STEPS", "METHODS", "Samples", "default_step", "update"]
