@@ -2,7 +2,7 @@
 
 import typer
 
-from everylabel.cli import demo, embed
+from everylabel.cli import demo, embed, reproduce
 
 app = typer.Typer(
     help="A classifier that learns from every label, the moment it is given.",
@@ -19,3 +19,4 @@ def main() -> None:
 
 app.command()(demo.demo)
 app.command()(embed.embed)
+app.command()(reproduce.reproduce)

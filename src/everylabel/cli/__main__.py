@@ -1,0 +1,5 @@
+"""`python -m everylabel.cli`."""
+
+from everylabel.cli import app
+
+app()

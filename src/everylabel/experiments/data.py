@@ -1,0 +1,93 @@
+"""The features the experiments run on, with the paper's settings for each dataset.
+
+`load_dataset` finds them; here they are split the same way in every run: a tenth of the training data
+is held out for validation (Sec. 4.1), accuracies are measured on a fixed random part of the test data.
+"""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError
+from everylabel.models.datasets import Split, load_dataset
+
+MOST_TESTED = 1000  # instances of the test and of the validation data at most
+
+
+class Setting(NamedTuple):
+    """What the paper uses for a dataset (Sec. 4.1, App. F)."""
+
+    kind: str  # "image" or "text"
+    batch: int  # acquisition size b
+
+    @property
+    def learning_rate(self) -> float:
+        return 0.1 if self.kind == "text" else 0.01
+
+    @property
+    def exponent(self) -> float:
+        """The Monte Carlo update's gamma (App. B)."""
+        return 0.01 if self.kind == "text" else 0.005
+
+
+SETTINGS = {
+    "digits": Setting("image", 10),
+    "cifar10": Setting("image", 10),
+    "snacks": Setting("image", 20),
+    "dtd": Setting("image", 50),
+    "dbpedia": Setting("text", 10),
+    "banking77": Setting("text", 200),
+    "clinc150": Setting("text", 150),
+}
+
+
+class Data(NamedTuple):
+    """Features and labels of one dataset."""
+
+    name: str
+    x: np.ndarray
+    y: np.ndarray
+    val_x: np.ndarray
+    val_y: np.ndarray
+    test_x: np.ndarray
+    test_y: np.ndarray
+    n_classes: int
+    setting: Setting
+
+
+def available(folder: str) -> list[str]:
+    """Return the datasets that can be run on now: digits, and those with a feature file in the folder."""
+    return [name for name in SETTINGS if name == "digits" or any(Path(folder).glob(f"{name}*.npz"))]
+
+
+@lru_cache(maxsize=2)
+def load(name: str, folder: str) -> Data:
+    """Return a dataset's features; the split is the same in every run."""
+    if name not in SETTINGS:
+        raise EverylabelError(f"dataset is {name!r}; expected one of {', '.join(SETTINGS)}")
+    if name not in available(folder):
+        raise EverylabelError(
+            f"dataset {name!r} has no feature file in {folder!r}; expected {name}*.npz with X_train, "
+            "y_train, X_test, y_test (load_dataset(...).embed().save(...) makes one; --data names the folder)"
+        )
+    whole = load_dataset(name, None if name == "digits" else folder, download=False, check=False)
+    order = np.random.default_rng(1).permutation(len(whole.train))
+    n_held = len(order) // 10
+    held, rest = order[:n_held][:MOST_TESTED], order[n_held:]
+    tested = np.random.default_rng(2).permutation(len(whole.test))[:MOST_TESTED]
+    return Data(
+        name,
+        *_part(whole.train, rest),
+        *_part(whole.train, held),
+        *_part(whole.test, tested),
+        len(whole.classes),
+        SETTINGS[name],
+    )
+
+
+def _part(split: Split, idx: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if split.features is None:
+        raise EverylabelError("the dataset has items but no features; make them by .embed()")
+    return np.asarray(split.features[np.sort(idx)], dtype=np.float64), split.labels[np.sort(idx)]

@@ -1,0 +1,100 @@
+"""A grid of independent cells: run by joblib, each seeded by its own coordinates, stored as it ends.
+
+Which cells run, in what order and in how many processes changes nothing in the results. Any joblib
+backend will do: `with joblib.parallel_config(backend="dask"): run_cells(...)`.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+from everylabel.experiments.data import Data, load
+from everylabel.experiments.results import Measurement, Results, Row
+
+
+class Cell(NamedTuple):
+    """One unit of work: an experiment on a dataset, a repetition, and what part of it."""
+
+    experiment: str
+    dataset: str
+    repetition: int
+    training: str  # "recipe" (the paper's) or "fast" (fit_map)
+    part: str = ""  # for example the strategy
+
+    @property
+    def name(self) -> str:
+        return "/".join(map(str, self))
+
+    def rng(self, *more: object) -> np.random.Generator:
+        """Return a generator that depends on this cell's coordinates alone."""
+        return seeded(*self, *more)
+
+    def shared_rng(self) -> np.random.Generator:
+        """Return a generator that all parts and ways of training of a repetition share: paired draws."""
+        return seeded(self.dataset, self.repetition)
+
+
+class Experiment(Protocol):
+    """What an experiment offers; each is one module beside this one."""
+
+    name: str
+    figure: str
+    title: str
+
+    def parts(self, data: Data) -> Sequence[str]:
+        """Return the parts a repetition is split into."""
+
+    def run(self, cell: Cell, data: Data) -> list[Measurement]:
+        """Return the measurements of one cell."""
+
+
+def seeded(*coordinates: object) -> np.random.Generator:
+    """Return a generator seeded by a hash that is the same on every machine."""
+    digest = hashlib.sha256(repr(coordinates).encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:16], "little"))
+
+
+def cells_of(
+    experiments: Sequence[Experiment], datasets: Sequence[Data], repetitions: int, training: str
+) -> list[Cell]:
+    """Return all cells, a repetition of everything before the next."""
+    return [
+        Cell(experiment.name, data.name, repetition, training, part)
+        for repetition in range(repetitions)
+        for experiment in experiments
+        for data in datasets
+        for part in experiment.parts(data)
+    ]
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    runners: Mapping[str, Callable[[Cell, Data], list[Measurement]]],
+    folder: str,
+    results: Results,
+    jobs: int,
+) -> Iterator[Cell]:
+    """Run what is not finished yet, store each cell as it ends, and yield it."""
+    done = results.finished()
+    todo = [cell for cell in cells if cell.name not in done]
+    tasks = (delayed(_run)(cell, runners[cell.experiment], folder) for cell in todo)
+    parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs")
+    for cell, seconds, measurements in parallel(tasks):
+        rows = [Row(*cell[:4], *measurement) for measurement in measurements]
+        results.add(cell.name, seconds, rows)
+        yield cell
+
+
+def _run(
+    cell: Cell, runner: Callable[[Cell, Data], list[Measurement]], folder: str
+) -> tuple[Cell, float, list[Measurement]]:
+    """Run one cell on one thread, so that times compare and processes do not fight for cores."""
+    began = time.perf_counter()
+    with threadpool_limits(1):
+        measurements = runner(cell, load(cell.dataset, folder))
+    return cell, time.perf_counter() - began, measurements

@@ -1,0 +1,111 @@
+"""Measurements on disk: one SQLite file, one row a measurement, one transaction a finished cell.
+
+A cell is in the file whole or not at all, also after kill -9; `finished` tells which need not be
+run again. pandas reads it with `read_sql("select * from measurements", connection)`.
+"""
+
+import csv
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from everylabel.core.errors import EverylabelError
+
+VERSION = 1
+
+
+class Measurement(NamedTuple):
+    """One number: of which variant (an update, a strategy), at which x (labels, a size), of what."""
+
+    variant: str
+    x: float
+    metric: str
+    value: float
+
+
+class Row(NamedTuple):
+    """One measurement with the cell it comes from."""
+
+    experiment: str
+    dataset: str
+    repetition: int
+    training: str
+    variant: str
+    x: float
+    metric: str
+    value: float
+
+
+_SCHEMA = """
+create table if not exists about (version integer not null);
+create table if not exists cells (
+    cell text primary key, seconds real not null, finished text not null default current_timestamp);
+create table if not exists measurements (
+    experiment text not null, dataset text not null, repetition integer not null, training text not null,
+    variant text not null, x real not null, metric text not null, value real,
+    cell text not null references cells (cell));
+create index if not exists by_experiment on measurements (experiment, dataset, metric);
+"""
+
+
+class Results:
+    """The results file, opened for one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with self._errors():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(path)
+            self._connection.execute("pragma journal_mode=wal")
+            self._connection.executescript(_SCHEMA)
+            version = self._connection.execute("select version from about").fetchone()
+            if version is None:
+                self._connection.execute("insert into about values (?)", (VERSION,))
+                self._connection.commit()
+        if version is not None and version[0] != VERSION:
+            raise EverylabelError(
+                f"results file {str(path)!r} has version {version[0]}; this everylabel writes "
+                f"version {VERSION}: name another file with --results"
+            )
+
+    def finished(self) -> set[str]:
+        """Return the names of the cells that need not be run again."""
+        return {name for (name,) in self._connection.execute("select cell from cells")}
+
+    def add(self, cell: str, seconds: float, rows: Iterable[Row]) -> None:
+        """Store a finished cell, whole."""
+        with self._errors(), self._connection:
+            self._connection.execute("insert into cells (cell, seconds) values (?, ?)", (cell, seconds))
+            self._connection.executemany(
+                "insert into measurements values (?, ?, ?, ?, ?, ?, ?, ?, ?)", [(*row, cell) for row in rows]
+            )
+
+    def rows(self, experiment: str | None = None, training: str | None = None) -> list[Row]:
+        """Return all measurements, or those of one experiment or way of training, in a fixed order."""
+        query = (
+            "select experiment, dataset, repetition, training, variant, x, metric, value from measurements "
+            "where (?1 is null or experiment = ?1) and (?2 is null or training = ?2) "
+            "order by rowid"
+        )
+        return [Row(*row) for row in self._connection.execute(query, (experiment, training))]
+
+    def export(self, path: Path) -> None:
+        """Write all measurements as CSV."""
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(Row._fields)
+            writer.writerows(self.rows())
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise EverylabelError(
+                f"results file {str(self.path)!r}: {error}; what was finished before is still in it"
+            ) from error

@@ -1,0 +1,120 @@
+"""The grid: seeded by coordinates, stored cell by cell, resumed where it was."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import everylabel as el
+from everylabel.experiments.data import Data, load
+from everylabel.experiments.engine import Cell, cells_of, run_cells, seeded
+from everylabel.experiments.results import Measurement, Results, Row
+
+
+class Dice:
+    """An experiment that draws numbers: what it measures depends on its coordinates alone."""
+
+    name, figure, title = "dice", "none", "Dice"
+
+    def parts(self, data: Data) -> list[str]:
+        return ["a", "b"]
+
+    def run(self, cell: Cell, data: Data) -> list[Measurement]:
+        return [Measurement(cell.part, x, "accuracy", float(v)) for x, v in enumerate(cell.rng().random(3))]
+
+
+CELLS = cells_of([Dice()], [load("digits", "")], 4, "fast")
+
+
+def _run(path: Path, cells: list[Cell], jobs: int = 1) -> list[Row]:
+    results = Results(path)
+    for _ in run_cells(cells, {"dice": Dice().run}, "", results, jobs):
+        pass
+    rows = results.rows()
+    results.close()
+    return sorted(rows)
+
+
+def test_order_and_processes_change_nothing(tmp_path: Path) -> None:
+    one = _run(tmp_path / "one.sqlite", CELLS)
+    assert _run(tmp_path / "two.sqlite", CELLS[::-1], jobs=2) == one
+    assert len(one) == 4 * 2 * 3
+
+
+def test_finished_cells_are_not_run_again(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    _run(path, CELLS[:3])
+    results = Results(path)
+    again = [cell.name for cell in run_cells(CELLS, {"dice": Dice().run}, "", results, 1)]
+    assert again == [cell.name for cell in CELLS[3:]]
+    assert list(run_cells(CELLS, {"dice": Dice().run}, "", results, 1)) == []
+
+
+def test_a_cell_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
+    results = Results(tmp_path / "r.sqlite")
+    broken = [Row("e", "d", 0, "fast", "v", 1.0, "accuracy", 0.5), ("too", "short")]
+    with pytest.raises(el.EverylabelError, match="still in it"):
+        results.add("cell", 1.0, broken)  # type: ignore[arg-type]
+    assert results.finished() == set()
+    assert results.rows() == []
+
+
+def test_seeds_are_the_same_everywhere() -> None:
+    assert seeded("digits", 3).integers(10**6) == seeded("digits", 3).integers(10**6)
+    draws = {int(Cell("e", "d", r, "fast", p).rng().integers(10**9)) for r in range(9) for p in "ab"}
+    assert len(draws) == 18
+    paired = {int(Cell("e", "d", 1, "fast", p).shared_rng().integers(10**9)) for p in "abc"}
+    assert len(paired) == 1
+
+
+def test_another_version_and_a_folder_are_refused(tmp_path: Path) -> None:
+    results = Results(tmp_path / "r.sqlite")
+    with results._connection:
+        results._connection.execute("update about set version = 99")
+    results.close()
+    with pytest.raises(el.EverylabelError, match="has version 99"):
+        Results(tmp_path / "r.sqlite")
+    with pytest.raises(el.EverylabelError, match="results file"):
+        Results(tmp_path)
+
+
+def test_killed_and_run_again(tmp_path: Path) -> None:
+    """kill -9 in the middle; the second run ends with the numbers of one that was never stopped."""
+    command = [sys.executable, "-m", "everylabel.cli", "reproduce", "batch-selection", "--dataset", "digits"]
+    command += ["--fast", "--reps", "2", "--jobs", "1", "--report", str(tmp_path / "report")]
+    killed, whole = tmp_path / "killed.sqlite", tmp_path / "whole.sqlite"
+    process = subprocess.Popen([*command, "--results", str(killed)], stdout=subprocess.DEVNULL)
+    for _ in range(600):
+        time.sleep(0.1)
+        if killed.exists() and _count(killed) >= 2:
+            break
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert 2 <= _count(killed) < 10
+    for path in (killed, whole):
+        subprocess.run([*command, "--results", str(path)], check=True, stdout=subprocess.DEVNULL)
+    assert sorted(Results(killed).rows()) == sorted(Results(whole).rows())
+
+
+def _count(path: Path) -> int:
+    try:
+        results = Results(path)
+    except el.EverylabelError:  # being made at this moment
+        return 0
+    n = len(results.finished())
+    results.close()
+    return n
+
+
+def test_splits_do_not_change_and_do_not_overlap() -> None:
+    data = load("digits", os.devnull)
+    assert len(data.x) + len(data.val_x) == 1297
+    assert len(data.test_x) == 500
+    rows = {row.tobytes() for row in data.x}
+    assert not any(row.tobytes() in rows for row in data.val_x[:50])
+    np.testing.assert_array_equal(data.x, load.__wrapped__("digits", os.devnull).x)
