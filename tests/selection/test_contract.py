@@ -168,3 +168,20 @@ def test_bad_input_names_the_argument_and_changes_nothing(call: Any, message: st
         call(pool)
     np.testing.assert_array_equal(pool.state, state)
     np.testing.assert_array_equal(pool.posterior.mean, mean)
+
+
+@pytest.mark.parametrize(
+    ("given", "method", "step"),
+    [
+        ({}, "second_order", "auto"),
+        ({"step_size": "auto"}, "second_order", "auto"),
+        ({"step_size": 2.0}, "second_order", 2.0),
+        ({"method": "first_order"}, "first_order", None),
+    ],
+)
+def test_lookahead_takes_its_own_step_unless_told_otherwise(given: Any, method: str, step: Any) -> None:
+    pool, features, labels, _ = problem(**given)
+    before, step = pool.posterior, pool.auto_step if step == "auto" else step
+    i = int(el.select(pool, "lookahead", 1, rng(), ask=lambda i: int(labels[i]))[0])
+    after = el.update(before, features[[i]], labels[[i]], method, step)
+    np.testing.assert_array_equal(pool.posterior.mean, after.mean)

@@ -125,4 +125,5 @@ def _subtract_outer(logits: np.ndarray, residual: np.ndarray, shift: np.ndarray)
         share(lambda start, stop: loops.move(logits, shift, residual, start, stop), len(shift))  # type: ignore
         return
     for row, factor in zip(logits, residual, strict=True):
-        row -= factor * shift
+        if factor:  # a class that a label leaves alone costs nothing
+            row -= factor * shift

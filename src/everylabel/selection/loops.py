@@ -43,8 +43,9 @@ def move(logits, shift, residual, start, stop):  # type: ignore[no-untyped-def]
     u = shift[start:stop]
     for j in range(logits.shape[0]):
         f, r = logits[j, start:stop], residual[j]
-        for i in range(len(u)):
-            f[i] -= r * u[i]
+        if r != 0.0:  # a class that a label leaves alone costs nothing
+            for i in range(len(u)):
+                f[i] -= r * u[i]
 
 
 @_fast

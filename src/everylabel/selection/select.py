@@ -64,7 +64,9 @@ def select(
     if ask is None:
         return idx[_pick(chosen, pool, idx, n, rng, options)]
     picked = []
-    step = chosen.step_size if step_size is None and pool.step_size is None else step_size
+    step = step_size
+    if step is None and pool.step_size is None and pool.method in (None, "second_order"):
+        step = chosen.step_size
     for _ in range(n):  # Algorithm 1
         at = int(_pick(chosen, pool, idx, 1, rng, options)[0])  # line 3
         picked.append(int(idx[at]))
