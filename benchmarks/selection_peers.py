@@ -53,7 +53,7 @@ def batches() -> list[dict[str, Any]]:
 
     def compare(name: str, peer: str, theirs: Callable[[], Any], factor: float = 1.0, **options: Any) -> None:
         ours, memory = measure(lambda: el.select(pool, name, B, rng, **options))
-        their_time, their_memory = measure(theirs, 2)
+        their_time, their_memory = measure(theirs, 1)
         rows.append(
             {
                 "strategy": name,

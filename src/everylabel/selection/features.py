@@ -55,6 +55,13 @@ class Features:
             out += weights[-1].astype(self.dtype)[..., None]
         return out
 
+    def norms(self) -> np.ndarray:
+        """Return |h|^2 of every instance."""
+        out: np.ndarray = np.empty(self.n, self.dtype)
+        for rows, part in self._chunks(always=True):
+            out[rows] = to_numpy(array_namespace(part).sum(part * part, axis=1))
+        return out + self.dtype(self.bias)
+
     def quadratic(self, cov: np.ndarray) -> np.ndarray:
         """Return diag(H cov H')."""
         out: np.ndarray = np.empty(self.n, self.dtype)

@@ -204,6 +204,14 @@ class Pool:
         """Return the design rows (n, d) of the instances, with the bias column."""
         return self.cache.features.rows(idx, dtype)
 
+    def inner(self, idx: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Return w -> H[idx] w, without copying most of a pool's features, and |h|^2 of idx."""
+        features = self.cache.features
+        if 2 * len(idx) > len(self):
+            return lambda w: features.product(w)[..., idx], features.norms()[idx]
+        rows = features.rows(idx, features.dtype)
+        return lambda w: (rows @ w.astype(rows.dtype)).T, np.einsum("nd,nd->n", rows, rows)
+
     def _take(self, event: Event) -> None:
         self.cache.move(self._after(self.posterior, event), event.idx)
         self._events.append(event)

@@ -13,13 +13,13 @@ from everylabel.selection.pool import Pool
 
 def badge(pool: Pool, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """Return n positions: the largest gradient first, the others drawn by squared distance to those."""
-    r, h = _residuals(pool, idx), pool.rows(idx)
-    norms = np.sum(r**2, axis=1) * np.sum(h**2, axis=1)
+    r, (along, sizes) = _residuals(pool, idx), pool.inner(idx)
+    norms = np.sum(r**2, axis=1) * sizes
     picked = [int(np.argmax(norms))]
     nearest = np.full(len(idx), np.inf)
     while len(picked) < n:
         i = picked[-1]
-        inner = (r @ r[i]) * (h @ h[i])
+        inner = (r @ r[i]) * along(pool.rows([idx[i]])[0])
         nearest = np.minimum(nearest, np.maximum(norms + norms[i] - 2.0 * inner, 0.0))
         nearest[picked] = 0.0
         picked.append(draw(nearest, picked, rng))
@@ -28,7 +28,7 @@ def badge(pool: Pool, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.n
 
 def badge_norm(pool: Pool, idx: np.ndarray, rng: Any) -> np.ndarray:
     """Return |g|^2 = |r|^2 |h|^2: with updates between picks this takes the place of k-means++ (App. F)."""
-    return np.sum(_residuals(pool, idx) ** 2, axis=1) * np.sum(pool.rows(idx) ** 2, axis=1)
+    return np.sum(_residuals(pool, idx) ** 2, axis=1) * pool.inner(idx)[1]
 
 
 def draw(weights: np.ndarray, taken: list[int], rng: np.random.Generator) -> int:
