@@ -14,8 +14,9 @@ def coreset(pool: Pool, idx: np.ndarray, n: int, rng: np.random.Generator) -> np
     at_once = max(1, CHUNK // (4 * len(pool)))
     for start in range(0, len(known), at_once):
         centres = pool.rows(known[start : start + at_once])
-        distances = norms + np.sum(centres**2, axis=1)[:, None] - 2.0 * inner(centres.T)
-        nearest = np.minimum(nearest, distances.min(axis=0))
+        beyond = inner(-2.0 * centres.T)  # |x - c|^2 up to |x|^2, in place
+        beyond += np.sum(centres**2, axis=1)[:, None].astype(beyond.dtype)
+        nearest = np.minimum(nearest, beyond.min(axis=0) + norms)
     picked: list[int] = []
     if not len(known):  # the first centre is the instance in the middle: least |x|^2 - 2 x . mean
         middle = pool.rows(idx).mean(axis=0)
