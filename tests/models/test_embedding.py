@@ -137,6 +137,15 @@ def test_without_the_extra_texts_fall_back_and_say_so(monkeypatch: pytest.Monkey
     assert len(features) == len(TEXTS)
 
 
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("sentence_transformers", "transformers"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(el.EverylabelError, match=r"needs sentence_transformers .*everylabel\[text\]"):
+        el.embed(TEXTS, "st:any")
+    with pytest.raises(el.EverylabelError, match=r"needs transformers .*everylabel\[text\]"):
+        el.embed(TEXTS, "cls:any")
+
+
 def test_real_minilm(minilm: str, real_data: Path) -> None:
     with (real_data / "official" / "banking77" / "test.csv").open() as file:
         next(file)

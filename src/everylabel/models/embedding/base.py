@@ -45,8 +45,7 @@ def cannot_load(model: str, error: Exception, instead: str) -> EverylabelError:
 
 def on_device(model: Any, device: str | None) -> Any:
     """Return a torch model ready to predict, on the device named or the best there is."""
-    import torch
-
+    torch = need("torch", "torch", "a neural network")
     return model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()
 
 

@@ -31,9 +31,8 @@ class Timm:
         return encode_in_batches(items, self._batch, self.batch_size)
 
     def _batch(self, images: list[Any]) -> np.ndarray:
-        import torch
-
         trained = self.model.pretrained_cfg
+        torch = need("torch", "timm", "embedding by a timm model")
         _, height, width = trained.get("input_size", (3, 224, 224))
         scale = trained.get("mean", IMAGENET[0]), trained.get("std", IMAGENET[1])
         inputs = torch.from_numpy(pixels(images, (height, width), *scale))

@@ -47,9 +47,8 @@ class Tokens:
         return features[np.argsort(order)]
 
     def _batch(self, texts: list[str]) -> np.ndarray:
-        import torch
-
         tokenizer, model = self.parts
+        torch = need("torch", "text", "embedding by a transformers model")
         tokens = tokenizer(texts, padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
         tokens = tokens.to(model.device)
         with torch.inference_mode():

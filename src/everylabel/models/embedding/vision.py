@@ -36,9 +36,8 @@ class Vision:
         return encode_in_batches(items, self._batch, self.batch_size)
 
     def _batch(self, images: list[Any]) -> np.ndarray:
-        import torch
-
         processor, model = self.parts
+        torch = need("torch", "image", "embedding images")
         inputs = processor(images, return_tensors="pt").to(model.device)
         with torch.inference_mode():
             output = model(**inputs).last_hidden_state
