@@ -4,7 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
+torch.set_num_threads(1)  # networks here are tiny: threads would only wait for each other
 ROOT = Path(__file__).parents[2]
 
 
