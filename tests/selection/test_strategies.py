@@ -154,8 +154,9 @@ def test_lazy_batchbald_looks_at_few(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(lazy, batchbald.batchbald(pool, pool.free_idx, 5, rng(2), n_tried=900))
 
 
-def test_bait_forward_and_backward_are_dense_traces() -> None:
-    pool, features, *_ = problem(n=24)
+@pytest.mark.parametrize("seed", range(6))
+def test_bait_forward_and_backward_are_dense_traces(seed: int) -> None:
+    pool, features, *_ = problem(n=24, seed=seed, n_labelled=3)
     free, x = pool.free_idx, design(features)
     p = el.predict_proba(pool.posterior, features, "mean")
     c = 1 - np.sum(p**2, axis=1)
@@ -251,6 +252,17 @@ def test_the_fast_smallest_margin_is_the_smallest(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(threads, "SMALL", 10**9)
         close(scores, margin(pool, free, None), rtol=1e-4, atol=1e-6)
         np.testing.assert_array_equal(fast, best(margin(pool, free, None), 1))
+
+
+def test_a_wider_gap_can_be_the_smaller_margin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "SMALL", 0)
+    monkeypatch.setattr(threads, "workers", lambda: 1)  # one thread sees all three
+    logits = np.zeros((3, 6), np.float32)
+    logits[0] = [0.2, 0.0, -10.0, -10.0, -10.0, -10.0]  # margin 0.10
+    logits[1] = [0.3, 0.0, 0.0, 0.0, 0.0, 0.0]  # margin 0.06, since all classes share the rest
+    logits[2] = [5.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    pool = el.Pool(logits, el.laplace(np.eye(6), logits))
+    assert narrowest(pool, pool.free_idx).tolist() == [1]
 
 
 def test_best_takes_the_first_of_ties_and_no_nan() -> None:
