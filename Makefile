@@ -23,7 +23,7 @@ demo: $(VENV)/plain ## learn handwritten digits label by label, print a table, s
 	$(BIN)/everylabel demo
 
 test: install lint   ## lint, types, import directions and all tests
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 lint: install    ## style, types and the direction of imports
 	$(BIN)/ruff check .
