@@ -182,25 +182,6 @@ def test_a_binary_posterior_of_two_outputs_goes_back_into_both() -> None:
     torch.testing.assert_close(head.mean().mean(dim=1), middle, atol=1e-6, rtol=1e-6)
 
 
-def test_labels_go_along_to_the_exact_update() -> None:
-    torch.manual_seed(0)
-    for k in (1, 5):
-        x, y = images()
-        y = y if k > 1 else y % 2
-        head = LastLayer(Cnn(k))
-        likelihood = "binary" if k == 1 else "gaussian"
-        given = y if k > 1 else y[:, None].float()  # as the loss of a binary head wants them
-        features = head.features(x)
-        cases: list[tuple[Any, dict[str, Any]]] = [(y, {}), (None, {"labels": None})]
-        for labels, options in cases:
-            expected = el.laplace(head.mean(), features, likelihood, labels=labels)
-            expected = el.update(expected, features[:2], y[:2], "exact")
-            post = el.update(head.laplace((x, given), **options), features[:2], y[:2], "exact")
-            torch.testing.assert_close(post.mean, expected.mean)
-    soft = torch.nn.functional.one_hot(images()[1]).float()
-    assert head.laplace((x, soft)).n_classes == 5
-
-
 def test_several_last_layers_are_listed() -> None:
     model = nn.Module()
     model.topic, model.tone = nn.Linear(8, 3), nn.Linear(8, 2)

@@ -70,9 +70,7 @@ class LastLayer:
 
         data is what the model was trained on: a loader, a dataset, or (inputs, labels).
         likelihood is "gaussian" unless the layer has one output: then it is "binary".
-        Labels in the data go along, so that method="exact" of `update` trains on them to the letter;
-        labels=None leaves them out, and the layer's weights count as their optimum. Further options
-        are `everylabel.laplace`'s.
+        Further options are `everylabel.laplace`'s: weights, classes.
         """
         one = self.layer.out_features == 1
         likelihood = likelihood or ("binary" if one else "gaussian")
@@ -80,9 +78,7 @@ class LastLayer:
             raise EverylabelError(
                 f"likelihood is {likelihood!r} and layer {self.name!r} has one output; expected 'binary'"
             )
-        features, labels = self._pass(data, batch_size)
-        if labels is not None and labels.numel() == len(features):  # soft labels are left aside
-            options.setdefault("labels", labels.reshape(-1))
+        features, _labels = self._pass(data, batch_size)  # a likelihood that needs labels takes them here
         return laplace(self.mean(), features, likelihood, prior_precision, **options)
 
     def write(self, posterior: Posterior) -> None:
