@@ -21,8 +21,10 @@ def tables(report: dict[str, Any]) -> dict[str, Lines]:
             report["cells"]
         ),
         "All learners, mean over datasets and sizes": _learners(report["cells"]),
-        "Time a label in ms over 10 labels; warm training to the same distance": _speed(report["speed"]),
-        "Growth of the time a label in ms, with its share of building anew": _growth(report),
+        "Processor time a label in ms over 10 labels; warm training to the same distance": _speed(
+            report["speed"]
+        ),
+        "Growth of the processor time a label in ms, with its share of building anew": _growth(report),
     }
 
 
