@@ -267,3 +267,63 @@ def test_rows_come_out_as_they_went_in_whatever_was_expected() -> None:
         for part in torch.split(x, 7):
             rows.add(part)
         assert torch.equal(rows.all(), x)
+
+
+class Cosine(torch.nn.Linear):
+    """A head that is no linear layer, though it is one by its class."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.linear(torch.nn.functional.normalize(input), self.weight)
+
+
+class Tied(torch.nn.Module):
+    def __init__(self, head: torch.nn.Linear) -> None:
+        super().__init__()
+        self.first, self.head = torch.nn.Linear(4, 4), head
+        head.weight = self.first.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.relu(self.first(x)))
+
+
+class Twice(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.head(x))
+
+
+class TokenMean(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = torch.nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(input=x).mean(dim=1)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_layers_that_cannot_be_written_into_are_refused() -> None:
+    x = torch.ones(5, 4) + torch.arange(5)[:, None]
+    old: list[Any] = [torch.nn.utils.weight_norm, torch.nn.utils.spectral_norm]
+    for wrap in old:
+        with pytest.raises(el.EverylabelError, match="parametrised"):
+            LastLayer(torch.nn.Sequential(wrap(torch.nn.Linear(4, 3))))
+    with pytest.raises(el.EverylabelError, match="expected a plain"):
+        LastLayer(torch.nn.Sequential(torch.nn.Linear(4, 4), Cosine(4, 3)), layer="1").features(x)
+    with pytest.raises(el.EverylabelError, match="shares its weights"):
+        LastLayer(Tied(torch.nn.Linear(4, 4)))
+    with pytest.raises(el.EverylabelError, match="is run 2 times"):
+        LastLayer(Twice()).features(x)
+    with pytest.raises(el.EverylabelError, match="none of the tokens"):
+        LastLayer(TokenMean(), layer="head").features(torch.randn(5, 2, 4))
+
+
+def test_labels_of_another_number_are_refused() -> None:
+    head = LastLayer(torch.nn.Sequential(torch.nn.Linear(4, 3)))
+    with pytest.raises(el.EverylabelError, match="5 inputs and 4 labels"):
+        head.laplace((torch.ones(5, 4), torch.zeros(4)))
+    with pytest.raises(el.EverylabelError, match="no numbers"):
+        head.laplace((torch.ones(1, 4), ["a"]))

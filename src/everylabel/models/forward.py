@@ -111,8 +111,16 @@ def _split(data: Any, size: int) -> Iterable[Any]:
             raise EverylabelError(
                 f"data is a tuple of {len(data)}; expected (inputs, labels), or a loader that yields batches"
             )
-        inputs, labels = data[0], torch.as_tensor(data[1])
+        try:
+            inputs, labels = data[0], torch.as_tensor(data[1])
+        except (TypeError, ValueError) as error:
+            raise EverylabelError(
+                f"labels in data are no numbers ({error}); expected class numbers"
+            ) from error
         parts = list(_split(inputs, size))
+        n = count(inputs)
+        if n and len(labels) != n:
+            raise EverylabelError(f"data has {n} inputs and {len(labels)} labels; expected as many of each")
         return ((part, labels[at * size : (at + 1) * size]) for at, part in enumerate(parts))
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
         return data

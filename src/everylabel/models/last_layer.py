@@ -35,8 +35,10 @@ class LastLayer:
             raise EverylabelError(f"model is a {type(model).__name__}; expected a torch.nn.Module")
         self.model = unwrap(model)
         self.name, self.layer = _find(self.model, layer)
-        self._checked = layer is not None
+        self._checked = layer is not None  # that the layer's output is the model's
+        self._is_plain = False  # that it is linear; found out by the first batch
         _check_layer(self.name, self.layer)
+        _check_alone(self.model, self.name, self.layer)
 
     def __repr__(self) -> str:
         return (
@@ -117,10 +119,10 @@ class LastLayer:
         labels: list[torch.Tensor | None] = []
         seen: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-        def remember(_: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-            seen[:] = [(inputs[0], output)]
+        def remember(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: torch.Tensor) -> None:
+            seen.append((args[0] if args else kwargs["input"], output))
 
-        hook = self.layer.register_forward_hook(remember)
+        hook = self.layer.register_forward_hook(remember, with_kwargs=True)
         try:
             with evaluating(self.model):
                 for batch in batches(data, self.model, batch_size):
@@ -141,10 +143,20 @@ class LastLayer:
         """Return one row of features an instance, from what the hook saw and the model gave."""
         if not seen:
             raise EverylabelError(f"layer {self.name!r} was not run by the model; {_pass_one(self.model)}")
+        if len(seen) > 1:
+            raise EverylabelError(
+                f"layer {self.name!r} is run {len(seen)} times in one pass; expected one run once, at the end"
+            )
         features, logits = seen[0]
         if features.ndim == 3 and output is not None and output.ndim == 2:
             # a head on every token, of which the model picks one: take the features of that one
-            at = (logits == output[:, None, :]).all(dim=2).int().argmax(dim=1)
+            picked = (logits == output[:, None, :]).all(dim=2)
+            if not bool(picked.any(dim=1).all()):
+                raise EverylabelError(
+                    f"the model's output is of none of the tokens that layer {self.name!r} is given; "
+                    "expected a head on one token, or on features averaged before it"
+                )
+            at = picked.int().argmax(dim=1)
             rows = torch.arange(len(at), device=at.device)
             features, logits = features[rows, at], logits[rows, at]
         if features.ndim != 2:
@@ -156,7 +168,12 @@ class LastLayer:
             raise EverylabelError(
                 f"the model's output is not that of layer {self.name!r}; {_pass_one(self.model)}"
             )
-        self._checked = True
+        if not self._is_plain and not _is_linear(self.layer, features, logits):
+            raise EverylabelError(
+                f"layer {self.name!r} gives other than weights times input plus bias (or its input is "
+                "changed afterwards); expected a plain torch.nn.Linear"
+            )
+        self._checked = self._is_plain = True
         return features
 
 
@@ -201,11 +218,30 @@ def _pass_one(model: torch.nn.Module) -> str:
 def _check_layer(name: str, layer: torch.nn.Linear) -> None:
     if torch.nn.parameter.is_lazy(layer.weight):
         raise EverylabelError(f"layer {name!r} has no weights yet; run one batch through the model first")
-    if torch.nn.utils.parametrize.is_parametrized(layer):
+    if "weight" not in layer._parameters or torch.nn.utils.parametrize.is_parametrized(layer):
         raise EverylabelError(
             f"layer {name!r} is parametrised, so that weights cannot be written into it; "
-            "call torch.nn.utils.parametrize.remove_parametrizations first"
+            "call torch.nn.utils.parametrize.remove_parametrizations (or remove_weight_norm, "
+            "remove_spectral_norm) first"
         )
+
+
+def _check_alone(model: torch.nn.Module, name: str, layer: torch.nn.Linear) -> None:
+    """Raise if another layer shares the weights: writing them would change the features too."""
+    owners = [
+        other
+        for other, weights in model.named_parameters(remove_duplicate=False)
+        if weights is layer.weight or weights is layer.bias
+    ]
+    if len(owners) > (1 if layer.bias is None else 2):
+        raise EverylabelError(
+            f"layer {name!r} shares its weights ({', '.join(owners)}); expected one with weights of its own"
+        )
+
+
+def _is_linear(layer: torch.nn.Linear, features: torch.Tensor, logits: torch.Tensor) -> bool:
+    given = torch.nn.functional.linear(features.to(layer.weight.dtype), layer.weight, layer.bias)
+    return torch.allclose(given.float(), logits.float(), rtol=1e-2, atol=1e-2, equal_nan=True)
 
 
 def _same(logits: torch.Tensor, output: torch.Tensor | None) -> bool:
@@ -214,4 +250,4 @@ def _same(logits: torch.Tensor, output: torch.Tensor | None) -> bool:
         return False
     given, logits = output.detach().reshape(logits.shape).float(), logits.float()
     known = (logits, logits.softmax(1), logits.log_softmax(1), logits.sigmoid())
-    return any(torch.allclose(given, value, rtol=1e-2, atol=1e-3) for value in known)
+    return any(torch.allclose(given, value, rtol=1e-2, atol=1e-3, equal_nan=True) for value in known)
