@@ -84,7 +84,7 @@ CORE = [
     Mutant("selection/optimal.py", "(moves[:, None, i, :i] @ residual[:, :i])[:, 0]", "0.0", "selection/test_lookahead.py"),
     Mutant("selection/greedy.py", "gram -= curvature", "gram += curvature", "selection/test_lookahead.py"),
     Mutant("selection/strategies/badge.py", "inner = (r @ r[i]) * ", "inner = ", "selection/test_strategies.py"),
-    Mutant("selection/strategies/batchbald.py", "- before - conditional[some]", "- before", "selection/test_strategies.py"),
+    Mutant("selection/strategies/batchbald.py", "probs[:, some]) - conditional[some]", "probs[:, some])", "selection/test_strategies.py"),
     Mutant("selection/strategies/batchbald.py", "rng.random(most)[:, None] > edges", "rng.random(most)[:, None] < edges", "selection/test_strategies.py"),
     Mutant("selection/strategies/bait.py", "/ (1.0 + c * own)", "", "selection/test_strategies.py"),
     Mutant("selection/strategies/bemps.py", "weights = probs / np.maximum(likely, 1e-30) / m", "weights = probs / m", "selection/test_strategies.py"),

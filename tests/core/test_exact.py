@@ -320,3 +320,41 @@ def test_many_noted_labels_are_counted_and_pickle() -> None:
     again = el.update(pickle.loads(pickle.dumps(post)), x[:1], y[:1], "exact")
     weights = np.r_[2.0, np.ones(1499)]
     np.testing.assert_allclose(again.mean, el.fit_map(x, y, 3, weights=weights), atol=1e-3)
+
+
+@pytest.mark.parametrize("scale", [30.0, 100.0])
+def test_features_of_large_norm(scale: float) -> None:
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(14, 5)) * scale, rng.integers(4, size=14)
+    post = el.laplace(el.fit_map(x[:10], y[:10], 4), x[:10], labels=y[:10])
+    for i in range(10, 14):
+        post = el.update(post, x[i : i + 1], y[i : i + 1], "exact")
+    fresh = rng.normal(size=(500, 5)) * scale
+    retrained = el.laplace(el.fit_map(x, y, 4), x)
+    gap = el.predict_proba(post, fresh, "mean") - el.predict_proba(retrained, fresh, "mean")
+    assert 0.5 * np.abs(gap).sum(axis=1).mean() < 0.02
+
+
+def test_from_a_mean_far_off() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(23, 6)) * 40, rng.integers(4, size=23)
+    post = el.laplace(el.fit_map(x[:8], y[:8], 4), x[:8], "per_class", labels=y[:8])
+    post = el.update(post, x[8:22], y[8:22], step_size=10.0)
+    post = el.update(post, x[22:], y[22:], "exact")
+    retrained = el.laplace(el.fit_map(x, y, 4), x)
+    close(el.predict_proba(post, x, "mean"), el.predict_proba(retrained, x, "mean"), atol=0.02)
+
+
+def test_labels_that_contradict_each_other_end_at_zero() -> None:
+    x = np.ones((1, 3))
+    post = el.laplace(el.fit_map(x, [0], 2), x, labels=[0])
+    close(el.update(post, x, [1], "exact").mean, 0.0, atol=1e-4)  # a warning would fail the test
+
+
+def test_weights_the_caller_reuses() -> None:
+    rng = np.random.default_rng(0)
+    x, y, weights = rng.normal(size=(20, 3)), rng.integers(3, size=20), np.ones(20)
+    post = el.laplace(el.fit_map(x, y, 3), x, weights=weights, labels=y)
+    before = el.update(post, x[:1], y[:1], "exact").mean
+    weights[:] = 0.0
+    close(el.update(post, x[:1], y[:1], "exact").mean, before)

@@ -259,3 +259,19 @@ def test_later_classes_are_added(digits: Any) -> None:
     x, y = digits
     clf = el.LaplaceClassifier().fit(x[:5], y[:5]).partial_fit(x[5:6], y[5:6], classes=range(10))
     assert clf.predict_proba(x[:2]).shape == (2, 10)
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_forget_keeps_classes_that_were_declared(digits: Any, update: str) -> None:
+    x, y = digits
+    clf = el.LaplaceClassifier(update=update).fit(x[:50], y[:50])
+    clf.partial_fit(x[50:53], y[50:53], classes=range(12)).forget(x[50:51], y[50:51])
+    assert len(clf.classes_) == 12
+
+
+def test_nearly_equal_first_instances_do_not_set_the_scale(digits: Any) -> None:
+    x, y = digits
+    pair = np.stack([x[0], x[0] + 1e-6 * np.random.default_rng(0).normal(size=64)])
+    clf = el.LaplaceClassifier().partial_fit(pair, y[[0, 0]])
+    assert clf.scale_ < 10
+    assert clf.partial_fit(x[:200], y[:200]).score(x[1000:], y[1000:]) > 0.8

@@ -207,3 +207,52 @@ def test_repr_counts() -> None:
     pool.condition(int(pool.free_idx[0]))
     assert repr(pool).startswith("Pool(free=51, labelled=8, out=1, Posterior(")
     assert len(pool) == 60
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "categorical", "per_class", "full"])
+def test_out_and_then_labelled_is_labelled(likelihood: str) -> None:
+    features, post = _parts(likelihood)
+    once, twice = el.Pool(features, post), el.Pool(features, post)
+    once.add(3, 1)
+    twice.condition(3)
+    twice.add(3, 1)
+    np.testing.assert_allclose(twice.posterior.cov, once.posterior.cov, atol=1e-10)
+    np.testing.assert_allclose(twice.posterior.mean, once.posterior.mean, atol=1e-10)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "categorical", "per_class"])
+def test_a_new_class_stays_where_it_came_in_a_replay(likelihood: str) -> None:
+    features, post = _parts(likelihood)
+    pool = el.Pool(features, post)
+    pool.add(3, 1)
+    pool.add(4, 2)
+    pool.add_class()
+    before = pool.logits().copy()
+    pool.condition(5)
+    pool.release(5)
+    pool.add(6, 3)
+    pool.remove_label(6)
+    np.testing.assert_allclose(pool.logits(), before, atol=1e-5)
+
+
+def test_bad_settings_and_posteriors_are_refused_in_time() -> None:
+    features, post = _parts("gaussian")
+    with pytest.raises(el.EverylabelError, match="method is 'bogus'"):
+        el.Pool(features, post, method="bogus")
+    with pytest.raises(el.EverylabelError, match="step_size is 'bogus'"):
+        el.Pool(features, post, step_size="bogus")
+    pool = el.Pool(features, post)
+    pool.add(3, 2)
+    small = el.laplace(np.zeros((features.shape[1] + 1, 2)), features[:2])
+    for wrong in (small, None):
+        with pytest.raises(el.EverylabelError, match="posterior"):
+            pool.refit(wrong)  # type: ignore[arg-type]
+    assert pool.n_classes == 3
+    with pytest.raises(ValueError, match="read-only"):
+        pool.logits()[:] = 0.0
+
+
+def _parts(likelihood: str) -> tuple[np.ndarray, el.Posterior]:
+    rng = np.random.default_rng(0)
+    features, labels = rng.normal(size=(30, 4)), rng.integers(3, size=30)
+    return features, el.laplace(el.fit_map(features[:10], labels[:10], 3), features[:10], likelihood)

@@ -130,24 +130,49 @@ def test_batchbald_by_drawn_labellings_is_close() -> None:
     likelihood, weights = (
         batchbald._labellings(p, 20_000, rng(0)) if len(weights) > 100 else (likelihood, weights)
     )
-    drawn = np.concatenate([batchbald._labellings(p, 200, rng(s))[0] for s in range(100)])
-    one = np.ones((30, 1, 1), np.float32)
-    got = batchbald._joint_entropy(drawn, np.full(len(drawn), 1 / len(drawn)), one)[0]
-    exact = joint_information(p.astype(np.float64)) + entropy(p).mean(axis=0).sum()
-    close(got, exact, rtol=0.02)
+    drawn = np.concatenate([batchbald._labellings(p[:, :4], 200, rng(s))[0] for s in range(100)])
+    got = batchbald._entropy_given(drawn, np.full(len(drawn), 1 / len(drawn)), p[:, 4:])[0]
+    wide = p.astype(np.float64)
+    added = joint_information(wide) - joint_information(wide[:, :4])  # by enumeration
+    close(got, added + entropy(wide[:, 4:]).mean(axis=0).sum(), rtol=0.02)
+
+
+def test_batchbald_picks_no_instance_twice_in_large_batches() -> None:
+    features = rng(0).normal(size=(150, 20))
+    pool = el.Pool(features, el.laplace(rng(1).normal(size=(21, 77)) * 0.05, features[:10]))
+    assert len(set(el.select(pool, "batchbald", 60, rng(0)).tolist())) == 60
+
+
+def test_coreset_picks_no_instance_twice_far_from_the_origin() -> None:
+    features = (1e5 + rng(0).normal(size=(60, 64))).astype(np.float32)
+    post = el.laplace(np.zeros((65, 3)), features[:5])
+    pool = el.Pool(features, post, labelled_idx=np.arange(5), labels=np.array([0, 1, 2, 0, 1]))
+    assert len(set(el.select(pool, "coreset", 10, rng(0)).tolist())) == 10
+
+
+def test_as_many_are_tried_as_are_taken() -> None:
+    pool, *_ = problem(n=80)
+    few = el.select(pool, "lookahead", 30, rng(0), n_candidates=5)
+    assert not np.array_equal(np.sort(few)[5:], pool.free_idx[:25])
+
+
+def test_the_step_size_reaches_look_ahead() -> None:
+    pool, *_ = problem(n=80)
+    small, large = (el.select(pool, "lookahead", 10, rng(0), step_size=step) for step in (0.01, 1000.0))
+    assert not np.array_equal(small, large)
 
 
 def test_lazy_batchbald_looks_at_few(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, *_ = problem(n=900, d=6)
     monkeypatch.setattr(batchbald, "AT_ONCE", 8)
     looked: list[int] = []
-    original = batchbald._joint_entropy
+    original = batchbald._entropy_given
 
     def count(likelihood: Any, weights: Any, probs: Any) -> Any:
         looked.append(probs.shape[1])
         return original(likelihood, weights, probs)
 
-    monkeypatch.setattr(batchbald, "_joint_entropy", count)
+    monkeypatch.setattr(batchbald, "_entropy_given", count)
     lazy = batchbald.batchbald(pool, pool.free_idx, 5, rng(2), n_tried=900)
     assert sum(looked) < 0.5 * 4 * len(pool.free_idx)
     monkeypatch.setattr(batchbald, "AT_ONCE", 10**6)

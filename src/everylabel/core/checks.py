@@ -160,7 +160,7 @@ def check_weights(weights: Any, n: int, like: Array, name: str = "weights") -> A
         )
     if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
         raise EverylabelError(f"{name} has dtype {array.dtype}; expected real numbers")
-    array = float64(array)
+    array = xp.astype(array, xp.float64)  # a copy: posteriors keep it
     if not bool(xp.all(xp.isfinite(array) & (array >= 0))):
         raise EverylabelError(
             f"{name} holds negative, NaN or infinite values; expected finite numbers from 0 on"

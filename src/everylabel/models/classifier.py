@@ -76,6 +76,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
 
     _taught: list[Taught]
     _first_classes: np.ndarray
+    _declared: np.ndarray  # classes that a later partial_fit named, with or without labels
     posterior_: Posterior
 
     def __init__(
@@ -128,6 +129,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             self._start(X, y, weights, named)
         else:
             self._learn(X, y, weights, named)
+            if classes is not None:
+                self._declared = np.union1d(self._declared, named) if len(self._declared) else named
         return self
 
     def forget(self, X: Any, y: Any) -> Self:
@@ -160,9 +163,9 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         again = clone(self)
         again._start(*rows(taught, first), self._first_classes)
         X, y, weights = rows(taught, later)
-        later_classes = [c for c in self.classes_ if c in y]  # in the order they came
+        named = np.union1d(self._declared, y) if len(self._declared) else y
         if len(later):
-            again._learn(X, y, weights, np.asarray(later_classes, self.classes_.dtype))
+            again._learn(X, y, weights, self.classes_[np.isin(self.classes_, named)])
         for name in ("posterior_", "classes_", "center_", "scale_", "_taught"):
             setattr(self, name, getattr(again, name))
         return self
@@ -198,6 +201,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         self._train(X, y, weights, classes)
         # the first was trained on, the rest was learned one by one; copies, since callers reuse arrays
         self._taught, self._first_classes = [(X.copy(), y.copy(), weights.copy())], classes
+        self._declared = classes[:0]
 
     def _train(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, classes: np.ndarray) -> None:
         """Train on (X, y), on features scaled as they are."""

@@ -80,6 +80,8 @@ def optimal_batch(
     step = usual if step is None else check_positive(step, "step_size", zero=True)
     truth = check_labels(_plain(labels), len(pool), pool.n_classes, np.zeros(1))
     rows = to_numpy(check_features(val_features, pool.posterior.mean, pool.posterior.bias, "val_features"))
+    if not len(rows):
+        raise EverylabelError("val_features has no rows; expected at least one instance to score batches on")
     right = check_labels(_plain(val_labels), len(rows), pool.n_classes, np.zeros(1), "val_labels")
     idx = free_candidates(pool, candidates, rng)
     if n > len(idx):

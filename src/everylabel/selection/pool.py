@@ -14,7 +14,7 @@ import numpy as np
 
 from everylabel.core import change
 from everylabel.core.arrays import Array, to_numpy
-from everylabel.core.checks import check_labels, check_positive
+from everylabel.core.checks import check_choice, check_labels, check_positive, check_posterior
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 from everylabel.core.updates import default_step, update
@@ -26,13 +26,15 @@ FREE, LABELLED, OUT = 0, 1, 2
 class Event(NamedTuple):
     """What happened to an instance since the last refit; a label is None for conditioning."""
 
-    kind: str  # "label", "condition" or "release"
+    kind: str  # "label", "condition", "release" or "add_class"
     idx: int
     label: int | None = None
     weight: float = 1.0
     method: str | None = None
     step_size: float | None = None
     was_out: bool = False
+    n_classes: int = 0  # added
+    names: tuple[str, ...] | None = None  # of the classes added
 
 
 class Pool:
@@ -67,6 +69,10 @@ class Pool:
             )
         if (labelled_idx is None) != (labels is None):
             raise EverylabelError("labelled_idx and labels are given together: one label an instance")
+        if method is not None:
+            check_choice(method, "method", UPDATES)
+        if step_size not in (None, "auto"):
+            check_positive(step_size, "step_size", zero=True)
         self.method, self.step_size = method, step_size
         self.cache = Cache(features, posterior)
         self.labels = np.full(self.cache.features.n, -1)
@@ -129,6 +135,9 @@ class Pool:
         step = self._step(self.step_size if step_size is None else step_size, method)
         weight = check_positive(weight, "weight", zero=True)
         out = self.state[i] == OUT
+        if out and self.posterior.likelihood != "gaussian":
+            self._replay(self._base, self._without_condition(i))  # its curvature must not count twice
+            out = False
         self._take(Event("label", i, label, weight, method, step, out))
         self.labels[i], self.weights[i], self.state[i] = label, weight, LABELLED
 
@@ -149,8 +158,7 @@ class Pool:
         if self.posterior.likelihood == "gaussian":
             self._take(Event("release", i))
         else:  # its curvature was taken at a mean that has gone since
-            last = max(at for at, e in enumerate(self._events) if e.kind == "condition" and e.idx == i)
-            self._replay(self._base, self._events[:last] + self._events[last + 1 :])
+            self._replay(self._base, self._without_condition(i))
 
     def remove_label(self, idx: int) -> None:
         """Take a label back: all that was learned since the last refit is replayed without it."""
@@ -175,6 +183,12 @@ class Pool:
 
     def refit(self, posterior: Posterior) -> None:
         """Go on from a newly trained posterior; the labels stay, their updates are in it."""
+        posterior = check_posterior(posterior)
+        if len(self) and int(self.labels.max()) >= posterior.n_classes:
+            raise EverylabelError(
+                f"posterior has {posterior.n_classes} classes and the pool has labels up to "
+                f"{int(self.labels.max())}; expected a posterior with all classes of the pool"
+            )
         self.cache.reset(posterior)
         self._base, self._events = posterior, list[Event]()
         for i in self.out_idx:
@@ -183,12 +197,16 @@ class Pool:
 
     def add_class(self, n: int = 1, *, names: tuple[str, ...] | list[str] | None = None) -> None:
         """Make room for n classes more, at the prior; nothing else moves."""
-        self._base = change.add_class(self._base, n, names=names)
-        self.cache.add_class(change.add_class(self.posterior, n, names=names))
+        event = Event("add_class", -1, n_classes=n, names=None if names is None else tuple(names))
+        self.cache.add_class(self._after(self.posterior, event))
+        self._events.append(event)
 
     def logits(self, idx: Any = None) -> np.ndarray:
-        """Return the logits at the mean (n, k) of the instances; (0, f) if the posterior is binary."""
-        return self.cache.logits_of(idx)
+        """Return the logits at the mean (n, k) of the instances; (0, f) if the posterior is binary.
+
+        Without idx it may be a view that later labels move; it cannot be written to.
+        """
+        return _read_only(self.cache.logits_of(idx))
 
     def probs(self, idx: Any = None) -> np.ndarray:
         """Return the class probabilities at the mean (n, k)."""
@@ -198,7 +216,7 @@ class Pool:
 
     def variances(self, idx: Any = None) -> np.ndarray:
         """Return the variance of the logits (n,), over classes their mean."""
-        return self.cache.variances if idx is None else self.cache.variances[idx]
+        return _read_only(self.cache.variances if idx is None else self.cache.variances[idx])
 
     def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
         """Return the design rows (n, d) of the instances, with the bias column."""
@@ -216,7 +234,14 @@ class Pool:
         self.cache.move(self._after(self.posterior, event), event.idx)
         self._events.append(event)
 
+    def _without_condition(self, i: int) -> list[Event]:
+        """Return the events without the last conditioning on instance i."""
+        last = max(at for at, e in enumerate(self._events) if e.kind == "condition" and e.idx == i)
+        return self._events[:last] + self._events[last + 1 :]
+
     def _after(self, posterior: Posterior, event: Event) -> Posterior:
+        if event.kind == "add_class":
+            return change.add_class(posterior, event.n_classes, names=event.names)
         h = self.cache.features.native(event.idx)
         if event.kind == "condition":
             return change.condition(posterior, h)
@@ -269,4 +294,11 @@ class Pool:
         return array.astype(np.int64)
 
 
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 _NAMES = ("free", "labelled", "out")
+UPDATES = ("second_order", "first_order", "exact")

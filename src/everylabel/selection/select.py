@@ -54,6 +54,8 @@ def select(
         raise EverylabelError(f"pool is a {type(pool).__name__}; expected a Pool(features, posterior)")
     chosen = strategies.get(strategy)
     chosen.check(options)
+    if step_size is not None and "step_size" in chosen.options:
+        options = {**options, "step_size": step_size}
     n, rng = check_count(n, "n"), check_rng(rng)
     idx = free_candidates(pool, candidates, rng)
     if n > len(idx):
@@ -61,6 +63,9 @@ def select(
             f"n is {n}, but {len(idx)} instance(s) can be chosen from ({len(pool.free_idx)} of "
             f"{len(pool)} in the pool are free); expected n of at most {len(idx)}"
         )
+    usual = chosen.options.get("n_candidates")
+    if ask is None and usual is not None:  # as many must be tried as are taken
+        options = {**options, "n_candidates": max(n, options.get("n_candidates", usual))}
     if ask is None:
         return idx[_pick(chosen, pool, idx, n, rng, options)]
     picked = []

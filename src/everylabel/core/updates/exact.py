@@ -9,7 +9,6 @@ those Gaussians as preconditioner, do the rest. Logits and preconditioner are ca
 label to label and made anew when the labels have grown by GROW.
 """
 
-import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,15 +19,19 @@ from everylabel.core.arrays import Array, float64
 from everylabel.core.data import Data, Solved
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.likelihoods.base import condition_many
 from everylabel.core.newton import Objective, Point, inner, newton_step
 from everylabel.core.posterior import Posterior
 from everylabel.core.preconditioner import Preconditioner, build
+from everylabel.core.training import minimise
 from everylabel.core.updates.dual import solve_dual
 
 GROW, LEAST_GROWTH = 1.4, 10  # the preconditioner is built anew when the labels grew by both
 OWN = 0.01  # residual from which a class's own covariance counts in a new label's answer
 LAST = 0.02  # a Newton step that began below this squared decrement (about nats) is the last,
 RELATIVE = 1e-3  # or below this share of prior_precision |mean|^2, where that is less
+LEAST = 1e-12  # squared decrement that is rounding only
+SHARP = 400.0  # |h|^2 / prior_precision from which a decrement must be smaller
 MAX_STEPS, MAX_PRODUCTS = 100, 20
 PATIENCE = 3  # Newton steps before the preconditioner is taken to be out of date
 
@@ -59,7 +62,7 @@ def exact(
         work = _first_guess(_carried_on(posterior, known), posterior, data, n)
     posterior = _solved(posterior, data, work)
     probs = kind.link(features @ posterior.mean)  # Eq. 6 takes the curvature at the new mean
-    return kind.condition(posterior, kind.project(posterior, features), probs, weights, 1)
+    return condition_many(kind, posterior, features, probs, weights, 1)
 
 
 def resolve(posterior: Posterior, data: Data) -> Posterior:
@@ -153,9 +156,11 @@ def _solved(posterior: Posterior, data: Data, work: Work) -> Posterior:
     """Return the posterior at the optimum of the work's objective, with what the next one can use."""
     objective, preconditioner = work.objective, work.preconditioner
     point = Point(work.mean, work.logits, objective.link(work.logits))
+    ease = _ease(objective)
     for i in range(1, MAX_STEPS):
         gradient = objective.gradient(point.mean, point.probs)
-        last = min(LAST, RELATIVE * objective.prior_precision * inner(point.mean, point.mean))
+        last = ease * min(LAST, RELATIVE * objective.prior_precision * inner(point.mean, point.mean))
+        last = max(last, LEAST)
         step = newton_step(objective, point, gradient, preconditioner.apply, LAST * last, MAX_PRODUCTS)
         point = step.end
         if step.whole and step.decrement <= last:
@@ -164,12 +169,28 @@ def _solved(posterior: Posterior, data: Data, work: Work) -> Posterior:
             preconditioner = build(
                 objective.features, objective.weights, point.probs, objective.prior_precision
             )
-    else:
-        warnings.warn(
-            f"the exact update stopped after {MAX_STEPS} Newton steps; scale the features, or raise "
-            "prior_precision",
-            RuntimeWarning,
-            stacklevel=5,
-        )
+    else:  # a start far off, at features of large norm: train from zero
+        point = _trained(objective, point)
     solved = Solved(point.mean, point.logits, preconditioner)
     return posterior.replace(mean=point.mean, data=replace(data, solved=solved))
+
+
+def _ease(objective: Objective) -> float:
+    """Return 1 for features of usual norm, less for larger ones.
+
+    A squared decrement of e moves a logit by up to sqrt(e |h|^2 / prior_precision).
+    """
+    some = objective.features[:64, :]
+    sharpness = inner(some, some) / max(1, some.shape[0]) / objective.prior_precision
+    return min(1.0, SHARP / max(sharpness, 1e-300))
+
+
+def _trained(objective: Objective, point: Point) -> Point:
+    """Return the optimum by `fit_map`'s own search, in double precision."""
+    exactly = objective._replace(features=float64(objective.features), weights=float64(objective.weights))
+    mean = minimise(exactly, 0.0 * point.mean, 1e-8, MAX_STEPS)
+    logits = exactly.features @ mean
+    probs = objective.link(logits)
+    xp: Any = array_namespace(logits)
+    dtype = point.logits.dtype
+    return Point(mean, xp.astype(logits, dtype), xp.astype(probs, dtype))

@@ -1,6 +1,6 @@
 """What a strategy is: a score (higher is better) or a rule that picks a batch, and where it comes from.
 
-To add one, copy a small file such as `entropy.py` and add a line to the table in `__init__.py`;
+To add one, copy a small file such as `coreset.py` and add a line to the table in `__init__.py`;
 docs/adding-a-strategy.md has a skeleton.
 """
 

@@ -1,7 +1,7 @@
 """BatchBALD (Kirsch et al., 2019): the batch whose labels together tell most about the weights.
 
 m members, s joint labellings of the batch so far; likelihood (s, m) = p(labelling | member).
-    I(y_1..b; w) = H(y_1..b) - sum_i E_w H(y_i | w)
+    I(y_1..b; w) = H(y_1..b) - sum_i E_w H(y_i | w);  y adds H(y | y_1..b) - E_w H(y | w)
 Greedy, and lazy: what an instance adds can only fall as the batch grows (submodularity), so most
 instances need never be looked at again. Labellings are enumerated as long as there are at most
 `n_labellings`, then drawn from the members.
@@ -39,9 +39,8 @@ def batchbald(
     picked = [int(np.argmax(bound))]
     while len(picked) < n:
         likelihood, weights = _labellings(probs[:, picked], n_labellings, rng)
-        before = _joint_entropy(likelihood, weights, np.ones((n_samples, 1, 1), np.float32))[0]
         bound[picked] = -np.inf
-        picked.append(_best(probs, conditional, bound, likelihood, weights, before))
+        picked.append(_best(probs, conditional, bound, likelihood, weights))
     return tried[picked]
 
 
@@ -61,11 +60,10 @@ def _best(
     bound: np.ndarray,
     likelihood: np.ndarray,
     weights: np.ndarray,
-    before: float,
 ) -> int:
     """Return the instance that adds most, looking at the most promising first; bounds are brought down."""
     order = np.argsort(-bound, kind="stable")
-    best, gain = -1, -np.inf
+    best, gain = int(order[0]), -np.inf
     for start in range(0, len(order), AT_ONCE):
         if bound[order[start]] <= gain:
             break
@@ -73,7 +71,7 @@ def _best(
         some = some[np.isfinite(bound[some])]
         if not len(some):
             break
-        added = _joint_entropy(likelihood, weights, probs[:, some]) - before - conditional[some]
+        added = _entropy_given(likelihood, weights, probs[:, some]) - conditional[some]
         bound[some] = np.minimum(bound[some], added)
         at = int(np.argmax(added))
         if added[at] > gain:
@@ -81,17 +79,20 @@ def _best(
     return best
 
 
-def _joint_entropy(likelihood: np.ndarray, weights: np.ndarray, probs: np.ndarray) -> np.ndarray:
-    """Return H(y_1..b, y) for candidates' probs (m, n, k): -sum_s w_s sum_y p(y | s) log p(s, y)."""
+def _entropy_given(likelihood: np.ndarray, weights: np.ndarray, probs: np.ndarray) -> np.ndarray:
+    """Return H(y | y_1..b) for candidates' probs (m, n, k): -sum_s w_s sum_y p(y | s) log p(y | s)."""
     m, n, k = probs.shape
-    joint = (likelihood @ probs.reshape(m, n * k) / m).reshape(len(likelihood), n, k)  # p(s, y)
-    total = likelihood.mean(axis=1)  # p(s)
-    inner = -np.sum(joint * np.log(np.maximum(joint, 1e-30)), axis=2)
-    return np.asarray((weights / total) @ inner, np.float64)
+    share = likelihood / np.maximum(likelihood.sum(axis=1, keepdims=True), 1e-30)  # p(member | s)
+    given = (share @ probs.reshape(m, n * k)).reshape(len(likelihood), n, k)  # p(y | s)
+    inner = -np.sum(given * np.log(np.maximum(given, 1e-30)), axis=2)
+    return np.asarray(weights @ inner, np.float64)
 
 
 def _labellings(probs: np.ndarray, most: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return p(labelling | member) (s, m) and each labelling's weight, for a batch's probs (m, b, k)."""
+    """Return p(labelling | member) (s, m) up to a factor each, and each labelling's weight.
+
+    Rows are scaled to a largest entry of 1: the product over a large batch would underflow.
+    """
     m, b, k = probs.shape
     if b * np.log(k) <= np.log(most) + 1e-9:  # all k^b of them, each as heavy as it is likely
         likelihood = np.ones((1, m), np.float32)
@@ -99,9 +100,10 @@ def _labellings(probs: np.ndarray, most: int, rng: np.random.Generator) -> tuple
             likelihood = (likelihood[:, None, :] * probs[:, t].T[None]).reshape(-1, m)
         return likelihood, likelihood.mean(axis=1)
     drawn = rng.integers(m, size=most)
-    likelihood = np.ones((most, m), np.float32)
+    log_likelihood = np.zeros((most, m))
     for t in range(b):
         edges = np.cumsum(probs[drawn, t], axis=1)
         labels = np.minimum((rng.random(most)[:, None] > edges).sum(axis=1), k - 1)
-        likelihood *= probs[:, t, labels].T
-    return likelihood, np.full(most, 1.0 / most)
+        log_likelihood += np.log(np.maximum(probs[:, t, labels].T, 1e-30))
+    log_likelihood -= log_likelihood.max(axis=1, keepdims=True)
+    return np.exp(log_likelihood).astype(np.float32), np.full(most, 1.0 / most)

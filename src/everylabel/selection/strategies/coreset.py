@@ -16,7 +16,7 @@ def coreset(pool: Pool, idx: np.ndarray, n: int, rng: np.random.Generator) -> np
         centres = pool.rows(known[start : start + at_once])
         beyond = inner(-2.0 * centres.T)  # |x - c|^2 up to |x|^2, in place
         beyond += np.sum(centres**2, axis=1)[:, None].astype(beyond.dtype)
-        nearest = np.minimum(nearest, beyond.min(axis=0) + norms)
+        nearest = np.minimum(nearest, np.maximum(beyond.min(axis=0) + norms, 0.0))
     picked: list[int] = []
     if not len(known):  # the first centre is the instance in the middle: least |x|^2 - 2 x . mean
         middle = pool.rows(idx).mean(axis=0)
@@ -27,5 +27,5 @@ def coreset(pool: Pool, idx: np.ndarray, n: int, rng: np.random.Generator) -> np
             nearest = np.full(len(idx), np.inf)
         picked.append(i)
         nearest = np.minimum(nearest, np.maximum(norms + norms[i] - 2.0 * inner(pool.rows([idx[i]])[0]), 0.0))
-        nearest[picked] = -1.0
+        nearest[picked] = -np.inf
     return np.asarray(picked)
