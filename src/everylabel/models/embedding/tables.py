@@ -41,10 +41,11 @@ class Table:
 
 
 def row_bytes(frame: Any) -> bytes:
-    """Return what tells one table from another."""
+    """Return what tells one table from another: names and types of its columns, what is empty, the values."""
     pandas = need("pandas", "table", "embedding a table")
     hashes = pandas.util.hash_pandas_object(frame.astype(str), index=False).to_numpy()
-    return repr(list(frame.columns)).encode() + hashes.tobytes()
+    columns = [(name, str(dtype)) for name, dtype in zip(frame.columns, frame.dtypes, strict=True)]
+    return repr(columns).encode() + frame.isna().to_numpy().tobytes() + hashes.tobytes()
 
 
 def _plain(frame: Any) -> Any:
