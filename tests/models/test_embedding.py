@@ -207,6 +207,7 @@ def numbers() -> Iterator[int]:
         ("a single text", "expected a list"),
         (numbers(), r"items\[0\] is a int"),
         (["text", None], r"items\[1\] is a NoneType"),
+        ([None, "hi"], r"items\[0\] is a NoneType"),
         (["?!"], "no words"),
     ],
 )

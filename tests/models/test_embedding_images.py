@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import everylabel as el
-from everylabel.models.embedding import choose
+from everylabel.models.embedding import choose, pixels, tables
+from everylabel.models.embedding.source import Source
 from everylabel.models.places import EverylabelWarning
+from everylabel.models.reading import Items
 
 PIL = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
 
@@ -155,3 +157,65 @@ def test_tables(tmp_path: Path) -> None:
         el.embed(frame, "tfidf")
     with pytest.raises(el.EverylabelError, match="items is empty"):
         el.embed(frame[:0])
+
+
+def test_types_and_empty_cells_tell_tables_apart() -> None:
+    pandas = pytest.importorskip("pandas", reason="needs the extra everylabel[table]")
+    numbers = el.embed(pandas.DataFrame({"a": [1, 2, 3]}))
+    words = el.embed(pandas.DataFrame({"a": ["1", "2", "3"]}))
+    assert numbers.shape == (3, 1)
+    assert words.shape == (3, 3)
+    gap, name = ({"a": pandas.Series(["x", "y", last], dtype=object)} for last in (None, "None"))
+    digests = {tables.row_bytes(pandas.DataFrame(columns)) for columns in (gap, name)}
+    assert len(digests) == 2
+
+
+def test_texts_that_end_like_images_are_texts(photos: list[Path]) -> None:
+    texts = ["the file is photo.png", "a cat on a mat", "the dog and a cat"]
+    names = ["photo.png", "cat.png", "dog.png"]
+    for items, model, kind in (
+        (texts, None, "text"),
+        (names, None, "text"),  # no such files
+        (["long " * 1000 + "name.png"], None, "text"),
+        ([*map(str, photos), "and a text"], None, "text"),
+        ([*map(str, photos)], None, "image"),
+        ([None, *map(str, photos)], None, "image"),
+        (names, "pixels", "image"),
+        (names, "timm:resnet18", "image"),
+        (names, "net.onnx", "image"),
+        ([*map(str, photos)], "tfidf", "text"),
+        ([*map(str, photos)], "bert", "text"),
+        (Items(names, "image", names, np.zeros(3)), None, "image"),
+        (Items([*map(str, photos)], "text", [], np.zeros(12)), None, "text"),
+    ):
+        assert Source(items, None, choose.kind_of(model)).kind == kind, (items, model)
+    assert len(el.embed(texts, "tfidf")) == 3
+    with pytest.raises(el.EverylabelError, match="kind is 'features'"):
+        el.embed(Items(np.zeros((2, 2)), "features", ["0", "1"], np.zeros(2)))
+
+
+@pytest.mark.parametrize("out", [False, True])
+def test_leading_broken_chunks_wait_for_the_width(
+    photos: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: bool
+) -> None:
+    monkeypatch.setattr(pixels.Pixels, "chunk", 2)
+    path = tmp_path / "x.npy" if out else None
+    items = [tmp_path / "gone.png", None, float("nan"), *photos[:3], tmp_path / "gone.png"]
+    with pytest.warns(EverylabelWarning, match=r"4 of 7 images.*items\[1\], items\[2\]"):
+        features = el.embed(items, "pixels", out=path)
+    assert features.shape == (7, 3)
+    assert np.flatnonzero(np.isnan(features).all(axis=1)).tolist() == [0, 1, 2, 6]
+
+
+def test_not_one_readable_image_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Blind:
+        key, chunk = "blind", 2
+
+        def encode(self, items: list[Any]) -> np.ndarray:
+            return np.empty((len(items), 0), dtype=np.float32)
+
+    monkeypatch.setattr(sys.modules["everylabel.models.embedding.embed"], "choose", lambda *_: Blind())
+    for out in (None, tmp_path / "x.npy"):
+        with pytest.raises(el.EverylabelError, match=r"3 images and none can be read: .*0\.png"):
+            el.embed([tmp_path / f"{i}.png" for i in range(3)], out=out)
+    assert not (tmp_path / "x.npy").exists()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
+from everylabel.models.missing import is_missing
 from everylabel.models.places import need
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
@@ -15,17 +16,30 @@ IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def is_image(item: Any) -> bool:
-    """Return whether an item looks like an image: a path to one, a PIL image, an array of pixels."""
-    if isinstance(item, Path):
-        return True
-    if isinstance(item, str):
-        return len(item) < 4096 and Path(item).suffix.lower() in SUFFIXES
-    return hasattr(item, "convert") or (isinstance(item, np.ndarray) and item.ndim in (2, 3))
+    """Return whether an item is an image for sure: a Path, a PIL image, an array of pixels."""
+    return (
+        isinstance(item, Path)
+        or hasattr(item, "convert")
+        or (isinstance(item, np.ndarray) and item.ndim in (2, 3))
+    )
+
+
+def are_paths(items: list[Any]) -> bool:
+    """Return whether strings are paths of images: all have the suffix of one, and the first is there."""
+    endings = tuple(SUFFIXES)
+    if not items or not all(isinstance(item, str) and item.lower().endswith(endings) for item in items):
+        return False
+    try:
+        return Path(items[0]).is_file()
+    except (OSError, ValueError):  # a name too long for a file
+        return False
 
 
 def open_image(item: Any) -> Any | None:
     """Return an RGB PIL image, fully decoded; None if it is broken or not there."""
     pil = need("PIL.Image", "image", "reading images")
+    if is_missing(item):
+        return None
     try:
         if isinstance(item, np.ndarray):
             return pil.fromarray(item).convert("RGB")
@@ -42,6 +56,8 @@ def image_bytes(item: Any) -> bytes:
             return Path(item).read_bytes()
         except OSError:
             return b"unreadable"
+    if is_missing(item):
+        return b"missing"
     if isinstance(item, np.ndarray):
         return f"{item.dtype}{item.shape}".encode() + item.tobytes()
     if not hasattr(item, "tobytes"):

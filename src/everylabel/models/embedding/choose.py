@@ -23,6 +23,14 @@ ALIASES = {"bert": "cls:bert-base-uncased", "minilm": sentences.DEFAULT, "dinov2
 Sample = Callable[[], Any]
 
 
+def kind_of(model: str | None) -> str | None:
+    """Return the kind of items a model's name implies; None if it could be any."""
+    name = ALIASES.get(str(model), str(model))
+    if name == "tfidf" or name.startswith(("cls:", "mean:", "st:")):
+        return "text"
+    return "image" if name == "pixels" or name.startswith("timm:") or name.endswith(".onnx") else None
+
+
 def choose(kind: str, model: str | None, sample: Sample, batch_size: int, device: str | None) -> Backend:
     """Return the backend for these items; `sample` gives some of them to those that must be fitted."""
     if model is not None and not isinstance(model, str):

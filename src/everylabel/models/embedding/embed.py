@@ -18,7 +18,7 @@ from everylabel.core.checks import check_choice, check_count
 from everylabel.core.errors import EverylabelError
 from everylabel.core.store import write_atomically
 from everylabel.models.embedding.base import Backend
-from everylabel.models.embedding.choose import choose
+from everylabel.models.embedding.choose import choose, kind_of
 from everylabel.models.embedding.source import Source
 from everylabel.models.places import EverylabelWarning, cache_folder, listed, make_folder
 
@@ -46,7 +46,8 @@ def embed(
         all-MiniLM-L6-v2 for texts and DINOv2 small for images when the extras are installed, and
         says so when it falls back to TF-IDF + SVD or to pixels + PCA.
     kind : {"text", "image", "table"}, optional
-        What the items are, where that is not plain from the first one.
+        What the items are, where that is not plain from them or the model. A list of strings is images if
+        some of them, looked at, all end like an image's name and the first is a file.
     out : path, optional
         A .npy file to write; the result is then memory-mapped.
     dtype : {"float32", "float16"}
@@ -62,7 +63,7 @@ def embed(
     """
     check_choice(dtype, "dtype", ["float32", "float16"])
     batch_size = check_count(batch_size, "batch_size")
-    source = Source(items, kind)
+    source = Source(items, kind, kind_of(model))
     backend = choose(source.kind, model, source.sample, batch_size, device)
     broken: list[str] = []
     rows = _rows(source, backend, cache, broken, progress)
@@ -83,7 +84,7 @@ def _rows(
     source: Source, backend: Backend, cache: bool, broken: list[str], progress: Callable[[int], Any] | None
 ) -> Iterator[np.ndarray]:
     """Yield the features of each chunk, from the cache where they are."""
-    done, d = 0, 0
+    done, d, held = 0, 0, 0  # held: rows of broken images that wait for d to be known
     folder = cache_folder() / "embeddings" / hashlib.sha256(backend.key.encode()).hexdigest()[:16]
     if progress is not None:
         progress(0)
@@ -94,16 +95,24 @@ def _rows(
             rows = backend.encode(chunk)
             if path is not None and rows.shape[1]:
                 write_atomically(path, lambda file, rows=rows: np.save(file, rows))
-        if not rows.shape[1]:  # not one image of this chunk could be read
+        d = rows.shape[1] or d
+        if source.kind == "image" and not rows.shape[1]:  # not one image of this chunk could be read
             rows = np.full((len(chunk), d), np.nan, dtype=np.float32)
-        d = rows.shape[1]
         if source.kind == "image":
             bad = np.flatnonzero(np.isnan(rows).all(axis=1))
             broken += [_name(chunk[i], done + int(i)) for i in bad]
         done += len(chunk)
         if progress is not None:
             progress(done)
+        if source.kind == "image" and not d:
+            held += len(chunk)
+            continue
+        for at in range(0, held, backend.chunk):
+            yield np.full((min(backend.chunk, held - at), d), np.nan, dtype=np.float32)
+        held = 0
         yield rows
+    if held:
+        raise EverylabelError(f"items holds {held} images and none can be read: {listed(broken)}")
 
 
 def _cached(path: Path | None, n: int) -> np.ndarray | None:

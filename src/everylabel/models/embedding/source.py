@@ -10,34 +10,39 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.models.embedding.texts import check_text
-from everylabel.models.images import SUFFIXES, image_bytes, is_image
+from everylabel.models.images import SUFFIXES, are_paths, image_bytes, is_image
+from everylabel.models.missing import is_missing
 from everylabel.models.reading import Items
 from everylabel.models.reading.tables import read_table
 
 KINDS = ("text", "image", "table")
 FIT_ON = 20_000  # items that a backend without a pretrained model is fitted on
+LOOK_AT = 1000  # items whose kind is looked for
 
 
 class Source:
-    """Items of one kind: a list, anything that can be iterated, or a table."""
+    """Items of one kind: a list, anything that can be iterated, or a table.
 
-    def __init__(self, items: Any, kind: str | None) -> None:
+    The kind is the one that is passed, that of `read_items`, the one the model implies, or looked for.
+    """
+
+    def __init__(self, items: Any, kind: str | None, implied: str | None = None) -> None:
+        known = kind or (items.kind if isinstance(items, Items) else None)
         self.items = _unpacked(items)
         self.is_table = hasattr(self.items, "iloc") and hasattr(self.items, "columns")
-        first = None
         if not self.is_table:
             if isinstance(self.items, Iterator):
                 self._head: list[Any] = list(islice(self.items, FIT_ON))
                 self._rest: Iterable[Any] = self.items
             else:
                 self._head, self._rest = [], self.items
-            first = next(iter(self._head or self._rest), None)
-        self.kind = kind or ("table" if self.is_table else "image" if is_image(first) else "text")
+        some = [] if self.is_table else self._some(LOOK_AT)
+        self.kind = known or ("table" if self.is_table else implied or _looked_at(some))
         if self.kind not in KINDS or self.is_table != (self.kind == "table"):
             raise EverylabelError(
-                f"kind is {kind!r} and items a {type(items).__name__}; expected one of {KINDS}"
+                f"kind is {known!r} and items a {type(items).__name__}; expected one of {KINDS}"
             )
-        if (len(self.items) == 0) if self.is_table else first is None:
+        if (len(self.items) == 0) if self.is_table else not some:
             raise EverylabelError("items is empty; expected at least one text, image or row")
 
     def sample(self) -> Any:
@@ -69,10 +74,22 @@ class Source:
             total.update(hashlib.sha256(data).digest())
         return total.digest()
 
+    def _some(self, n: int) -> list[Any]:
+        """Return about n items: spread evenly where all can be reached, else the first."""
+        if isinstance(self.items, Sequence):
+            return list(self.items[:: max(1, len(self.items) // n)])
+        return list(islice(self._head or self._rest, n))
+
     def _checked(self, items: Any, step: int = 1, at: int = 0) -> list[Any]:
         if self.kind == "text":
             return [check_text(item, at + step * i) for i, item in enumerate(items)]
         return list(items)
+
+
+def _looked_at(items: list[Any]) -> str:
+    """Return the kind that some items have."""
+    there = [item for item in items if not is_missing(item)]
+    return "image" if there and (is_image(there[0]) or are_paths(there)) else "text"
 
 
 def _unpacked(items: Any) -> Any:
