@@ -5,6 +5,7 @@ import json
 import tarfile
 import zipfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import everylabel as el
 from everylabel.models.datasets.catalog import CATALOG
+from everylabel.models.places import EverylabelWarning
 
 RNG = np.random.default_rng(0)
 
@@ -114,7 +116,7 @@ def test_items_become_features_that_are_a_source_again(official: tuple[str, Path
     assert len(data.train.features) == len(data.train)
     data.save(tmp_path / f"{name}_{model}.npz")
     for source in (tmp_path, tmp_path / f"{name}_{model}.npz"):
-        stored = el.load_dataset(name, source)
+        stored = el.load_dataset(name, source, check=False)
         assert isinstance(stored.train.features, np.memmap)
         np.testing.assert_array_equal(stored.train.features, data.train.features)
         assert (stored.classes, stored.splits.keys()) == (data.classes, data.splits.keys())
@@ -185,6 +187,18 @@ def test_bad_input_is_named(tmp_path: Path) -> None:
         el.load_dataset("dtd", tmp_path / "dtd2.npz")
 
 
+def test_the_classes_of_features_are_counted(tmp_path: Path) -> None:
+    for k in (46, 47, 48):
+        x, y, classes = np.zeros((2, 3)), np.zeros(2, int), np.arange(k).astype(str)
+        np.savez(tmp_path / f"{k}.npz", X_train=x, y_train=y, classes=classes)
+        assert len(el.load_dataset("dtd", tmp_path / f"{k}.npz", check=False).classes) == k
+    assert len(el.load_dataset("dtd", tmp_path / "47.npz").classes) == 47
+    with pytest.warns(EverylabelWarning, match="46 classes and dtd 47: it is a subset"):
+        el.load_dataset("dtd", tmp_path / "46.npz")
+    with pytest.raises(el.EverylabelError, match="48 classes and dtd 47; expected features of dtd"):
+        el.load_dataset("dtd", tmp_path / "48.npz")
+
+
 @pytest.mark.parametrize(
     ("name", "file", "content", "message"),
     [
@@ -224,7 +238,9 @@ SIZES = {
 @pytest.mark.parametrize("name", SIZES)
 def test_real_features(name: str, real_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVERYLABEL_DATA", str(real_data))
-    data = el.load_dataset(name, download=False)
+    subset = pytest.warns(EverylabelWarning, match="10 classes and dtd 47: it is a subset")
+    with subset if name == "dtd" else nullcontext():
+        data = el.load_dataset(name, download=False)
     assert data.train.features is not None
     sizes = len(data.classes), len(data.train), len(data.test), data.train.features.shape[1]
     assert sizes == SIZES[name]

@@ -19,7 +19,7 @@ class Server:
 
     def __init__(self) -> None:
         self.content, self.etag, self.stop_after = CONTENT, '"1"', 10**9
-        self.page = False
+        self.page, self.type = b"", ""
         self.ranges: list[str | None] = []
         self.url = ""
 
@@ -36,7 +36,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
             if self.path.startswith("/gone"):
                 self.send_error(404)
                 return
-            body = b"<!DOCTYPE html><html>log in</html>" if state.page else state.content
+            body = state.page or state.content
             start = 0
             if asked and self.headers.get("If-Range") == state.etag:
                 start = int(asked.removeprefix("bytes=").rstrip("-"))
@@ -44,6 +44,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
                 self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
             else:
                 self.send_response(200)
+            if state.type:
+                self.send_header("Content-Type", state.type)
             if state.etag:
                 self.send_header("ETag", state.etag)
             self.send_header("Content-Length", str(len(body) - start))
@@ -111,9 +113,11 @@ def test_a_file_that_has_changed_is_begun_anew(server: Server, tmp_path: Path, e
 def test_wrong_content_leaves_nothing_behind(server: Server, tmp_path: Path) -> None:
     with pytest.raises(el.EverylabelError, match="has SHA-256"):
         fetch(server.url, tmp_path / "data.bin", "0" * 64)
-    server.page = True
-    with pytest.raises(el.EverylabelError, match="answered with a web page"):
-        fetch(server.url, tmp_path / "data.bin")
+    pages = b"<!DOCTYPE html><html>log in</html>", b"<?xml?>\n<!-- a proxy --><HTML>no</HTML>", b"log in"
+    for page, kind in zip(pages, ("", "", "text/html; charset=utf-8"), strict=True):
+        server.page, server.type = page, kind
+        with pytest.raises(el.EverylabelError, match="answered with a web page"):
+            fetch(server.url, tmp_path / "data.bin")
     assert [file for file in tmp_path.iterdir() if file.is_file()] == []
 
 
@@ -129,11 +133,42 @@ def test_out_of_reach_says_what_to_put_where(server: Server, tmp_path: Path) -> 
     assert [file for file in tmp_path.iterdir() if file.is_file()] == []
 
 
+CLINC = b'{"train": [["a", "x"]], "val": [], "test": [], "oos_train": [], "oos_val": [], "oos_test": []}'
+
+
 def test_a_dataset_from_a_url(server: Server, cache: Path) -> None:
-    server.content = (
-        b'{"train": [["a", "x"]], "val": [], "test": [], "oos_train": [], "oos_val": [], "oos_test": []}'
-    )
+    server.content = CLINC
     url = server.url.replace("data.bin", "data_full.json?raw=1")
     data = el.load_dataset("clinc150", url, check=False)
     assert data.train.items == ["a"]
-    assert (cache / "datasets" / "clinc150" / "data_full.json").exists()
+    server.content = CLINC.replace(b'"a"', b'"b"')
+    other = el.load_dataset("clinc150", url.replace("raw=1", "raw=2"), check=False)
+    assert other.train.items == ["b"]
+    assert el.load_dataset("clinc150", url, check=False).train.items == ["a"]
+    assert len(server.ranges) == 2
+    with pytest.raises(el.EverylabelError, match="has SHA-256"):
+        el.load_dataset("clinc150", url.replace("raw=1", "raw=3"))
+    with pytest.raises(el.EverylabelError, match="is not here"):
+        el.load_dataset("clinc150", download=False)
+    assert len(list((cache / "sources").rglob("data_full.json"))) == 2
+
+
+def test_all_files_of_a_dataset_come_from_beside_the_url(server: Server) -> None:
+    server.content = b"text,category\nhello,greeting\n"
+    data = el.load_dataset("banking77", server.url.replace("data.bin", "train.csv"), check=False)
+    assert data.train.items == data.test.items == ["hello"]
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("clinc150", "data_full.json"), ("dbpedia", "dbpedia_csv.tgz"), ("dtd", "dtd.npz")]
+)
+def test_a_new_file_that_cannot_be_read_is_not_kept(
+    server: Server, cache: Path, name: str, file: str
+) -> None:
+    url = server.url.replace("data.bin", file)
+    server.content = b"something else"
+    for asked in (1, 2):
+        with pytest.raises(el.EverylabelError):
+            el.load_dataset(name, url, check=False)
+        assert len(server.ranges) == asked
+    assert [path for path in cache.rglob("*") if path.is_file()] == []

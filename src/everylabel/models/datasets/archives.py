@@ -17,9 +17,14 @@ class NotThere(EverylabelError):
 SUFFIXES = (".tar.gz", ".tgz", ".zip")
 
 
+def unpacked_to(archive: Path) -> Path:
+    """Return where an archive is unpacked to."""
+    return archive.with_name(archive.name + ".unpacked")
+
+
 def unpacked(archive: Path) -> Path:
     """Return the folder an archive is unpacked to, beside it; unpack it if that has not been done."""
-    folder = archive.with_name(archive.name + ".unpacked")
+    folder = unpacked_to(archive)
     if folder.is_dir():
         return folder
     part = Path(tempfile.mkdtemp(dir=archive.parent, suffix=".part"))

@@ -58,6 +58,12 @@ def recorded(path: Path) -> str | None:
     return _record(path).read_text().strip() if _record(path).exists() else None
 
 
+def forget(path: Path) -> None:
+    """Remove a downloaded file and the sum that was noted."""
+    for file in (path, _record(path)):
+        file.unlink(missing_ok=True)
+
+
 def check_sum(path: Path, sha256: str | None) -> None:
     """Say if a file is not what it should be."""
     found = sha256 and sum_of(path)
@@ -84,6 +90,8 @@ def _download(url: str, part: Path, progress: Progress | None) -> None:
         headers |= {"Range": f"bytes={have}-", "If-Range": _tag(part).read_text()}
     request = urllib.request.Request(url, headers=headers)
     with urllib.request.urlopen(request, timeout=30) as response:
+        if response.headers.get_content_type() == "text/html":
+            raise _page(url)
         goes_on = response.status == 206
         _save(response, part, have if goes_on else 0, progress)
 
@@ -107,12 +115,16 @@ def _save(response: HTTPResponse, part: Path, have: int, progress: Progress | No
 def _check_no_page(url: str, part: Path) -> None:
     """Proxies, log-in pages and lost files answer with HTML: no dataset is that."""
     with part.open("rb") as file:
-        start = file.read(512).lstrip().lower()
-    if start.startswith((b"<!doctype html", b"<html", b"<head")):
-        raise EverylabelError(
-            f"{url} answered with a web page instead of the file; open it in a browser, and pass source= "
-            "the file you get there"
-        )
+        start = file.read(512).lower()
+    if b"<html" in start or b"<!doctype" in start:
+        raise _page(url)
+
+
+def _page(url: str) -> EverylabelError:
+    return EverylabelError(
+        f"{url} answered with a web page instead of the file; open it in a browser, and pass source= "
+        "the file you get there"
+    )
 
 
 def _tag(part: Path) -> Path:

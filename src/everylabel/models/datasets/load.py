@@ -1,18 +1,21 @@
 """`load_dataset`: from a file of features, a folder of official files, the cache or its URL."""
 
+import hashlib
 import os
+import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
-from everylabel.models.datasets.archives import SUFFIXES, NotThere, unpacked
-from everylabel.models.datasets.catalog import CATALOG, NAMES, Entry
+from everylabel.models.datasets.archives import SUFFIXES, NotThere, unpacked, unpacked_to
+from everylabel.models.datasets.catalog import CATALOG, NAMES, Entry, File
 from everylabel.models.datasets.dataset import Dataset, Split
 from everylabel.models.datasets.features import read_features
-from everylabel.models.datasets.fetch import Progress, check_sum, fetch, recorded
-from everylabel.models.places import cache_folder
+from everylabel.models.datasets.fetch import Progress, check_sum, fetch, forget, recorded
+from everylabel.models.places import EverylabelWarning, cache_folder
 
 KINDS = {"cifar10": "image", "snacks": "image", "dtd": "image"}
 
@@ -60,9 +63,10 @@ def _found(
     """Return the dataset from the first place that has it."""
     entry, home = CATALOG[key], cache_folder() / "datasets" / key
     if source is not None and "://" in str(source):
-        url = str(source)
-        file = fetch(url, home / url.rpartition("/")[2].partition("?")[0], progress=progress)
-        return _read(key, file, check)
+        files = _beside(str(source), entry, check)
+        folder = cache_folder() / "sources" / hashlib.sha256(str(source).encode()).hexdigest()[:16]
+        place = folder / files[0].name if len(files) == 1 else folder
+        return _fetched(key, files, folder, place, check, progress)
     if source is not None:
         place = Path(source)
         found = _look(key, place, (place / "official" / key, place / key, place), stored, check)
@@ -81,9 +85,36 @@ def _found(
     if not download:
         wanted = ", ".join(f"{official.name} ({official.url})" for official in entry.files)
         raise EverylabelError(f"{key} is not here and download=False; put {wanted} into {str(home)!r}")
-    for official in entry.files:
-        fetch(official.url, home / official.name, official.sha256, progress)
-    return _read(key, home, check)
+    return _fetched(key, entry.files, home, home, check, progress)
+
+
+def _beside(url: str, entry: Entry, check: bool) -> tuple[File, ...]:
+    """Return the file at a URL; if it has an official file's name, all official files, from there."""
+    base, _, last = url.rpartition("/")
+    name, mark, query = last.partition("?")
+    if name not in {official.name for official in entry.files}:
+        return (File(name or "data", url, None),)
+    return tuple(
+        File(official.name, f"{base}/{official.name}{mark}{query}", official.sha256 if check else None)
+        for official in entry.files
+    )
+
+
+def _fetched(
+    key: str, files: tuple[File, ...], folder: Path, place: Path, check: bool, progress: Progress | None
+) -> Dataset:
+    """Fetch files into a folder and read them; new ones of unknown sum that cannot be read are not kept."""
+    new = [folder / file.name for file in files if not (folder / file.name).exists()]
+    for file in files:
+        fetch(file.url, folder / file.name, file.sha256, progress)
+    try:
+        return _read(key, place, check)
+    except EverylabelError:
+        for path in new:
+            if recorded(path) is not None:
+                shutil.rmtree(unpacked_to(path), ignore_errors=True)
+                forget(path)
+        raise
 
 
 def _look(key: str, place: Path, folders: tuple[Path, ...], stored: bool, check: bool) -> Dataset | None:
@@ -105,9 +136,12 @@ def _look(key: str, place: Path, folders: tuple[Path, ...], stored: bool, check:
 
 def _read(key: str, path: Path, check: bool) -> Dataset:
     """Return the dataset in a features file, an archive, or a folder of official files."""
-    if path.suffix == ".npz":
-        return read_features(path, key, KINDS.get(key, "text"))
     entry = CATALOG[key]
+    if path.suffix == ".npz":
+        data = read_features(path, key, KINDS.get(key, "text"))
+        if check:
+            _check_classes(data, path, entry.n_classes)
+        return data
     if path.is_file() and not path.name.endswith(SUFFIXES):
         path = path.parent
     folder = path
@@ -121,6 +155,15 @@ def _read(key: str, path: Path, check: bool) -> Dataset:
     if check:
         _check_sizes(data, entry)
     return data
+
+
+def _check_classes(data: Dataset, path: Path, n_classes: int) -> None:
+    """Say where a file of features has fewer classes than the dataset; refuse one that has more."""
+    found = f"path {str(path)!r} has {len(data.classes)} classes and {data.name} {n_classes}"
+    if len(data.classes) > n_classes:
+        raise EverylabelError(f"{found}; expected features of {data.name} (check=False takes it as it is)")
+    if len(data.classes) < n_classes:
+        warnings.warn(f"{found}: it is a subset", EverylabelWarning, stacklevel=6)
 
 
 def _check_sizes(data: Dataset, entry: Entry) -> None:
