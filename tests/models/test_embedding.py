@@ -172,7 +172,12 @@ def test_tokens_of_a_tiny_bert(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("\n".join(words))
     transformers.BertTokenizer(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path / "bert")
     config = transformers.BertConfig(
-        vocab_size=8, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32
+        vocab_size=8,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=16,
     )
     model = transformers.BertModel(config).eval()
     model.save_pretrained(tmp_path / "bert")
@@ -181,6 +186,8 @@ def test_tokens_of_a_tiny_bert(tmp_path: Path) -> None:
     tokens = transformers.AutoTokenizer.from_pretrained(tmp_path / "bert")(texts[1], return_tensors="pt")
     expected = model(**tokens).last_hidden_state[0, 0].detach().numpy()
     np.testing.assert_allclose(features[1], expected, atol=1e-5)
+    long = el.embed(["card lost " * 7, "card lost " * 400], f"cls:{tmp_path / 'bert'}")
+    np.testing.assert_allclose(long[0], long[1], atol=1e-5)  # cut off where the model ends
     averaged = el.embed(texts, f"mean:{tmp_path / 'bert'}", batch_size=3)  # padded to the longest
     alone = model(
         **transformers.AutoTokenizer.from_pretrained(tmp_path / "bert")(texts[0], return_tensors="pt")

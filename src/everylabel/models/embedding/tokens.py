@@ -46,10 +46,19 @@ class Tokens:
         features = np.concatenate(rows)
         return features[np.argsort(order)]
 
+    @cached_property
+    def max_tokens(self) -> int:
+        """Return how many tokens of a text are taken: the paper's number, or what the model can hold."""
+        tokenizer, model = self.parts
+        places = getattr(model.config, "max_position_embeddings", None) or MAX_TOKENS
+        return int(min(MAX_TOKENS, tokenizer.model_max_length, places))
+
     def _batch(self, texts: list[str]) -> np.ndarray:
         tokenizer, model = self.parts
         torch = need("torch", "text", "embedding by a transformers model")
-        tokens = tokenizer(texts, padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
+        tokens = tokenizer(
+            texts, padding=True, truncation=True, max_length=self.max_tokens, return_tensors="pt"
+        )
         tokens = tokens.to(model.device)
         with torch.inference_mode():
             hidden = model(**tokens).last_hidden_state
