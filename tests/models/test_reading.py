@@ -11,6 +11,7 @@ import pytest
 import everylabel as el
 from everylabel.models.places import EverylabelWarning
 from everylabel.models.reading.rows import Column
+from everylabel.models.reading.tables import read_table
 
 TEXTS = ["my card, lost", 'he said "no"', "two\nlines"]
 LABELS = ["loss", "refusal", ""]
@@ -123,6 +124,7 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     cases: list[tuple[str, bytes, dict[str, Any], str]] = [
         ("x.csv", b"", {}, "is empty"),
         ("x.csv", b"t\n", {}, "a header and no rows"),
+        ("x.csv", b"t,u\ra,b\rc,d\r", {}, "is no clean CSV file: new-line"),
         ("x.csv", b"t\n \n", {}, "all texts are empty"),
         ("x.csv", b"t\na\n", {"text_column": None}, "text_column or image_column is needed"),
         ("x.csv", b"t\na\n", {"image_column": "t"}, "one only"),
@@ -195,6 +197,73 @@ def test_hugging_face_datasets() -> None:
     features = datasets.Features({"t": datasets.Value("string"), "y": datasets.ClassLabel(names=["b", "a"])})
     data = datasets.Dataset.from_dict({"t": ["one", "two"], "y": [0, 1]}, features=features)
     items = el.read_items(data, text_column="t", label_column="y")
-    assert [items.classes[i] for i in items.labels] == ["b", "a"]
+    assert (items.labels.tolist(), items.classes) == ([0, 1], ("b", "a"))
     with pytest.raises(el.EverylabelError, match="with splits train"):
         el.read_items(datasets.DatasetDict(train=data), text_column="t")
+
+
+def test_the_order_of_class_names_is_kept(tmp_path: Path) -> None:
+    class Dataset(dict[str, Any]):
+        column_names = property(list)
+        features = {"y": SimpleNamespace(names=["world", "sports", "business"])}  # noqa: RUF012
+
+    data = Dataset({"t": ["one", "two", "three"], "y": [1, 0, -1]})
+    items = el.read_items(data, text_column="t", label_column="y")
+    assert (items.labels.tolist(), items.classes) == ([1, 0, -1], ("world", "sports", "business"))
+    order = ["business", "world", "sports"]
+    items = el.read_items(data, text_column="t", label_column="y", classes=order)
+    assert (items.labels.tolist(), items.classes) == ([2, 1, -1], tuple(order))
+    np.savez(tmp_path / "x.npz", X=np.zeros((3, 2)), y=[1, 0, -1], classes=["a", "b"])
+    assert el.read_items(tmp_path / "x.npz", classes=["c", "b", "a"]).labels.tolist() == [1, 2, -1]
+    path = write_csv(tmp_path / "x.csv", [["t", "y"], ["one", "10"], ["two", "9"], ["three", ""]])
+    items = el.read_items(path, text_column="t", label_column="y", classes=[9, 10])  # type: ignore[list-item]
+    assert (items.labels.tolist(), items.classes) == ([1, 0, -1], ("9", "10"))
+    with pytest.raises(el.EverylabelError, match="labels hold '10'; expected classes 8, 9"):
+        el.read_items(path, text_column="t", label_column="y", classes=["8", "9"])
+    for bad in ([], "ab", ["a", "a"], ["a", ""]):
+        with pytest.raises(el.EverylabelError, match=r"classes is .*; expected a list of different names"):
+            el.read_items(path, text_column="t", label_column="y", classes=bad)
+
+
+def test_gaps_of_pandas_are_empty_and_whole_numbers_stay_whole() -> None:
+    pandas = pytest.importorskip("pandas", reason="needs the extra everylabel[table]")
+    frame = pandas.DataFrame({"t": ["one", "two", "three", "four"], "y": [1, 2, None, 10]})
+    for kind in ("float64", "float32", "Int64", object):
+        items = el.read_items(frame.astype({"y": kind}), text_column="t", label_column="y")
+        assert (items.labels.tolist(), items.classes) == ([0, 2, -1, 1], ("1", "10", "2")), kind
+    frame["y"] = [0.5, 1.0, pandas.NA, pandas.NaT]
+    items = el.read_items(frame, text_column="t", label_column="y")
+    assert (items.labels.tolist(), items.classes) == ([0, 1, -1, -1], ("0.5", "1"))
+    frame["t"] = pandas.Series(["one", pandas.NA, pandas.NaT, "four"], dtype=object)
+    with pytest.warns(EverylabelWarning, match="2 of 4 texts are empty"):
+        assert el.read_items(frame, text_column="t").items == ["one", "four"]
+
+
+def test_a_gap_in_a_column_of_images_is_a_broken_image(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas", reason="needs the extra everylabel[table]")
+    pil = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
+    pil.new("RGB", (9, 9)).save(tmp_path / "a.png")
+    frame = pandas.DataFrame(
+        {"file": pandas.Series([str(tmp_path / "a.png"), None, float("nan")], dtype=object)}
+    )
+    with pytest.warns(EverylabelWarning, match="2 of 3 images cannot be read"):
+        items = el.read_items(frame, image_column="file")
+    assert items.skipped == ("1", "2")
+
+
+def test_tables_find_out_delimiter_and_encoding(tmp_path: Path) -> None:
+    pytest.importorskip("pandas", reason="needs the extra everylabel[table]")
+    path = tmp_path / "x.csv"
+    for delimiter in ",;\t":
+        path.write_bytes(b"\xef\xbb\xbf" + delimiter.join(["age", "city\n1", "Oslo\n2", "Rome\n"]).encode())
+        table = read_table(path)
+        assert (list(table.columns), table["age"].tolist()) == (["age", "city"], [1, 2])
+    path.write_bytes("age,city\n1,K\u00f6ln\n".encode("latin-1"))
+    with pytest.warns(EverylabelWarning, match="are not UTF-8"):
+        assert read_table(path)["city"].tolist() == ["K\ufffdln"]
+    path.write_bytes("age,city\n1,Oslo\n".encode("utf-16"))
+    with pytest.raises(el.EverylabelError, match="is UTF-16"):
+        read_table(path)
+    path.write_bytes(b"")
+    with pytest.raises(el.EverylabelError, match="is empty or no table"):
+        read_table(path)

@@ -1,7 +1,6 @@
 """Features that are arrays already: .npy, .npz, and columns of Hugging Face datasets."""
 
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from everylabel.core.errors import EverylabelError
 FEATURES, LABELS = ("X", "features", "embeddings"), ("y", "labels")
 
 
-def read_arrays(path: Path) -> tuple[np.ndarray, Any, Sequence[str] | None, list[str]]:
+def read_arrays(path: Path) -> tuple[np.ndarray, Any, tuple[str, ...] | None, list[str]]:
     """Return features (memory-mapped from a .npy file), labels, class names and ids."""
     try:
         if path.suffix.lower() == ".npy":
@@ -36,16 +35,22 @@ def read_arrays(path: Path) -> tuple[np.ndarray, Any, Sequence[str] | None, list
     return features, *_named(path, labels, stored.get("classes"), n), [str(name) for name in ids.tolist()]
 
 
+def class_names(source: Any, name: str) -> tuple[str, ...] | None:
+    """Return the names, in their order, of a Hugging Face dataset's column of class numbers."""
+    features = getattr(source, "features", None)
+    names = getattr(features.get(name), "names", None) if isinstance(features, dict) else None
+    return None if names is None else tuple(str(label).strip() for label in names)
+
+
 def dataset_column(dataset: Any, name: str) -> list[Any]:
     """Return a column of a Hugging Face dataset, class numbers as their names."""
-    values, kind = list(dataset[name]), getattr(dataset, "features", {}).get(name)
-    names = getattr(kind, "names", None)
+    values, names = list(dataset[name]), class_names(dataset, name)
     if names is None:
         return values
     return [None if value is None or value < 0 else names[value] for value in values]
 
 
-def _named(path: Path, labels: Any, classes: Any, n: int) -> tuple[Any, Sequence[str] | None]:
+def _named(path: Path, labels: Any, classes: Any, n: int) -> tuple[Any, tuple[str, ...] | None]:
     if labels is None:
         return [None] * n, None
     if labels.dtype.kind not in "iu":
@@ -56,4 +61,4 @@ def _named(path: Path, labels: Any, classes: Any, n: int) -> tuple[Any, Sequence
             f"path {str(path)!r} holds labels from {labels.min()} to {labels.max()} and {k} classes; "
             f"expected -1 (not labelled) to {k - 1}"
         )
-    return labels, [str(i) for i in range(k)] if classes is None else [str(name) for name in classes]
+    return labels, tuple(str(name) for name in (range(k) if classes is None else classes))

@@ -14,6 +14,7 @@ from everylabel.models.places import EverylabelWarning, listed
 from everylabel.models.reading import arrays, folder, rows
 
 UNLABELLED = -1
+Names = tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,7 @@ def read_items(
     label_column: str | None = None,
     id_column: str | None = None,
     encoding: str | None = None,
+    classes: Sequence[str] | None = None,
 ) -> Items:
     """Return your own data as items with labels, class names and ids.
 
@@ -65,17 +67,25 @@ def read_items(
         Columns of labels (empty: not labelled yet) and of unique names.
     encoding : str, optional
         Of a text file that is not UTF-8.
+    classes : sequence of str, optional
+        The class names in the order of their numbers; a label outside them is an error. None keeps the
+        order of a dataset's ClassLabel or of an .npz file's `classes`, and sorts the labels elsewhere.
     """
+    known = None if classes is None else _check_classes(classes)
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         if not path.exists():
             raise EverylabelError(f"source {str(path)!r} is not there; expected a file or a folder")
         if path.is_dir():
             paths, parents = folder.find_images(path)
-            return _images(paths, parents, [str(image.relative_to(path)) for image in paths])
+            return _images(paths, parents, [str(image.relative_to(path)) for image in paths], known)
         if path.suffix.lower() in (".npy", ".npz"):
-            features, raw, classes, names = arrays.read_arrays(path)
-            return Items(features, "features", _unique(names), *_numbers(raw, classes))
+            features, raw, stored, names = arrays.read_arrays(path)
+            if stored is not None:
+                if known is None:
+                    return Items(features, "features", _unique(names), np.asarray(raw, np.int64), stored)
+                raw = [stored[i] if i >= 0 else None for i in raw]
+            return Items(features, "features", _unique(names), *_numbers(raw, known))
     value = text_column or image_column
     if value is None or (text_column and image_column):
         raise EverylabelError("text_column or image_column is needed, and one only; expected a column's name")
@@ -83,10 +93,12 @@ def read_items(
     table = _columns(source, wanted, encoding)
     labels = table[label_column] if label_column else [None] * len(table[value])
     ids = table[id_column] if id_column else list(range(len(table[value])))
+    if label_column and known is None:
+        known = arrays.class_names(source, label_column)
     if image_column:
         base = Path(source).parent if isinstance(source, (str, os.PathLike)) else Path()
-        return _images([_image(base, item) for item in table[value]], labels, ids)
-    return _texts([rows.text_of(item) for item in table[value]], labels, ids)
+        return _images([_image(base, item) for item in table[value]], labels, ids, known)
+    return _texts([rows.text_of(item) for item in table[value]], labels, ids, known)
 
 
 def _columns(source: Any, wanted: list[str], encoding: str | None) -> dict[str, list[Any]]:
@@ -113,7 +125,7 @@ def _columns(source: Any, wanted: list[str], encoding: str | None) -> dict[str, 
     return table
 
 
-def _texts(texts: list[str], labels: list[Any], ids: list[Any]) -> Items:
+def _texts(texts: list[str], labels: list[Any], ids: list[Any], classes: Names | None) -> Items:
     good = [bool(text.strip()) for text in texts]
     if not any(good):
         raise EverylabelError("all texts are empty; expected another text_column")
@@ -124,22 +136,29 @@ def _texts(texts: list[str], labels: list[Any], ids: list[Any]) -> Items:
             EverylabelWarning,
             stacklevel=3,
         )
-    return _kept(texts, "text", labels, ids, good)
+    return _kept(texts, "text", labels, ids, good, classes)
 
 
-def _images(images: list[Any], labels: Sequence[Any], ids: Sequence[Any]) -> Items:
-    return _kept(images, "image", labels, ids, folder.readable(images))
+def _images(images: list[Any], labels: Sequence[Any], ids: Sequence[Any], classes: Names | None) -> Items:
+    return _kept(images, "image", labels, ids, folder.readable(images), classes)
 
 
 def _image(base: Path, item: Any) -> Any:
     return base / str(item) if isinstance(item, (str, Path)) else item
 
 
-def _kept(items: list[Any], kind: str, labels: Sequence[Any], ids: Sequence[Any], good: list[bool]) -> Items:
+def _kept(
+    items: list[Any],
+    kind: str,
+    labels: Sequence[Any],
+    ids: Sequence[Any],
+    good: list[bool],
+    known: Names | None,
+) -> Items:
     names = _unique([rows.text_of(name).strip() for name in ids])
     keep = [i for i, fine in enumerate(good) if fine]
     skipped = tuple(name for name, fine in zip(names, good, strict=True) if not fine)
-    numbers, classes = _numbers([labels[i] for i in keep], None)
+    numbers, classes = _numbers([labels[i] for i in keep], known)
     return Items([items[i] for i in keep], kind, [names[i] for i in keep], numbers, classes, skipped)
 
 
@@ -155,11 +174,17 @@ def _unique(ids: Sequence[str]) -> list[str]:
     return list(ids)
 
 
-def _numbers(raw: Any, names: Sequence[str] | None) -> tuple[np.ndarray, tuple[str, ...]]:
+def _check_classes(classes: Sequence[str]) -> Names:
+    """Return class names without white space around them, or say what is wrong with them."""
+    names = () if isinstance(classes, str) else tuple(rows.label_of(name).strip() for name in classes)
+    if not names or not all(names) or len(set(names)) < len(names):
+        raise EverylabelError(f"classes is {classes!r:.80}; expected a list of different names")
+    return names
+
+
+def _numbers(raw: Any, known: Names | None) -> tuple[np.ndarray, Names]:
     """Return class numbers and class names; stray white space is taken off and counted."""
-    if names is not None:
-        return np.asarray(raw, dtype=np.int64), tuple(names)
-    texts = [rows.text_of(label) for label in raw]
+    texts = [rows.label_of(label) for label in raw]
     clean = [text.strip() for text in texts]
     stray = sum(a != b for a, b in zip(texts, clean, strict=True))
     if stray:
@@ -168,6 +193,10 @@ def _numbers(raw: Any, names: Sequence[str] | None) -> tuple[np.ndarray, tuple[s
             EverylabelWarning,
             stacklevel=4,
         )
-    classes = tuple(sorted({label for label in clean if label}))
+    there = sorted({label for label in clean if label})
+    classes = tuple(there) if known is None else known
     number = {label: i for i, label in enumerate(classes)}
+    outside = [repr(label) for label in there if label not in number]
+    if outside:
+        raise EverylabelError(f"labels hold {listed(outside)}; expected classes {listed(list(classes))}")
     return np.array([number.get(label, UNLABELLED) for label in clean], dtype=np.int64), classes

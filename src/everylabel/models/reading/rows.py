@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from everylabel.core.errors import EverylabelError
+from everylabel.models.missing import is_missing
 from everylabel.models.places import EverylabelWarning, listed, need
 
 Row = dict[str, Any]
@@ -56,9 +59,15 @@ class Column:
 
 def text_of(value: Any) -> str:
     """Return a cell as text; nothing is an empty text."""
-    if value is None or (isinstance(value, float) and value != value):
+    if is_missing(value):
         return ""
     return value if isinstance(value, str) else str(value)
+
+
+def label_of(value: Any) -> str:
+    """Return a label as text: 1.0, which a column with gaps makes of 1, is "1" again."""
+    whole = isinstance(value, (float, np.floating)) and value.is_integer()
+    return str(int(value)) if whole else text_of(value)
 
 
 def check_columns(path: Any, there: list[str], wanted: list[str]) -> None:
@@ -69,7 +78,7 @@ def check_columns(path: Any, there: list[str], wanted: list[str]) -> None:
         raise EverylabelError(f"column {missing[0]!r} is not in {str(path)!r}; expected one of {names}")
 
 
-def _lines(path: Path, encoding: str | None) -> Iterator[str]:
+def read_lines(path: Path, encoding: str | None) -> Iterator[str]:
     """Yield decoded lines; bytes that are not UTF-8 are replaced and counted."""
     if encoding is not None:
         try:
@@ -101,25 +110,32 @@ def _lines(path: Path, encoding: str | None) -> Iterator[str]:
         )
 
 
+def delimiter_of(header: str) -> str:
+    """Return what parts the columns: whichever of comma, semicolon and tab the first line has most."""
+    return max(",;\t", key=header.count)
+
+
 def _csv(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
     csv.field_size_limit(FIELD_LIMIT)
-    lines = _lines(path, encoding)
-    first = next(lines)
-    delimiter = max(",;\t", key=first.count)
-    header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter))]
-    check_columns(path, header, columns)
-    at = {name: header.index(name) for name in columns}
+    lines = read_lines(path, encoding)
+    first = next(lines, "")
+    delimiter = delimiter_of(first)
     try:
+        header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter))]
+        check_columns(path, header, columns)
+        at = {name: header.index(name) for name in columns}
         for row in csv.reader(lines, delimiter=delimiter):
             if row:
                 yield {name: row[i] if i < len(row) else None for name, i in at.items()}
     except csv.Error as error:
-        raise EverylabelError(f"path {str(path)!r} is no clean CSV file: {error}") from error
+        raise EverylabelError(
+            f"path {str(path)!r} is no clean CSV file: {error}; expected lines that end in \\n"
+        ) from error
 
 
 def _jsonl(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
     there = False
-    for number, line in enumerate(_lines(path, encoding), 1):
+    for number, line in enumerate(read_lines(path, encoding), 1):
         if not line.strip():
             continue
         try:

@@ -1,10 +1,12 @@
 """Whole tables as data frames, for the column transformer."""
 
+import io
 from pathlib import Path
 from typing import Any
 
 from everylabel.core.errors import EverylabelError
 from everylabel.models.places import need
+from everylabel.models.reading.rows import delimiter_of, read_lines
 
 
 def read_table(path: Path) -> Any:
@@ -13,7 +15,10 @@ def read_table(path: Path) -> Any:
     try:
         if path.suffix.lower() == ".parquet":
             return pandas.read_parquet(path)
-        return pandas.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",")
+        lines = list(read_lines(path, None))
+        return pandas.read_csv(io.StringIO("".join(lines)), sep=delimiter_of(lines[0] if lines else ""))
+    except EverylabelError:
+        raise
     except OSError as error:
         raise EverylabelError(f"path {str(path)!r} cannot be read: {error.strerror or error}") from error
     except ValueError as error:  # pandas' and pyarrow's parsers raise its subclasses
