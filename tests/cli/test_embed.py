@@ -52,3 +52,21 @@ def test_errors_are_one_line_and_nothing_is_written(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "error: column 'text' is not in" in result.output
     assert not out.exists()
+
+
+def test_wrong_columns_are_named_and_brackets_are_printed(tmp_path: Path) -> None:
+    pytest.importorskip("pandas", reason="needs the extra everylabel[table]")
+    source = tmp_path / "x.csv"
+    source.write_text("age;city;[bold]\n1;Oslo;a\n2;Rome;b\n")
+    out = tmp_path / "x.npy"
+    result = run(source, "--label-column", "[red]", "-o", out, cache=tmp_path)
+    assert result.exit_code == 1
+    assert "error: column '[red]' is not in" in result.output
+    assert "expected one of 'age', 'city', '[bold]'" in result.output
+    result = run(source, "--text-column", "city", "--image-column", "age", "-o", out, cache=tmp_path)
+    assert result.exit_code == 1
+    assert "--text-column is 'city' and --image-column 'age'; expected one only" in result.output
+    assert not out.exists()
+    result = run(source, "--label-column", "[bold]", "-o", out, cache=tmp_path)
+    assert result.exit_code == 0, result.output
+    assert np.load(out).shape == (2, 3)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 
@@ -52,21 +53,28 @@ def embed(
                 progress=show,
             )
     except EverylabelError as error:
-        console.print(f"[red]error:[/red] {error}", highlight=False, soft_wrap=True)
+        console.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from error
     for warning in caught:
-        console.print(f"[yellow]note:[/yellow] {warning.message}", highlight=False, soft_wrap=True)
+        console.print(
+            f"[yellow]note:[/yellow] {escape(str(warning.message))}", highlight=False, soft_wrap=True
+        )
     n, d = features.shape
     rate = n / max(times[-1] - times[0], 1e-9)
-    console.print(f"{n:,} rows of {d} features in {out}, {rate:,.0f} rows a second", highlight=False)
+    console.print(
+        f"{n:,} rows of {d} features in {escape(str(out))}, {rate:,.0f} rows a second", highlight=False
+    )
 
 
 def _items(source: Path, text: str | None, image: str | None, label: str | None) -> tuple[Any, str]:
     """Return what to embed, and its kind; every row of the file keeps its place."""
+    from everylabel.core.errors import EverylabelError
     from everylabel.models.reading import read_items
-    from everylabel.models.reading.rows import Column
+    from everylabel.models.reading.rows import Column, check_columns
     from everylabel.models.reading.tables import read_table
 
+    if text is not None and image is not None:
+        raise EverylabelError(f"--text-column is {text!r} and --image-column {image!r}; expected one only")
     if source.is_dir():
         found = read_items(source)
         return found, "image"
@@ -75,4 +83,6 @@ def _items(source: Path, text: str | None, image: str | None, label: str | None)
     if text is not None:
         return Column(source, text), "text"
     table = read_table(source)
-    return table.drop(columns=[label] if label in table.columns else []), "table"
+    left_out = [label] if label is not None else []
+    check_columns(source, [str(name) for name in table.columns], left_out)
+    return table.drop(columns=left_out), "table"

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -46,7 +47,7 @@ def reproduce(
             return
         _run(console, experiments or [], dataset or [], reps, jobs, fast, str(data), results, report, export)
     except EverylabelError as error:
-        console.print(f"[red]error:[/] {error}")
+        console.print(f"[red]error:[/] {escape(str(error))}")
         raise typer.Exit(2) from error
 
 
