@@ -83,7 +83,7 @@ def _runs(datasets: dict[str, Dataset], reps: int) -> list[tuple[str, int, int]]
 
 
 def _figures(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what the issue asks for, line by line."""
+    """Return what was asked for, line by line."""
     q, rows = results["quality"], []
 
     def line(figure: str, asked: str, value: float, met: bool, form: str = ".3f") -> None:

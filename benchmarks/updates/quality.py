@@ -95,7 +95,7 @@ def cells(results: list[Result]) -> list[dict[str, Any]]:
 
 
 def figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the issue's figures of quality: over all cells."""
+    """Return the figures of quality: over all cells."""
     of = {(r["dataset"], r["n"], r["added"], r["learner"]): r for r in rows}
     exact = [r for r in rows if r["learner"] == EXACT]
     ratios = {
