@@ -294,3 +294,11 @@ def test_best_takes_the_first_of_ties_and_no_nan() -> None:
     assert best(np.array([1.0, 3.0, 3.0 + 1e-9, np.nan, -np.inf]), 1).tolist() == [1]
     assert best(np.array([1.0, 3.0, 3.0 + 1e-9, np.nan, 2.0]), 3).tolist() == [1, 2, 4]
     close(entropies(np.array([[1.0, 0.0]])), 0.0)
+
+
+def test_labellings_are_drawn_from_their_member() -> None:
+    """Four members, each nearly sure of a label of its own: a labelling tells who gave it."""
+    p = np.full((4, 3, 4), 0.01, np.float32)
+    p[np.arange(4), :, np.arange(4)] = 0.97
+    likelihood, _ = batchbald._labellings(p, 20, rng(0))
+    assert np.mean(likelihood.argmax(axis=1) == rng(0).integers(4, size=20)) > 0.9

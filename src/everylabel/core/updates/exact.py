@@ -180,7 +180,7 @@ def _ease(objective: Objective) -> float:
 
     A squared decrement of e moves a logit by up to sqrt(e |h|^2 / prior_precision).
     """
-    some = objective.features[:64, :]
+    some = objective.features[: min(64, objective.features.shape[0]), :]
     sharpness = inner(some, some) / max(1, some.shape[0]) / objective.prior_precision
     return min(1.0, SHARP / max(sharpness, 1e-300))
 
