@@ -81,8 +81,9 @@ def _step_back(
         seen = kind.project(posterior, design[row, :])
         posterior = kind.condition(posterior, seen, probs, weights[row], -1)
         if targets is not None:
-            gradient = design[row, :].T @ (weights[row, None] * (probs - targets[row, :]))
-            posterior = posterior.replace(mean=posterior.mean + apply_cov(kind, posterior, gradient))
+            residual = weights[row, None] * (probs - targets[row, :])
+            mean = posterior.mean + apply_cov(kind, posterior, design[row, :], residual)
+            posterior = posterior.replace(mean=mean)
     return posterior
 
 

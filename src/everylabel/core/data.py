@@ -107,7 +107,7 @@ class Data:
             buffer = _with_room(self.features, b)
             buffer.claims[n] = writer
         buffer.rows[n : n + b, :] = features
-        summed = float64(features).T @ (weights[:, None] * targets(labels, self.label_sums.shape[1]))
+        summed = self._summed(features, labels, weights, targets)
         return Data(
             buffer,
             xp.concat([self.labels, labels]),
@@ -139,7 +139,7 @@ class Data:
                 asked -= taken
             if asked > 1e-12 * float(weights[i]):
                 raise never_learned(i)
-        summed = float64(features).T @ (weights[:, None] * targets(labels, self.label_sums.shape[1]))
+        summed = self._summed(features, labels, weights, targets)
         data = replace(self, weights=left, label_sums=self.label_sums - summed)
         n_empty = int(xp.sum(xp.astype(left == 0.0, xp.int64)))
         return data._compact() if n_empty > MOST_EMPTY * left.shape[0] else data
@@ -156,6 +156,12 @@ class Data:
         xp: Any = array_namespace(self.label_sums)
         room = zeros((self.label_sums.shape[0], n), self.label_sums)
         return replace(self, label_sums=xp.concat([self.label_sums, room], axis=1), solved=None)
+
+    def _summed(
+        self, features: Array, labels: Array, weights: Array, targets: Targets
+    ) -> Float[Array, "d k"]:
+        """Return what these labels are in label_sums."""
+        return float64(features).T @ (weights[:, None] * targets(labels, self.label_sums.shape[1]))
 
     def _rows(self, features: Float[Array, "b d"]) -> Float[Array, "b d"]:
         """Return a copy in the buffer's precision."""

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from array_api_compat import array_namespace, device
 from jaxtyping import Float, Int
 
-from everylabel.core.arrays import Array, eye
+from everylabel.core.arrays import Array
 from everylabel.core.posterior import Posterior
 
 
@@ -75,11 +75,12 @@ class Likelihood(Protocol):
         """Return the covariance fields with room for n classes more, at the prior."""
 
 
-def apply_cov(kind: Likelihood, posterior: Posterior, gradient: Float[Array, "d k"]) -> Float[Array, "d k"]:
-    """Return the covariance times a gradient: the direction of d unit instances without curvature."""
-    units = eye(gradient.shape[0], gradient)
-    none = 0.0 * gradient[:, 0]
-    return kind.direction(posterior, kind.project(posterior, units), 0.0 * gradient, none, gradient)
+def apply_cov(
+    kind: Likelihood, posterior: Posterior, features: Float[Array, "b d"], residual: Float[Array, "b k"]
+) -> Float[Array, "d k"]:
+    """Return the covariance times a gradient H' R: the direction of instances without curvature."""
+    none = 0.0 * residual[:, 0]
+    return kind.direction(posterior, kind.project(posterior, features), 0.0 * residual, none, residual)
 
 
 def condition_many(

@@ -12,7 +12,7 @@ likelihood needs each class's own probability.
 from array_api_compat import array_namespace
 from jaxtyping import Float, Int
 
-from everylabel.core.arrays import Array
+from everylabel.core.arrays import Array, eye
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.base import apply_cov, condition_many
 from everylabel.core.likelihoods.shared import SharedCovariance
@@ -77,7 +77,8 @@ def _joint(
     probs = kind.link(features @ posterior.mean)
     gradient = features.T @ (weights[:, None] * (probs - targets))
     here = condition_many(kind, posterior, features, probs, weights, 1)
-    mean = posterior.mean - step_size * apply_cov(kind, here, gradient)
+    units = eye(gradient.shape[0], gradient)  # the gradient as that of d unit instances, fewer than b
+    mean = posterior.mean - step_size * apply_cov(kind, here, units, gradient)
     probs = kind.link(features @ mean)
     return condition_many(kind, posterior.replace(mean=mean), features, probs, weights, 1)
 
