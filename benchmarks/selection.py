@@ -9,8 +9,6 @@ import argparse
 import json
 import os
 import platform
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +18,9 @@ from rich.table import Table
 
 import everylabel as el
 from benchmarks import selection_peers
+from benchmarks.timing import seconds
 
 OUT = Path("docs/results/selection.json")
-
-
-def seconds(jobs: dict[str, Callable[[], Any]], rounds: int = 5) -> dict[str, float]:
-    """Return the lower quartile of each job's times over rounds in which every job has its turn."""
-    times: dict[str, list[float]] = {name: [] for name in jobs}
-    for job in jobs.values():
-        job()
-    for _ in range(rounds):
-        for name, job in jobs.items():
-            began = time.perf_counter()
-            job()
-            times[name].append(time.perf_counter() - began)
-    return {name: float(np.quantile(values, 0.25)) for name, values in times.items()}
 
 
 def posterior(features: np.ndarray, k: int, rng: np.random.Generator) -> el.Posterior:
