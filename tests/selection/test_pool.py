@@ -205,7 +205,7 @@ def test_many_threads_and_none_of_numba(monkeypatch: pytest.MonkeyPatch) -> None
 def test_repr_counts() -> None:
     pool, *_ = problem()
     pool.condition(int(pool.free_idx[0]))
-    assert repr(pool).startswith("Pool(free=51, labelled=8, out=1, Posterior(")
+    assert repr(pool).startswith("Pool(free=51, labelled=8, out=1, set aside=0, Posterior(")
     assert len(pool) == 60
 
 
@@ -256,3 +256,48 @@ def _parts(likelihood: str) -> tuple[np.ndarray, el.Posterior]:
     rng = np.random.default_rng(0)
     features, labels = rng.normal(size=(30, 4)), rng.integers(3, size=30)
     return features, el.laplace(el.fit_map(features[:10], labels[:10], 3), features[:10], likelihood)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("n", [1, 2, 6])
+def test_learning_together_equals_learning_one_by_one(n: int, likelihood: str) -> None:
+    one, many = (problem(k=5, likelihood=likelihood) for _ in range(2))
+    free = [int(i) for i in one.pool.free_idx]
+    many.pool.variances()
+
+    def changes(pool: el.Pool) -> None:
+        for i in free[:n]:
+            pool.add(i, int(one.labels[i]), step_size=2.0)
+        pool.condition(free[20])
+        pool.set_aside(free[21])
+
+    changes(one.pool)
+    with many.pool.together():
+        changes(many.pool)
+    np.testing.assert_array_equal(many.pool.posterior.mean, one.pool.posterior.mean)
+    np.testing.assert_array_equal(many.pool.state, one.pool.state)
+    check_cache(many.pool)
+
+
+def test_all_kinds_of_change_can_be_made_together() -> None:
+    pool = problem().pool
+    free = [int(i) for i in pool.free_idx]
+    with pool.together():
+        pool.add(free[0], 1)
+        pool.add(free[1], 2)
+        pool.remove_label(free[0])
+        pool.add_class()
+        pool.add(free[2], 3)
+    check_cache(pool)
+    assert pool.n_classes == 4
+
+
+def test_an_instance_set_aside_is_not_chosen_until_it_is_brought_back() -> None:
+    pool = problem().pool
+    i = int(pool.free_idx[0])
+    pool.set_aside(i)
+    assert i not in pool.free_idx
+    with pytest.raises(el.EverylabelError, match=f"{i}, which is set aside; expected one that is free"):
+        pool.set_aside(i)
+    pool.bring_back(i)
+    assert i in pool.free_idx

@@ -8,6 +8,9 @@ along v (second order, exact) costs one pass; for any other, the columns that mo
 The pool is the one object that changes in place; its posterior is a value of the core.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +23,8 @@ from everylabel.core.posterior import Posterior
 from everylabel.core.updates import default_step, update
 from everylabel.selection.cache import Cache
 
-FREE, LABELLED, OUT = 0, 1, 2
+FREE, LABELLED, OUT, ASIDE = 0, 1, 2, 3
+ONE_BY_ONE = 4  # a label's pass over the features costs as much as this many columns of a product
 
 
 class Event(NamedTuple):
@@ -35,6 +39,15 @@ class Event(NamedTuple):
     was_out: bool = False
     n_classes: int = 0  # added
     names: tuple[str, ...] | None = None  # of the classes added
+
+
+@dataclass
+class Late:
+    """What the logits have yet to follow."""
+
+    moves: list[tuple[Posterior, int]] = field(default_factory=list)
+    labels: int = 0
+    anew: bool = False  # not by moves: compute them from scratch
 
 
 class Pool:
@@ -74,6 +87,7 @@ class Pool:
         if step_size not in (None, "auto"):
             check_positive(step_size, "step_size", zero=True)
         self.method, self.step_size = method, step_size
+        self._late: Late | None = None
         self.cache = Cache(features, posterior)
         self.labels = np.full(self.cache.features.n, -1)
         self.weights = np.ones(self.cache.features.n)
@@ -160,6 +174,41 @@ class Pool:
         else:  # its curvature was taken at a mean that has gone since
             self._replay(self._base, self._without_condition(i))
 
+    def set_aside(self, idx: int) -> None:
+        """Keep a free instance from being chosen; nothing is learned from it."""
+        self._turn(idx, FREE, ASIDE)
+
+    def bring_back(self, idx: int) -> None:
+        """Make an instance that was set aside free again."""
+        self._turn(idx, ASIDE, FREE)
+
+    def _turn(self, idx: int, old: int, new: int) -> None:
+        i = self._check_one(idx)
+        if self.state[i] != old:
+            raise EverylabelError(
+                f"idx is {i}, which is {_NAMES[self.state[i]]}; expected one that is {_NAMES[old]}"
+            )
+        self.state[i] = new
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Let all that is learned inside reach the logits at the end, in one pass if it is much.
+
+        Inside, the posterior is current and the logits are not. Afterwards all is as if learned
+        one by one, to rounding.
+        """
+        before, self._late = self.posterior, Late()
+        try:
+            yield
+        finally:
+            late, self._late = self._late, None
+            if late.anew or ONE_BY_ONE * late.labels > self.n_classes:
+                self.cache.reset(self.posterior)
+            else:
+                self.cache.posterior = before
+                for posterior, i in late.moves:
+                    self.cache.move(posterior, i)
+
     def remove_label(self, idx: int) -> None:
         """Take a label back: all that was learned since the last refit is replayed without it."""
         i = self._check_one(idx)
@@ -198,7 +247,11 @@ class Pool:
     def add_class(self, n: int = 1, *, names: tuple[str, ...] | list[str] | None = None) -> None:
         """Make room for n classes more, at the prior; nothing else moves."""
         event = Event("add_class", -1, n_classes=n, names=None if names is None else tuple(names))
-        self.cache.add_class(self._after(self.posterior, event))
+        posterior = self._after(self.posterior, event)
+        if self._late is None:
+            self.cache.add_class(posterior)
+        else:
+            self._reset(posterior)
         self._events.append(event)
 
     def logits(self, idx: Any = None) -> np.ndarray:
@@ -231,8 +284,21 @@ class Pool:
         return lambda w: (rows @ w.astype(rows.dtype)).T, np.einsum("nd,nd->n", rows, rows)
 
     def _take(self, event: Event) -> None:
-        self.cache.move(self._after(self.posterior, event), event.idx)
+        posterior = self._after(self.posterior, event)
+        if self._late is None:
+            self.cache.move(posterior, event.idx)
+        else:
+            self._late.moves.append((posterior, event.idx))
+            self._late.labels += event.kind == "label"
+            self.cache.posterior = posterior
         self._events.append(event)
+
+    def _reset(self, posterior: Posterior) -> None:
+        """Compute the logits from scratch, now or at the end of `together`."""
+        if self._late is None:
+            self.cache.reset(posterior)
+        else:
+            self.cache.posterior, self._late.anew = posterior, True
 
     def _without_condition(self, i: int) -> list[Event]:
         """Return the events without the last conditioning on instance i."""
@@ -257,7 +323,7 @@ class Pool:
         for event in events:
             posterior = self._after(posterior, event)
         self._base, self._events = base, events
-        self.cache.reset(posterior)
+        self._reset(posterior)
 
     def _step(self, step_size: float | str | None, method: str | None) -> float | None:
         if step_size == "auto":
@@ -300,5 +366,5 @@ def _read_only(array: np.ndarray) -> np.ndarray:
     return view
 
 
-_NAMES = ("free", "labelled", "out")
+_NAMES = ("free", "labelled", "out", "set aside")
 UPDATES = ("second_order", "first_order", "exact")
