@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "everylabel"
@@ -135,8 +136,11 @@ def _host(headers: Headers) -> str:
     return urlsplit("//" + headers.get("host", "")).hostname or ""
 
 
-class TooLarge(Exception):
-    """More bytes came than were announced or are allowed."""
+class TooLarge(HTTPException):
+    """More bytes came than are allowed, without having been announced."""
+
+    def __init__(self) -> None:
+        super().__init__(413, f"the request is larger than {LARGEST:,} bytes")
 
 
 def _limited(receive: Receive) -> Receive:
@@ -147,7 +151,7 @@ def _limited(receive: Receive) -> Receive:
         message = await receive()
         size += len(message.get("body", b""))
         if size > LARGEST:
-            raise TooLarge
+            raise TooLarge()
         return message
 
     return counted

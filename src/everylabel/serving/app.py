@@ -2,20 +2,22 @@
 
 import asyncio
 import logging
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Annotated, Any, Protocol
+from urllib.parse import quote
 
 import numpy as np
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from starlette.exceptions import HTTPException
 
 from everylabel.core.errors import EverylabelError
-from everylabel.serving.access import Access, TooLarge
+from everylabel.serving.access import Access
 from everylabel.serving.errors import Refused
 from everylabel.serving.service import Service
 from everylabel.serving.store import StoreError
@@ -25,11 +27,19 @@ PAGE = Path(__file__).parent / "page"
 MAP_POINTS = 5000
 SNIPPET = 200
 
+
+def _no_bool(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("expected a whole number, not true or false")
+    return value
+
+
 Person = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=64)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Key = Annotated[str, StringConstraints(min_length=1, max_length=64)] | None
 Name = Annotated[str, StringConstraints(max_length=1000)]
-Numbers = Annotated[StrictInt, Field(ge=0, le=2**31)]
+Whole = Annotated[int, BeforeValidator(_no_bool)]  # JSON's 3.0 is whole, true is not
+Numbers = Annotated[Whole, Field(ge=0, le=2**31)]
 
 
 class _Body(BaseModel):
@@ -78,12 +88,13 @@ class SettingsBody(_Body):
     """What to change."""
 
     strategy: Annotated[str, StringConstraints(max_length=64)] | None = None
-    check_every: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
+    check_every: Annotated[Whole, Field(ge=0, le=1000)] | None = None
 
 
 class Contents(Protocol):
     """How instances are shown; see `contents.py`."""
 
+    def item(self, i: int) -> dict[str, Any]: ...
     def text(self, i: int) -> str: ...
     def picture(self, i: int) -> tuple[bytes, str]: ...
 
@@ -94,6 +105,16 @@ class Files(Protocol):
     def export(self, snapshot: Any, what: str, form: str) -> Response: ...
     def model(self, snapshot: Any, form: str) -> Response: ...
     def layout(self) -> tuple[np.ndarray, str]: ...
+
+
+def show_item(contents: Contents, ids: Sequence[str], kind: str) -> Callable[[int], dict[str, Any]]:
+    """Return how an instance is told to the page: its id, its content, and where its image is."""
+
+    def show(i: int) -> dict[str, Any]:
+        shown = contents.item(i)
+        return {"id": ids[i], "kind": kind, **shown, "image": image_url(ids[i]) if shown["image"] else None}
+
+    return show
 
 
 async def _wait(future: "Future[Any]") -> Any:
@@ -241,7 +262,11 @@ def _downloads(app: FastAPI, service: Service, contents: Contents, files: Files)
     @app.get("/api/image/{item:path}", responses=_problems(404), response_class=Response)
     async def image(item: str) -> Response:
         """Return an instance's image."""
-        body, media = await asyncio.to_thread(contents.picture, service.position(item))
+        i = service.position(item)
+        try:
+            body, media = await asyncio.to_thread(contents.picture, i)
+        except EverylabelError as error:
+            raise Refused(404, "no_image", str(error)) from error
         return Response(body, media_type=media, headers={"cache-control": "private, max-age=3600"})
 
     @app.get("/api/map", responses=_problems())
@@ -277,7 +302,7 @@ def _downloads(app: FastAPI, service: Service, contents: Contents, files: Files)
         return await asyncio.to_thread(files.model, snapshot, format)
 
 
-def _glance(item: str, i: int, contents: Any) -> dict[str, Any]:
+def _glance(item: str, i: int, contents: Contents) -> dict[str, Any]:
     shown = contents.item(i)
     text = contents.text(i)
     return {"text": text[:SNIPPET] or None, "image": image_url(item) if shown.get("image") else None}
@@ -285,8 +310,6 @@ def _glance(item: str, i: int, contents: Any) -> dict[str, Any]:
 
 def image_url(item: str) -> str:
     """Return where an instance's image is."""
-    from urllib.parse import quote
-
     return f"/api/image/{quote(item, safe='')}"
 
 
@@ -341,9 +364,6 @@ def _errors(app: FastAPI) -> None:
         where = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
         return _error(422, "bad_request", f"{where}: {first['msg']}; see /openapi.json for what is expected")
 
-    async def too_large(_: Request, error: Exception) -> JSONResponse:
-        return _error(413, "too_large", "the request is too large")
-
     async def http(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
         return _error(error.status_code, "http", str(error.detail))
@@ -354,7 +374,7 @@ def _errors(app: FastAPI) -> None:
 
     handlers: dict[Any, Any] = {
         Refused: refused, StoreError: not_saved, EverylabelError: wrong, RequestValidationError: invalid,
-        TooLarge: too_large, HTTPException: http, Exception: failed,
+        HTTPException: http, Exception: failed,
     }  # fmt: skip
     for kind, handler in handlers.items():
         app.add_exception_handler(kind, handler)

@@ -48,7 +48,7 @@ def accuracy(checks: Sequence[Check]) -> dict[str, Any] | None:
 def curve(ledger: Ledger) -> list[dict[str, Any]]:
     """Return what the model expected of itself after each label, and the checks up to then."""
     points = dict(ledger.curve)  # the last of each number of labels
-    sizes = sorted(points)
+    sizes = sorted(n for n in points if n <= len(ledger.labels))  # after an undo there are fewer
     if len(sizes) > POINTS:
         sizes = [sizes[i] for i in np.unique(np.linspace(0, len(sizes) - 1, POINTS).astype(int))]
     rows, at = [], 0

@@ -1,0 +1,261 @@
+"""What people can do: label, skip, undo, jump, several at once; and what they are told when they cannot."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from everylabel.serving.errors import Refused
+from everylabel.serving.refit import Refitter
+from everylabel.serving.service import Service
+from tests.serving.desks import CLASSES, FEATURES, IDS, N, Y, fingerprint, label, service, truth
+
+
+def first(made: Service, person: str = "me") -> str:
+    item: str = made.next(person).result()["next"]["item"]["id"]
+    return item
+
+
+def test_labels_are_learned_and_the_next_is_there(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        items = label(made, 40)
+        assert len(set(items)) == 40
+        reply = made.next("me").result()
+        assert reply["progress"]["labelled"] == 40
+        assert reply["progress"]["left"] == N - 40
+        assert sum(reply["next"]["probabilities"]) == pytest.approx(1.0, abs=1e-4)
+        snapshot = made.snapshot().result()
+        left = np.setdiff1d(np.arange(N), list(snapshot.labels))
+        assert np.mean(snapshot.guesses[left] == Y[left]) > 0.75
+
+
+def test_the_same_item_is_shown_until_it_is_answered(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        assert first(made) == first(made)
+    with service(tmp_path / "log") as made:
+        item = first(made)
+        assert made.skip("me", item).result()["next"]["item"]["id"] != item
+
+
+def test_undo_takes_back_any_number_of_steps(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        label(made, 5)
+        mean = np.array(made.desk.learner.pool.posterior.mean)
+        items = label(made, 3)
+        for item in reversed(items):
+            reply = made.undo("me").result()
+            assert reply["next"]["item"]["id"] == item
+        assert reply["progress"]["labelled"] == 5
+        np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, mean, atol=1e-9)
+        for _ in range(5):
+            made.undo("me").result()
+        with pytest.raises(Refused, match="me has given no answer"):
+            made.undo("me").result()
+
+
+def test_undo_of_a_second_label_restores_the_first(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        (item,) = label(made, 1)
+        made.jump("me", item).result()
+        assert made.next("me").result()["next"]["answer"] == truth(item)
+        made.label("me", item, (truth(item) + 1) % 10).result()
+        assert made.item(item).result()["label"] == (truth(item) + 1) % 10
+        made.undo("me").result()
+        assert made.item(item).result()["label"] == truth(item)
+
+
+def test_a_stale_undo_is_refused(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        item = first(made)
+        saved = made.label("me", item, 1).result()["saved"]
+        label(made, 1)
+        with pytest.raises(Refused, match=f"saved is {saved}, but the last answer of me is"):
+            made.undo("me", saved).result()
+
+
+def test_skipped_items_come_back_when_nothing_else_is_left(tmp_path: Path) -> None:
+    with service(tmp_path / "log", ids=IDS[:4], features=FEATURES[:4]) as made:
+        item = first(made)
+        made.skip("me", item).result()
+        others = label(made, 3)
+        assert item not in others
+        reply = made.next("me").result()
+        assert reply["next"]["item"]["id"] == item
+        assert made.label("me", item, 0).result()["next"] is None
+
+
+def test_cannot_tell_is_an_answer_that_teaches_nothing(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        item = first(made)
+        reply = made.cannot_tell("me", item).result()
+        assert reply["progress"]["cannot_tell"] == 1
+        assert reply["progress"]["labelled"] == 0
+        assert made.item(item).result()["state"] == "cannot_tell"
+        assert not np.any(made.desk.learner.pool.posterior.mean)
+
+
+def test_a_request_sent_twice_counts_once(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        item = first(made)
+        one = made.label("me", item, 3, key="a").result()
+        two = made.label("me", item, 3, key="a").result()
+        assert one["saved"] == two["saved"]
+        assert one["next"] == two["next"]
+        made.undo("me", key="b").result()
+        made.undo("me", key="b").result()
+        assert made.next("me").result()["progress"]["answers"] == 0
+    with service(tmp_path / "log") as made:
+        assert made.label("me", item, 3, key="a").result()["saved"] == one["saved"]
+
+
+def test_two_people_get_different_items_that_are_no_copies(tmp_path: Path) -> None:
+    twice = np.concatenate([FEATURES[:100], FEATURES[:100]])
+    ids = [f"{half}{i}" for half in "ab" for i in range(100)]
+    with service(tmp_path / "log", ids=ids, features=twice, check_every=0, strategy="margin") as made:
+        for i in range(20):
+            made.label("me", f"a{i}", int(Y[i])).result()
+        futures = [made.next(person) for person in ("anna", "ben", "carl", "dora")]
+        items = [future.result()["next"]["item"]["id"][1:] for future in futures]
+        items.append(first(made, "eve")[1:])
+        assert len(set(items)) == 5
+
+
+def test_an_item_of_another_person_cannot_be_answered(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        item = first(made, "anna")
+        for request in (made.label("ben", item, 1), made.jump("ben", item), made.skip("ben", item)):
+            with pytest.raises(Refused, match="is with anna now; nothing was saved"):
+                request.result()
+        assert made.next("ben").result()["progress"]["answers"] == 0
+
+
+def test_a_lease_ends(tmp_path: Path) -> None:
+    with service(tmp_path / "log", lease_seconds=-1) as made:
+        item = first(made, "anna")
+        assert made.label("ben", item, 1).result()["progress"]["answers"] == 1
+        assert made.label("anna", item, 2).result()["progress"]["answers"] == 2  # both are kept
+
+
+def test_two_answers_an_item_are_asked_for_and_compared(tmp_path: Path) -> None:
+    with service(tmp_path / "log", annotators_per_item=2, check_every=0) as made:
+        item = first(made, "anna")
+        made.label("anna", item, 1).result()
+        reply = made.next("ben").result()
+        assert (reply["next"]["item"]["id"], reply["next"]["reason"]) == (item, "second")
+        reply = made.label("ben", item, 2).result()
+        assert reply["progress"]["agreement"] == {"items": 1, "share": 0.0, "alpha": 0.0}
+        assert made.item(item).result()["label"] == 2  # of a tie, the last
+        assert len(made.item(item).result()["answers"]) == 2
+
+
+def test_classes_are_added_and_renamed(tmp_path: Path) -> None:
+    with service(tmp_path / "log", classes=[]) as made:
+        item = first(made)
+        with pytest.raises(Refused, match="class is 0; expected a class: add one first"):
+            made.label("me", item, 0).result()
+        assert made.add_class("me", "  even ").result()["class"] == 0
+        assert made.add_class("me", "odd", key="k").result()["class"] == 1
+        assert made.add_class("me", "odd", key="k").result()["class"] == 1
+        with pytest.raises(Refused, match="there is a class 'odd' already"):
+            made.add_class("me", "odd").result()
+        with pytest.raises(Refused, match="expected 1 to 200 printable characters"):
+            made.add_class("me", " \n").result()
+        for _ in range(10):
+            item = first(made)
+            reply = made.label("me", item, ["even", "odd"][truth(item) % 2]).result()
+        made.rename_class("me", 1, "uneven").result()
+        assert [c["name"] for c in made.classes().result()["classes"]] == ["even", "uneven"]
+        with pytest.raises(Refused, match="class is 7; expected 0 to 1"):
+            made.rename_class("me", 7, "x").result()
+        assert len(reply["next"]["probabilities"]) == 2
+        before = fingerprint(made)
+    with service(tmp_path / "log") as made:
+        assert fingerprint(made) == before
+
+
+def test_unknown_things_are_refused_and_change_nothing(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        item = first(made)
+        before = fingerprint(made)
+        bad: list[tuple[Any, str]] = [
+            (made.label("me", "nothing", 1), "item is 'nothing'; expected an id"),
+            (made.label("me", item, 10), "class is 10; expected 0 to 9"),
+            (made.label("me", item, "ten"), "class is 'ten'; expected 0 to 9"),
+            (made.jump("me", "nothing"), "item is 'nothing'"),
+            (
+                made.change_settings("me", {"strategy": "best"}),
+                "strategy is 'best'; expected one of lookahead",
+            ),
+        ]
+        for request, message in bad:
+            with pytest.raises(Refused, match=message):
+                request.result()
+        assert fingerprint(made) == before
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_checks_are_an_unbiased_estimate(tmp_path: Path, seed: int) -> None:
+    surplus, variance, n = 0.0, 0.0, 0
+    for part in range(3):
+        with service(tmp_path / f"log{part}", check_every=2, strategy="margin") as made:
+            made.desk.ledger.seed = 10 * seed + part
+            label(made, 8)
+            for _ in range(50):
+                task = made.next("me").result()["next"]
+                pool = made.desk.learner.pool
+                asked = np.append(pool.free_idx, made.desk.ledger.leases["me"].item)
+                accuracy = np.mean(pool.logits(asked).argmax(axis=1) == Y[asked])
+                made.label("me", task["item"]["id"], truth(task["item"]["id"])).result()
+                if task["reason"] == "check":
+                    surplus += made.desk.ledger.checks[-1].right - accuracy
+                    variance, n = variance + accuracy * (1 - accuracy), n + 1
+    assert n == 75
+    assert abs(surplus) < 3 * np.sqrt(variance)
+
+
+def test_the_background_training_takes_over_and_nothing_goes_backwards(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        refitter = Refitter(made.desk)
+        versions, counts = [], []
+        reply = made.next("me").result()
+        for _ in range(80):
+            item = reply["next"]["item"]["id"]
+            reply = made.label("me", item, truth(item)).result()
+            versions.append(reply["progress"]["version"])
+            counts.append(reply["progress"]["labelled"])
+        refitter.close()
+        kinds = [event.kind for event in made.desk.store.read()]
+        assert kinds.count("refit") >= 1
+        assert counts == list(range(1, 81))
+        assert versions == sorted(versions)
+        assert made.desk.changed is not None
+        before = fingerprint(made)
+    with service(tmp_path / "log") as made:
+        assert fingerprint(made) == before
+
+
+def test_a_failure_in_the_model_is_told_and_the_state_is_that_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with service(tmp_path / "log") as made:
+        label(made, 4)
+        item = first(made)
+        before = fingerprint(made)
+        with monkeypatch.context() as broken:
+            broken.setattr(made.desk.learner.pool, "add", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                made.label("me", item, 1).result()
+        assert fingerprint(made) == before
+        made.label("me", item, 1).result()
+        assert made.next("me").result()["progress"]["labelled"] == 5
+
+
+def test_every_strategy_of_the_page_picks(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        strategies = [s["name"] for s in made.session("me").result()["strategies"]]
+        for strategy in strategies:
+            made.change_settings("me", {"strategy": strategy}).result()
+            label(made, 4)
+        assert made.next("me").result()["progress"]["labelled"] == 4 * len(strategies)
+        assert made.session("me").result()["classes"][3]["name"] == CLASSES[3]
