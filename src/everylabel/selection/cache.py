@@ -94,6 +94,22 @@ class Cache:
         if self._variances is not None:
             self._variances -= u.dtype.type(gain) * u * u
 
+    def move_many(self, posterior: Posterior, idx: list[int]) -> None:
+        """Follow the posterior to where several instances have taken it, in one pass.
+
+        Each label moves the mean along S_i h_i, and S_i is S less directions S h_j of earlier ones: the
+        whole change is V C with V = S [h_1 .. h_m], so that F += C' (H V)'.
+        """
+        old, self.posterior, self._variances = self.posterior, posterior, None
+        change = to_numpy(posterior.mean) - to_numpy(old.mean)
+        v = to_numpy(old.cov) @ self.features.rows(idx).T if self.shared else change[:, :0]
+        factors = np.linalg.lstsq(v, change, rcond=None)[0]
+        left = np.abs(change - v @ factors).max()
+        if not self.shared or left > _ALONG * max(np.abs(change).max(), 1e-300):
+            self._recompute(change)
+            return
+        self.logits += factors.T.astype(self.logits.dtype) @ self.features.product(v)
+
     def add_class(self, posterior: Posterior) -> None:
         """Follow a posterior that has new columns of zeros."""
         new = int(posterior.mean.shape[1]) - len(self.logits)

@@ -24,7 +24,6 @@ from everylabel.core.updates import default_step, update
 from everylabel.selection.cache import Cache
 
 FREE, LABELLED, OUT, ASIDE = 0, 1, 2, 3
-ONE_BY_ONE = 4  # a label's pass over the features costs as much as this many columns of a product
 
 
 class Event(NamedTuple):
@@ -46,7 +45,7 @@ class Late:
     """What the logits have yet to follow."""
 
     moves: list[tuple[Posterior, int]] = field(default_factory=list)
-    labels: int = 0
+    labelled: list[int] = field(default_factory=list)
     anew: bool = False  # not by moves: compute them from scratch
 
 
@@ -192,7 +191,7 @@ class Pool:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Let all that is learned inside reach the logits at the end, in one pass if it is much.
+        """Let all that is learned inside reach the logits at the end, in one pass over the features.
 
         Inside, the posterior is current and the logits are not. Afterwards all is as if learned
         one by one, to rounding.
@@ -202,8 +201,11 @@ class Pool:
             yield
         finally:
             late, self._late = self._late, None
-            if late.anew or ONE_BY_ONE * late.labels > self.n_classes:
+            if late.anew:
                 self.cache.reset(self.posterior)
+            elif len(late.labelled) > 1:
+                self.cache.posterior, now = before, self.posterior
+                self.cache.move_many(now, late.labelled)
             else:
                 self.cache.posterior = before
                 for posterior, i in late.moves:
@@ -289,7 +291,7 @@ class Pool:
             self.cache.move(posterior, event.idx)
         else:
             self._late.moves.append((posterior, event.idx))
-            self._late.labels += event.kind == "label"
+            self._late.labelled += [event.idx] if event.kind == "label" else []
             self.cache.posterior = posterior
         self._events.append(event)
 

@@ -23,7 +23,7 @@ from everylabel.serving.ledger import ASIDE, FREE, OUT, Target
 SAMPLED = 1000  # instances that tell how sure the model is of the whole pool
 COLD_FROM = 2000  # candidates of the first picks, before anything is known
 COPIES = 0.95  # cosine from which on two instances are near copies
-TRIED = 300  # candidates that look-ahead tries for one person; fewer each, the more are waiting
+TRIED, FEWEST_TRIED = 300, 60  # candidates of look-ahead for one person, and when many are labelling
 CHUNK = 8192
 
 
@@ -124,7 +124,11 @@ class Learner:
             return []
         tried = n if n == 1 and not out else min(free, 4 * n + len(out))
         cold = knows_nothing(self.pool)
-        options = {"n_candidates": max(tried, TRIED // max(among, 1))} if strategy == "lookahead" else {}
+        options = (
+            {"n_candidates": max(tried, FEWEST_TRIED, TRIED // max(among, 1))}
+            if strategy == "lookahead"
+            else {}
+        )
         candidates = COLD_FROM if cold and tried <= COLD_FROM else None
         options = {} if cold else options
         picked = select(self.pool, strategy, tried, rng, candidates=candidates, **options)  # type: ignore

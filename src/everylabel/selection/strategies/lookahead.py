@@ -43,8 +43,17 @@ def candidates(pool: Pool, idx: np.ndarray, n: int, rng: np.random.Generator) ->
     """Return which of idx are tried: all, or half by margin and half drawn from the others."""
     if len(idx) <= n:
         return np.arange(len(idx))
-    order = np.argsort(-margin(pool, idx, rng), kind="stable")
-    return np.r_[order[: n // 2], rng.choice(np.sort(order[n // 2 :]), n - n // 2, replace=False)]
+    narrow = smallest(-margin(pool, idx, rng), n // 2)
+    others = np.delete(np.arange(len(idx)), narrow)
+    return np.r_[narrow, rng.choice(others, n - n // 2, replace=False)]
+
+
+def smallest(values: np.ndarray, n: int) -> np.ndarray:
+    """Return the positions of the n smallest values, in order; of ties, the lowest positions."""
+    if n == 0:
+        return np.empty(0, dtype=np.int64)
+    least = np.flatnonzero(values <= np.partition(values, n - 1)[n - 1])  # n, and ties of the last
+    return least[np.argsort(values[least], kind="stable")][:n]
 
 
 def sample(idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
