@@ -202,6 +202,11 @@ def _reading(app: FastAPI, service: Service, contents: Contents, about: dict[str
         """Return ok while the server is up."""
         return {"ok": True}
 
+    @app.get("/api/fingerprint")
+    async def fingerprint() -> dict[str, Any]:
+        """Return a hash of the whole state; a replay of the log up to this version has the same."""
+        return await _wait(service.fingerprint())
+
     @app.get("/api/session", responses=_problems())
     async def session(person: Person = "me") -> dict[str, Any]:
         """Return what the page needs to begin."""

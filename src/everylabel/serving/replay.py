@@ -1,5 +1,6 @@
 """The state behind a log: replaying it gives the same ledger, model and next instance, bit for bit."""
 
+import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -57,3 +58,13 @@ def replay(
     learner = start.learner(features)
     learner.follow(changes)
     return ledger, learner, changes
+
+
+def fingerprint(ledger: Ledger, learner: Learner) -> dict[str, int | str]:
+    """Return a hash of all numbers of the model and all labels: equal states, equal hashes."""
+    pool = learner.pool
+    total = hashlib.sha256()
+    for array in (pool.posterior.mean, pool.posterior.cov, pool.cache.logits, pool.state, pool.labels):
+        total.update(np.ascontiguousarray(array).tobytes())
+    total.update(repr((sorted(ledger.labels.items()), sorted(ledger.leases.items()))).encode())
+    return {"version": ledger.seq, "hash": total.hexdigest()}

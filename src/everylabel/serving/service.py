@@ -13,6 +13,7 @@ from everylabel.serving.errors import Refused
 from everylabel.serving.events import Event
 from everylabel.serving.learner import Learner
 from everylabel.serving.ledger import CANNOT_TELL
+from everylabel.serving.replay import fingerprint
 
 MOST_CLASSES = 1000
 LONGEST_NAME = 200
@@ -207,6 +208,10 @@ class Service:
     def position(self, item: str) -> int:
         """Return an instance's place in the source."""
         return self._position(item)
+
+    def fingerprint(self) -> "Future[Reply]":
+        """Return a hash of the whole state: a replay of the log up to this version has the same."""
+        return self.desk.read(lambda: fingerprint(self.ledger, self.desk.learner))
 
     def snapshot(self) -> "Future[Snapshot]":
         """Return copies of what exports and the map are made of."""

@@ -1,0 +1,190 @@
+"""kill -9 at random moments under load: no acknowledged label lost, none twice, the replay equals the state.
+
+    python -m benchmarks.kills --kills 200 [--store postgresql://...]
+
+Four people label digits through the HTTP API of a real server process, each request with a key and sent
+again until it is answered. The server is killed at random moments and started again on the same store.
+At the end the log is read: every label that was acknowledged is there once, under the number it was
+given; and each hash of the state that the server told while it ran is that of the log replayed up to there.
+"""
+
+import argparse
+import contextlib
+import http.client
+import json
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sklearn.datasets import load_digits
+
+from everylabel.serving.learner import prepare
+from everylabel.serving.replay import fingerprint, replay
+from everylabel.serving.store import Store
+
+PEOPLE = 4
+TRUTH = load_digits().target
+
+
+class Outcome(NamedTuple):
+    """What was found."""
+
+    kills: int
+    acknowledged: int
+    lost: int
+    twice: int
+    states: int
+    other_states: int
+    seconds_to_start: float
+
+    @property
+    def fine(self) -> bool:
+        return not (self.lost or self.twice or self.other_states) and self.acknowledged > 0
+
+
+class Killed:
+    """A server that is killed and started again, and people who do not mind."""
+
+    def __init__(self, folder: Path, store: str | None) -> None:
+        self.folder, self.store = folder, store
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            self.port = int(s.getsockname()[1])
+        self.done = threading.Event()
+        self.acknowledged: dict[str, int] = {}
+        self.states: dict[int, str] = {}
+        self.starts: list[float] = []
+
+    def start(self) -> subprocess.Popen[str]:
+        """Start the server and wait until it answers."""
+        began = time.perf_counter()
+        command = [sys.executable, "-m", "everylabel.cli", "label", "digits", "--no-browser"]
+        command += ["--port", str(self.port), "--project", str(self.folder)]
+        command += ["--store", self.store] if self.store else []
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        while True:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                if self.ask("GET", "/api/health")["ok"]:
+                    self.starts.append(time.perf_counter() - began)
+                    return process
+            if process.poll() is not None:
+                assert process.stdout is not None
+                raise RuntimeError(f"the server did not start: {process.stdout.read()}")
+            time.sleep(0.05)
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """Send one request; an error of the network is the caller's."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            text = None if body is None else json.dumps(body)
+            connection.request(method, path, text, {"content-type": "application/json"})
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
+    def insist(self, path: str, body: dict[str, Any]) -> Any:
+        """Send a request until it is answered or all is over."""
+        while not self.done.is_set():
+            try:
+                return self.ask("POST", path, body)
+            except (OSError, http.client.HTTPException, ValueError):
+                time.sleep(0.02)
+        return None
+
+    def person(self, name: str) -> None:
+        """Label as fast as the server answers; take back a label now and then."""
+        rng = random.Random(name)
+        reply = self.insist("/api/next", {"person": name})
+        while reply is not None and not self.done.is_set():
+            if "next" not in reply or reply["next"] is None:
+                reply = self.insist("/api/next", {"person": name})
+                continue
+            item, key = reply["next"]["item"]["id"], uuid.uuid4().hex
+            body = {"person": name, "item": item, "class": int(TRUTH[int(item)]), "key": key}
+            path = "/api/label"
+            if rng.random() < 0.3:
+                path, body = "/api/undo", {"person": name, "key": key}
+            reply = self.insist(path, body)
+            if reply is not None and reply.get("saved") is not None:
+                self.acknowledged[key] = reply["saved"]
+
+    def watch(self) -> None:
+        """Ask for the hash of the state all the time."""
+        while not self.done.is_set():
+            with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
+                state = self.ask("GET", "/api/fingerprint")
+                self.states[state["version"]] = state["hash"]
+            time.sleep(0.05)
+
+    def run(self, kills: int, seed: int, report: Any = None) -> Outcome:
+        """Kill the server so many times; return what the log says at the end."""
+        rng, process = random.Random(seed), self.start()
+        threads = [threading.Thread(target=self.person, args=(f"p{i}",)) for i in range(PEOPLE)]
+        threads.append(threading.Thread(target=self.watch))
+        for thread in threads:
+            thread.start()
+        try:
+            for number in range(kills):
+                time.sleep(rng.uniform(0.0, 1.0))
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+                process = self.start()
+                if report is not None:
+                    report(number + 1, len(self.acknowledged))
+            time.sleep(0.5)
+        finally:
+            self.done.set()
+            for thread in threads:
+                thread.join()
+            process.kill()
+            process.wait()
+        return self.outcome(kills)
+
+    def outcome(self, kills: int) -> Outcome:
+        """Read the log and compare."""
+        where = self.store or next(self.folder.glob("*.sqlite"))
+        store = Store(where, "digits", write=False)
+        events = store.read()
+        store.close()
+        written = {event.key: event.seq for event in events if event.key is not None}
+        lost = sum(written.get(key) != seq for key, seq in self.acknowledged.items())
+        keys = Counter(event.key for event in events if event.key is not None)
+        digits = load_digits()
+        ids, features = [str(i) for i in range(len(digits.data))], prepare(digits.data).features
+        checked = random.Random(0).sample(sorted(self.states), min(100, len(self.states)))
+        other = 0
+        for version in checked:
+            ledger, learner, _ = replay([e for e in events if e.seq <= version], ids, features)
+            other += fingerprint(ledger, learner)["hash"] != self.states[version]
+        twice = sum(count > 1 for count in keys.values())
+        seconds = sorted(self.starts)[len(self.starts) // 2]
+        return Outcome(kills, len(self.acknowledged), lost, twice, len(checked), other, seconds)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--store", help="a PostgreSQL URL; SQLite if not given")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        killed = Killed(Path(folder) / "digits.everylabel", given.store)
+        outcome = killed.run(
+            given.kills, given.seed, lambda n, labels: print(f"\r{n} kills, {labels} answers", end="")
+        )
+    print("\n" + json.dumps({**outcome._asdict(), "store": "postgresql" if given.store else "sqlite"}))
+    if not outcome.fine:
+        raise SystemExit("something was lost, written twice, or replayed otherwise")
+
+
+if __name__ == "__main__":
+    main()
