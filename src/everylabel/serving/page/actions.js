@@ -1,0 +1,155 @@
+// What a person can do with the item in front of them. One request at a time: a second press meanwhile is
+// ignored, so nothing is sent twice.
+import { ApiError, get, insist, leftover, post, save } from "./api.js";
+import { announce, byId, milliseconds, setText, toast } from "./dom.js";
+import { changed, className, setBusy, setProgress, setSettings, setTask, setClasses, state } from "./state.js";
+
+const WAITING = "Waiting";
+
+// Nobody reads an item in a tenth of a second: an answer that soon is the echo of the last key press.
+const ECHO = 100;
+let shownAt = 0;
+
+function take(reply) {
+  setProgress(reply.progress);
+  setTask(reply.next);
+  shownAt = performance.now();
+}
+
+function describe(task) {
+  if (!task) return "Nothing is left to label.";
+  const { item } = task;
+  const fields = item.fields.map(([name, value]) => `${name}: ${value}`).join(", ");
+  const content = (item.text ?? fields).slice(0, 300);
+  const check = task.reason === "check" ? "Random check. " : "";
+  return `${check}Next item: ${content || `picture ${item.id}`}`;
+}
+
+function showTick(text) {
+  const tick = byId("tick");
+  setText(tick, text);
+  tick.classList.remove("fresh");
+  void tick.offsetWidth; // restarts the animation
+  tick.classList.add("fresh");
+}
+
+/** Runs one request that ends in a new task; whatever goes wrong, the page is usable afterwards. */
+async function exchange(request, said) {
+  if (state.busy) return false;
+  setBusy(true);
+  try {
+    const reply = await request();
+    take(reply);
+    if (said) {
+      showTick(said(reply.progress));
+      announce(`${said(reply.progress)}. ${describe(reply.next)}`);
+    }
+    return reply;
+  } catch (error) {
+    await recover(error);
+    return false;
+  } finally {
+    setBusy(false);
+    changed("answered");
+  }
+}
+
+/** Says what the server said, then shows what is due: another person may have answered meanwhile. */
+async function recover(error) {
+  toast(error.message, { problem: true });
+  if (!(error instanceof ApiError)) console.error(error);
+  if (error.code === "token") return;
+  try {
+    take(await insist(() => post("/api/next", { person: state.person }), WAITING));
+  } catch (again) {
+    toast(again.message, { problem: true });
+  }
+}
+
+function current() {
+  if (!state.task || state.busy || performance.now() - shownAt < ECHO) return null;
+  return { person: state.person, item: state.task.item.id };
+}
+
+async function answer(path, extra, said) {
+  const body = current();
+  if (!body) return;
+  const reply = await exchange(() => save(path, { ...body, ...extra }), said);
+  if (reply && reply.saved !== null) state.undoable.push(reply.saved);
+}
+
+export function label(number) {
+  const name = className(number);
+  const said = ({ update_ms: ms }) => `Saved: ${name}${ms === null ? "" : ` · learned in ${milliseconds(ms)}`}`;
+  return answer("/api/label", { class: number }, said);
+}
+
+export const skip = () => answer("/api/skip", {}, () => "Skipped");
+
+export const cannotTell = () => answer("/api/cannot_tell", {}, () => "Saved: cannot tell");
+
+/** Takes back the last answer. Naming it makes sure that it is not one given in another window. */
+export async function undo() {
+  if (state.busy) return;
+  const body = { person: state.person };
+  const saved = state.undoable.pop();
+  if (saved !== undefined) body.saved = saved;
+  const reply = await exchange(() => save("/api/undo", body), () => "Taken back");
+  if (!reply) state.undoable = [];
+}
+
+export async function jump(item) {
+  const reply = await exchange(() => save("/api/jump", { person: state.person, item }), () => "Here it is");
+  // Else Space would go to the button that opened the dialog, instead of skipping.
+  document.activeElement?.blur();
+  return reply;
+}
+
+/** Opens the session, delivers what an earlier visit could not, and shows the first item. */
+export async function start() {
+  setBusy(true);
+  try {
+    const session = await insist(() => get("/api/session", { person: state.person }), WAITING);
+    state.project = session.project;
+    state.kind = session.kind;
+    state.strategies = session.strategies;
+    setSettings(session.settings);
+    setClasses(session.classes);
+    changed("session");
+    await deliver();
+    take(await insist(() => post("/api/next", { person: state.person }), WAITING));
+  } catch (error) {
+    await recover(error);
+  } finally {
+    setBusy(false);
+  }
+  await refresh();
+}
+
+async function deliver() {
+  const entry = leftover();
+  if (!entry) return;
+  try {
+    await save(entry.path, entry.body);
+    toast("An answer that was not saved before is saved now.");
+  } catch {
+    // It was answered otherwise since; what counts is on the server.
+  }
+}
+
+/** The slow part of the progress: the curve, and what other people have done. */
+export async function refresh() {
+  try {
+    setProgress(await get("/api/progress", { person: state.person }));
+  } catch {
+    // The next answer says what is wrong; a figure that is a little old is no reason to disturb.
+  }
+}
+
+/** After a long absence the item may have gone to someone else. */
+export async function renew() {
+  if (state.busy || !state.task) return;
+  const before = state.task.item.id;
+  await exchange(() => insist(() => post("/api/next", { person: state.person }), WAITING));
+  if (state.task && state.task.item.id !== before) toast("You were away for a while, so here is another item.");
+}

@@ -1,0 +1,208 @@
+// The classes to choose from.
+//
+// Which key means which class, and why:
+// - Up to 20 classes every class has a key that never moves, so that fingers learn it: 1 … 9, 0 for the first
+//   ten and Shift with the same keys for the next ten. Adding a class moves none. A class that is a digit
+//   itself ("0" … "9") gets its own key: having to press 4 for "3" would be a trap.
+// - Beyond 20 nobody remembers keys. Then 1 … 5 take the five most likely classes, shown in a row above; their
+//   meaning changes with every item, but it is read together with the name. That row is hidden with the
+//   probabilities (it tells as much), and the keys do nothing then, rather than something else.
+// - Beyond 10 there is a filter (`f`): type a part of the name, Enter takes the first. The list itself keeps
+//   its order always.
+import { label } from "./actions.js";
+import { byId, make, percent, setText } from "./dom.js";
+import { guessShown, on, state } from "./state.js";
+
+const WITH_KEYS = 20;
+const WITHOUT_FILTER = 10;
+const LIKELY = 5;
+const ORDER = "1234567890";
+const LEAST = { narrow: 104, medium: 176, wide: 272 }; // pixels a button needs
+const LEAST_ON_PHONE = { narrow: 56, medium: 140, wide: 300 };
+const GAP = 8;
+const NARROW = matchMedia("(max-width: 30rem)");
+
+let buttons = new Map();
+
+/** "1", or "⇧1" with Shift; nothing beyond twenty. */
+function keyNames(classes) {
+  if (classes.length > WITH_KEYS) return classes.map(() => "");
+  const first = classes.slice(0, ORDER.length).map((each) => each.name);
+  const own = new Set(first.filter((name) => /^[0-9]$/.test(name)));
+  const others = [...ORDER].filter((digit) => !own.has(digit));
+  const plain = first.map((name) => (own.has(name) ? name : others.shift()));
+  return classes.map((_, i) => plain[i] ?? `⇧${ORDER[i - ORDER.length]}`);
+}
+
+/** The room a name needs decides how many fit side by side. */
+function width(classes) {
+  const longest = Math.max(0, ...classes.map((each) => each.name.length));
+  if (longest <= 4) return "narrow";
+  return longest <= 20 ? "medium" : "wide";
+}
+
+/** As many columns as fit, but rows of equal length: ten classes stand as 5 + 5, not 7 + 3. */
+function layOut() {
+  const box = byId("classes");
+  const least = (NARROW.matches ? LEAST_ON_PHONE : LEAST)[box.dataset.width ?? "medium"];
+  const most = Math.max(1, Math.floor((box.clientWidth + GAP) / (least + GAP)));
+  const rows = Math.ceil(state.classes.length / most) || 1;
+  const columns = Math.min(most, Math.ceil(state.classes.length / rows) || 1);
+  box.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
+}
+
+/** Long names break after a joint (_ - . /) rather than anywhere. */
+function breakable(name) {
+  return name.split(/(?<=[_\-./])(?=.)/u).flatMap((part, i) => (i ? [make("wbr"), part] : [part]));
+}
+
+function classButton(each, key) {
+  // A cap that only repeats the name is noise.
+  const cap = key && key !== each.name ? make("kbd", {}, key) : null;
+  const share = make("span", { className: "share" });
+  const bar = make("span", { className: "bar", "aria-hidden": "true" });
+  const name = make("span", { className: "name", dir: "auto" }, ...breakable(each.name));
+  const marks = { "data-class": each.id, "data-key": key };
+  const button = make("button", { type: "button", className: "class", title: each.name, ...marks }, cap, name, share, bar);
+  button.addEventListener("click", (event) => choose(each.id, event));
+  return button;
+}
+
+function choose(number, event) {
+  // After a click the focus leaves the button: Space would give the same answer to the next item.
+  if (event && event.detail > 0) document.activeElement?.blur();
+  if (state.busy || !state.task) return;
+  for (const button of document.querySelectorAll(`[data-class="${number}"]`)) button.classList.add("chosen");
+  label(number);
+}
+
+function drawClasses() {
+  const { classes } = state;
+  const keys = keyNames(classes);
+  const box = byId("classes");
+  const old = [...box.children].map((child) => `${child.dataset.class} ${child.title}`).join("\n");
+  if (old === classes.map((each) => `${each.id} ${each.name}`).join("\n")) return; // counts alone changed
+  buttons = new Map(classes.map((each, i) => [each.id, classButton(each, keys[i])]));
+  box.replaceChildren(...buttons.values());
+  box.dataset.width = width(classes);
+  layOut();
+  document.documentElement.classList.toggle("many-classes", classes.length > WITH_KEYS);
+  byId("no-classes").hidden = classes.length > 0;
+  byId("filter-box").hidden = classes.length <= WITHOUT_FILTER;
+  if (classes.length <= WITHOUT_FILTER) byId("filter").value = "";
+  applyFilter();
+  drawGuess();
+}
+
+function fill(button, probability) {
+  const shown = probability !== undefined;
+  setText(button.querySelector(".share"), shown ? percent(probability) : "");
+  button.querySelector(".bar").style.transform = `scaleX(${shown ? probability : 0})`;
+}
+
+function drawLikely(shown) {
+  const box = byId("likely-box");
+  box.hidden = state.classes.length <= WITH_KEYS || !shown;
+  if (box.hidden) {
+    byId("likely").replaceChildren();
+    return;
+  }
+  const ranked = state.classes
+    .map((each) => ({ each, probability: state.task.probabilities[each.id] ?? 0 }))
+    .sort((a, b) => b.probability - a.probability)
+    .slice(0, LIKELY);
+  const likely = ranked.map(({ each, probability }, i) => {
+    const button = classButton(each, String(i + 1));
+    fill(button, probability);
+    return button;
+  });
+  byId("likely").replaceChildren(...likely);
+}
+
+function drawGuess() {
+  const shown = guessShown();
+  for (const [number, button] of buttons) {
+    // A class added since this item was chosen has no probability yet.
+    fill(button, shown ? state.task.probabilities[number] : undefined);
+    const mine = state.task?.answer === number;
+    button.classList.toggle("mine", mine);
+    if (mine) button.setAttribute("aria-description", "your answer so far");
+    else button.removeAttribute("aria-description");
+  }
+  drawLikely(shown);
+}
+
+function drawBusy() {
+  const idle = state.busy || !state.task;
+  // aria-disabled, not disabled: a disabled button would lose the focus.
+  for (const button of document.querySelectorAll(".answers .class")) {
+    if (!state.busy) button.classList.remove("chosen");
+    if (idle) button.setAttribute("aria-disabled", "true");
+    else button.removeAttribute("aria-disabled");
+  }
+}
+
+const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+
+/** Names that begin with the text come before the order of the list only for Enter; the list stays put. */
+function matches() {
+  const text = folded(byId("filter").value.trim());
+  const found = state.classes.filter((each) => folded(each.name).includes(text));
+  const best = found.find((each) => folded(each.name).startsWith(text)) ?? found[0];
+  return { text, found, best };
+}
+
+function applyFilter() {
+  const { text, found, best } = matches();
+  const visible = new Set(found.map((each) => each.id));
+  for (const [number, button] of buttons) {
+    button.hidden = !visible.has(number);
+    button.classList.toggle("first", Boolean(text) && best?.id === number);
+  }
+}
+
+function filterKey(event) {
+  if (event.key === "Enter") {
+    event.preventDefault();
+    const { text, best } = matches();
+    if (!text || !best || state.busy) return;
+    byId("filter").value = "";
+    applyFilter();
+    choose(best.id); // the focus stays, so that the next name can be typed at once
+  } else if (event.key === "Escape") {
+    byId("filter").value = "";
+    applyFilter();
+    byId("filter").blur();
+  } else if (event.key === "ArrowDown") {
+    event.preventDefault();
+    byId("classes").querySelector("button:not([hidden])")?.focus();
+  }
+}
+
+/** Takes the class of a digit key; true when there was one. */
+export function chooseByDigit(digit, shift) {
+  const scope = state.classes.length > WITH_KEYS ? byId("likely") : byId("classes");
+  const wanted = shift && state.classes.length > ORDER.length && state.classes.length <= WITH_KEYS ? `⇧${digit}` : digit;
+  for (const button of scope.children) {
+    if (button.dataset.key !== wanted) continue;
+    choose(Number(button.dataset.class));
+    return true;
+  }
+  return false;
+}
+
+export function focusFilter() {
+  if (!byId("filter-box").hidden) byId("filter").focus();
+}
+
+export function startAnswers() {
+  on("classes", drawClasses);
+  on("task", drawGuess);
+  on("guess", drawGuess);
+  on("busy", drawBusy);
+  on("task", drawBusy);
+  byId("filter").addEventListener("input", applyFilter);
+  byId("filter").addEventListener("keydown", filterKey);
+  new ResizeObserver(layOut).observe(byId("classes"));
+  drawClasses();
+}

@@ -1,0 +1,133 @@
+// Talking to the server. An answer is sent with a key until it is acknowledged; the same key again changes
+// nothing on the server, so trying again is always safe.
+import { byId, memory } from "./dom.js";
+import { forgetVersion, state } from "./state.js";
+
+const TIMEOUT = 20_000;
+const SILENT = "the server does not answer";
+const WAITS = [300, 600, 1200, 2500, 5000];
+// Not the last word: too many requests, a proxy before a server that is not there, a disk that is full.
+const PASSING = new Set([429, 502, 503, 504, 507]);
+
+export class ApiError extends Error {
+  constructor(code, message, status) {
+    super(message);
+    this.code = code;
+    this.status = status;
+  }
+}
+
+/** Not done for now; trying again may help. */
+export class Passing extends Error {}
+
+/** randomUUID exists in secure contexts only, and a phone may come by http://192.168… */
+export function newKey() {
+  if (crypto.randomUUID) return crypto.randomUUID();
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+async function send(method, path, body) {
+  const options = { method, headers: {}, cache: "no-store", credentials: "same-origin" };
+  options.signal = AbortSignal.timeout(TIMEOUT);
+  if (body !== undefined) {
+    options.headers["content-type"] = "application/json";
+    options.body = JSON.stringify(body);
+  }
+  let response;
+  let reply;
+  try {
+    response = await fetch(path, options);
+    reply = await response.json().catch(() => null);
+  } catch {
+    throw new Passing(SILENT);
+  }
+  if (PASSING.has(response.status)) throw new Passing(reply?.error?.message ?? SILENT);
+  if (response.ok && reply !== null) return reply;
+  if (response.ok) throw new Passing("the reply broke off");
+  throw errorOf(response.status, reply);
+}
+
+function errorOf(status, reply) {
+  if (status === 401) {
+    const message = "This server needs its token: open the link that it printed when it was started.";
+    return new ApiError("token", message, status);
+  }
+  const error = reply?.error ?? {};
+  const message = error.message ?? `The server refused this (status ${status}).`;
+  return new ApiError(error.code ?? "unknown", message, status);
+}
+
+export function get(path, parameters = {}) {
+  const query = new URLSearchParams(parameters).toString();
+  return send("GET", query ? `${path}?${query}` : path);
+}
+
+export const post = (path, body) => send("POST", path, body);
+export const patch = (path, body) => send("PATCH", path, body);
+
+/** Waits, or less when the network comes back. */
+function pause(ms) {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      removeEventListener("online", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    addEventListener("online", done);
+  });
+}
+
+function banner(text) {
+  const offline = byId("offline");
+  offline.hidden = text === null;
+  offline.textContent = text ?? "";
+}
+
+/** Sends until the server has answered for good; `what` says in the banner what has not happened yet. */
+export async function insist(request, what) {
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      const reply = await request();
+      if (attempt > 0) banner(null);
+      return reply;
+    } catch (error) {
+      if (!(error instanceof Passing)) {
+        banner(null);
+        throw error;
+      }
+      banner(`${what}: ${error.message}. Trying again …`);
+      forgetVersion();
+      await pause(WAITS[Math.min(attempt, WAITS.length - 1)]);
+    }
+  }
+}
+
+let unsaved = 0;
+
+/** Sends an answer until it is saved. It is remembered meanwhile: even closing the page does not lose it. */
+export async function save(path, body) {
+  const entry = { path, body: { ...body, key: body.key ?? newKey() }, project: state.project };
+  unsaved += 1;
+  memory.set("unsaved", JSON.stringify(entry));
+  try {
+    return await insist(() => post(path, entry.body), "Not saved yet, but not lost");
+  } finally {
+    unsaved -= 1;
+    if (unsaved === 0) memory.set("unsaved", null);
+  }
+}
+
+/** An answer that an earlier visit could not deliver, if it belongs to this project. */
+export function leftover() {
+  try {
+    const entry = JSON.parse(memory.get("unsaved"));
+    return entry?.project === state.project ? entry : null;
+  } catch {
+    return null;
+  }
+}
+
+addEventListener("beforeunload", (event) => {
+  if (unsaved > 0 && !byId("offline").hidden) event.preventDefault();
+});

@@ -1,0 +1,95 @@
+// Everything starts here: the parts draw what they know, and each command has one name for keys and buttons.
+import { cannotTell, renew, skip, start, undo } from "./actions.js";
+import { focusFilter, startAnswers } from "./answers.js";
+import { openAdd, openClasses } from "./classes.js";
+import { byId, setText, toast } from "./dom.js";
+import { openHistory, openSearch } from "./finding.js";
+import { openHelp, startKeys } from "./keys.js";
+import { openMap } from "./map.js";
+import {
+  openExport,
+  openMenu,
+  openPerson,
+  openSettings,
+  readPerson,
+  showPerson,
+  startTheme,
+  toggleProbabilities,
+  toggleTheme,
+} from "./settings.js";
+import { startSide } from "./side.js";
+import { on, state } from "./state.js";
+import { startTask, toggleZoom } from "./task.js";
+
+const COMMANDS = {
+  undo,
+  skip,
+  cannot: cannotTell,
+  probabilities: () => toast(toggleProbabilities() ? "Probabilities are hidden." : "Probabilities are shown."),
+  filter: focusFilter,
+  zoom: toggleZoom,
+  add: openAdd,
+  classes: openClasses,
+  search: openSearch,
+  history: openHistory,
+  map: openMap,
+  settings: openSettings,
+  export: openExport,
+  person: openPerson,
+  theme: toggleTheme,
+  help: openHelp,
+  menu: () => openMenu(run),
+};
+
+function run(command) {
+  COMMANDS[command]();
+}
+
+function startButtons() {
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-do]");
+    if (!button) return;
+    // As with classes: after a click, Space and Enter must not do it again.
+    if (event.detail > 0 && button.closest(".actions")) button.blur();
+    run(button.dataset.do);
+  });
+}
+
+function startSession() {
+  on("session", () => {
+    setText(byId("project"), state.project);
+    document.title = `${state.project} · everylabel`;
+    showPerson();
+  });
+}
+
+/** A lease ends while nobody looks; whoever comes back gets an item that is still theirs. */
+function startLease() {
+  let left = null;
+  document.addEventListener("visibilitychange", () => {
+    if (document.visibilityState === "hidden") left = Date.now();
+    else if (left !== null && state.task && Date.now() - left > 1000 * state.task.lease_seconds) renew();
+  });
+}
+
+/** The token has done its work once the cookie is set; it should not stay in the address. */
+function cleanAddress() {
+  const address = new URL(location.href);
+  if (!address.searchParams.has("token")) return;
+  address.searchParams.delete("token");
+  history.replaceState(null, "", address);
+}
+
+cleanAddress();
+readPerson();
+showPerson();
+startTheme();
+startTask();
+startAnswers();
+startSide();
+startButtons();
+startSession();
+startLease();
+startKeys(run);
+await start();
+document.documentElement.dataset.ready = "yes";

@@ -1,0 +1,50 @@
+// One dialog at a time, made by the browser's own <dialog>: it traps and gives back the focus, and Escape closes.
+import { make } from "./dom.js";
+
+let open = null;
+
+// Its event of having closed comes a moment later; keys pressed meanwhile are for the page already.
+export const dialogOpen = () => open !== null && open.open;
+
+export function closeDialog() {
+  open?.close();
+}
+
+/** Shows a dialog with a title and contents. `name` marks it for styles; `closed` runs when it has gone. */
+export function showDialog(name, title, contents, { closed } = {}) {
+  closeDialog();
+  const heading = make("h2", { id: "dialog-title", tabIndex: -1 }, title);
+  const close = make("button", { type: "button", className: "close", "aria-label": "Close" }, "×");
+  const body = make("div", { className: "dialog-body" }, ...contents);
+  const dialog = make("dialog", { className: `dialog ${name}`, "aria-labelledby": "dialog-title" });
+  dialog.append(make("div", { className: "dialog-head" }, heading, close), body);
+  close.addEventListener("click", () => dialog.close());
+  dialog.addEventListener("pointerdown", (event) => {
+    if (event.target === dialog) dialog.close(); // the backdrop
+  });
+  dialog.addEventListener("close", () => {
+    if (open === dialog) open = null;
+    dialog.remove();
+    closed?.();
+  });
+  document.body.append(dialog);
+  open = dialog;
+  dialog.showModal();
+  (body.querySelector("[autofocus]") ?? heading).focus(); // the title is read out, Tab goes on from there
+  return dialog;
+}
+
+/** Up and down move through the buttons of a list. */
+export function arrowKeys(list, before) {
+  const move = (event) => {
+    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    const stops = [...(before ? [before] : []), ...list.querySelectorAll("button.result")];
+    const here = stops.indexOf(document.activeElement);
+    const next = stops[here + (event.key === "ArrowDown" ? 1 : -1)];
+    if (here < 0 || !next) return;
+    event.preventDefault();
+    next.focus();
+  };
+  list.addEventListener("keydown", move);
+  before?.addEventListener("keydown", move);
+}

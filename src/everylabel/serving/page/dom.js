@@ -1,0 +1,87 @@
+// Small helpers for building the page. Text always goes in as text: there is no way to set markup here.
+
+/** An element with properties, attributes ("aria-…", "data-…", role …) and children (nodes or text). */
+export function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined || value === null) continue;
+    if (name in element && !name.includes("-")) element[name] = value;
+    else element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+/** Sets text only when it differs, so that screen readers are not told the same thing twice. */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+const whole = new Intl.NumberFormat("en");
+
+export const count = (number) => whole.format(number);
+
+export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+
+export const percent = (share) => `${Math.round(100 * share)} %`;
+
+export function milliseconds(ms) {
+  if (ms >= 1000) return `${(ms / 1000).toFixed(1)} s`;
+  return `${ms >= 100 ? Math.round(ms) : ms.toFixed(1)} ms`;
+}
+
+/** Calls `action` once, `wait` ms after the last call. */
+export function settle(action, wait) {
+  let timer = 0;
+  return (...values) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => action(...values), wait);
+  };
+}
+
+/** What is remembered in this browser; silently nothing where storage is blocked. */
+export const memory = {
+  get(name) {
+    try {
+      return localStorage.getItem(`everylabel.${name}`);
+    } catch {
+      return null;
+    }
+  },
+  set(name, value) {
+    try {
+      if (value === null) localStorage.removeItem(`everylabel.${name}`);
+      else localStorage.setItem(`everylabel.${name}`, value);
+    } catch {
+      // Nothing to do: the page works without being remembered.
+    }
+  },
+};
+
+/** Says something to screen readers. */
+export function announce(text) {
+  setText(byId("live"), text);
+}
+
+/** A short message in sight; problems stay longer, because they have to be read. */
+export function toast(text, { problem = false } = {}) {
+  const close = make("button", { type: "button", className: "toast-close", "aria-label": "Dismiss" }, "×");
+  const message = make("div", { className: problem ? "toast problem" : "toast" }, make("p", { dir: "auto" }, text), close);
+  const gone = () => message.remove();
+  close.addEventListener("click", gone);
+  setTimeout(gone, problem ? 9000 : 3500);
+  const toasts = byId("toasts");
+  while (toasts.children.length >= 3) toasts.firstChild.remove();
+  toasts.append(message);
+}
+
+const palette = ["#2f7fc1", "#d9822b", "#3f9b57", "#c44f52", "#8568b5", "#8c6b5a", "#d272ab", "#77807f", "#a59b2c", "#2aa5b5"];
+
+/** A class's colour in the map and the balance; beyond ten, hues a golden angle apart. */
+export function colour(number) {
+  if (number === null || number === undefined) return "#8b8f94";
+  if (number < palette.length) return palette[number];
+  return `hsl(${Math.round((number * 137.508) % 360)} ${45 + (number % 3) * 15}% ${48 + (number % 4) * 5}%)`;
+}

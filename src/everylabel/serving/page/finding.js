@@ -1,0 +1,119 @@
+// Coming back to items: search and history.
+import { jump } from "./actions.js";
+import { get } from "./api.js";
+import { arrowKeys, closeDialog, showDialog } from "./dialogs.js";
+import { make, plural, setText, settle } from "./dom.js";
+import { className, state } from "./state.js";
+
+const PAGE = 50;
+
+function thumbnail(url) {
+  return url ? make("img", { className: "thumb", src: url, alt: "", loading: "lazy" }) : null;
+}
+
+function go(id) {
+  closeDialog();
+  jump(id);
+}
+
+function result(id, image, text, note) {
+  const content = make("span", { className: "result-text", dir: "auto" }, text ?? id);
+  const button = make("button", { type: "button", className: "result", "data-item": id }, thumbnail(image), content, note);
+  button.addEventListener("click", () => go(id));
+  return make("li", {}, button);
+}
+
+function stateNote(item) {
+  if (item.state === "labelled") return item.label === null ? "labelled" : `labelled ${className(item.label)}`;
+  if (item.state === "cannot_tell") return "cannot be told";
+  if (item.state === "out") return "with someone now";
+  // A guess shown here would give a random check away.
+  const hidden = item.guess === null || state.hideProbabilities || state.checked.has(item.id);
+  return hidden ? "" : `guess: ${className(item.guess)}`;
+}
+
+export function openSearch() {
+  const box = make("input", { type: "search", id: "search-box", autocomplete: "off", dir: "auto", placeholder: "Words, or an item's id" });
+  box.setAttribute("autofocus", "");
+  const status = make("p", { className: "note", role: "status" });
+  const list = make("ul", { className: "results" });
+  let turn = 0;
+  const look = async () => {
+    const mine = (turn += 1);
+    const text = box.value.trim();
+    if (!text) {
+      list.replaceChildren();
+      setText(status, "");
+      return;
+    }
+    try {
+      const { items } = await get("/api/search", { q: text, limit: 30 });
+      if (mine !== turn) return; // a later search has been answered already
+      list.replaceChildren(
+        ...items.map((item) => result(item.id, item.image, item.text, make("span", { className: "result-note", dir: "auto" }, stateNote(item)))),
+      );
+      setText(status, items.length ? `${plural(items.length, "item")}; Enter opens the first` : "Nothing found");
+    } catch (error) {
+      if (mine === turn) setText(status, error.message);
+    }
+  };
+  const soon = settle(look, 150);
+  box.addEventListener("input", soon);
+  box.addEventListener("keydown", async (event) => {
+    if (event.key === "Escape") closeDialog(); // left to itself, the box would only be emptied
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault();
+    await look();
+    list.querySelector("button.result")?.click();
+  });
+  arrowKeys(list, box);
+  const label = make("label", { htmlFor: "search-box", className: "unseen" }, "Search the items");
+  showDialog("search", "Search", [label, box, status, list]);
+}
+
+function when(iso) {
+  const date = new Date(iso);
+  const today = date.toDateString() === new Date().toDateString();
+  return today ? date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : date.toLocaleDateString();
+}
+
+function eventNote(event) {
+  if (event.kind === "skip") return "skipped";
+  return event.kind === "cannot_tell" ? "cannot tell" : className(event.class);
+}
+
+function eventRow(event) {
+  const answer = make("span", { className: "answer", dir: "auto" }, eventNote(event));
+  const about = make("span", { className: "meta" }, `${event.person} · ${when(event.at)}${event.undone ? " · taken back" : ""}`);
+  const row = result(event.item, event.image, event.text, make("span", { className: "result-note" }, answer, about));
+  row.classList.toggle("undone", event.undone);
+  return row;
+}
+
+export function openHistory() {
+  const mine = make("input", { type: "checkbox", id: "history-mine", checked: true });
+  const list = make("ul", { className: "results" });
+  const status = make("p", { className: "note", role: "status" });
+  const more = make("button", { type: "button", className: "quiet", hidden: true }, "Show earlier ones");
+  let last = null;
+  const load = async (fresh) => {
+    const parameters = { person: mine.checked ? state.person : "", limit: PAGE };
+    if (!fresh && last !== null) parameters.before = last;
+    try {
+      const { events } = await get("/api/history", parameters);
+      if (fresh) list.replaceChildren();
+      list.append(...events.map(eventRow));
+      last = events.at(-1)?.saved ?? last;
+      more.hidden = events.length < PAGE;
+      setText(status, list.children.length ? "Choose one to answer it again." : "Nothing has been answered yet.");
+    } catch (error) {
+      setText(status, error.message);
+    }
+  };
+  mine.addEventListener("change", () => load(true));
+  more.addEventListener("click", () => load(false));
+  arrowKeys(list);
+  const filter = make("label", { className: "check-row", htmlFor: "history-mine" }, mine, "Only mine");
+  showDialog("history", "History", [filter, status, list, more]);
+  load(true);
+}

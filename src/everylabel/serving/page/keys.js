@@ -1,0 +1,77 @@
+// Every shortcut once: the table runs them and the help lists them, so the two cannot disagree.
+import { chooseByDigit } from "./answers.js";
+import { dialogOpen, showDialog } from "./dialogs.js";
+import { make } from "./dom.js";
+
+const SHORTCUTS = [
+  { keys: ["u", "Backspace"], also: "Ctrl Z", does: "undo", text: "Take the last answer back (any number of times)" },
+  { keys: ["s", " "], does: "skip", text: "Skip this item for now" },
+  { keys: ["x"], does: "cannot", text: "Cannot tell" },
+  { keys: ["p"], does: "probabilities", text: "Hide or show the model's probabilities" },
+  { keys: ["f"], does: "filter", text: "Filter the classes (when there are more than ten)" },
+  { keys: ["z"], does: "zoom", text: "Picture: fit, or pixel by pixel" },
+  { keys: ["n", "+"], does: "add", text: "Add a class" },
+  { keys: ["c"], does: "classes", text: "Rename classes" },
+  { keys: ["/"], does: "search", text: "Search, and jump to an item" },
+  { keys: ["h"], does: "history", text: "History, and answer again" },
+  { keys: ["m"], does: "map", text: "Map of all items" },
+  { keys: [","], does: "settings", text: "Settings: strategy, random checks" },
+  { keys: ["e"], does: "export", text: "Export labels, predictions, the model" },
+  { keys: ["d"], does: "theme", text: "Light or dark" },
+  { keys: ["?"], does: "help", text: "This list" },
+];
+
+const NAMES = { " ": "Space", Backspace: "⌫" };
+
+function typing(target) {
+  return target.closest?.("input, textarea, select, [contenteditable]") !== null;
+}
+
+/** Enter and Space belong to the button in focus, Space and arrows to a text that scrolls. */
+function taken(event) {
+  if (event.key !== " " && event.key !== "Enter") return false;
+  return event.target.closest("button, a, summary, .scrolls") !== null;
+}
+
+/** The digit on the key itself: with Shift, or on a French keyboard, the character is another. */
+function digitOf(event) {
+  const match = /^(?:Digit|Numpad)([0-9])$/.exec(event.code ?? "");
+  if (match) return match[1];
+  return /^[0-9]$/.test(event.key) ? event.key : null;
+}
+
+function handle(event, run) {
+  if (event.defaultPrevented || event.isComposing || dialogOpen() || typing(event.target)) return;
+  const command = event.ctrlKey || event.metaKey;
+  if (command && !event.shiftKey && !event.altKey && event.key.toLowerCase() === "z") {
+    event.preventDefault();
+    run("undo");
+    return;
+  }
+  if (command || event.altKey || event.repeat || taken(event)) return;
+  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  const shortcut = SHORTCUTS.find((each) => each.keys.includes(key));
+  if (shortcut) {
+    event.preventDefault();
+    run(shortcut.does);
+    return;
+  }
+  const digit = digitOf(event);
+  if (digit !== null && chooseByDigit(digit, event.shiftKey)) event.preventDefault();
+}
+
+export function startKeys(run) {
+  document.addEventListener("keydown", (event) => handle(event, run));
+}
+
+function keyCaps(keys, also) {
+  const caps = [...keys.map((key) => NAMES[key] ?? key), ...(also ? [also] : [])];
+  return caps.flatMap((cap, i) => (i ? [" ", make("kbd", {}, cap)] : [make("kbd", {}, cap)]));
+}
+
+export function openHelp() {
+  const row = (caps, text) => make("div", {}, make("dt", {}, ...caps), make("dd", {}, text));
+  const first = row([make("kbd", {}, "1"), " … ", make("kbd", {}, "0")], "Give the class with this key; ⇧ means with Shift");
+  const rows = SHORTCUTS.map(({ keys, also, text }) => row(keyCaps(keys, also), text));
+  showDialog("help", "Keys", [make("dl", { className: "key-list" }, first, ...rows)]);
+}

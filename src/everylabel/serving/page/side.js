@@ -1,0 +1,151 @@
+// What stands beside the item: how far, how fast, how good.
+import { refresh } from "./actions.js";
+import { drawCurve } from "./curve.js";
+import { byId, colour, count, make, memory, milliseconds, percent, plural, setText, settle } from "./dom.js";
+import { on, state } from "./state.js";
+
+const WIDE = matchMedia("(min-width: 60rem)");
+const POLL = 5000;
+
+function drawCounts(progress) {
+  setText(byId("labelled"), count(progress.labelled));
+  setText(byId("left"), `${progress.labelled === 1 ? "label" : "labels"}, ${count(progress.left)} left`);
+  const done = progress.items ? 1 - progress.left / progress.items : 0;
+  byId("meter").style.transform = `scaleX(${done})`;
+  const parts = [];
+  if (progress.per_minute !== null) parts.push(`${progress.per_minute.toFixed(progress.per_minute < 10 ? 1 : 0)} a minute`);
+  if (progress.update_ms !== null) parts.push(`learned in ${milliseconds(progress.update_ms)}`);
+  if (progress.cannot_tell) parts.push(`${count(progress.cannot_tell)} cannot be told`);
+  setText(byId("speed"), parts.join(" · "));
+  const accuracy = progress.accuracy ? ` · ${percent(progress.accuracy.estimate)} accurate` : "";
+  setText(byId("side-summary"), `${plural(progress.labelled, "label")}, ${count(progress.left)} left${accuracy}`);
+}
+
+function range(low, high) {
+  return `${Math.round(100 * low)}–${Math.round(100 * high)} %`;
+}
+
+function drawAccuracy(progress) {
+  const { accuracy } = progress;
+  const every = progress.settings.check_every;
+  const drawn = every === 1 ? "Every item is" : `One item in ${count(every)} is`;
+  setText(byId("accuracy"), accuracy ? percent(accuracy.estimate) : "–");
+  byId("accuracy").classList.toggle("empty", !accuracy);
+  if (accuracy) setText(byId("accuracy-note"), `${range(accuracy.low, accuracy.high)}, from ${plural(accuracy.checks, "random check")}`);
+  else setText(byId("accuracy-note"), every ? `Known after the first random check. ${drawn} one.` : "Random checks are switched off in the settings.");
+  const why =
+    "The items you label are chosen because they are hard or telling, so being right on them says little. " +
+    `${every ? `${drawn} drawn at random instead` : "When random checks are on, some items are drawn at random instead"}, ` +
+    "its guess is hidden from you, and the model is scored on it before it learns from it. " +
+    "The share it gets right is a fair estimate for all the items not labelled yet; the range holds the true share 95 times in 100.";
+  const which = accuracy && accuracy.checks >= accuracy.window ? `Of the last ${count(accuracy.checks)}` : `Of ${count(accuracy?.checks ?? 0)}`;
+  const within = accuracy ? ` ${which} it got ${count(accuracy.right)} right.` : "";
+  setText(byId("accuracy-why"), why + within);
+}
+
+function balanceRow(each, most, total) {
+  const labelled = make("span", { className: "labelled-bar" });
+  const predicted = make("span", { className: "predicted-bar" });
+  labelled.style.transform = `scaleX(${most ? each.labels / most : 0})`;
+  labelled.style.background = colour(each.id);
+  predicted.style.transform = `scaleX(${total && each.predicted ? each.predicted / total : 0})`;
+  predicted.style.background = colour(each.id);
+  const figures = each.predicted === null ? count(each.labels) : `${count(each.labels)} / ${count(each.predicted)}`;
+  return make(
+    "tr",
+    {},
+    make("th", { scope: "row", dir: "auto", title: each.name }, each.name),
+    make("td", { className: "bars", "aria-hidden": "true" }, labelled, predicted),
+    make("td", { className: "figures" }, figures),
+  );
+}
+
+/** Two bars a class: labels given, and below, paler, how many items the model thinks belong here. */
+function drawBalance(progress) {
+  const { classes } = progress;
+  if (!classes.length) {
+    byId("balance").replaceChildren(make("p", { className: "note" }, "No classes yet."));
+    return;
+  }
+  const most = Math.max(...classes.map((each) => each.labels));
+  const total = Math.max(...classes.map((each) => each.predicted ?? 0));
+  const head = make(
+    "thead",
+    {},
+    make("tr", {}, make("th", { scope: "col" }, "class"), make("td", {}), make("th", { scope: "col" }, "labelled / predicted")),
+  );
+  const table = make("table", { className: "balance" }, head, make("tbody", {}, ...classes.map((each) => balanceRow(each, most, total))));
+  const old = byId("balance").firstElementChild;
+  const top = old?.scrollTop ?? 0;
+  const box = make("div", { className: "balance-box" }, table);
+  if (classes.length > 12) {
+    box.tabIndex = 0;
+    box.setAttribute("role", "group");
+    box.setAttribute("aria-label", "All classes");
+  }
+  if (document.activeElement === old) return; // being read
+  byId("balance").replaceChildren(box);
+  box.scrollTop = top;
+}
+
+function drawPeople(progress) {
+  const { people, agreement } = progress;
+  byId("people-section").hidden = people.length < 2 && !agreement;
+  const rows = people.map((each) => {
+    const name = each.name === state.person ? `${each.name} (you)` : each.name;
+    const doing = each.name !== state.person && each.item !== null ? "labelling now" : "";
+    return make(
+      "li",
+      {},
+      make("span", { className: "who", dir: "auto" }, name),
+      make("span", { className: "doing" }, doing),
+      make("span", { className: "figures" }, count(each.answers)),
+    );
+  });
+  byId("people").replaceChildren(...rows);
+  const alpha = agreement && agreement.alpha !== null ? ` (Krippendorff's alpha ${agreement.alpha.toFixed(2)})` : "";
+  const text = agreement && agreement.items ? `Agreement: ${percent(agreement.share)} on ${plural(agreement.items, "shared item")}${alpha}` : "";
+  setText(byId("agreement"), text);
+}
+
+let dismissedAt = null;
+
+/** A gentle suggestion. Put aside, it comes back after a tenth more labels. */
+function drawStop(progress) {
+  const { stop } = progress;
+  const again = dismissedAt === null || progress.labelled > 1.1 * dismissedAt + 10;
+  byId("stop").hidden = !stop?.suggest || !again;
+  setText(byId("stop-sentence"), stop?.sentence ?? "");
+}
+
+function draw() {
+  const { progress } = state;
+  drawCounts(progress);
+  drawAccuracy(progress);
+  drawBalance(progress);
+  drawPeople(progress);
+  drawStop(progress);
+  drawCurve(byId("curve"), progress.curve);
+}
+
+/** On a phone the side folds below the classes; beside them it is always open. */
+function fold() {
+  byId("side-fold").open = WIDE.matches || memory.get("side") === "open";
+}
+
+export function startSide() {
+  on("progress", draw);
+  on("answered", settle(refresh, 400));
+  fold();
+  WIDE.addEventListener("change", fold);
+  byId("side-fold").addEventListener("toggle", (event) => {
+    if (!WIDE.matches) memory.set("side", event.target.open ? "open" : null);
+  });
+  byId("stop-dismiss").addEventListener("click", () => {
+    dismissedAt = state.progress.labelled;
+    byId("stop").hidden = true;
+  });
+  setInterval(() => {
+    if (document.visibilityState === "visible" && !state.busy) refresh();
+  }, POLL);
+}

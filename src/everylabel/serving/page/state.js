@@ -1,0 +1,87 @@
+// What the page knows, in one place; parts subscribe to what they draw.
+import { memory } from "./dom.js";
+
+export const state = {
+  person: "me",
+  project: "",
+  kind: "text",
+  classes: [],
+  settings: { strategy: "", check_every: 10 },
+  strategies: [],
+  task: null,
+  finished: false,
+  progress: null,
+  busy: false,
+  hideProbabilities: memory.get("hide") === "yes",
+  undoable: [], // numbers of this tab's own answers, the latest last
+  checked: new Set(), // items first seen here as random checks: their guesses stay hidden
+};
+
+const listeners = new Map();
+
+/** Runs `action` whenever `topic` ("task", "classes", "progress", "busy", "settings") changes. */
+export function on(topic, action) {
+  if (!listeners.has(topic)) listeners.set(topic, []);
+  listeners.get(topic).push(action);
+}
+
+export function changed(topic) {
+  for (const action of listeners.get(topic) ?? []) action();
+}
+
+const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+
+export function setClasses(classes) {
+  if (same(classes, state.classes)) return;
+  state.classes = classes;
+  changed("classes");
+}
+
+export function setSettings(settings) {
+  if (same(settings, state.settings)) return;
+  state.settings = settings;
+  changed("settings");
+}
+
+/** Replies to answers leave out what is slow to count; what was known stays until it is counted again. */
+function withPredicted(classes) {
+  const known = new Map(state.classes.map((each) => [each.id, each.predicted]));
+  return classes.map((each) => ({ ...each, predicted: each.predicted ?? known.get(each.id) ?? null }));
+}
+
+/** Takes news of the progress, unless something newer is shown already: figures never go backwards. */
+export function setProgress(progress) {
+  if (!progress || (state.progress && progress.version < state.progress.version)) return;
+  const curve = progress.curve ?? state.progress?.curve ?? [];
+  const classes = withPredicted(progress.classes);
+  state.progress = { ...progress, curve, classes };
+  setClasses(classes);
+  setSettings(progress.settings);
+  changed("progress");
+}
+
+/** A server that was restarted may count anew. */
+export function forgetVersion() {
+  if (state.progress) state.progress.version = -1;
+}
+
+export function setTask(task) {
+  state.task = task;
+  state.finished = task === null;
+  if (task?.reason === "check") state.checked.add(task.item.id);
+  changed("task");
+}
+
+export function setBusy(busy) {
+  state.busy = busy;
+  changed("busy");
+}
+
+/** Whether the model's guess may be seen: never on a random check, or it would bias the test. */
+export function guessShown() {
+  const { task } = state;
+  if (!task?.probabilities || state.hideProbabilities) return false;
+  return task.reason !== "check" && !state.checked.has(task.item.id);
+}
+
+export const className = (number) => state.classes.find((each) => each.id === number)?.name ?? `class ${number}`;

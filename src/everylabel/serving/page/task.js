@@ -1,0 +1,114 @@
+// The item in front of the person: text, picture, fields.
+import { byId, count, make, setText } from "./dom.js";
+import { on, state } from "./state.js";
+
+const REASONS = {
+  check: "Random check: the model is tested on this one before it learns from it",
+  asked: "You asked for this one",
+  again: "Taken back: answer it again",
+  second: "Second opinion: someone else has answered this one",
+};
+
+function reasonText(task) {
+  if (!task) return "";
+  if (task.answer !== null && task.reason === "asked") return "You answered this one before; a new answer replaces it";
+  if (task.reason !== "chosen") return REASONS[task.reason] ?? "";
+  const strategy = state.strategies.find((each) => each.name === state.settings.strategy);
+  return `Chosen by ${strategy?.title.toLowerCase() ?? state.settings.strategy}`;
+}
+
+/** Short texts are set large, long ones in a comfortable reading size. */
+function textSize(text) {
+  if (text.length <= 140) return "large";
+  return text.length <= 600 ? "medium" : "small";
+}
+
+function textBox(text) {
+  return make("div", { className: `text ${textSize(text)}`, dir: "auto" }, text);
+}
+
+function pictureBox(item) {
+  const picture = make("img", { alt: `Picture ${item.id}`, draggable: false, decoding: "async" });
+  const box = make("div", { className: item.pixelated ? "picture pixelated" : "picture" }, picture);
+  picture.addEventListener("error", () => {
+    const text = `The picture of ${item.id} cannot be shown: was it moved or deleted? You can skip it.`;
+    box.replaceChildren(make("p", { className: "missing", dir: "auto" }, text));
+  });
+  picture.src = item.image;
+  return box;
+}
+
+function fieldTable(fields) {
+  const rows = fields.map(([name, value]) =>
+    make("tr", {}, make("th", { scope: "row", dir: "auto" }, String(name)), make("td", { dir: "auto" }, String(value))),
+  );
+  return make("table", { className: "fields" }, make("caption", { className: "unseen" }, "Fields"), make("tbody", {}, ...rows));
+}
+
+function contents(item) {
+  const parts = [];
+  if (item.image) parts.push(pictureBox(item));
+  if (item.text !== null) parts.push(textBox(item.text));
+  if (item.fields.length) parts.push(fieldTable(item.fields));
+  if (!parts.length) parts.push(textBox(item.id));
+  return parts;
+}
+
+function finished() {
+  const done = count(state.progress?.labelled ?? 0);
+  return make(
+    "div",
+    { className: "finished" },
+    make("p", { className: "text large" }, "Nothing is left for you to label."),
+    make("p", {}, `${done} labels are saved. Items that you skipped come back when you search for them.`),
+    make("button", { type: "button", className: "primary", "data-do": "export" }, "Export the labels"),
+  );
+}
+
+/** A box that scrolls can be focused, so that arrow keys move it; others stay out of the way of Tab. */
+function adaptFocus() {
+  const box = byId("item");
+  const scrolls = box.scrollHeight > box.clientHeight + 1;
+  box.tabIndex = scrolls ? 0 : -1;
+  box.classList.toggle("scrolls", scrolls);
+  if (scrolls) {
+    box.setAttribute("role", "group");
+    box.setAttribute("aria-label", "The whole item; arrow keys scroll");
+  } else {
+    box.removeAttribute("role");
+    box.removeAttribute("aria-label");
+  }
+}
+
+function draw() {
+  const { task } = state;
+  const box = byId("item");
+  box.dataset.kind = task?.item.image ? "image" : "text";
+  box.dataset.item = task?.item.id ?? "";
+  box.classList.remove("actual");
+  // A picture is made anew, never reused: the last one must not be seen beside this one's classes.
+  box.replaceChildren(...(task ? contents(task.item) : [finished()]));
+  box.scrollTop = 0;
+  setText(byId("item-heading"), task ? `Item ${task.item.id}` : "All done");
+  drawReason();
+  adaptFocus();
+}
+
+function drawReason() {
+  const reason = byId("reason");
+  setText(reason, reasonText(state.task));
+  reason.classList.toggle("check", state.task?.reason === "check");
+}
+
+export function startTask() {
+  on("task", draw);
+  on("settings", drawReason);
+  on("busy", () => byId("item").classList.toggle("leaving", state.busy));
+  new ResizeObserver(adaptFocus).observe(byId("item"));
+}
+
+/** Pictures fit the window; `z` shows them pixel by pixel, to scroll around in. */
+export function toggleZoom() {
+  byId("item").classList.toggle("actual");
+  adaptFocus();
+}
