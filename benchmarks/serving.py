@@ -1,0 +1,210 @@
+"""The labelling server: a real process, over HTTP on loopback, against the same work in this process.
+
+    python -m benchmarks.serving [--seconds 60] [--out docs/results]
+
+100,000 instances x 384 features in 20 classes. One person labels; sixteen label two a second each; the
+server starts on the embedded pool; the page loads. Writes serving.json and prints a table.
+"""
+
+import argparse
+import contextlib
+import http.client
+import json
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.timing import report, write
+from everylabel.serving.learner import Change, Learner, prepare
+
+N, D, K = 100_000, 384, 20
+WARM_UP, LABELS, PEOPLE, RATE = 60, 300, 16, 2.0
+
+
+def data(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return features of overlapping clusters and their labels."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(K, size=N)
+    centers = 0.25 * rng.standard_normal((K, D))
+    return (centers[labels] + rng.standard_normal((N, D))).astype(np.float32), labels
+
+
+def in_process(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return seconds of learning a label and picking the next, in this process."""
+    rng, seconds = np.random.default_rng(0), []
+    with threadpool_limits(1):  # as the server has it
+        learner = Learner(prepare(features).features, {}, K)
+        (item,) = learner.pick("lookahead", 1, rng)
+        for step in range(WARM_UP + LABELS):
+            began = time.perf_counter()
+            learner.follow([Change(step, step, item, int(labels[item]), K)])
+            (item,) = learner.pick("lookahead", 1, rng)
+            seconds.append(time.perf_counter() - began)
+    return np.array(seconds[WARM_UP:])
+
+
+class Client:
+    """One connection that is kept."""
+
+    def __init__(self, port: int) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        text = None if body is None else json.dumps(body)
+        self.connection.request(method, path, text, {"content-type": "application/json"})
+        reply = self.connection.getresponse()
+        content = reply.read()
+        if reply.status != 200:
+            raise RuntimeError(f"{path}: {reply.status} {content[:200]!r}")
+        return json.loads(content)
+
+
+@contextlib.contextmanager
+def server(source: Path) -> Iterator[tuple[int, float]]:
+    """Yield the port of a server process, and the seconds from its start until it answers."""
+    began = time.perf_counter()
+    classes = ",".join(f"class {i}" for i in range(K))
+    command = [sys.executable, "-m", "everylabel.cli", "label", str(source), "--classes", classes]
+    process = subprocess.Popen([*command, "--no-browser", "--port", "0"], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
+            if found:
+                port = int(found.group(1))
+                Client(port).ask("POST", "/api/next", {"person": "first"})
+                yield port, time.perf_counter() - began
+                return
+        raise RuntimeError("the server did not start")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+
+
+def label(client: Client, person: str, n: int, labels: np.ndarray) -> np.ndarray:
+    """Label n instances as one person; return the seconds from label to next."""
+    task, seconds = client.ask("POST", "/api/next", {"person": person})["next"], []
+    for _ in range(n):
+        item = task["item"]["id"]
+        body = {"person": person, "item": item, "class": int(labels[int(item)])}
+        began = time.perf_counter()
+        task = client.ask("POST", "/api/label", body)["next"]
+        seconds.append(time.perf_counter() - began)
+    return np.array(seconds)
+
+
+def together(port: int, labels: np.ndarray, duration: float) -> tuple[np.ndarray, int, int]:
+    """Have many people label at a steady rate; return seconds, errors, and instances handed out twice."""
+    seconds: list[float] = []
+    handed: Counter[str] = Counter()
+    errors = [0]
+    stop = time.perf_counter() + duration
+
+    def person(number: int) -> None:
+        client, name = Client(port), f"person {number}"
+        due = time.perf_counter() + number / (PEOPLE * RATE)
+        try:
+            task = client.ask("POST", "/api/next", {"person": name})["next"]
+            while time.perf_counter() < stop:
+                time.sleep(max(0.0, due - time.perf_counter()))
+                due = max(due + 1.0 / RATE, time.perf_counter())  # who is late does not hurry
+                item = task["item"]["id"]
+                handed[item] += 1
+                body = {"person": name, "item": item, "class": int(labels[int(item)])}
+                began = time.perf_counter()
+                task = client.ask("POST", "/api/label", body)["next"]
+                seconds.append(time.perf_counter() - began)
+        except (RuntimeError, OSError, http.client.HTTPException):
+            errors[0] += 1
+
+    threads = [threading.Thread(target=person, args=(i,)) for i in range(PEOPLE)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return np.array(seconds), errors[0], sum(count > 1 for count in handed.values())
+
+
+def first_load(port: int) -> tuple[int, list[str]]:
+    """Return the bytes of the page with all it refers to, and addresses that lead elsewhere."""
+    seen: dict[str, int] = {}
+    todo, elsewhere = ["/"], []
+    while todo:
+        path = todo.pop()
+        client = http.client.HTTPConnection("127.0.0.1", port)
+        client.request("GET", path)
+        content = client.getresponse().read()
+        seen[path] = len(content)
+        text = content.decode("utf-8", "replace")
+        elsewhere += [url for url in re.findall(r"https?://[^\s\"'`)]+", text) if "w3.org" not in url]
+        found = re.findall(r"(?:src|href)=\"(/static/[^\"]+)\"", text)
+        found += ["/static/" + name for name in re.findall(r"from \"\./([^\"]+)\"", text)]
+        todo += [path for path in dict.fromkeys(found) if path not in seen and path not in todo]
+    return sum(seen.values()), elsewhere
+
+
+def measure(duration: float) -> dict[str, Any]:
+    """Return all figures."""
+    features, labels = data()
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "pool.npy"
+        np.save(source, features)
+        began = time.perf_counter()
+        np.load(source)
+        reading = time.perf_counter() - began
+        inside = in_process(features, labels)
+        with server(source) as (port, _):  # compiles the loops once
+            pass
+        with server(source) as (port, starting):
+            size, elsewhere = first_load(port)
+            client = Client(port)
+            label(client, "first", WARM_UP, labels)
+            one = label(client, "first", LABELS, labels)
+            many, errors, twice = together(port, labels, duration)
+    ms = {name: _figures(values) for name, values in (("inside", inside), ("one", one), ("many", many))}
+    return {
+        "pool": [N, D, K],
+        "in process, ms": ms["inside"],
+        "one person, ms": ms["one"],
+        "one person, bound for p99, ms": 3 * ms["inside"]["p99"] + 10,
+        "sixteen people, ms": ms["many"],
+        "sixteen people, labels": len(many),
+        "sixteen people, errors": errors,
+        "sixteen people, handed out twice": twice,
+        "reading the features, s": reading,
+        "from start to first instance, s": starting,
+        "page, bytes": size,
+        "page, requests elsewhere": elsewhere,
+    }
+
+
+def _figures(seconds: np.ndarray) -> dict[str, float]:
+    at = {"median": 0.5, "p90": 0.9, "p99": 0.99}
+    return {name: round(1e3 * float(np.quantile(seconds, q)), 1) for name, q in at.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0, help="that sixteen people label")
+    parser.add_argument("--out", type=Path, help="folder for serving.json")
+    given = parser.parse_args()
+    found = measure(given.seconds)
+    rows = [[name, json.dumps(value)] for name, value in found.items()]
+    report("the labelling server", ["what", "figure"], rows)
+    if given.out is not None:
+        write(given.out / "serving.json", found)
+
+
+if __name__ == "__main__":
+    main()
