@@ -70,3 +70,15 @@ def test_wrong_columns_are_named_and_brackets_are_printed(tmp_path: Path) -> Non
     result = run(source, "--label-column", "[bold]", "-o", out, cache=tmp_path)
     assert result.exit_code == 0, result.output
     assert np.load(out).shape == (2, 3)
+
+
+def test_a_file_that_is_not_utf_8_is_read_by_its_encoding(tmp_path: Path) -> None:
+    source, out = tmp_path / "x.csv", tmp_path / "x.npy"
+    source.write_text("body\nein schöner Tag\n", encoding="utf-16")
+    arguments = (source, "--text-column", "body", "--model", "tfidf", "-o", out)
+    result = run(*arguments, cache=tmp_path)
+    assert result.exit_code == 1
+    assert "--encoding utf-16" in result.output
+    result = run(*arguments, "--encoding", "utf-16", cache=tmp_path)
+    assert result.exit_code == 0, result.output
+    assert len(np.load(out)) == 1

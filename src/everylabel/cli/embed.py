@@ -17,6 +17,7 @@ def embed(
     text_column: Annotated[str | None, typer.Option(help="The column that holds the texts.")] = None,
     image_column: Annotated[str | None, typer.Option(help="The column that holds paths of images.")] = None,
     label_column: Annotated[str | None, typer.Option(help="A column of a table to leave out.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of a text file that is not UTF-8.")] = None,
     model: Annotated[str | None, typer.Option(help="A model's folder or name, tfidf, pixels ...")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Items through the model at once.")] = 32,
     dtype: Annotated[str, typer.Option(help="float32 or float16.")] = "float32",
@@ -32,7 +33,7 @@ def embed(
     try:
         with warnings.catch_warnings(record=True) as caught, Progress(*columns, console=console) as bar:
             warnings.simplefilter("always")
-            items, kind = _items(source, text_column, image_column, label_column)
+            items, kind = _items(source, text_column, image_column, label_column, encoding)
             task = bar.add_task("embedding", total=len(items))
             times: list[float] = []
 
@@ -66,7 +67,9 @@ def embed(
     )
 
 
-def _items(source: Path, text: str | None, image: str | None, label: str | None) -> tuple[Any, str]:
+def _items(
+    source: Path, text: str | None, image: str | None, label: str | None, encoding: str | None
+) -> tuple[Any, str]:
     """Return what to embed, and its kind; every row of the file keeps its place."""
     from everylabel.core.errors import EverylabelError
     from everylabel.models.reading import read_items
@@ -79,10 +82,10 @@ def _items(source: Path, text: str | None, image: str | None, label: str | None)
         found = read_items(source)
         return found, "image"
     if image is not None:
-        return [source.parent / path for path in Column(source, image)], "image"
+        return [source.parent / path for path in Column(source, image, encoding)], "image"
     if text is not None:
-        return Column(source, text), "text"
-    table = read_table(source)
+        return Column(source, text, encoding), "text"
+    table = read_table(source, encoding)
     left_out = [label] if label is not None else []
     check_columns(source, [str(name) for name in table.columns], left_out)
     return table.drop(columns=left_out), "table"

@@ -71,7 +71,7 @@ def read_items(
         The class names in the order of their numbers; a label outside them is an error. None keeps the
         order of a dataset's ClassLabel or of an .npz file's `classes`, and sorts the labels elsewhere.
     """
-    known = None if classes is None else _check_classes(classes)
+    known = None if classes is None else check_classes(classes)
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         if not path.exists():
@@ -83,9 +83,9 @@ def read_items(
             features, raw, stored, names = arrays.read_arrays(path)
             if stored is not None:
                 if known is None:
-                    return Items(features, "features", _unique(names), np.asarray(raw, np.int64), stored)
+                    return Items(features, "features", unique_ids(names), np.asarray(raw, np.int64), stored)
                 raw = [stored[i] if i >= 0 else None for i in raw]
-            return Items(features, "features", _unique(names), *_numbers(raw, known))
+            return Items(features, "features", unique_ids(names), *label_numbers(raw, known))
     value = text_column or image_column
     if value is None or (text_column and image_column):
         raise EverylabelError("text_column or image_column is needed, and one only; expected a column's name")
@@ -155,14 +155,14 @@ def _kept(
     good: list[bool],
     known: Names | None,
 ) -> Items:
-    names = _unique([rows.text_of(name).strip() for name in ids])
+    names = unique_ids([rows.text_of(name).strip() for name in ids])
     keep = [i for i, fine in enumerate(good) if fine]
     skipped = tuple(name for name, fine in zip(names, good, strict=True) if not fine)
-    numbers, classes = _numbers([labels[i] for i in keep], known)
+    numbers, classes = label_numbers([labels[i] for i in keep], known)
     return Items([items[i] for i in keep], kind, [names[i] for i in keep], numbers, classes, skipped)
 
 
-def _unique(ids: Sequence[str]) -> list[str]:
+def unique_ids(ids: Sequence[str]) -> list[str]:
     """Return the ids, or say which occur more than once."""
     seen: set[str] = set()
     twice = [name for name in ids if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
@@ -174,7 +174,7 @@ def _unique(ids: Sequence[str]) -> list[str]:
     return list(ids)
 
 
-def _check_classes(classes: Sequence[str]) -> Names:
+def check_classes(classes: Sequence[str]) -> Names:
     """Return class names without white space around them, or say what is wrong with them."""
     names = () if isinstance(classes, str) else tuple(rows.label_of(name).strip() for name in classes)
     if not names or not all(names) or len(set(names)) < len(names):
@@ -182,7 +182,7 @@ def _check_classes(classes: Sequence[str]) -> Names:
     return names
 
 
-def _numbers(raw: Any, known: Names | None) -> tuple[np.ndarray, Names]:
+def label_numbers(raw: Any, known: Names | None) -> tuple[np.ndarray, Names]:
     """Return class numbers and class names; stray white space is taken off and counted."""
     texts = [rows.label_of(label) for label in raw]
     clean = [text.strip() for text in texts]

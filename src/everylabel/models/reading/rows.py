@@ -38,6 +38,21 @@ def read_rows(path: Path, columns: list[str], encoding: str | None = None) -> It
         raise EverylabelError(f"path {str(path)!r} cannot be read: {error.strerror or error}") from error
 
 
+def column_names(path: Path, encoding: str | None = None) -> list[str]:
+    """Return the names of a file's columns: of a JSONL file, those of its first row."""
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".parquet":
+            with _parquet_file(path) as file:
+                return list(file.schema_arrow.names)
+        first = next((line for line in read_lines(path, encoding) if line.strip()), "")
+    except OSError as error:
+        raise EverylabelError(f"path {str(path)!r} cannot be read: {error.strerror or error}") from error
+    if suffix in (".jsonl", ".ndjson"):
+        return list(_object(path, 1, first)) if first else []
+    return [name for name in _header(first, delimiter_of(first)) if name]
+
+
 class Column:
     """One text column of a file: can be counted and iterated again and again, is never all in memory."""
 
@@ -94,7 +109,9 @@ def read_lines(path: Path, encoding: str | None) -> Iterator[str]:
         for number, line in enumerate(file, 1):
             if number == 1:
                 if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                    raise EverylabelError(f"path {str(path)!r} is UTF-16; pass encoding='utf-16'")
+                    raise EverylabelError(
+                        f"path {str(path)!r} is UTF-16; pass encoding='utf-16' (--encoding utf-16)"
+                    )
                 line = line.removeprefix(codecs.BOM_UTF8)
             try:
                 yield line.decode("utf-8")
@@ -121,7 +138,7 @@ def _csv(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
     first = next(lines, "")
     delimiter = delimiter_of(first)
     try:
-        header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter))]
+        header = _header(first, delimiter)
         check_columns(path, header, columns)
         at = {name: header.index(name) for name in columns}
         for row in csv.reader(lines, delimiter=delimiter):
@@ -133,21 +150,29 @@ def _csv(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
         ) from error
 
 
+def _header(line: str, delimiter: str) -> list[str]:
+    return [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
+
+
+def _object(path: Path, number: int, line: str) -> Row:
+    """Return a line's object."""
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise EverylabelError(
+            f"line {number} of {str(path)!r} is no JSON ({error}); expected one object a line"
+        ) from error
+    if not isinstance(row, dict):
+        raise EverylabelError(f"line {number} of {str(path)!r} is no object; expected {{...}} on each line")
+    return row
+
+
 def _jsonl(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
     there = False
     for number, line in enumerate(read_lines(path, encoding), 1):
         if not line.strip():
             continue
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise EverylabelError(
-                f"line {number} of {str(path)!r} is no JSON ({error}); expected one object a line"
-            ) from error
-        if not isinstance(row, dict):
-            raise EverylabelError(
-                f"line {number} of {str(path)!r} is no object; expected {{...}} on each line"
-            )
+        row = _object(path, number, line)
         if not there:
             check_columns(path, list(row), columns)
             there = True
@@ -155,12 +180,15 @@ def _jsonl(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row
 
 
 def _parquet(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
-    parquet = need("pyarrow.parquet", "table", "reading Parquet")
-    try:
-        file = parquet.ParquetFile(path)
-    except ValueError as error:
-        raise EverylabelError(f"path {str(path)!r} is no Parquet file ({error})") from error
-    with file:
+    with _parquet_file(path) as file:
         check_columns(path, file.schema_arrow.names, columns)
         for batch in file.iter_batches(batch_size=4096, columns=columns):
             yield from batch.to_pylist()
+
+
+def _parquet_file(path: Path) -> Any:
+    parquet = need("pyarrow.parquet", "table", "reading Parquet")
+    try:
+        return parquet.ParquetFile(path)
+    except ValueError as error:
+        raise EverylabelError(f"path {str(path)!r} is no Parquet file ({error})") from error

@@ -9,13 +9,13 @@ from everylabel.models.places import need
 from everylabel.models.reading.rows import delimiter_of, read_lines
 
 
-def read_table(path: Path) -> Any:
+def read_table(path: Path, encoding: str | None = None) -> Any:
     """Return a CSV, TSV or Parquet file as a data frame."""
     pandas = need("pandas", "table", "reading a table")
     try:
         if path.suffix.lower() == ".parquet":
             return pandas.read_parquet(path)
-        lines = list(read_lines(path, None))
+        lines = list(read_lines(path, encoding))
         return pandas.read_csv(io.StringIO("".join(lines)), sep=delimiter_of(lines[0] if lines else ""))
     except EverylabelError:
         raise
