@@ -1,0 +1,65 @@
+"""How a source is to be read: what a user passes, and what is kept from last time."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from everylabel.core.errors import EverylabelError
+from everylabel.core.store import write_atomically
+
+FILE = "project.json"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Columns, class names and model; None where nothing is said."""
+
+    text_column: str | None = None
+    image_column: str | None = None
+    label_column: str | None = None
+    id_column: str | None = None
+    classes: tuple[str, ...] | None = None
+    show: str | None = None
+    model: str | None = None
+    encoding: str | None = None
+
+    def or_else(self, before: "Options") -> "Options":
+        """Return these options, and those of before where these say nothing."""
+        if self.text_column is not None or self.image_column is not None:  # one replaces the other
+            before = replace(before, text_column=None, image_column=None)
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        return replace(before, **given)
+
+    def arguments(self) -> str:
+        """Return them as options of the command line."""
+        pairs = [(name.replace("_", "-"), value) for name, value in asdict(self).items() if value is not None]
+        return " ".join(f"--{name} {_plain(value)}" for name, value in pairs)
+
+
+def _plain(value: Any) -> str:
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def remember(folder: Path, source: str, options: Options) -> None:
+    """Note a project's source and options in its folder."""
+    text = json.dumps({"source": source, **asdict(options)}, indent=1, ensure_ascii=False)
+    write_atomically(folder / FILE, lambda file: file.write(text.encode()))
+
+
+def remembered(folder: Path) -> tuple[str, Options] | None:
+    """Return the source and options of last time; None where there was none."""
+    path = folder / FILE
+    if not path.exists():
+        return None
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        known = {field.name: stored.get(field.name) for field in fields(Options)}
+        classes: Sequence[str] | None = known.pop("classes")
+        return str(stored["source"]), Options(**known, classes=None if classes is None else tuple(classes))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise EverylabelError(
+            f"project file {str(path)!r} is damaged ({error!r}); remove it and pass the source's options "
+            "again: labels are kept elsewhere"
+        ) from error

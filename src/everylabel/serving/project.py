@@ -1,0 +1,236 @@
+"""A project: what is to be labelled, wherever it comes from, with features, contents and a folder."""
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError
+from everylabel.models.places import listed
+from everylabel.serving import sources
+from everylabel.serving.contents import Contents, Images
+from everylabel.serving.embedded import Progress, embedded
+from everylabel.serving.options import Options, remember, remembered
+from everylabel.serving.sources import Source
+
+ENDING = ".everylabel"
+TABLES, ARRAYS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"), (".npy", ".npz")
+
+
+@dataclass(frozen=True, eq=False)
+class Project:
+    """Items to label.
+
+    name, kind : shown in the page; "text", "image" or "features"
+    ids, features (n, d), contents : one an item; features may be memory-mapped
+    classes, labels (n,) : names, and numbers that came with the source (-1: none)
+    truth (n,) : true labels of a demonstration, or None; never shown, for `everylabel simulate`
+    digests : one hash an item, or one in all for features; see `digests.compare`
+    folder : where its store and features lie
+    notes : what was chosen or left out, to be told
+    """
+
+    name: str
+    kind: str
+    ids: Sequence[str]
+    features: np.ndarray
+    contents: Contents
+    classes: tuple[str, ...]
+    labels: np.ndarray
+    truth: np.ndarray | None
+    digests: Sequence[str]
+    folder: Path
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def blind(self) -> "Project":
+        """Return the project with its labels as the truth that a simulated person knows, and no others."""
+        if self.truth is not None:
+            return replace(self, labels=np.full(len(self), -1, dtype=np.int64))
+        if not np.any(self.labels >= 0):
+            raise EverylabelError(
+                f"source {self.source!r} has no true labels; expected --label-column with the column of them"
+            )
+        return replace(self, truth=self.labels, labels=np.full(len(self), -1, dtype=np.int64))
+
+
+def open_project(
+    source: str | os.PathLike[str],
+    *,
+    text_column: str | None = None,
+    image_column: str | None = None,
+    label_column: str | None = None,
+    id_column: str | None = None,
+    classes: Sequence[str] | None = None,
+    show: str | os.PathLike[str] | None = None,
+    model: str | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    encoding: str | None = None,
+    progress: Progress | None = None,
+) -> Project:
+    """Return a source as a project, with its features: memory-mapped, embedded if they are not there yet.
+
+    Parameters
+    ----------
+    source : path or name
+        A CSV, TSV, JSONL or Parquet file, a folder of images, a .npy or .npz file of features, a dataset's
+        name (digits needs nothing else), or the folder of a project that was opened before.
+    text_column, image_column : str, optional
+        What is labelled. Where the file has one column that can be meant, it is taken, and a note says so.
+    label_column, id_column : str, optional
+        Labels that are there already, and unique names; "folder" takes an image's sub-folder as its label,
+        "y" the labels of an .npz file.
+    classes : sequence of str, optional
+        Class names, in the order of their numbers.
+    show : path, optional
+        A table with a row for each row of features: what the page shows of it.
+    model : str, optional
+        As in `everylabel.embed`.
+    folder : path, optional
+        Where features and labels are kept; SOURCE.everylabel beside the source unless given.
+    encoding : str, optional
+        Of a text file that is not UTF-8.
+    progress : function, optional
+        Called with the rows embedded so far and in all.
+
+    Options that are not given are those of last time, if the folder knows of one.
+    """
+    shown = None if show is None else str(Path(show).absolute())
+    names = None if classes is None else tuple(classes)
+    given = Options(text_column, image_column, label_column, id_column, names, shown, model, encoding)
+    where, place, options = located(source, folder, given)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = _read(where, options)
+        _make(place)
+        project = _embedded(found, where, options, place, progress)
+    remember(place, where, options)
+    before = [] if options == given else [f"options as last time: {options.arguments()}"]
+    told = (str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
+    return replace(project, notes=(*before, *found.notes, *project.notes, *dict.fromkeys(told)))
+
+
+def located(
+    source: str | os.PathLike[str], folder: str | os.PathLike[str] | None, given: Options
+) -> tuple[str, Path, Options]:
+    """Return the source (a full path, or a dataset's name), the project's folder, and all its options."""
+    path = Path(source)
+    if path.is_dir() and path.name.endswith(ENDING):
+        before = remembered(path)
+        if before is None:
+            raise EverylabelError(
+                f"folder {str(source)!r} holds no project.json; expected a source, or a project's folder"
+            )
+        return before[0], path, given.or_else(before[1])
+    where = str(path.absolute()) if path.exists() else _dataset(str(source))
+    home = Path(f"{path.absolute() if path.exists() else where}{ENDING}")
+    place = home if folder is None else Path(folder)
+    before = remembered(place)
+    if before is not None and before[0] != where:
+        if folder is not None:
+            raise EverylabelError(
+                f"--project {str(place)!r} belongs to {before[0]!r}; expected another folder for {where!r}"
+            )
+        before = None
+    return where, place.absolute(), given if before is None else given.or_else(before[1])
+
+
+def _dataset(name: str) -> str:
+    """Return a dataset's name as it is known, or say what a source can be."""
+    from everylabel.models.datasets.catalog import NAMES
+
+    key = name.lower().replace("-", "").replace("_", "")
+    if key not in NAMES:
+        raise EverylabelError(
+            f"source {name!r} is not there; expected a file ({', '.join((*TABLES, *ARRAYS))}), a folder of "
+            f"images, or one of {', '.join(NAMES)}"
+        )
+    return key
+
+
+def _read(where: str, options: Options) -> Source:
+    path = Path(where)
+    suffix = path.suffix.lower()
+    if options.show is not None and suffix not in ARRAYS:
+        raise EverylabelError(f"--show goes with a .npy or .npz file of features; source is {where!r}")
+    if not path.exists():
+        found = sources.read_dataset(_dataset(where))
+        if options.classes is not None and options.classes != found.classes:
+            raise EverylabelError(f"--classes is for own data; {where} has {listed(list(found.classes), 12)}")
+        return found
+    if path.is_dir():
+        return sources.read_folder(path, options)
+    if suffix in ARRAYS:
+        return sources.read_arrays(path, options)
+    if suffix in TABLES:
+        return sources.read_file(path, options)
+    raise EverylabelError(
+        f"source {where!r} has an unknown ending; expected {', '.join((*TABLES, *ARRAYS))}, or a folder"
+    )
+
+
+def _embedded(
+    found: Source, where: str, options: Options, folder: Path, progress: Progress | None
+) -> Project:
+    """Return a source as a project, embedded if it has no features; unreadable images are left out."""
+    features = found.features
+    broken: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+    if features is None:
+        n = len(found.ids)
+        features, broken = embedded(
+            found.items, found.kind, n, found.digests, options.model, folder, progress
+        )
+    if broken:
+        bad = [str(found.ids[i]) for i in broken]
+        notes = (f"{len(bad)} images cannot be read and are left out: {listed(bad)}",)
+        found = without(found, broken)
+    return Project(
+        name=Path(where).name,
+        kind=found.kind,
+        ids=found.ids,
+        features=features,
+        contents=found.contents,
+        classes=found.classes,
+        labels=found.labels,
+        truth=found.truth,
+        digests=found.digests,
+        folder=folder,
+        source=where,
+        notes=notes,
+    )
+
+
+def without(found: Source, broken: Sequence[int]) -> Source:
+    """Return a source of images without those that cannot be read."""
+    if not broken or not isinstance(found.contents, Images):
+        return found
+    gone = set(broken)
+    keep = [i for i in range(len(found.ids)) if i not in gone]
+    shown = found.contents
+    contents = Images(
+        [shown.paths[i] for i in keep], [shown.names[i] for i in keep], sources.only(shown.columns, keep)
+    )
+    return replace(
+        found,
+        ids=[found.ids[i] for i in keep],
+        contents=contents,
+        labels=found.labels[keep],
+        truth=None if found.truth is None else found.truth[keep],
+        digests=[found.digests[i] for i in keep],
+    )
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EverylabelError(
+            f"folder {str(folder)!r} cannot be made ({error.strerror}); choose another by --project"
+        ) from error
