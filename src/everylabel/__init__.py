@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from everylabel.models.datasets import load_dataset
     from everylabel.models.embedding import embed
     from everylabel.models.reading import read_items
+    from everylabel.models.restored import load_classifier, save_classifier
     from everylabel.selection import Pool, optimal_batch, select, strategies
 
 __version__ = "0.1.0"
@@ -51,6 +52,8 @@ _LAZY = {
     "embed": "everylabel.models.embedding",
     "load_dataset": "everylabel.models.datasets",
     "read_items": "everylabel.models.reading",
+    "load_classifier": "everylabel.models.restored",
+    "save_classifier": "everylabel.models.restored",
 }
 
 __all__ = [
@@ -66,6 +69,7 @@ __all__ = [
     "forget",
     "laplace",
     "load",
+    "load_classifier",
     "load_dataset",
     "logit_variance",
     "logits",
@@ -76,6 +80,7 @@ __all__ = [
     "reweight",
     "sample",
     "save",
+    "save_classifier",
     "select",
     "strategies",
     "update",

@@ -34,6 +34,12 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, data: bool = Tru
     The labelled instances go with it, so that what is loaded learns as what was saved; with
     data=False they stay out, and so does method="exact" of what is loaded.
     """
+    header, arrays = packed(posterior, data=data)
+    write_file(Path(path), header, arrays)
+
+
+def packed(posterior: Posterior, *, data: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the header and the arrays that a posterior's file holds."""
     check_posterior(posterior)
     header = {
         "format": FORMAT,
@@ -47,9 +53,14 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, data: bool = Tru
     if data and posterior.data is not None:
         counted = posterior.data.counted(LIKELIHOODS[posterior.likelihood].targets)
         arrays |= {f"data_{name}": getattr(counted, name) for name in _DATA}
-    arrays = {name: to_numpy(array) for name, array in arrays.items() if array is not None}
+    return header, {name: to_numpy(array) for name, array in arrays.items() if array is not None}
+
+
+def write_file(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Write a header and arrays as one .npz file."""
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    write_atomically(Path(path), lambda file: np.savez(file, header=text, **arrays))
+    stored: dict[str, Any] = {"header": text, **arrays}
+    write_atomically(path, lambda file: np.savez(file, **stored))
 
 
 def write_atomically(path: Path, write: Any) -> None:
@@ -75,28 +86,41 @@ def write_atomically(path: Path, write: Any) -> None:
 
 def load(path: str | os.PathLike[str], *, like: Array | None = None) -> Posterior:
     """Read a posterior that `save` wrote; arrays of `like`'s library and device, or NumPy's."""
-    name = str(path)
+    header, arrays = read_file(Path(path), FORMAT, "posterior", "save")
+    return unpacked(Path(path), header, arrays, like)
+
+
+def read_file(path: Path, form: str, what: str, writer: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the header and arrays of a file of format `form`; an error says what it is instead."""
+    name, expected = str(path), f"expected a file written by {writer}"
     try:
-        with Path(path).open("rb") as stream:
+        with path.open("rb") as stream:
             header, arrays = _read(stream)
     except OSError as error:
         raise EverylabelError(f"path {name!r} cannot be read: {error.strerror or error}") from error
     except _DAMAGE as error:
+        raise EverylabelError(f"path {name!r} is damaged or no everylabel {what}; {expected}") from error
+    if header.get("format") != form:
         raise EverylabelError(
-            f"path {name!r} is damaged or no everylabel posterior; expected a file written by save"
-        ) from error
-    if header.get("format") != FORMAT:
-        raise EverylabelError(f"path {name!r} is no everylabel posterior; expected a file written by save")
+            f"path {name!r} is no everylabel {what} (but {str(header.get('format'))!r:.40}); {expected}"
+        )
     if header.get("version") != VERSION:
         raise EverylabelError(
             f"path {name!r} has version {header.get('version')!r}; this everylabel reads version {VERSION}: "
-            "update everylabel, or save the posterior again"
+            f"update everylabel, or save the {what} again"
         )
+    return header, arrays
+
+
+def unpacked(
+    path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray], like: Array | None = None
+) -> Posterior:
+    """Return the posterior of a file's header and arrays; they are checked."""
     try:
         return _posterior(header, arrays, like)
     except _DAMAGE as error:
         raise EverylabelError(
-            f"path {name!r} is damaged ({error}); expected a file written by save"
+            f"path {str(path)!r} is damaged ({error}); expected a file that everylabel wrote"
         ) from error
 
 
@@ -111,8 +135,7 @@ def _read(stream: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise ValueError("no zip file")
     stream.seek(0)
     with np.load(stream, allow_pickle=False) as file:
-        known = {*_ARRAYS, *(f"data_{name}" for name in _DATA)}
-        arrays = {key: file[key] for key in file.files if key in known}
+        arrays = {key: file[key] for key in file.files if key != "header"}
         header = json.loads(file["header"].tobytes())
     if not isinstance(header, dict):
         raise ValueError("no header")
@@ -136,7 +159,8 @@ def _posterior(header: dict[str, Any], arrays: dict[str, np.ndarray], like: Arra
     d, k = posterior.mean.shape
     _check_arrays(posterior, arrays, d, k)
     if like is not None:
-        arrays = {key: from_numpy(array, like) for key, array in arrays.items()}
+        known = {*_ARRAYS, *(f"data_{name}" for name in _DATA)}
+        arrays = {key: from_numpy(array, like) for key, array in arrays.items() if key in known}
         posterior = posterior.replace(**{key: arrays[key] for key in _ARRAYS if key in arrays})
     if "data_features" not in arrays:
         return posterior
