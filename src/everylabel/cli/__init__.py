@@ -2,7 +2,7 @@
 
 import typer
 
-from everylabel.cli import demo, embed, reproduce
+from everylabel.cli import demo, embed, export, label, reproduce, simulate
 
 app = typer.Typer(
     help="A classifier that learns from every label, the moment it is given.",
@@ -19,4 +19,7 @@ def main() -> None:
 
 app.command()(demo.demo)
 app.command()(embed.embed)
+app.command()(label.label)
+app.command()(simulate.simulate)
+app.command()(export.export)
 app.command()(reproduce.reproduce)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError
+from everylabel.serving.errors import Refused
 from everylabel.serving.picture import SMALL_SIDE, Picture, png, read_picture
 
 Columns = Mapping[str, Sequence[Any]]  # of fields, one value an item
@@ -113,6 +113,8 @@ def fields_of(columns: Columns, i: int) -> list[list[str]]:
     return [pair for pair in values if pair[1].strip()]
 
 
-def no_picture(i: int, what: str) -> EverylabelError:
+def no_picture(i: int, what: str) -> Refused:
     """Return the error for an item that has no picture."""
-    return EverylabelError(f"item {i} is {what} and has no image; expected an item of a project of images")
+    return Refused(
+        404, "no_image", f"item {i} is {what} and has no image; expected an item of a project of images"
+    )

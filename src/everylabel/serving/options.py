@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError
 from everylabel.core.store import write_atomically
@@ -42,14 +42,26 @@ def _plain(value: Any) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-def remember(folder: Path, source: str, options: Options) -> None:
-    """Note a project's source and options in its folder."""
-    text = json.dumps({"source": source, **asdict(options)}, indent=1, ensure_ascii=False)
+class Remembered(NamedTuple):
+    """What a folder knows of its project. Its log goes by `name`, whatever the source is called later."""
+
+    source: str
+    name: str
+    options: Options
+
+
+def remember(folder: Path, project: Remembered) -> None:
+    """Note a project's source, name and options in its folder."""
+    text = json.dumps(
+        {"source": project.source, "name": project.name, **asdict(project.options)},
+        indent=1,
+        ensure_ascii=False,
+    )
     write_atomically(folder / FILE, lambda file: file.write(text.encode()))
 
 
-def remembered(folder: Path) -> tuple[str, Options] | None:
-    """Return the source and options of last time; None where there was none."""
+def remembered(folder: Path) -> Remembered | None:
+    """Return what was noted last time; None where nothing was."""
     path = folder / FILE
     if not path.exists():
         return None
@@ -57,7 +69,8 @@ def remembered(folder: Path) -> tuple[str, Options] | None:
         stored = json.loads(path.read_text(encoding="utf-8"))
         known = {field.name: stored.get(field.name) for field in fields(Options)}
         classes: Sequence[str] | None = known.pop("classes")
-        return str(stored["source"]), Options(**known, classes=None if classes is None else tuple(classes))
+        options = Options(**known, classes=None if classes is None else tuple(classes))
+        return Remembered(str(stored["source"]), str(stored["name"]), options)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise EverylabelError(
             f"project file {str(path)!r} is damaged ({error!r}); remove it and pass the source's options "

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError
+from everylabel.serving.errors import Refused
 
 Picture = tuple[bytes, str]  # the bytes and their media type
 
@@ -29,14 +29,12 @@ def read_picture(path: Path) -> Picture:
     """Return an image file as a browser shows it; what is no image is refused, whatever its name."""
     try:
         if not path.is_file():
-            raise EverylabelError(f"image {str(path)!r} is not there any more; put it back, or skip this one")
+            raise _no_image(f"image {str(path)!r} is not there any more; put it back, or skip this one")
         if path.stat().st_size > LARGEST_FILE:
-            raise EverylabelError(
-                f"image {str(path)!r} is larger than {LARGEST_FILE >> 20} MB; make it smaller"
-            )
+            raise _no_image(f"image {str(path)!r} is larger than {LARGEST_FILE >> 20} MB; make it smaller")
         data = path.read_bytes()
     except OSError as error:
-        raise EverylabelError(f"image {str(path)!r} cannot be read: {error.strerror or error}") from error
+        raise _no_image(f"image {str(path)!r} cannot be read: {error.strerror or error}") from error
     return shown(data, str(path))
 
 
@@ -46,7 +44,7 @@ def shown(data: bytes, name: str) -> Picture:
     pillow = _pillow()
     if pillow is None:
         if media is None:
-            raise EverylabelError(
+            raise _no_image(
                 f"image {name!r} is none that a browser shows (PNG, JPEG, GIF, WebP, BMP); to have it "
                 "converted: pip install 'everylabel[image]'"
             )
@@ -56,7 +54,7 @@ def shown(data: bytes, name: str) -> Picture:
             warnings.simplefilter("ignore")  # of a large image, of odd metadata
             return _converted(pillow, data, media)
     except Exception as error:  # Pillow tells a broken file in many ways
-        raise EverylabelError(
+        raise _no_image(
             f"image {name!r} is damaged or no image ({type(error).__name__}: {error}); replace the file, "
             "or skip this one"
         ) from error
@@ -79,6 +77,10 @@ def png(pixels: np.ndarray) -> bytes:
     header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(raw)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(_part(kind, data) for kind, data in parts)
+
+
+def _no_image(message: str) -> Refused:
+    return Refused(404, "no_image", message)
 
 
 def _part(kind: bytes, data: bytes) -> bytes:

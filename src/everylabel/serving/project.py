@@ -13,7 +13,7 @@ from everylabel.models.places import listed
 from everylabel.serving import sources
 from everylabel.serving.contents import Contents, Images
 from everylabel.serving.embedded import Progress, embedded
-from everylabel.serving.options import Options, remember, remembered
+from everylabel.serving.options import Options, Remembered, remember, remembered
 from everylabel.serving.sources import Source
 
 ENDING = ".everylabel"
@@ -104,13 +104,14 @@ def open_project(
     shown = None if show is None else str(Path(show).absolute())
     names = None if classes is None else tuple(classes)
     given = Options(text_column, image_column, label_column, id_column, names, shown, model, encoding)
-    where, place, options = located(source, folder, given)
+    place, about = located(source, folder, given)
+    where, _, options = about
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = _read(where, options)
         _make(place)
-        project = _embedded(found, where, options, place, progress)
-    remember(place, where, options)
+        project = _embedded(found, about, place, progress)
+    remember(place, about)
     before = [] if options == given else [f"options as last time: {options.arguments()}"]
     told = (str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
     return replace(project, notes=(*before, *found.notes, *project.notes, *dict.fromkeys(told)))
@@ -118,8 +119,8 @@ def open_project(
 
 def located(
     source: str | os.PathLike[str], folder: str | os.PathLike[str] | None, given: Options
-) -> tuple[str, Path, Options]:
-    """Return the source (a full path, or a dataset's name), the project's folder, and all its options."""
+) -> tuple[Path, Remembered]:
+    """Return the project's folder, and its source (a full path, or a dataset's name), name and options."""
     path = Path(source)
     if path.is_dir() and path.name.endswith(ENDING):
         before = remembered(path)
@@ -127,18 +128,18 @@ def located(
             raise EverylabelError(
                 f"folder {str(source)!r} holds no project.json; expected a source, or a project's folder"
             )
-        return before[0], path, given.or_else(before[1])
+        return path.absolute(), before._replace(options=given.or_else(before.options))
     where = str(path.absolute()) if path.exists() else _dataset(str(source))
-    home = Path(f"{path.absolute() if path.exists() else where}{ENDING}")
-    place = home if folder is None else Path(folder)
+    place = Path(f"{where}{ENDING}" if folder is None else folder).absolute()
     before = remembered(place)
-    if before is not None and before[0] != where:
-        if folder is not None:
-            raise EverylabelError(
-                f"--project {str(place)!r} belongs to {before[0]!r}; expected another folder for {where!r}"
-            )
-        before = None
-    return where, place.absolute(), given if before is None else given.or_else(before[1])
+    name = Path(where).name
+    if before is None:
+        return place, Remembered(where, name, given)
+    if folder is not None and Path(before.source).name != name:  # the same name: it was moved
+        raise EverylabelError(
+            f"--project {str(place)!r} belongs to {before.source!r}; expected another folder for {where!r}"
+        )
+    return place, Remembered(where, before.name, given.or_else(before.options))
 
 
 def _dataset(name: str) -> str:
@@ -175,9 +176,7 @@ def _read(where: str, options: Options) -> Source:
     )
 
 
-def _embedded(
-    found: Source, where: str, options: Options, folder: Path, progress: Progress | None
-) -> Project:
+def _embedded(found: Source, about: Remembered, folder: Path, progress: Progress | None) -> Project:
     """Return a source as a project, embedded if it has no features; unreadable images are left out."""
     features = found.features
     broken: tuple[int, ...] = ()
@@ -185,14 +184,14 @@ def _embedded(
     if features is None:
         n = len(found.ids)
         features, broken = embedded(
-            found.items, found.kind, n, found.digests, options.model, folder, progress
+            found.items, found.kind, n, found.digests, about.options.model, folder, progress
         )
     if broken:
         bad = [str(found.ids[i]) for i in broken]
         notes = (f"{len(bad)} images cannot be read and are left out: {listed(bad)}",)
         found = without(found, broken)
     return Project(
-        name=Path(where).name,
+        name=about.name,
         kind=found.kind,
         ids=found.ids,
         features=features,
@@ -202,7 +201,7 @@ def _embedded(
         truth=found.truth,
         digests=found.digests,
         folder=folder,
-        source=where,
+        source=about.source,
         notes=notes,
     )
 

@@ -1,0 +1,61 @@
+"""`everylabel export`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from everylabel.cli import sources
+from everylabel.cli.sources import errors_in_one_line, opened
+
+
+def export(
+    source: Annotated[str, typer.Argument(help="The source that was labelled, or its project's folder.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
+    what: Annotated[str, typer.Option(help="labels, answers, predictions or model.")] = "labels",
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="csv, jsonl, parquet, labelstudio; everylabel, skops, onnx, torch."),
+    ] = None,
+    store: sources.StorePlace = None,
+    folder: sources.Folder = None,
+) -> None:
+    """Write labels, answers, predictions or the model to a file; also while a server is running."""
+    console = Console(stderr=True)
+    with errors_in_one_line(console):
+        from everylabel.core.checks import check_choice
+        from everylabel.core.store import write_atomically
+        from everylabel.serving.downloads import WHAT, Downloads
+        from everylabel.serving.learner import prepare
+        from everylabel.serving.offline import read_state
+
+        check_choice(what, "--what", [*WHAT, "model"])
+        project = opened(console, source, folder=folder)
+        snapshot = read_state(project, store)
+        downloads = Downloads(project, prepare(project.features))
+        chosen = form or _format(out, what)
+        if what == "model":
+            download = downloads.model_file(snapshot, chosen)
+        else:
+            download = downloads.table(snapshot, what, chosen)
+        write_atomically(out, lambda file: file.writelines(download.pieces))
+        console.print(
+            f"{what} of {len(snapshot.labels):,} labelled items of {len(project):,} in {escape(str(out))}",
+            highlight=False,
+        )
+
+
+def _format(out: Path, what: str) -> str:
+    """Return the format that a file's name implies."""
+    from everylabel.core.errors import EverylabelError
+    from everylabel.serving.downloads import MEDIA
+    from everylabel.serving.exports import MODEL_FORMATS
+
+    endings = MODEL_FORMATS if what == "model" else {name: ending for name, (_, ending) in MEDIA.items()}
+    found = [name for name, ending in endings.items() if ending == out.suffix.lower()]
+    if not found:
+        expected = ", ".join(f"{ending} ({name})" for name, ending in endings.items())
+        raise EverylabelError(f"--out is {str(out)!r}; expected an ending of {expected}, or --format")
+    return found[0]

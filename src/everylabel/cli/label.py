@@ -1,0 +1,110 @@
+"""`everylabel label`."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from everylabel.cli import sources
+from everylabel.cli.sources import errors_in_one_line, noted, opened
+
+if TYPE_CHECKING:
+    from everylabel.serving.imports import Label
+    from everylabel.serving.project import Project
+
+
+def label(
+    source: sources.Source,
+    text_column: sources.TextColumnName = None,
+    image_column: sources.ImageColumnName = None,
+    label_column: sources.LabelColumnName = None,
+    id_column: sources.IdColumnName = None,
+    classes: Annotated[str | None, typer.Option(help="Class names, parted by commas.")] = None,
+    show: sources.Show = None,
+    model: sources.Model = None,
+    import_file: Annotated[
+        Path | None, typer.Option("--import", help="Labels of a table, or Label Studio's JSON.")
+    ] = None,
+    import_label_column: Annotated[
+        str | None, typer.Option(help="The imported table's column, or Label Studio's control.")
+    ] = None,
+    import_id_column: Annotated[str | None, typer.Option(help="The imported table's ids.")] = None,
+    store: sources.StorePlace = None,
+    host: Annotated[str, typer.Option(help="Another address than this needs a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8765,
+    token: Annotated[
+        str | None, typer.Option(envvar="EVERYLABEL_TOKEN", help="Asked of everyone; made up if needed.")
+    ] = None,
+    browser: Annotated[bool, typer.Option(help="Open the page.")] = True,
+    annotators_per_item: Annotated[int | None, typer.Option(min=1, help="People who see each item.")] = None,
+    check_every: Annotated[
+        int | None, typer.Option(min=0, max=1000, help="A random check so often; 0: never.")
+    ] = None,
+    lease_seconds: Annotated[int | None, typer.Option(min=1, help="How long an item is a person's.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="How the next item is chosen.")] = None,
+    layout: Annotated[str, typer.Option(help="The map: pca, or umap if it is installed.")] = "pca",
+    folder: sources.Folder = None,
+    accept_changes: Annotated[
+        bool, typer.Option("--accept-changes", help="Go on though the source has changed.")
+    ] = False,
+    encoding: sources.Encoding = None,
+) -> None:
+    """Label texts, images or features on a page; the model learns from every click."""
+    console = Console(stderr=True)
+    with errors_in_one_line(console):
+        from everylabel.core.checks import check_choice
+        from everylabel.serving.run import ServeOptions, check_settings, kept_in, serve
+
+        check_choice(layout, "--layout", ["pca", "umap"])
+        settings = check_settings(
+            {
+                "annotators_per_item": annotators_per_item,
+                "check_every": check_every,
+                "lease_seconds": lease_seconds,
+                "strategy": strategy,
+            }
+        )
+        project = opened(
+            console,
+            source,
+            text_column=text_column,
+            image_column=image_column,
+            label_column=label_column,
+            id_column=id_column,
+            classes=sources.class_names(classes),
+            show=show,
+            model=model,
+            folder=folder,
+            encoding=encoding,
+        )
+        columns = {"label_column": import_label_column, "id_column": import_id_column, "encoding": encoding}
+        labels = [] if import_file is None else _imported(console, import_file, project, columns)
+        options = ServeOptions(
+            store=store,
+            host=host,
+            port=port,
+            token=token,
+            browser=browser,
+            accept_changes=accept_changes,
+            settings=settings,
+            labels=labels,
+            layout=layout,
+        )
+        serve(project, options, ready=_ready, note=noted(console))
+        again = shlex.join(["everylabel", *sys.argv[1:]])
+        print(f"stopped; everything is kept in {kept_in(project, store)}; to go on: {again}", flush=True)
+
+
+def _ready(address: str) -> None:
+    print(f"everylabel is ready: {address}", flush=True)
+
+
+def _imported(console: Console, path: Path, project: "Project", columns: dict[str, Any]) -> "list[Label]":
+    from everylabel.serving.imports import read_labels
+
+    found = read_labels(path, project, **columns)
+    noted(console)(f"{path.name}: {found}")
+    return found.labels

@@ -1,0 +1,136 @@
+"""`everylabel simulate`."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from everylabel.cli import sources
+from everylabel.cli.sources import errors_in_one_line, opened
+
+if TYPE_CHECKING:
+    from everylabel.serving.project import Project
+    from everylabel.serving.simulation import Point
+
+WIDTH = 16  # of a bar in the table
+
+
+def simulate(
+    source: sources.Source,
+    label_column: sources.LabelColumnName = None,
+    text_column: sources.TextColumnName = None,
+    image_column: sources.ImageColumnName = None,
+    id_column: sources.IdColumnName = None,
+    show: sources.Show = None,
+    model: sources.Model = None,
+    encoding: sources.Encoding = None,
+    budget: Annotated[int, typer.Option(min=1, help="Labels to give.")] = 200,
+    people: Annotated[int, typer.Option(min=1, max=64, help="Who label at once.")] = 1,
+    strategy: Annotated[str | None, typer.Option(help="How the next item is chosen.")] = None,
+    check_every: Annotated[int | None, typer.Option(min=0, max=1000, help="A random check so often.")] = None,
+    noise: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of wrong answers.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Of the wrong answers.")] = 0,
+    url: Annotated[
+        str | None, typer.Option(help="A running server of this source; else one is started.")
+    ] = None,
+    token: Annotated[str | None, typer.Option(envvar="EVERYLABEL_TOKEN", help="Of that server.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The curve, as .png or .csv.")] = None,
+) -> None:
+    """Label by the true labels through the HTTP API; print the learning curve that a budget buys."""
+    console = Console()
+    with errors_in_one_line(Console(stderr=True)), tempfile.TemporaryDirectory() as place:
+        from everylabel.serving.simulation import simulate as run
+        from everylabel.serving.simulation.curve import check_ending, write_curve
+
+        check_ending(out)
+        project = opened(
+            Console(stderr=True),
+            source,
+            text_column=text_column,
+            image_column=image_column,
+            label_column=label_column,
+            id_column=id_column,
+            show=show,
+            model=model,
+            encoding=encoding,
+            folder=Path(place) / "simulated.everylabel",
+        ).blind()
+        truth = _truth(project)
+        settings = {"--strategy": strategy, "--check-every": check_every}
+        arguments = [str(part) for pair in settings.items() if pair[1] is not None for part in pair]
+        with _server(project, url, arguments) as address, _bar(budget) as (bar, task):
+            points = list(
+                run(
+                    address,
+                    truth,
+                    project.classes,
+                    budget=budget,
+                    people=people,
+                    noise=noise,
+                    seed=seed,
+                    token=token,
+                    done=lambda: bar.advance(task),
+                )
+            )
+        console.print(_table(points, project.name))
+        if out is not None:
+            write_curve(points, out, project.name)
+            console.print(f"curve saved as {escape(str(out))}", highlight=False)
+
+
+def _truth(project: "Project") -> dict[str, str]:
+    assert project.truth is not None
+    pairs = zip(project.ids, project.truth.tolist(), strict=True)
+    return {name: project.classes[number] for name, number in pairs if number >= 0}
+
+
+@contextmanager
+def _server(project: "Project", url: str | None, arguments: list[str]) -> Iterator[str]:
+    from everylabel.core.errors import EverylabelError
+    from everylabel.serving.simulation import server_process
+
+    if url is None:
+        with server_process(project, arguments) as address:
+            yield address
+    elif arguments:
+        raise EverylabelError(f"{arguments[0]} is a running server's own setting; expected none with --url")
+    else:
+        yield url
+
+
+@contextmanager
+def _bar(budget: int) -> Iterator[tuple[Progress, Any]]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        yield bar, bar.add_task("labelling", total=budget)
+
+
+def _table(points: "list[Point]", name: str) -> Table:
+    table = Table(title=f"{name}: what labels buy")
+    for heading in (
+        "labels",
+        "accuracy\nof the rest",
+        "estimate\nby checks",
+        "label to\nnext, ms",
+        "p99\nms",
+    ):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for point in points:
+        known = point.accuracy is not None
+        table.add_row(
+            f"{point.labels:,}",
+            f"{point.accuracy:.3f}" if known else "",
+            "" if point.estimate is None else f"{point.estimate:.2f} [{point.low:.2f}, {point.high:.2f}]",
+            f"{point.median_ms:.1f}",
+            f"{point.p99_ms:.1f}",
+            "█" * round(WIDTH * (point.accuracy or 0.0)),
+        )
+    return table

@@ -1,0 +1,201 @@
+"""`everylabel label` and `everylabel export` as a user runs them: a real server, stopped and started."""
+
+import csv
+import io
+import json
+import signal
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from typer.testing import CliRunner, Result
+
+import everylabel as el
+from everylabel.cli import app
+from tests.serving.servers import label
+
+
+@pytest.fixture(autouse=True)
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVERYLABEL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.delenv("EVERYLABEL_TOKEN", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(part) for part in arguments])
+
+
+def reviews(folder: Path, n: int = 30) -> Path:
+    words = ["soap that cleans", "beans that taste", "lamps that shine"]
+    rows = [f"r{i},a review of {words[i % 3]} number {i},{'soap' if i in (0, 3) else ''}" for i in range(n)]
+    path = folder / "reviews.csv"
+    path.write_text("\n".join(["key,body,kind", *rows]) + "\n")
+    return path
+
+
+def fetched(url: str) -> bytes:
+    with urllib.request.urlopen(url) as reply:
+        return bytes(reply.read())
+
+
+def test_a_project_from_start_to_stop_and_on(tmp_path: Path) -> None:
+    source = reviews(tmp_path)
+    (tmp_path / "old.csv").write_text("id,label,person\nr1,beans,Ann\nr99,beans,Ann\n")
+    options = ["--text-column", "body", "--label-column", "kind", "--id-column", "key", "--model", "tfidf"]
+    with label(tmp_path, source, *options, "--classes", "soap,beans,lamps", "--import", "old.csv") as server:
+        session = server.client.get("/api/session")
+        assert (session["project"], session["kind"], session["items"]) == ("reviews.csv", "text", 30)
+        assert [entry["labels"] for entry in session["classes"]] == [2, 1, 0]
+        reply = server.client.post("/api/next")
+        for _ in range(5):
+            item = reply["next"]["item"]
+            assert item["text"].startswith("a review of")
+            reply = server.client.post("/api/label", item=item["id"], **{"class": int(item["id"][1:]) % 3})
+        assert reply["progress"]["labelled"] == 8
+        assert run("export", source, "-o", "labels.csv").exit_code == 0  # while the server runs
+        assert len((tmp_path / "labels.csv").read_text().splitlines()) == 9
+        twice = run("label", source, "--no-browser", "--port", "0")
+        assert twice.exit_code == 1
+        assert "in use by another server" in twice.output
+        code, text = server.stop()
+    assert code == 0
+    assert (
+        f"stopped; everything is kept in {tmp_path / 'reviews.csv.everylabel'}; to go on: everylabel label"
+        in text
+    )
+    with label(tmp_path, source) as server:  # options are remembered, imports are not repeated
+        progress = server.client.get("/api/progress")
+        assert (progress["labelled"], progress["answers"]) == (8, 8)
+        assert server.stop(signal.SIGTERM)[0] == 0
+    source.write_text(source.read_text().replace("number 7", "number seven"))
+    changed = run("label", source, "--no-browser")
+    assert changed.exit_code == 1
+    assert "1 with other content: r7" in changed.output
+    assert "--accept-changes" in changed.output
+    with label(tmp_path, source, "--accept-changes", "--strategy", "margin", "--check-every", 5) as server:
+        progress = server.client.get("/api/progress")
+        assert progress["labelled"] == 8
+        assert progress["settings"]["strategy"] == "margin"
+        assert progress["settings"]["check_every"] == 5
+
+
+def test_what_a_server_and_the_command_export_is_the_same(tmp_path: Path) -> None:
+    x, y = load_digits(return_X_y=True)
+    with label(tmp_path, "digits") as server:
+        reply = server.client.post("/api/next")
+        for _ in range(12):
+            item = reply["next"]["item"]["id"]
+            reply = server.client.post("/api/label", item=item, **{"class": int(y[int(item)])})
+        server.client.post("/api/cannot_tell", item=reply["next"]["item"]["id"])
+        assert fetched(server.address + "api/image/0").startswith(b"\x89PNG")
+        files: dict[str, Any] = {}
+        for what, form in (("labels", "csv"), ("answers", "jsonl"), ("answers", "labelstudio")):
+            files[f"{what}.{form}"] = fetched(f"{server.address}api/export?what={what}&format={form}")
+        served = fetched(server.address + "api/export?what=predictions&format=csv")
+        for form in ("everylabel", "torch"):
+            files[f"model.{form}"] = fetched(f"{server.address}api/model?format={form}")
+        assert server.stop()[0] == 0
+    for name, data in files.items():
+        what, form = name.split(".")
+        result = run("export", "digits.everylabel", "--what", what, "--format", form, "-o", name)
+        assert result.exit_code == 0, result.output
+        if what != "model":
+            assert (tmp_path / name).read_bytes() == data
+    assert len(json.loads(files["answers.labelstudio"])) == 13
+    rows = list(csv.DictReader(io.StringIO(served.decode())))
+    assert len(rows) == 1797 - 12
+    assert run("export", "digits", "--what", "predictions", "-o", "p.csv").exit_code == 0
+    again = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
+    assert [row["id"] for row in again] == [row["id"] for row in rows]
+    classifier = el.load_classifier(tmp_path / "model.everylabel")
+    probs = classifier.predict_proba(np.asarray(x / 16.0)[[int(row["id"]) for row in rows]])
+    assert np.allclose([float(row["probability"]) for row in rows], probs.max(axis=1), atol=2e-4)
+    assert again == rows
+
+
+def test_elsewhere_a_token_is_asked_for(tmp_path: Path) -> None:
+    with label(tmp_path, "digits", "--host", "0.0.0.0") as server:
+        address, _, token = server.address.partition("?token=")
+        assert len(token) > 20
+        port = address.rstrip("/").rsplit(":", 1)[1]
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            fetched(f"http://127.0.0.1:{port}/api/session")
+        ask = urllib.request.Request(
+            f"http://127.0.0.1:{port}/api/session", headers={"authorization": f"Bearer {token}"}
+        )
+        with urllib.request.urlopen(ask) as reply:
+            assert json.load(reply)["items"] == 1797
+
+
+def test_images_that_go_missing_are_told(tmp_path: Path) -> None:
+    pil = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for i in range(6):
+        pil.new("RGB", (9, 9), (40 * i, 0, 0)).save(folder / f"{i} ü.png")
+    with label(tmp_path, "photos", "--model", "pixels", "--classes", "a,b") as server:
+        item = server.client.post("/api/next")["next"]["item"]
+        assert fetched(server.address + item["image"][1:]).startswith(b"\x89PNG")
+        (folder / item["id"]).unlink()
+        with pytest.raises(urllib.error.HTTPError, match="404") as told:
+            fetched(server.address + item["image"][1:])
+        assert "is not there any more" in json.load(told.value)["error"]["message"]
+        for wrong in ("../secret.png", "..%2f..%2fetc%2fpasswd", "/etc/passwd"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                fetched(f"{server.address}api/image/{wrong}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nothing.csv"], "source 'nothing.csv' is not there"),
+        (["digits", "--strategy", "best"], "--strategy is 'best'; expected one of lookahead"),
+        (["digits", "--layout", "tsne"], "--layout is 'tsne'"),
+        (["digits", "--import", "none.csv"], "labels file 'none.csv' is not there"),
+        (["digits", "--host", "203.0.113.7"], "--host 203.0.113.7 and --port 8765 cannot be used"),
+        (["digits", "--store", "mysql://x/y"], "expected a file's path or postgresql://"),
+    ],
+)
+def test_errors_are_one_line(arguments: list[str], told: str) -> None:
+    result = run("label", "--no-browser", *arguments)
+    assert result.exit_code == 1
+    assert told in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_port_in_use_is_told() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = run("label", "digits", "--no-browser", "--port", port)
+    assert result.exit_code == 1
+    assert f"--port {port} cannot be used" in result.output
+    assert "--port 0 takes any" in result.output
+
+
+def test_exports_that_cannot_be(tmp_path: Path) -> None:
+    result = run("export", "digits", "-o", "x.csv")
+    assert result.exit_code == 1
+    assert "labels.sqlite' is not there; expected a log of everylabel label" in result.output
+    with label(tmp_path, "digits"):
+        pass
+    for arguments, told in (
+        (["--what", "model", "-o", "m.npz"], "no labels of two classes yet"),
+        (["--what", "predictions", "-o", "p.csv"], "there are no labels yet"),
+        (["--what", "money", "-o", "p.csv"], "--what is 'money'"),
+        (["-o", "p.xlsx"], "expected an ending of .csv (csv)"),
+        (["-o", "no/such/p.csv"], "cannot be written"),
+        (["--format", "labelstudio", "-o", "p.json"], "expected one of"),
+    ):
+        result = run("export", "digits", *arguments)
+        assert result.exit_code == 1, result.output
+        assert told in result.output

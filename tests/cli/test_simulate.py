@@ -1,0 +1,75 @@
+"""`everylabel simulate`: the whole way through a real server."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from everylabel.cli import app
+from everylabel.serving.simulation.people import milestones
+from tests.serving.servers import label
+
+
+@pytest.fixture(autouse=True)
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVERYLABEL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["simulate", *(str(part) for part in arguments)])
+
+
+def test_digits_are_learned(tmp_path: Path) -> None:
+    result = run("digits", "--budget", 40, "--people", 2, "-o", "curve.csv")
+    assert result.exit_code == 0, result.output
+    assert "digits: what labels buy" in result.output
+    points = list(csv.DictReader((tmp_path / "curve.csv").read_text().splitlines()))
+    assert int(points[-1]["labels"]) == 40
+    assert float(points[-1]["accuracy"]) > 0.7
+    assert float(points[0]["accuracy"]) < float(points[-1]["accuracy"])
+    assert not (tmp_path / "digits.everylabel").exists()  # it was a temporary project
+
+
+def test_own_labels_are_hidden_from_the_server(tmp_path: Path) -> None:
+    words = ["soap cleans", "beans taste"]
+    rows = [f"{words[i % 2]} number {i},{words[i % 2].split()[0] if i != 5 else ''}" for i in range(40)]
+    (tmp_path / "x.csv").write_text("\n".join(["body,kind", *rows]))
+    result = run("x.csv", "--label-column", "kind", "--model", "tfidf", "--budget", 8, "-o", "c.png")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+    result = run("x.csv", "--model", "tfidf", "--budget", 8)
+    assert result.exit_code == 1
+    assert "no true labels" in result.output
+
+
+def test_a_running_server_is_used(tmp_path: Path) -> None:
+    with label(tmp_path, "digits", "--strategy", "random") as server:
+        result = run("digits", "--budget", 6, "--noise", 1.0, "--url", server.address)
+        assert result.exit_code == 0, result.output
+        assert server.client.get("/api/progress")["labelled"] == 6
+        wrong = run("digits", "--url", server.address, "--strategy", "margin")
+        assert wrong.exit_code == 1
+        assert "--strategy is a running server's own setting" in wrong.output
+
+
+def test_what_cannot_be_simulated() -> None:
+    for arguments, told in (
+        (["--url", "http://127.0.0.1:9"], "does not answer"),
+        (["--url", "ftp://x"], "expected http://address:port"),
+        (["-o", "x.doc"], "expected an ending of .png"),
+        (["--strategy", "best"], "the server did not start: error: --strategy is 'best'"),
+    ):
+        result = run("digits", *arguments)
+        assert result.exit_code == 1
+        assert told in result.output
+
+
+def test_milestones_end_with_the_budget() -> None:
+    assert milestones(1) == [1]
+    assert milestones(3)[-1] == 3
+    assert len(milestones(1000)) == 20
+    assert milestones(1000)[-1] == 1000
