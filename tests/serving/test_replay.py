@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from everylabel.serving import learner
 from everylabel.serving.refit import refit
 from everylabel.serving.service import Service
 from tests.serving.desks import fingerprint, label, service
@@ -40,7 +41,11 @@ def busy(made: Service, rng: np.random.Generator, n: int) -> None:
 
 @pytest.mark.parametrize("strategy", ["lookahead", "margin", "typiclust"])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_replay_equals_what_was_before(tmp_path: Path, strategy: str, seed: int) -> None:
+@pytest.mark.parametrize("exact_up_to", [0, learner.EXACT_UP_TO])
+def test_a_replay_equals_what_was_before(
+    tmp_path: Path, strategy: str, seed: int, exact_up_to: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner, "EXACT_UP_TO", exact_up_to)
     rng = np.random.default_rng(seed)
     with service(tmp_path / "log", strategy=strategy, check_every=4) as made:
         busy(made, rng, 15)
@@ -64,10 +69,10 @@ def test_refitting_while_labels_come_in_is_replayed_too(tmp_path: Path) -> None:
         label(made, 12)
         start = made.desk.read(made.desk.start).result()
         label(made, 5)  # while the model is being trained
-        learner = start.learner(made.desk.features)
+        trained = start.learner(made.desk.features)
 
         def take_over() -> object:
-            made.desk.take(learner, start, start.seq)
+            made.desk.take(trained, start, start.seq)
             return lambda: None
 
         made.desk.submit(take_over, alone=True).result()  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ from everylabel.serving.replay import Start
 log = logging.getLogger(__name__)
 REST = 4.0  # rest this many times as long as training took: a fifth of one core at most
 NEARLY = 2  # changes left to follow when the desk takes over
+WAIT = 0.2  # seconds between looks whether training pays
 STABLE_EVERY = 10  # labels between looks at how much the last ones have changed
 
 
@@ -30,6 +31,7 @@ class Refitter:
         self.desk = desk
         self._stopped = threading.Event()
         self._looked_at = -STABLE_EVERY
+        self._changes = 0
         self._thread = threading.Thread(target=self._work, name="refit", daemon=True)
         self._thread.start()
 
@@ -44,12 +46,20 @@ class Refitter:
             self.desk.learned.wait()
             if self._stopped.is_set():
                 return
-            began = time.perf_counter()
+            if not self._due():
+                self._stopped.wait(WAIT)
+                continue
+            began, self._changes = time.perf_counter(), self.desk.ledger.n_changes
             try:
                 refit(self.desk, self)
             except Exception:  # labels go on being learned without it
                 log.exception("training in the background failed")
             self._stopped.wait(REST * (time.perf_counter() - began))
+
+    def _due(self) -> bool:
+        """Return whether training pays: at once, or after some labels if each is learned exactly anyway."""
+        new = self.desk.ledger.n_changes - self._changes
+        return new >= (STABLE_EVERY if self.desk.learner.exact else 1)
 
     def look(self, start: Start, learner: Learner) -> tuple[float, int] | None:
         """Return what share of the pool would be classified otherwise without the last labels."""
