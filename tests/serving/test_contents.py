@@ -121,3 +121,15 @@ def test_layout_lies_within_the_square_and_is_repeatable() -> None:
         assert np.isfinite(layout(flat, np.random.default_rng(0))[0]).all()
     with pytest.raises(EverylabelError, match="method is 'tsne'"):
         layout(features, np.random.default_rng(0), "tsne")
+
+
+def test_layout_is_that_of_principal_components() -> None:
+    from sklearn.decomposition import PCA
+
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(500, 40)) * np.linspace(3.0, 0.5, 40) + 5.0
+    points, _ = layout(features, np.random.default_rng(0))
+    inside = ((points > 0) & (points < 1)).all(axis=1)  # what lies beyond the edge is drawn on it
+    wanted = PCA(2).fit_transform(features)
+    for axis in (0, 1):
+        assert abs(np.corrcoef(points[inside, axis], wanted[inside, axis])[0, 1]) > 0.999

@@ -12,6 +12,7 @@ from everylabel.models.places import need
 
 SAMPLE = 4000  # rows that directions are learned from
 UMAP_SAMPLE = 20_000
+SPARE, ROUNDS = 8, 10  # directions beside the two, and passes, of the iteration
 CHUNK = 16_384  # rows in single precision at a time
 TAIL = 0.002  # share of points on each side that may lie beyond the edge, and are drawn on it
 
@@ -27,18 +28,24 @@ def layout(features: np.ndarray, rng: np.random.Generator, method: str = "pca") 
 
 
 def _pca(features: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    from sklearn.utils.extmath import randomized_svd
-
     some = _some(features, SAMPLE, rng)
     center = some.mean(axis=0)
-    axes = np.zeros((2, features.shape[1]), np.float32)
-    most = min(2, *some.shape)
-    if np.ptp(some, axis=0).any():
-        seed = int(rng.integers(2**31))
-        axes[:most] = randomized_svd(some - center, most, n_iter=3, random_state=seed)[2]
-    shift = center @ axes.T
+    axes = _leading(some - center, rng).T
+    shift = center @ axes
     chunks = (np.asarray(features[at : at + CHUNK], np.float32) for at in range(0, len(features), CHUNK))
-    return np.concatenate([chunk @ axes.T - shift for chunk in chunks])
+    return np.concatenate([chunk @ axes - shift for chunk in chunks])
+
+
+def _leading(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the two leading directions (2, d) of centred rows, by subspace iteration (Halko et al. 2011)."""
+    d = rows.shape[1]
+    found = rng.normal(size=(d, min(d, 2 + SPARE))).astype(np.float32)
+    for _ in range(ROUNDS):
+        found = np.linalg.qr(rows.T @ (rows @ found))[0]
+    within = np.linalg.svd(rows @ found, full_matrices=False)[2][:2]
+    axes = np.zeros((2, d), np.float32)
+    axes[: len(within)] = within @ found.T
+    return axes
 
 
 def _umap(features: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -17,7 +17,6 @@ from everylabel.core import EverylabelError, Posterior
 from everylabel.core.arrays import to_numpy
 from everylabel.core.checks import check_choice
 from everylabel.models.places import need
-from everylabel.models.restored import as_classifier, save_classifier
 from everylabel.models.scaling import Scaling
 
 MODEL_FORMATS = {"everylabel": ".npz", "skops": ".skops", "onnx": ".onnx", "torch": ".pt"}
@@ -40,6 +39,8 @@ def export_model(posterior: Posterior, scaling: Scaling, classes: Sequence[str],
         return _onnx(*linear(posterior, scaling), classes)
     if form == "torch":
         return _torch(*linear(posterior, scaling), classes)
+    from everylabel.models.restored import as_classifier, save_classifier  # scikit-learn takes two seconds
+
     classifier = as_classifier(posterior, scaling, classes)
     if form == "skops":
         return bytes(need("skops.io", "export", "exporting for skops").dumps(classifier))
