@@ -27,6 +27,7 @@ from everylabel.serving.project import Project
 from everylabel.serving.refit import Refitter
 from everylabel.serving.service import STRATEGIES, Service
 from everylabel.serving.store import Store
+from everylabel.serving.warm import warming
 
 STORE = "labels.sqlite"
 PATIENCE = 3  # seconds that open requests get when the server stops
@@ -72,8 +73,14 @@ def serve(project: Project, options: ServeOptions, ready: Say = print, note: Say
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, timeout_graceful_shutdown=PATIENCE, lifespan="off"
         )
-        server = _Server(config, lambda: _ready(address, options.browser, ready))
-        server.run(sockets=[bound])
+        strategy = service.service.ledger.settings["strategy"]
+        with warming(project.features.size, strategy) as begin_warming:
+
+            def started() -> None:
+                _ready(address, options.browser, ready)
+                begin_warming.set()
+
+            _Server(config, started).run(sockets=[bound])
 
 
 def _one_thread() -> None:
