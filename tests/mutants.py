@@ -101,6 +101,13 @@ CORE = [
     Mutant("models/embedding/tokens.py", "(hidden * mask).sum(1)", "hidden.sum(1)", "models/test_embedding.py"),
     Mutant("models/embedding/embed.py", "len(rows) == n", "True", "models/test_embedding.py"),
     Mutant("models/datasets/pictures.py", "transpose(0, 2, 3, 1)", "reshape(-1, 32, 32, 3)", "models/test_datasets.py"),
+    Mutant("core/updates/monte_carlo.py", "xp.astype(xp.exp(log_weights), samples.members.dtype).T", "xp.ones_like(log_weights).T / log_weights.shape[1]", "core/test_monte_carlo.py"),
+    Mutant("core/updates/monte_carlo.py", "probs = logits / xp.sum(logits, axis=1, keepdims=True)", "probs = logits", "core/test_monte_carlo.py"),
+    Mutant("experiments/candidates.py", "- taken[:, :t] @ taken[i, :t]", "", "experiments/test_fast_paths.py"),
+    Mutant("experiments/candidates.py", "step / (1.0 + u[i]) * residual", "step * residual", "experiments/test_fast_paths.py"),
+    Mutant("experiments/candidates.py", "- 2.0 * top + 1.0", "- top + 1.0", "experiments/test_fast_paths.py"),
+    Mutant("experiments/training.py", "label_sums, 1.0, softmax", "label_sums, 2.0, softmax", "experiments/test_fast_paths.py"),
+    Mutant("experiments/metrics.py", "- 2.0 * chosen + 1.0", "- chosen + 1.0", "experiments/test_summary.py"),
     Mutant("models/datasets/fetch.py", "have if goes_on else 0", "have", "models/test_fetch.py"),
 ]  # fmt: skip
 

@@ -19,7 +19,8 @@ from everylabel.experiments.results import Measurement, Results, Row
 class Dice:
     """An experiment that draws numbers: what it measures depends on its coordinates alone."""
 
-    name, figure, title = "dice", "none", "Dice"
+    name = grid = "dice"
+    figure, title = "none", "Dice"
 
     def parts(self, data: Data) -> list[str]:
         return ["a", "b"]

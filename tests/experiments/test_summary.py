@@ -3,7 +3,14 @@
 import numpy as np
 
 from everylabel.experiments.claims import CLAIMS, judge
-from everylabel.experiments.metrics import calibration_error, distance, flips, log_loss, share_of_gain
+from everylabel.experiments.metrics import (
+    brier_score,
+    calibration_error,
+    distance,
+    flips,
+    log_loss,
+    share_of_gain,
+)
 from everylabel.experiments.results import Row
 from everylabel.experiments.summary import curve_mean, curves, estimate, paired
 
@@ -15,6 +22,7 @@ def test_metrics_by_hand() -> None:
     np.testing.assert_allclose(log_loss(PROBS, labels), -np.mean(np.log([0.9, 0.4, 0.8])))
     # confidences .9, .6, .8 in bins of their own: |.9 - 1| + |.6 - 0| + |.8 - 1|, over 3
     np.testing.assert_allclose(calibration_error(PROBS, labels), (0.1 + 0.6 + 0.2) / 3)
+    np.testing.assert_allclose(brier_score(PROBS, labels), (0.02 + 0.72 + 0.08) / 3)
     other = np.array([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
     np.testing.assert_allclose(distance(PROBS, other), 0.2 / 3)
     np.testing.assert_allclose(flips(PROBS, other), 1 / 3)

@@ -79,6 +79,7 @@ def _run(
     from everylabel.experiments import engine
     from everylabel.experiments.catalogue import EXPERIMENTS, FIGURES
     from everylabel.experiments.data import available, load
+    from everylabel.experiments.machine import describe
     from everylabel.experiments.report import write_report
     from everylabel.experiments.results import Results
 
@@ -91,8 +92,11 @@ def _run(
     training = "fast" if fast else "recipe"
     cells = engine.cells_of([EXPERIMENTS[name] for name in names], chosen, reps, training)
     stored = Results(path)
-    runners = {name: EXPERIMENTS[name].run for name in names}
+    runners = {EXPERIMENTS[name].grid: EXPERIMENTS[name].run for name in names}
     finished = stored.finished() & {cell.name for cell in cells}
+    command = shlex.join(["everylabel", *sys.argv[1:]])
+    if len(finished) < len(cells):
+        stored.begin(command, describe())
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -104,7 +108,6 @@ def _run(
         for cell in engine.run_cells(cells, runners, folder, stored, jobs):
             what = f"{cell.experiment} {cell.part} {cell.dataset}, repetition {cell.repetition + 1}"
             progress.update(task, advance=1, description=what)
-    command = shlex.join(["everylabel", *sys.argv[1:]])
     page = write_report(stored, training, command, report)
     if export is not None:
         stored.export(export)

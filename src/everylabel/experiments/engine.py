@@ -20,7 +20,7 @@ from everylabel.experiments.results import Measurement, Results, Row
 class Cell(NamedTuple):
     """One unit of work: an experiment on a dataset, a repetition, and what part of it."""
 
-    experiment: str
+    experiment: str  # its grid
     dataset: str
     repetition: int
     training: str  # "recipe" (the paper's) or "fast" (fit_map)
@@ -43,6 +43,7 @@ class Experiment(Protocol):
     """What an experiment offers; each is one module beside this one."""
 
     name: str
+    grid: str  # whose cells it consists of: experiments that show the same curves share them
     figure: str
     title: str
 
@@ -62,14 +63,15 @@ def seeded(*coordinates: object) -> np.random.Generator:
 def cells_of(
     experiments: Sequence[Experiment], datasets: Sequence[Data], repetitions: int, training: str
 ) -> list[Cell]:
-    """Return all cells, a repetition of everything before the next."""
-    return [
-        Cell(experiment.name, data.name, repetition, training, part)
+    """Return all cells, each once, a repetition of everything before the next."""
+    cells = (
+        Cell(experiment.grid, data.name, repetition, training, part)
         for repetition in range(repetitions)
         for experiment in experiments
         for data in datasets
         for part in experiment.parts(data)
-    ]
+    )
+    return list(dict.fromkeys(cells))
 
 
 def run_cells(

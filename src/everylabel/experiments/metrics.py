@@ -28,6 +28,12 @@ def log_loss(probs: np.ndarray, labels: np.ndarray) -> float:
     return float(-np.mean(np.log(np.maximum(chosen, np.finfo(np.float64).tiny))))
 
 
+def brier_score(probs: np.ndarray, labels: np.ndarray) -> float:
+    """Return the mean squared distance between the probabilities and the true labels, from 0 to 2."""
+    chosen = probs[np.arange(len(labels)), labels]
+    return float(np.mean(np.sum(probs**2, axis=1) - 2.0 * chosen + 1.0))
+
+
 def calibration_error(probs: np.ndarray, labels: np.ndarray, n_bins: int = 15) -> float:
     """Return the expected calibration error: |confidence - accuracy|, averaged over bins of confidence."""
     confidence = np.max(probs, axis=1)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from matplotlib.figure import Figure
 
 from everylabel.experiments import illustrations
-from everylabel.experiments.catalogue import EXPERIMENTS
+from everylabel.experiments.catalogue import EXPERIMENTS, rows_of
 from everylabel.experiments.claims import Verdict, judge
 from everylabel.experiments.plots import accuracy_panels, as_img, as_png
 from everylabel.experiments.results import Results, Row
@@ -40,7 +40,7 @@ class Section(NamedTuple):
 
 def write_report(results: Results, training: str, command: str, folder: Path) -> Path:
     """Write report.html, README.md and the plots into `folder`; return the page's path."""
-    rows = {name: results.rows(name, training) for name in EXPERIMENTS}
+    rows = {name: rows_of(results, name, training) for name in EXPERIMENTS}
     sections = [_section(name, found) for name, found in rows.items() if found]
     pictures = [
         ("monte-carlo.png", "Monte Carlo reweighting (Fig. 1)", illustrations.monte_carlo_picture()),

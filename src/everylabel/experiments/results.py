@@ -40,6 +40,8 @@ class Row(NamedTuple):
 
 _SCHEMA = """
 create table if not exists about (version integer not null);
+create table if not exists runs (
+    command text not null, machine text not null, started text not null default current_timestamp);
 create table if not exists cells (
     cell text primary key, seconds real not null, finished text not null default current_timestamp);
 create table if not exists measurements (
@@ -69,6 +71,16 @@ class Results:
                 f"results file {str(path)!r} has version {version[0]}; this everylabel writes "
                 f"version {VERSION}: name another file with --results"
             )
+
+    def begin(self, command: str, machine: str) -> None:
+        """Note what was run, where and when, for the report."""
+        with self._errors(), self._connection:
+            self._connection.execute("insert into runs (command, machine) values (?, ?)", (command, machine))
+
+    def runs(self) -> list[tuple[str, str, str]]:
+        """Return command, machine and date of every run that added something, the first first."""
+        query = "select command, machine, started from runs order by rowid"
+        return [(command, machine, started) for command, machine, started in self._connection.execute(query)]
 
     def finished(self) -> set[str]:
         """Return the names of the cells that need not be run again."""

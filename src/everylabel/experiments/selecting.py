@@ -5,62 +5,116 @@ repetition from the same b random instances; each part of a cell is one strategy
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from everylabel.core import fit_map, laplace, predict_proba
+from everylabel.core import Posterior, laplace, predict_proba
+from everylabel.experiments.candidates import Score, gradient_norm, narrow_margin, pick_one_by_one
 from everylabel.experiments.data import Data
 from everylabel.experiments.engine import Cell
 from everylabel.experiments.metrics import accuracy
 from everylabel.experiments.results import Measurement
-from everylabel.experiments.updating import train
+from everylabel.experiments.training import refit, train
 from everylabel.selection import Pool, optimal_batch, select
 
 CYCLES = 20
+FEWER_CYCLES = 10  # of the experiments beyond the paper
 CANDIDATES = 1000  # App. F: drawn anew in every cycle
+LARGE = 100  # acquisition size from which look-ahead is cut down; see the choosers
+BATCHES = 2000
 
-Choose = Callable[[Pool, Data, int, np.random.Generator], np.ndarray]
+
+class Labelled(NamedTuple):
+    """Where a learning curve stands when it chooses."""
+
+    posterior: Posterior
+    data: Data
+    x: np.ndarray  # (n, d) the pool's features in single precision
+    idx: np.ndarray  # who is labelled
+
+    def pool(self) -> Pool:
+        """Return the whole pool."""
+        return Pool(self.x, self.posterior, labelled_idx=self.idx, labels=self.data.y[self.idx])
+
+    def candidates(self, rng: np.random.Generator) -> np.ndarray:
+        """Return the candidates of a cycle: 1,000 random instances without a label."""
+        free = np.setdiff1d(np.arange(len(self.x)), self.idx)
+        return free if len(free) <= CANDIDATES else np.sort(rng.choice(free, CANDIDATES, replace=False))
 
 
-def _by(strategy: str, updates: bool = False, candidates: int | None = CANDIDATES) -> Choose:
-    """Return a chooser: top-b, or (with updates) Algorithm 1 with the true labels as oracle."""
+Choose = Callable[[Labelled, int, np.random.Generator], np.ndarray]
 
-    def choose(pool: Pool, data: Data, n: int, rng: np.random.Generator) -> np.ndarray:
-        ask = (lambda idx: int(data.y[idx])) if updates else None
-        return select(pool, strategy, n, rng, ask, candidates=candidates)
+
+def _top(strategy: str) -> Choose:
+    """Return a chooser of the b best of 1,000 random candidates."""
+
+    def choose(state: Labelled, n: int, rng: np.random.Generator) -> np.ndarray:
+        idx = state.candidates(rng)
+        return idx[select(Pool(state.x[idx], state.posterior), strategy, n, rng)]
 
     return choose
 
 
-def _optimal(pool: Pool, data: Data, n: int, rng: np.random.Generator) -> np.ndarray:
-    return optimal_batch(pool, data.y, data.val_x, data.val_y, n, 2000, rng=rng, candidates=CANDIDATES)
+def _with_updates(score: Score) -> Choose:
+    """Return a chooser by Algorithm 1 among 1,000 random candidates, the true labels being the oracle."""
+
+    def choose(state: Labelled, n: int, rng: np.random.Generator) -> np.ndarray:
+        idx = state.candidates(rng)
+        return idx[pick_one_by_one(state.posterior, state.x[idx], state.data.y[idx], score, n)]
+
+    return choose
+
+
+def _from_pool(strategy: str, updates: bool = True, candidates: int | None = None) -> Choose:
+    """Return a chooser that keeps the whole pool up to date."""
+
+    def choose(state: Labelled, n: int, rng: np.random.Generator) -> np.ndarray:
+        options: dict[str, Any] = {}
+        if strategy == "lookahead" and n >= LARGE:
+            options = {"n_candidates": 100, "n_eval": 400}
+        ask = state.data.y.__getitem__ if updates else None
+        return select(state.pool(), strategy, n, rng, ask, candidates=candidates, **options)
+
+    return choose
+
+
+def _optimal(state: Labelled, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the best of 2,000 random batches; of large ones 500, each learned jointly."""
+    large = n >= LARGE
+    n_batches = BATCHES // 4 if large else BATCHES
+    oracle = state.data.y, state.data.val_x, state.data.val_y
+    return optimal_batch(state.pool(), *oracle, n, n_batches, rng=rng, candidates=CANDIDATES, joint=large)
 
 
 CHOOSERS: dict[str, Choose] = {
-    "random": _by("random"),
-    "margin": _by("margin"),
-    "margin with updates": _by("margin", updates=True),
-    "Badge": _by("badge"),
-    "Badge with updates": _by("badge_norm", updates=True),
-    "Typiclust": _by("typiclust", candidates=10_000),
+    "random": _top("random"),
+    "margin": _top("margin"),
+    "margin with updates": _with_updates(narrow_margin),
+    "Badge": _top("badge"),
+    "Badge with updates": _with_updates(gradient_norm),
+    "Typiclust": _from_pool("typiclust", updates=False, candidates=10_000),
     "optimal": _optimal,
-    "look-ahead": _by("lookahead", updates=True),
-    "margin with updates, whole pool": _by("margin", updates=True, candidates=None),
-    "look-ahead, whole pool": _by("lookahead", updates=True, candidates=None),
+    "look-ahead": _from_pool("lookahead", candidates=CANDIDATES),
+    "margin with updates, whole pool": _from_pool("margin"),
+    "look-ahead, whole pool": _from_pool("lookahead"),
 }
 
 
 class _Curves:
-    """Learning curves of some strategies over 20 cycles."""
+    """Learning curves of some strategies over 20 cycles; experiments that share a grid share them."""
 
     name = figure = title = ""
+    grid = "learning-curves"
     strategies: tuple[str, ...] = ()
+    small_only: tuple[str, ...] = ()  # left out where acquisitions are large
 
     def parts(self, data: Data) -> Sequence[str]:
-        return self.strategies
+        large = data.setting.batch >= LARGE
+        return [name for name in self.strategies if not (large and name in self.small_only)]
 
     def run(self, cell: Cell, data: Data) -> list[Measurement]:
-        return learning_curve(cell, data, CHOOSERS[cell.part], data.y)
+        return learning_curve(cell, data, CHOOSERS[cell.part], CYCLES)
 
 
 class BatchSelection(_Curves):
@@ -87,12 +141,15 @@ class WholePool(_Curves):
         "look-ahead",
         "look-ahead, whole pool",
     )
+    small_only = ("look-ahead, whole pool",)
 
 
 class LabelNoise(_Curves):
     """One label in ten is wrong (beyond the paper)."""
 
     name, figure, title = "label-noise", "beyond the paper", "One label in ten is wrong"
+    grid = "label-noise"
+    small_only = ("look-ahead",)
     strategies = ("random", "margin", "margin with updates", "look-ahead")
     share = 0.1
 
@@ -100,13 +157,15 @@ class LabelNoise(_Curves):
         rng = cell.shared_rng()
         wrong = rng.random(len(data.y)) < self.share
         noisy = np.where(wrong, rng.integers(data.n_classes, size=len(data.y)), data.y)
-        return learning_curve(cell, data._replace(y=noisy), CHOOSERS[cell.part], noisy)
+        return learning_curve(cell, data._replace(y=noisy), CHOOSERS[cell.part], FEWER_CYCLES)
 
 
 class Imbalance(_Curves):
     """Half of the classes keep a tenth of their instances (beyond the paper)."""
 
     name, figure, title = "imbalance", "beyond the paper", "Half of the classes are rare"
+    grid = "imbalance"
+    small_only = ("look-ahead",)
     strategies = ("random", "margin", "margin with updates", "look-ahead")
     keep = 0.1
 
@@ -115,27 +174,28 @@ class Imbalance(_Curves):
         rare = data.y % 2 == 1
         kept = np.flatnonzero(~rare | (rng.random(len(data.y)) < self.keep))
         thinned = data._replace(x=data.x[kept], y=data.y[kept])
-        return learning_curve(cell, thinned, CHOOSERS[cell.part], thinned.y)
+        return learning_curve(cell, thinned, CHOOSERS[cell.part], FEWER_CYCLES)
 
 
-def learning_curve(cell: Cell, data: Data, choose: Choose, labels: np.ndarray) -> list[Measurement]:
+def learning_curve(cell: Cell, data: Data, choose: Choose, cycles: int) -> list[Measurement]:
     """Return test accuracy after every cycle of b labels."""
     b = data.setting.batch
     rng = cell.rng()
+    single = data.x.astype(np.float32)
     labelled = cell.shared_rng().choice(len(data.x), b, replace=False)
     mean: np.ndarray | None = None
     rows = []
-    for cycle in range(CYCLES + 1):
-        x, y = data.x[labelled], labels[labelled]
+    for cycle in range(cycles + 1):
+        x, y = data.x[labelled], data.y[labelled]
         if cell.training == "fast":  # to a tenth of a per cent, from where the last cycle ended
-            mean = np.asarray(fit_map(x, y, data.n_classes, init=mean, tol=1e-3))
+            mean = refit(x, y, data.n_classes, mean)
         else:
             mean = train(x, y, data, cell.training, rng)
-        posterior = laplace(mean, x)
+        posterior = laplace(mean, x, keep_data=False)
         probs = np.asarray(predict_proba(posterior, data.test_x, "mean"))
         rows.append(Measurement(cell.part, len(labelled), "accuracy", accuracy(probs, data.test_y)))
-        if cycle == CYCLES or len(labelled) + b > len(data.x):
+        if cycle == cycles or len(labelled) + b > len(data.x):
             break
-        pool = Pool(data.x, posterior, labelled_idx=labelled, labels=y)
-        labelled = np.concatenate([labelled, choose(pool, data, b, rng)])
+        chosen = choose(Labelled(posterior, data, single, labelled), b, rng)
+        labelled = np.concatenate([labelled, chosen])
     return rows

@@ -11,26 +11,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from everylabel.core import Posterior, fit_map, laplace, predict_proba, sample, update
+from everylabel.core import Posterior, Samples, predict_proba, reweight, sample, update
+from everylabel.core.checks import with_bias
+from everylabel.core.updates.monte_carlo import member_logits, predict_reweighted
 from everylabel.experiments.data import Data
 from everylabel.experiments.engine import Cell
-from everylabel.experiments.metrics import accuracy, calibration_error, distance, flips, log_loss
+from everylabel.experiments.metrics import accuracy, brier_score, calibration_error, distance, flips, log_loss
 from everylabel.experiments.results import Measurement
+from everylabel.experiments.training import posterior, train
 
 Update = Callable[[Any, np.ndarray, np.ndarray], Any]
 SAMPLES = 10_000  # the paper's; fewer where they would not fit in memory
-MOST_NUMBERS = 10**8  # of all samples' weights together
-BASELINE, RETRAINED = "baseline", "retraining"
-
-
-def train(x: np.ndarray, y: np.ndarray, data: Data, training: str, rng: np.random.Generator) -> np.ndarray:
-    """Return last-layer weights by the paper's recipe or, fast, by exact training."""
-    if training == "fast":
-        return np.asarray(fit_map(x, y, data.n_classes, tol=1e-6))
-    from everylabel.models.recipe import train_head
-
-    rate = data.setting.learning_rate
-    return train_head(x, y, data.n_classes, rng, learning_rate=rate).numpy().astype(np.float64)
+MOST_NUMBERS = 4 * 10**7  # of all samples' weights together (160 MB)
+BASELINE, RETRAINED, MONTE_CARLO = "baseline", "retraining", "Monte Carlo"
 
 
 def updates(data: Data) -> dict[str, Update]:
@@ -38,13 +31,13 @@ def updates(data: Data) -> dict[str, Update]:
     return {
         "second order": lambda state, x, y: update(state, x, y, "second_order"),
         "first order": lambda state, x, y: update(state, x, y, "first_order"),
-        "Monte Carlo": lambda state, x, y: update(state, x, y, "monte_carlo", data.setting.exponent),
+        MONTE_CARLO: lambda state, x, y: update(state, x, y, "monte_carlo", data.setting.exponent),
         "exact": lambda state, x, y: update(state, x, y, "exact"),
     }
 
 
 def n_samples(data: Data) -> int:
-    """Return how many samples the Monte Carlo update draws: 10,000 up to some 25 classes at d = 384."""
+    """Return how many samples the Monte Carlo update draws: 10,000 up to 10 classes at d = 384."""
     return min(SAMPLES, MOST_NUMBERS // ((data.x.shape[1] + 1) * data.n_classes))
 
 
@@ -57,7 +50,8 @@ def draw(data: Data, n: int, n_new: int, rng: np.random.Generator) -> tuple[np.n
 class Stages:
     """|D+| = 10 at growing |D|: what each update gains (Fig. 3), and how close it is to retraining."""
 
-    name, figure, title = "stages", "Fig. 3", "Different learning stages"
+    name = grid = "stages"
+    figure, title = "Fig. 3", "Different learning stages"
     sizes = (10, 20, 30, 40, 50, 100, 200, 500, 1000)
     n_new = 10
 
@@ -71,14 +65,15 @@ class Stages:
             if n + self.n_new > len(data.x):
                 break
             old, new = draw(data, n, self.n_new, rng)
-            rows += compare(cell, data, old, new, n)
+            rows += compare(cell, data, old, new, [self.n_new], n)
         return rows
 
 
 class NewSizes:
     """|D| = 100 and growing |D+| (Fig. 4)."""
 
-    name, figure, title = "new-sizes", "Fig. 4", "Varying size of the new data"
+    name = grid = "new-sizes"
+    figure, title = "Fig. 4", "Varying size of the new data"
     sizes = tuple(range(10, 101, 10))
     n = 100
 
@@ -87,37 +82,50 @@ class NewSizes:
 
     def run(self, cell: Cell, data: Data) -> list[Measurement]:
         old, new = draw(data, self.n, max(self.sizes), cell.shared_rng())
-        rows: list[Measurement] = []
-        for size in self.sizes:
-            rows += compare(cell, data, old, new[:size], size)
-        return rows
+        return compare(cell, data, old, new, self.sizes)
 
 
-def compare(cell: Cell, data: Data, old: np.ndarray, new: np.ndarray, x: float) -> list[Measurement]:
-    """Return test figures of the baseline, every update and retraining at one size."""
-    rng = cell.rng(len(old), len(new))
-    both = np.concatenate([old, new])
+def compare(
+    cell: Cell, data: Data, old: np.ndarray, new: np.ndarray, sizes: Sequence[int], x: float | None = None
+) -> list[Measurement]:
+    """Return test figures of the baseline, every update and retraining after the first of `new`.
+
+    They are noted at x or, without it, at the size of D+. All sizes share one base and its samples.
+    """
+    rng = cell.rng(len(old), max(sizes))
     base = posterior(data, old, cell.training, rng)
-    states: dict[str, Any] = {BASELINE: base, RETRAINED: posterior(data, both, cell.training, rng)}
-    for name, learn in updates(data).items():
-        start = sample(base, n_samples(data), rng) if name == "Monte Carlo" else base
-        states[name] = learn(start, data.x[new], data.y[new])
-    truth = probabilities(states[RETRAINED], data.test_x)
-    return [
-        row
-        for name, state in states.items()
-        for row in figures(name, x, probabilities(state, data.test_x), truth, data.test_y)
-    ]
+    learn = updates(data)
+    drawn = sample(base, n_samples(data), rng)
+    weightings = [(size, data.setting.exponent) for size in sizes]
+    mixtures = reweighted(drawn, data.x[new], data.y[new], weightings, data.test_x)
+    rows: list[Measurement] = []
+    for size, mixture in zip(sizes, mixtures, strict=True):
+        some = new[:size]
+        retrained = posterior(data, np.concatenate([old, some]), cell.training, rng)
+        probs = {
+            name: probabilities(s, data.test_x) for name, s in ((BASELINE, base), (RETRAINED, retrained))
+        }
+        probs[MONTE_CARLO] = mixture
+        for name in ("second order", "first order", "exact"):
+            probs[name] = probabilities(learn[name](base, data.x[some], data.y[some]), data.test_x)
+        at = size if x is None else x
+        for name, found in probs.items():
+            rows += figures(name, at, found, probs[RETRAINED], data.test_y)
+    return rows
 
 
-def posterior(data: Data, idx: np.ndarray, training: str, rng: np.random.Generator) -> Posterior:
-    """Return the Laplace posterior of a head trained on these instances (prior precision 1)."""
-    return laplace(train(data.x[idx], data.y[idx], data, training, rng), data.x[idx])
+def reweighted(
+    samples: Samples, x: np.ndarray, y: np.ndarray, weightings: Sequence[tuple[int, float]], at: np.ndarray
+) -> np.ndarray:
+    """Return predictions after the first `size` of the labels with step `step`, for each (size, step)."""
+    logits = member_logits(samples, with_bias(x), slice(None))
+    log_weights = [reweight(logits[:, :size], y[:size], step_size=step) for size, step in weightings]
+    return np.asarray(predict_reweighted(samples, at, np.stack(log_weights)))
 
 
-def probabilities(state: Any, x: np.ndarray) -> np.ndarray:
-    """Return predictions at the mean, or the samples' average."""
-    return np.asarray(predict_proba(state, x, "mean" if isinstance(state, Posterior) else None))
+def probabilities(state: Posterior, x: np.ndarray) -> np.ndarray:
+    """Return predictions at the mean."""
+    return np.asarray(predict_proba(state, x, "mean"))
 
 
 def figures(
@@ -128,6 +136,7 @@ def figures(
         "accuracy": accuracy(probs, labels),
         "log loss": log_loss(probs, labels),
         "calibration error": calibration_error(probs, labels),
+        "Brier score": brier_score(probs, labels),
         "distance": distance(probs, truth),
         "flips": flips(probs, truth),
     }
@@ -138,7 +147,8 @@ def figures(
 class StepSize:
     """|D| = 50, |D+| 1 to 10, several steps for every update; validation accuracy (Fig. 2, App. B)."""
 
-    name, figure, title = "step-size", "Fig. 2, App. B", "Step size"
+    name = grid = "step-size"
+    figure, title = "Fig. 2, App. B", "Step size"
     steps: ClassVar[dict[str, tuple[float, ...]]] = {
         "second_order": (1.0, 3.0, 5.0, 10.0, 20.0, 30.0),
         "first_order": (0.0001, 0.001, 0.01, 0.1),
@@ -153,19 +163,23 @@ class StepSize:
         old, new = draw(data, self.n, max(self.sizes), cell.shared_rng())
         rng = cell.rng()
         base = posterior(data, old, cell.training, rng)
-        samples = sample(base, n_samples(data), rng)
-        rows = []
+        drawn = sample(base, n_samples(data), rng)
+        weightings = [(size, step) for size in self.sizes for step in self.steps["monte_carlo"]]
+        mixtures = reweighted(drawn, data.x[new], data.y[new], weightings, data.val_x)
+        rows = [
+            Measurement(f"monte carlo, {step:g}", size, "accuracy", accuracy(mixture, data.val_y))
+            for (size, step), mixture in zip(weightings, mixtures, strict=True)
+        ]
         for size in self.sizes:
             taught = data.x[new[:size]], data.y[new[:size]]
-            states: dict[str, Any] = {
+            states = {
                 BASELINE: base,
                 RETRAINED: posterior(data, np.concatenate([old, new[:size]]), cell.training, rng),
                 "exact": update(base, *taught, "exact"),
             }
-            for method, steps in self.steps.items():
-                start: Any = samples if method == "monte_carlo" else base
-                for step in steps:
-                    states[f"{method.replace('_', ' ')}, {step:g}"] = update(start, *taught, method, step)
+            for method in ("second_order", "first_order"):
+                for step in self.steps[method]:
+                    states[f"{method.replace('_', ' ')}, {step:g}"] = update(base, *taught, method, step)
             rows += [
                 Measurement(name, size, "accuracy", accuracy(probabilities(state, data.val_x), data.val_y))
                 for name, state in states.items()
@@ -176,7 +190,8 @@ class StepSize:
 class SpeedUp:
     """Seconds of retraining divided by seconds of updating with |D+| = 10 (Fig. 5)."""
 
-    name, figure, title = "speed-up", "Fig. 5", "Speed-up over retraining"
+    name = grid = "speed-up"
+    figure, title = "Fig. 5", "Speed-up over retraining"
     sizes = (10, 100, 1000)
     n_new = 10
 
@@ -199,7 +214,7 @@ class SpeedUp:
                 for name in ("recipe", "fast")
             }
             for name, learn in updates(data).items():
-                start: Any = samples if name == "Monte Carlo" else base
+                start: Any = samples if name == MONTE_CARLO else base
                 seconds = _seconds(partial(learn, start, *taught), 3)
                 rows += [
                     Measurement(name, n, f"speed-up over {way}", retraining[way] / seconds)
