@@ -67,12 +67,15 @@ def _with_updates(score: Score) -> Choose:
 
 
 def _from_pool(strategy: str, updates: bool = True, candidates: int | None = None) -> Choose:
-    """Return a chooser that keeps the whole pool up to date."""
+    """Return a chooser that keeps the whole pool up to date.
+
+    Look-ahead tries 300 candidates on 1,000 instances before each pick; for large batches 60 on 300.
+    """
 
     def choose(state: Labelled, n: int, rng: np.random.Generator) -> np.ndarray:
         options: dict[str, Any] = {}
         if strategy == "lookahead" and n >= LARGE:
-            options = {"n_candidates": 100, "n_eval": 400}
+            options = {"n_candidates": 60, "n_eval": 300}
         ask = state.data.y.__getitem__ if updates else None
         return select(state.pool(), strategy, n, rng, ask, candidates=candidates, **options)
 

@@ -21,7 +21,8 @@ from everylabel.experiments.results import Measurement
 from everylabel.experiments.training import posterior, train
 
 Update = Callable[[Any, np.ndarray, np.ndarray], Any]
-SAMPLES = 10_000  # the paper's; fewer where they would not fit in memory
+SAMPLES = 10_000  # the paper's; fewer where there are many classes or features
+FEWER_SAMPLES = 2_500  # where every size needs its own
 MOST_NUMBERS = 4 * 10**7  # of all samples' weights together (160 MB)
 BASELINE, RETRAINED, MONTE_CARLO = "baseline", "retraining", "Monte Carlo"
 
@@ -36,9 +37,9 @@ def updates(data: Data) -> dict[str, Update]:
     }
 
 
-def n_samples(data: Data) -> int:
+def n_samples(data: Data, most: int | None = None) -> int:
     """Return how many samples the Monte Carlo update draws: 10,000 up to 10 classes at d = 384."""
-    return min(SAMPLES, MOST_NUMBERS // ((data.x.shape[1] + 1) * data.n_classes))
+    return min(SAMPLES, most or SAMPLES, MOST_NUMBERS // ((data.x.shape[1] + 1) * data.n_classes))
 
 
 def draw(data: Data, n: int, n_new: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -93,9 +94,10 @@ def compare(
     They are noted at x or, without it, at the size of D+. All sizes share one base and its samples.
     """
     rng = cell.rng(len(old), max(sizes))
+    most = SAMPLES if len(sizes) > 1 else FEWER_SAMPLES
     base = posterior(data, old, cell.training, rng)
     learn = updates(data)
-    drawn = sample(base, n_samples(data), rng)
+    drawn = sample(base, n_samples(data, most), rng)
     weightings = [(size, data.setting.exponent) for size in sizes]
     mixtures = reweighted(drawn, data.x[new], data.y[new], weightings, data.test_x)
     rows: list[Measurement] = []
