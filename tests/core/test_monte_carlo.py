@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import everylabel as el
 from everylabel.core.updates import monte_carlo
-from everylabel.core.updates.monte_carlo import predict_reweighted
 from tests.conftest import LIKELIHOODS, Case, cases, design
 from tests.core import dense
 
@@ -67,31 +66,10 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = rng.normal(size=(23, 5)), rng.integers(4, size=23)
     whole = el.update(samples, features, labels), el.predict_proba(samples, features)
     monkeypatch.setattr(monte_carlo, "CHUNK", 200)
+    monkeypatch.setattr(monte_carlo, "ROWS", 10)
     parts = el.update(samples, features, labels), el.predict_proba(samples, features)
     close(whole[0].log_weights, parts[0].log_weights, rtol=1e-5)  # sums of float32 in another order
     close(whole[1], parts[1], rtol=1e-5)
-
-
-@pytest.mark.parametrize("likelihood", ["gaussian", "binary"])
-def test_many_weightings_at_once_are_those_one_by_one(
-    likelihood: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(monte_carlo, "CHUNK", 300)
-    monkeypatch.setattr(monte_carlo, "ROWS", 10)
-    rng = np.random.default_rng(0)
-    k = 1 if likelihood == "binary" else 4
-    samples = el.sample(el.laplace(rng.normal(size=(6, k)), rng.normal(size=(5, 5)), likelihood), 50, rng)
-    features, labels = rng.normal(size=(23, 5)), rng.integers(max(k, 2), size=6)
-    new = [
-        el.update(samples, features[:n], labels[:n], step_size=step) for n in (1, 6) for step in (0.1, 1.0)
-    ]
-    at_once = predict_reweighted(samples, features, np.stack([s.log_weights for s in new]))
-    for found, state in zip(at_once, new, strict=True):
-        close(found, el.predict_proba(state, features), rtol=1e-5, atol=1e-7)
-        weighted = np.exp(state.log_weights)[:, None, None] * _member_probs(state, features)
-        close(found, weighted.sum(axis=0), rtol=1e-4, atol=1e-6)
-    with pytest.raises(el.EverylabelError, match="a row for each weighting"):
-        predict_reweighted(samples, features, np.zeros((2, 49)))
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import everylabel as el
-from everylabel.experiments import candidates, updating
+from everylabel.experiments import candidates, members, updating
 from everylabel.experiments.data import load
 from everylabel.experiments.engine import Cell
 from everylabel.experiments.training import refit
@@ -41,32 +41,37 @@ def test_refit_is_fit_map() -> None:
     )
 
 
-def test_all_weightings_of_one_draw_are_updates_one_by_one() -> None:
-    rng = np.random.default_rng(0)
-    base = el.laplace(el.fit_map(DIGITS.x[:50], DIGITS.y[:50], 10), DIGITS.x[:50])
-    samples = el.sample(base, 300, rng)
-    new, at = slice(50, 58), DIGITS.test_x[:40]
-    weightings = [(1, 0.005), (8, 0.005), (8, 1.0)]
-    found = updating.reweighted(samples, DIGITS.x[new], DIGITS.y[new], weightings, at)
-    for (size, step), probs in zip(weightings, found, strict=True):
-        x, y = DIGITS.x[new][:size], DIGITS.y[new][:size]
-        slow = el.predict_proba(el.update(samples, x, y, step_size=step), at)
-        np.testing.assert_allclose(probs, slow, rtol=1e-4, atol=1e-6)
-        again = el.reweight(
-            np.stack([np.c_[x, np.ones(size)] @ w for w in samples.members]), y, step_size=step
-        )
-        np.testing.assert_allclose(
-            probs, el.predict_proba(replace(samples, log_weights=again), at), rtol=1e-4, atol=1e-6
-        )
+@pytest.mark.parametrize("chunk", [10**7, 64 * 256])
+def test_a_stream_of_samples_is_sample_update_predict(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(members, "CHUNK", chunk)
+    monkeypatch.setattr(members, "ROWS", 16)
+    weightings = [(1, 0.005), (8, 0.005), (8, 1.0), (8, 400.0)]  # the last would underflow
+    new, at, m = slice(50, 58), DIGITS.test_x[:40], 100
+    x, y = DIGITS.x[new], DIGITS.y[new]
+    bases = [el.laplace(el.fit_map(DIGITS.x[:n], DIGITS.y[:n], 10), DIGITS.x[:n]) for n in (20, 50)]
+    taught = [members.Taught(base, x, y, weightings) for base in bases]
+    found = members.reweighted(taught, at, m, np.random.default_rng(3))
+    for base, mixtures in zip(bases, found, strict=True):
+        rng = np.random.default_rng(3)
+        size = min(m, chunk // (65 * 10))
+        parts = [el.sample(base, min(size, m - start), rng) for start in range(0, m, size)]
+        assert len(parts) == (1 if chunk == 10**7 else 4)
+        drawn = np.concatenate([part.members for part in parts])
+        samples = replace(parts[0], members=drawn, log_weights=np.full(m, -np.log(m)))
+        for (n, step), probs in zip(weightings, mixtures, strict=True):
+            slow = el.predict_proba(el.update(samples, x[:n], y[:n], step_size=step), at)
+            np.testing.assert_allclose(probs, slow, rtol=2e-3, atol=1e-5)
 
 
 def test_sizes_share_one_base(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures of several sizes of D+ from one base are those of each size on its own."""
     monkeypatch.setattr(updating, "SAMPLES", 200)
     cell = Cell("new-sizes", "digits", 0, "fast")
-    old, new = updating.draw(DIGITS, 30, 20, cell.shared_rng())
-    together = updating.compare(cell, DIGITS, old, new, (5, 20))
-    alone = {(row.variant, row.metric): row.value for row in updating.compare(cell, DIGITS, old, new, [20])}
+    draws = [updating.draw(DIGITS, 30, 20, cell.shared_rng())]
+    together = updating.compare(cell, DIGITS, draws, [[(5, 5), (20, 20)]])
+    alone = updating.compare(cell, DIGITS, draws, [[(20, 20)]])
+    values = {(row.variant, row.metric): row.value for row in alone}
+    assert len(together) == 2 * len(alone)
     for row in together:
         if row.x == 20:
-            assert row.value == pytest.approx(alone[row.variant, row.metric], abs=1e-6)  # float32
+            assert row.value == pytest.approx(values[row.variant, row.metric], abs=1e-6)

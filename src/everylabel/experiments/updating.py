@@ -11,19 +11,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from everylabel.core import Posterior, Samples, predict_proba, reweight, sample, update
-from everylabel.core.checks import with_bias
-from everylabel.core.updates.monte_carlo import member_logits, predict_reweighted
+from everylabel.core import Posterior, predict_proba, sample, update
 from everylabel.experiments.data import Data
-from everylabel.experiments.engine import Cell
+from everylabel.experiments.engine import Cell, seeded
+from everylabel.experiments.members import Taught, reweighted
 from everylabel.experiments.metrics import accuracy, brier_score, calibration_error, distance, flips, log_loss
 from everylabel.experiments.results import Measurement
 from everylabel.experiments.training import posterior, train
 
 Update = Callable[[Any, np.ndarray, np.ndarray], Any]
 SAMPLES = 10_000  # the paper's; fewer where there are many classes or features
-FEWER_SAMPLES = 2_500  # where every size needs its own
-MOST_NUMBERS = 4 * 10**7  # of all samples' weights together (160 MB)
+MOST_NUMBERS = 4 * 10**7  # of all samples' weights together
+TESTED = 500  # test instances of a repetition, drawn anew for each
 BASELINE, RETRAINED, MONTE_CARLO = "baseline", "retraining", "Monte Carlo"
 
 
@@ -37,9 +36,15 @@ def updates(data: Data) -> dict[str, Update]:
     }
 
 
-def n_samples(data: Data, most: int | None = None) -> int:
+def n_samples(data: Data) -> int:
     """Return how many samples the Monte Carlo update draws: 10,000 up to 10 classes at d = 384."""
-    return min(SAMPLES, most or SAMPLES, MOST_NUMBERS // ((data.x.shape[1] + 1) * data.n_classes))
+    return min(SAMPLES, MOST_NUMBERS // ((data.x.shape[1] + 1) * data.n_classes))
+
+
+def tested(cell: Cell, data: Data) -> Data:
+    """Return the data with the test instances of this repetition."""
+    idx = seeded("tested", cell.dataset, cell.repetition).permutation(len(data.test_x))[:TESTED]
+    return data._replace(test_x=data.test_x[idx], test_y=data.test_y[idx])
 
 
 def draw(data: Data, n: int, n_new: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -53,7 +58,7 @@ class Stages:
 
     name = grid = "stages"
     figure, title = "Fig. 3", "Different learning stages"
-    sizes = (10, 20, 30, 40, 50, 100, 200, 500, 1000)
+    sizes = (10, 20, 30, 50, 100, 200, 500, 1000)
     n_new = 10
 
     def parts(self, data: Data) -> Sequence[str]:
@@ -61,13 +66,9 @@ class Stages:
 
     def run(self, cell: Cell, data: Data) -> list[Measurement]:
         rng = cell.shared_rng()
-        rows: list[Measurement] = []
-        for n in self.sizes:
-            if n + self.n_new > len(data.x):
-                break
-            old, new = draw(data, n, self.n_new, rng)
-            rows += compare(cell, data, old, new, [self.n_new], n)
-        return rows
+        sizes = [n for n in self.sizes if n + self.n_new <= len(data.x)]
+        draws = [draw(data, n, self.n_new, rng) for n in sizes]
+        return compare(cell, data, draws, [[(n, self.n_new)] for n in sizes])
 
 
 class NewSizes:
@@ -82,47 +83,41 @@ class NewSizes:
         return [""]
 
     def run(self, cell: Cell, data: Data) -> list[Measurement]:
-        old, new = draw(data, self.n, max(self.sizes), cell.shared_rng())
-        return compare(cell, data, old, new, self.sizes)
+        draws = [draw(data, self.n, max(self.sizes), cell.shared_rng())]
+        return compare(cell, data, draws, [[(size, size) for size in self.sizes]])
 
 
 def compare(
-    cell: Cell, data: Data, old: np.ndarray, new: np.ndarray, sizes: Sequence[int], x: float | None = None
+    cell: Cell,
+    data: Data,
+    draws: Sequence[tuple[np.ndarray, np.ndarray]],
+    points: Sequence[Sequence[tuple[float, int]]],
 ) -> list[Measurement]:
-    """Return test figures of the baseline, every update and retraining after the first of `new`.
+    """Return test figures of the baseline, every update and retraining.
 
-    They are noted at x or, without it, at the size of D+. All sizes share one base and its samples.
+    For each draw of D and D+ its points (x, size): the first `size` of D+ are learned, noted at x.
     """
-    rng = cell.rng(len(old), max(sizes))
-    most = SAMPLES if len(sizes) > 1 else FEWER_SAMPLES
-    base = posterior(data, old, cell.training, rng)
+    rng, data = cell.rng(), tested(cell, data)
+    bases = [posterior(data, old, cell.training, rng) for old, _ in draws]
+    taught = [
+        Taught(base, data.x[new], data.y[new], [(size, data.setting.exponent) for _, size in at])
+        for base, (_, new), at in zip(bases, draws, points, strict=True)
+    ]
+    mixtures = reweighted(taught, data.test_x, n_samples(data), rng)
     learn = updates(data)
-    drawn = sample(base, n_samples(data, most), rng)
-    weightings = [(size, data.setting.exponent) for size in sizes]
-    mixtures = reweighted(drawn, data.x[new], data.y[new], weightings, data.test_x)
     rows: list[Measurement] = []
-    for size, mixture in zip(sizes, mixtures, strict=True):
-        some = new[:size]
-        retrained = posterior(data, np.concatenate([old, some]), cell.training, rng)
-        probs = {
-            name: probabilities(s, data.test_x) for name, s in ((BASELINE, base), (RETRAINED, retrained))
-        }
-        probs[MONTE_CARLO] = mixture
-        for name in ("second order", "first order", "exact"):
-            probs[name] = probabilities(learn[name](base, data.x[some], data.y[some]), data.test_x)
-        at = size if x is None else x
-        for name, found in probs.items():
-            rows += figures(name, at, found, probs[RETRAINED], data.test_y)
+    for base, (old, new), at, mixed in zip(bases, draws, points, mixtures, strict=True):
+        for (x, size), mixture in zip(at, mixed, strict=True):
+            some = new[:size]
+            retrained = posterior(data, np.concatenate([old, some]), cell.training, rng)
+            states = {BASELINE: base, RETRAINED: retrained}
+            for name in ("second order", "first order", "exact"):
+                states[name] = learn[name](base, data.x[some], data.y[some])
+            probs = {name: probabilities(state, data.test_x) for name, state in states.items()}
+            probs[MONTE_CARLO] = mixture
+            for name, found in probs.items():
+                rows += figures(name, x, found, probs[RETRAINED], data.test_y)
     return rows
-
-
-def reweighted(
-    samples: Samples, x: np.ndarray, y: np.ndarray, weightings: Sequence[tuple[int, float]], at: np.ndarray
-) -> np.ndarray:
-    """Return predictions after the first `size` of the labels with step `step`, for each (size, step)."""
-    logits = member_logits(samples, with_bias(x), slice(None))
-    log_weights = [reweight(logits[:, :size], y[:size], step_size=step) for size, step in weightings]
-    return np.asarray(predict_reweighted(samples, at, np.stack(log_weights)))
 
 
 def probabilities(state: Posterior, x: np.ndarray) -> np.ndarray:
@@ -165,9 +160,9 @@ class StepSize:
         old, new = draw(data, self.n, max(self.sizes), cell.shared_rng())
         rng = cell.rng()
         base = posterior(data, old, cell.training, rng)
-        drawn = sample(base, n_samples(data), rng)
         weightings = [(size, step) for size in self.sizes for step in self.steps["monte_carlo"]]
-        mixtures = reweighted(drawn, data.x[new], data.y[new], weightings, data.val_x)
+        streamed = Taught(base, data.x[new], data.y[new], weightings)
+        (mixtures,) = reweighted([streamed], data.val_x, n_samples(data), rng)
         rows = [
             Measurement(f"monte carlo, {step:g}", size, "accuracy", accuracy(mixture, data.val_y))
             for (size, step), mixture in zip(weightings, mixtures, strict=True)

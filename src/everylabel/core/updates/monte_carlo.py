@@ -83,49 +83,25 @@ def monte_carlo(
 
 
 def predict_samples(samples: Samples, features: Float[Array, "n d"]) -> Float[Array, "n k"]:
-    """Return the weighted average of the members' predictions (Eqs. 11-12)."""
-    return _mixtures(samples, features, samples.log_weights[None, :])[0, :, :]
+    """Return the weighted average of the members' predictions (Eqs. 11-12).
 
-
-def predict_reweighted(
-    samples: Samples, features: Any, log_weights: Float[Array, "w m"]
-) -> Float[Array, "w n k"]:
-    """Return predictions for many weightings of the same members by one pass over their logits.
-
-    log_weights has a row for each weighting, normalised as `reweight` returns it; row by row this is
-    predict_proba(replace(samples, log_weights=row), features).
+    In tiles of instances and members that stay in cache; members last, so that sums over classes
+    run along whole rows of them.
     """
-    design = check_features(features, samples.members[0, :, :], samples.bias)
-    xp = namespace(features=design, log_weights=log_weights)
-    if len(log_weights.shape) != 2 or log_weights.shape[1] != samples.members.shape[0]:
-        raise EverylabelError(
-            f"log_weights has shape {tuple(log_weights.shape)}; expected (w, {samples.members.shape[0]}), "
-            "a row for each weighting of the members"
-        )
-    return _mixtures(samples, design, xp.astype(log_weights, xp.float64, copy=False))
-
-
-def _mixtures(
-    samples: Samples, features: Float[Array, "n d"], log_weights: Float[Array, "w m"]
-) -> Float[Array, "w n k"]:
-    """Return sum_m weight_wm softmax(logits_m), in tiles of instances and members that stay in cache."""
     xp: Any = array_namespace(features)
-    n, k, n_weights = features.shape[0], samples.n_classes, log_weights.shape[0]
-    weights = xp.astype(xp.exp(log_weights), samples.members.dtype).T
-    sums = zeros((n, k, n_weights), features)
-    chunks = _chunks(min(n, ROWS), samples)
+    n, k = features.shape[0], samples.n_classes
+    weights = xp.astype(xp.exp(samples.log_weights), samples.members.dtype)
+    sums = zeros((n, k), features)
     for start in range(0, n, ROWS):
         rows = slice(start, min(start + ROWS, n))
-        for chunk in chunks:
+        for chunk in _chunks(min(n, ROWS), samples):
             logits = member_logits(samples, features[rows, :], chunk)
             m, b, _ = logits.shape
-            # members last: sums over classes run along whole rows of members
             logits = xp.reshape(xp.reshape(xp.permute_dims(logits, (1, 2, 0)), (b * k, m)), (b, k, m))
             logits = xp.exp(logits - xp.max(logits, axis=1, keepdims=True))
             probs = logits / xp.sum(logits, axis=1, keepdims=True)
-            mixed = xp.reshape(probs, (b * k, m)) @ weights[chunk, :]
-            sums[rows, :, :] += float64(xp.reshape(mixed, (b, k, n_weights)))
-    return xp.permute_dims(sums, (2, 0, 1))
+            sums[rows, :] += float64(probs @ weights[chunk])
+    return sums
 
 
 def reweight(
