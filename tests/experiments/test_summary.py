@@ -1,8 +1,9 @@
 """Figures, summaries and claims on numbers small enough to check by hand."""
 
 import numpy as np
+import pytest
 
-from everylabel.experiments.claims import CLAIMS, judge
+from everylabel.experiments.claims import CLAIMS, judge, tally
 from everylabel.experiments.metrics import (
     brier_score,
     calibration_error,
@@ -12,7 +13,7 @@ from everylabel.experiments.metrics import (
     share_of_gain,
 )
 from everylabel.experiments.results import Row
-from everylabel.experiments.summary import curve_mean, curves, estimate, paired
+from everylabel.experiments.summary import Estimate, curve_mean, curves, estimate, paired
 
 PROBS = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
 
@@ -50,17 +51,63 @@ def test_means_errors_and_pairs() -> None:
     assert estimate([0.5]).n == 1
 
 
+MARGIN = "Margin with updates outperforms margin's top b."
+
+
+def _verdicts(rows: list[Row], experiment: str = "batch-selection") -> dict[str, tuple[str, str]]:
+    return {v.claim: (v.verdict, v.found) for v in judge({experiment: rows})}
+
+
 def test_claims_are_judged_by_what_was_measured() -> None:
-    better, worse = [[0.6, 0.8], [0.5, 0.9]], [[0.5, 0.7], [0.4, 0.7]]
+    better, worse = [[0.6, 0.8], [0.5, 0.9]], [[0.5, 0.71], [0.4, 0.8]]
     for values, verdict in (((better, worse), "holds"), ((worse, better), "does not hold")):
         rows = _rows({"margin with updates": values[0], "margin": values[1]})
-        found = {v.claim: v.verdict for v in judge({"batch-selection": rows})}
-        assert found["Margin with updates outperforms margin top-b."] == verdict
-    once = judge({"batch-selection": _rows({"margin with updates": better[:1], "margin": worse[:1]})})
-    assert (
-        "one repetition decides nothing"
-        in {v.claim: v.found for v in once}["Margin with updates outperforms margin top-b."]
-    )
+        assert _verdicts(rows)[MARGIN][0] == verdict
+    once = _verdicts(_rows({"margin with updates": better[:1], "margin": worse[:1]}))
+    assert "one repetition decides nothing" in once[MARGIN][1]
     untested = judge({})
     assert len(untested) == len(CLAIMS)
     assert {v.verdict for v in untested} == {"not tested"}
+
+
+@pytest.mark.parametrize(
+    ("means", "verdict"),
+    [
+        ((0.03, 0.021), "holds"),
+        ((0.03, 0.02), "holds"),  # half of the datasets decide, none is against it
+        ((0.03, 0.01, 0.01), "mixed"),
+        ((0.03, -0.021), "mixed"),
+        ((0.019, 0.0), "does not hold"),
+    ],
+)
+def test_two_standard_errors_decide_a_dataset(means: tuple[float, ...], verdict: str) -> None:
+    differences = {f"d{i}": Estimate(mean, 0.01, 10) for i, mean in enumerate(means)}
+    assert tally(differences)[0] == verdict
+
+
+def test_claims_about_parts_of_a_curve() -> None:
+    early = {"margin with updates": [[0.1, 0.3, 0.4], [0.1, 0.3, 0.41]], "margin": [[0.1, 0.2, 0.4]] * 2}
+    found = _verdicts(_rows(early))
+    claim = next(c.text for c in CLAIMS if "when redundancy" in c.text)
+    assert found[claim] == ("holds", "digits +9.5 ± 0.5")
+    stages = [
+        row._replace(x=x)
+        for values, x in (([0.3, 0.4], 10.0), ([0.8, 0.7], 100.0))
+        for row in _rows({"first order": [[values[0]]] * 2, "baseline": [[values[1]]] * 2}, "stages")
+    ]
+    found = _verdicts(stages, "stages")
+    assert found["First order is effective in early stages (|D| < 50)."][1] == "digits -10.0 ± 0.0"
+    late = next(c.text for c in CLAIMS if c.text.startswith("First order deteriorates"))
+    assert found[late][1] == "digits -10.0 ± 0.0"
+
+
+def test_claims_about_speed() -> None:
+    rows = [
+        Row("speed-up", "digits", rep, "fast", variant, x, f"speed-up over {way}", value * x)
+        for rep in range(2)
+        for variant, value in (("second order", 1.0), ("first order", 1.8), ("Monte Carlo", 0.1))
+        for x in (10.0, 1000.0)
+        for way in ("recipe", "fast")
+    ]
+    found = {v.claim: v.verdict for v in judge({"speed-up": rows}) if v.verdict != "not tested"}
+    assert list(found.values()) == ["holds"] * 5

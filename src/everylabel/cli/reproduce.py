@@ -108,7 +108,7 @@ def _run(
         for cell in engine.run_cells(cells, runners, folder, stored, jobs):
             what = f"{cell.experiment} {cell.part} {cell.dataset}, repetition {cell.repetition + 1}"
             progress.update(task, advance=1, description=what)
-    page = write_report(stored, training, command, report)
+    page = write_report(stored, command, report)
     if export is not None:
         stored.export(export)
         console.print(f"measurements written to {export}")

@@ -1,63 +1,152 @@
-"""Plots of the report: one small panel a dataset, the paper's colours of no importance."""
+"""Plots of the report: one small panel a dataset; a method has the same colour and line in all of them."""
 
 import base64
 import io
+from collections.abc import Sequence
+from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from everylabel.experiments.results import Row
 from everylabel.experiments.summary import Curve, curves, datasets_of, paired
 
-STYLES = {"baseline": "k:", "retraining": "k-", "random": "k:"}
+BLUE, SKY, ORANGE, RED, GREEN, PINK = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#009E73", "#CC79A7"
+GREY, BLACK = "#777777", "#000000"
+STYLES: dict[str, tuple[str, str]] = {  # colour, line
+    "baseline": (GREY, ":"),
+    "retraining": (BLACK, "-"),
+    "second order": (BLUE, "-"),
+    "first order": (ORANGE, "-"),
+    "Monte Carlo": (GREEN, "-"),
+    "exact": (RED, "-"),
+    "random": (GREY, ":"),
+    "margin": (SKY, "--"),
+    "margin with updates": (BLUE, "-"),
+    "margin with updates, whole pool": (BLUE, "-."),
+    "Badge": (ORANGE, "--"),
+    "Badge with updates": (RED, "-"),
+    "Typiclust": (GREEN, "-"),
+    "optimal": (BLACK, "-"),
+    "look-ahead": (PINK, "-"),
+    "look-ahead, whole pool": (PINK, "-."),
+}
+STEPS = ("#cfe1f2", "#93c4df", "#4b98ca", "#1764ab", "#08306b", "#041a3d")  # small steps are light
+TITLES = {"digits": "Digits", "cifar10": "CIFAR-10", "snacks": "Snacks", "dtd": "DTD", "dbpedia": "DBpedia"}
+TITLES |= {"banking77": "Banking-77", "clinc150": "Clinc-150"}
+COLOURS = 64  # of a PNG's palette: a third of the size
 
 
-def accuracy_panels(
-    rows: list[Row], xlabel: str, *, relative_to: str | None = None, log: bool = False
+def panels(
+    rows: list[Row],
+    xlabel: str,
+    ylabel: str,
+    *,
+    metric: str = "accuracy",
+    relative_to: str | None = None,
+    without: Sequence[str] = (),
+    log: str = "",
 ) -> Figure:
-    """Return accuracy (or its paired difference to one variant) over x, a panel a dataset."""
+    """Return a metric (or its paired difference to one variant) over x with standard errors.
+
+    log names the axes with a logarithmic scale: "", "x" or "xy".
+    """
+    rows = [row for row in rows if row.metric == metric and row.variant not in without]
     datasets = datasets_of(rows)
     columns = min(3, len(datasets))
     lines = -(-len(datasets) // columns)
-    figure = Figure(figsize=(4.2 * columns, 3.1 * lines), layout="constrained")
+    figure = Figure(figsize=(3.9 * columns, 2.9 * lines + 0.5), layout="constrained")
     axes = figure.subplots(lines, columns, squeeze=False).ravel()
     for axis, dataset in zip(axes, datasets, strict=False):
-        for variant, curve in curves(rows, "accuracy", dataset).items():
+        for variant, curve in curves(rows, metric, dataset).items():
             if relative_to is not None:
-                curve = paired(rows, "accuracy", dataset, variant, relative_to)
-            _line(axis, variant, curve)
-        axis.set(title=dataset, xlabel=xlabel)
-        if log:
-            axis.set_xscale("log")
-        axis.spines[["top", "right"]].set_visible(False)
+                curve = paired(rows, metric, dataset, variant, relative_to)
+            _line(axis, variant, curve, STYLES.get(variant, (GREY, "-")))
+        _dress(axis, TITLES.get(dataset, dataset), log)
+        axis.set_xlabel(xlabel)
     for axis in axes[len(datasets) :]:
         axis.set_axis_off()
-    label = "test accuracy" if relative_to is None else f"accuracy minus {relative_to}"
     for axis in axes[::columns]:
-        axis.set_ylabel(label)
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+        axis.set_ylabel(ylabel)
+    _legend(figure, list(axes), 4)
     return figure
 
 
-def _line(axis: object, variant: str, curve: Curve) -> None:
+def step_panels(rows: list[Row], steps: dict[str, tuple[float, ...]]) -> Figure:
+    """Return accuracy over |D+| for every step: a row a method, a column a dataset."""
+    datasets = datasets_of(rows)
+    size = (2.3 * len(datasets) + 1.6, 2.1 * len(steps) + 0.4)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(len(steps), len(datasets), squeeze=False, sharex=True)
+    for method, line in zip(steps, axes, strict=True):
+        name = method.replace("_", " ")
+        for axis, dataset in zip(line, datasets, strict=True):
+            found = curves(rows, "accuracy", dataset)
+            for variant in ("baseline", "retraining"):
+                if variant in found:
+                    _line(axis, variant, found[variant], STYLES[variant])
+            for step, colour in zip(steps[method], STEPS, strict=False):
+                if f"{name}, {step:g}" in found:
+                    _line(axis, f"{step:g}", found[f"{name}, {step:g}"], (colour, "-"))
+            _dress(axis, TITLES.get(dataset, dataset) if method == next(iter(steps)) else "", "")
+        line[0].set_ylabel(f"{name}\nvalidation accuracy")
+        line[-1].legend(
+            frameon=False,
+            fontsize=7,
+            loc="center left",
+            bbox_to_anchor=(1.0, 0.5),
+            title="step",
+            title_fontsize=7,
+        )
+    for axis in axes[-1]:
+        axis.set_xlabel("|D+|")
+    return figure
+
+
+def _dress(axis: Axes, title: str, log: str) -> None:
+    axis.set_title(title, fontsize=10)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(alpha=0.2, lw=0.5)
+    axis.tick_params(labelsize=8)
+    for name, scaled in (("x", axis.xaxis), ("y", axis.yaxis)):
+        if name in log:
+            axis.set(**{f"{name}scale": "log"})
+            scaled.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _legend(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
+    """Name every line that is in some panel, once."""
+    named: dict[str, Any] = {}
+    for axis in axes:
+        for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
+            named.setdefault(name, handle)
+    figure.legend(
+        named.values(), named.keys(), loc="outside lower center", ncols=columns, frameon=False, fontsize=9
+    )
+
+
+def _line(axis: Axes, variant: str, curve: Curve, style: tuple[str, str]) -> None:
+    """Draw a curve with a band of one standard error on both sides."""
     x, mean = list(curve), [e.mean for e in curve.values()]
     error = [0.0 if e.error != e.error else e.error for e in curve.values()]
-    low, high = (
-        [m - e for m, e in zip(mean, error, strict=True)],
-        [m + e for m, e in zip(mean, error, strict=True)],
-    )
-    (line,) = axis.plot(x, mean, STYLES.get(variant, "-"), label=variant, lw=1.6)  # type: ignore[attr-defined]
-    axis.fill_between(x, low, high, color=line.get_color(), alpha=0.12, lw=0)  # type: ignore[attr-defined]
+    low = [m - e for m, e in zip(mean, error, strict=True)]
+    high = [m + e for m, e in zip(mean, error, strict=True)]
+    axis.plot(x, mean, color=style[0], ls=style[1], label=variant, lw=1.5)
+    axis.fill_between(x, low, high, color=style[0], alpha=0.15, lw=0)
 
 
 def as_png(figure: Figure) -> bytes:
-    """Return a figure as PNG bytes."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    return buffer.getvalue()
+    """Return a figure as PNG bytes of few colours."""
+    from PIL import Image
+
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=100)
+    small = io.BytesIO()
+    Image.open(drawn).convert("RGB").quantize(COLOURS).save(small, format="png", optimize=True)
+    return small.getvalue()
 
 
-def as_img(figure: Figure, alt: str) -> str:
-    """Return a figure as an <img> that needs no file."""
-    data = base64.b64encode(as_png(figure)).decode()
-    return f'<img alt="{alt}" src="data:image/png;base64,{data}">'
+def as_img(png: bytes, alt: str) -> str:
+    """Return a PNG as an <img> that needs no file."""
+    return f'<img alt="{alt}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'

@@ -1,173 +1,214 @@
-"""The report: one self-contained HTML page, and the same as Markdown with plots for docs/results."""
+"""The report: one self-contained HTML page, and the same as Markdown with plots for a code host.
 
-import html
-import os
-import platform
-from collections.abc import Sequence
+Everything in it comes from the results file. Where there are results of both ways of training, both
+are shown.
+"""
+
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
+from everylabel.core.errors import EverylabelError
 from everylabel.experiments import illustrations
 from everylabel.experiments.catalogue import EXPERIMENTS, rows_of
-from everylabel.experiments.claims import Verdict, judge
-from everylabel.experiments.plots import accuracy_panels, as_img, as_png
+from everylabel.experiments.claims import judge
+from everylabel.experiments.pages import Picture, Report, Section, Table, as_html, as_markdown
+from everylabel.experiments.plots import TITLES, as_png, panels, step_panels
 from everylabel.experiments.results import Results, Row
-from everylabel.experiments.summary import curve_mean, curves, datasets_of
+from everylabel.experiments.summary import Curves, curve_mean, curves, datasets_of, over_repetitions
+from everylabel.experiments.updating import StepSize
 
-LABELS = {
-    "step-size": "size of D+",
-    "stages": "size of D",
-    "new-sizes": "size of D+",
-    "speed-up": "size of D",
+TRAININGS = {"recipe": "the paper's recipe (RAdam, 200 epochs)", "fast": "exact training (fit_map)"}
+XLABELS = {"stages": "|D|", "new-sizes": "|D+|", "speed-up": "|D|"}
+RELATIVE = {"stages": "baseline", "new-sizes": "baseline", "whole-pool": "margin with updates"}
+RELATIVE |= dict.fromkeys(("batch-selection", "look-ahead", "label-noise", "imbalance"), "random")
+CLOSENESS = {
+    "distance": "distance to retraining (mean total variation)",
+    "flips": "decisions that differ from retraining's",
+    "calibration error": "expected calibration error",
+    "log loss": "negative log likelihood",
+    "Brier score": "Brier score",
 }
-RELATIVE = {"stages": "baseline", "batch-selection": "random", "look-ahead": "random"}
-RELATIVE |= dict.fromkeys(("label-noise", "imbalance"), "random")
 
 
-class Section(NamedTuple):
-    """One experiment's part of the report."""
-
-    name: str
-    heading: str
-    note: str
-    figures: list[tuple[str, Figure]]  # file name, figure
-    table: list[list[str]]  # the first row is the heading
-
-
-def write_report(results: Results, training: str, command: str, folder: Path) -> Path:
+def write_report(results: Results, command: str, folder: Path) -> Path:
     """Write report.html, README.md and the plots into `folder`; return the page's path."""
-    rows = {name: rows_of(results, name, training) for name in EXPERIMENTS}
-    sections = [_section(name, found) for name, found in rows.items() if found]
-    pictures = [
-        ("monte-carlo.png", "Monte Carlo reweighting (Fig. 1)", illustrations.monte_carlo_picture()),
-        ("boundary.png", "A decision boundary before and after", illustrations.boundary_picture()),
+    rows = {training: _all_rows(results, training) for training in TRAININGS}
+    rows = {training: found for training, found in rows.items() if found}
+    sections = [
+        _section(name, training, rows[training][name])
+        for name in EXPERIMENTS
+        for training in rows
+        if name in rows[training]
     ]
-    facts = _facts(rows, training, command)
-    verdicts = judge(rows)
-    folder.mkdir(parents=True, exist_ok=True)
+    sections += [
+        _closeness(training, rows[training]["stages"]) for training in rows if "stages" in rows[training]
+    ]
+    runs = [["command", "began (UTC)", "machine"], *([c, s, m] for c, m, s in results.runs())]
+    report = Report(_facts(rows, command), _claims(rows), [*sections, _illustrations()], runs)
     page = folder / "report.html"
-    page.write_text(_html(facts, verdicts, sections, pictures))
-    (folder / "README.md").write_text(_markdown(facts, verdicts, sections, pictures))
-    for name, figure in [*((n, f) for n, _, f in pictures), *(pair for s in sections for pair in s.figures)]:
-        (folder / name).write_bytes(as_png(figure))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for picture in (p for section in report.sections for p in section.pictures):
+            (folder / picture.file).write_bytes(picture.png)
+        (folder / "README.md").write_text(as_markdown(report), encoding="utf-8")
+        page.write_text(as_html(report), encoding="utf-8")
+    except OSError as error:
+        raise EverylabelError(
+            f"report folder {str(folder)!r}: {error}; the measurements are safe in {str(results.path)!r}: "
+            "make room or name another folder with --report and run the command again"
+        ) from error
     return page
 
 
-def _facts(rows: dict[str, list[Row]], training: str, command: str) -> list[tuple[str, str]]:
-    reps = {name: len({row.repetition for row in found}) for name, found in rows.items() if found}
-    how = "the paper's recipe (RAdam, 200 epochs)" if training == "recipe" else "exact training (fit_map)"
-    return [
+def _all_rows(results: Results, training: str) -> dict[str, list[Row]]:
+    found = {name: rows_of(results, name, training) for name in EXPERIMENTS}
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def _facts(rows: dict[str, dict[str, list[Row]]], command: str) -> list[tuple[str, str]]:
+    now = datetime.now(UTC)
+    facts = [
         ("command", command),
-        ("training", how),
-        ("repetitions", ", ".join(f"{name} {n}" for name, n in reps.items())),
-        ("made", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC by everylabel {version('everylabel')}"),
-        ("machine", f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"),
+        ("made", f"{now:%Y-%m-%d %H:%M} UTC by everylabel {version('everylabel')}"),
     ]
+    for training, found in rows.items():
+        counts = ", ".join(f"{name} {_repetitions(some)}" for name, some in found.items())
+        facts.append((f"repetitions, trained by {TRAININGS[training]}", counts))
+    return facts
 
 
-def _section(name: str, rows: list[Row]) -> Section:
+def _repetitions(rows: list[Row]) -> str:
+    """Return how many repetitions there are: of every dataset, or from the fewest to the most."""
+    counts = {len({row.repetition for row in rows if row.dataset == d}) for d in datasets_of(rows)}
+    return str(min(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+
+
+def _claims(rows: dict[str, dict[str, list[Row]]]) -> Table:
+    """Return the table of claims: one line for each way of training that tested it."""
+    table = [["", "claim", "where", "training", "verdict", "found (points of accuracy, ± standard error)"]]
+    judged = {training: judge(found) for training, found in rows.items()}
+    for verdicts in zip(*judged.values(), strict=True):
+        tested = {
+            t: v
+            for t, v in zip(judged, verdicts, strict=True)
+            if v.verdict != "not tested" or v.found[:2] != "no"
+        }
+        for training, v in (tested or {"": verdicts[0]}).items():
+            table.append([v.number, v.claim, v.where, training, v.verdict, v.found])
+    return table
+
+
+def _section(name: str, training: str, rows: list[Row]) -> Section:
     experiment = EXPERIMENTS[name]
     note = (experiment.__doc__ or "").split("\n")[0]
     heading = f"{experiment.title} ({experiment.figure})"
+    note += f" {_repetitions(rows)} repetitions, trained by {TRAININGS[training]}."
+    file = f"{name}-{training}"
     if name == "speed-up":
-        return Section(name, heading, note, [], _speed_table(rows))
-    label = LABELS.get(name, "labels")
-    figures = [(f"{name}.png", accuracy_panels(rows, label, log=name == "stages"))]
-    if name in RELATIVE:
-        relative = accuracy_panels(rows, label, relative_to=RELATIVE[name], log=name == "stages")
-        figures.append((f"{name}-difference.png", relative))
-    return Section(name, heading, note, figures, _mean_table(rows))
+        note = (experiment.__doc__ or "").split("\n")[0] + f" {_repetitions(rows)} repetitions."
+        ways = sorted({row.metric for row in rows})
+        drawn = [
+            (f"{name}-{i}", way, panels(rows, "|D|", way, metric=way, log="xy")) for i, way in enumerate(ways)
+        ]
+        return Section(heading, note, [_picture(*one) for one in drawn], [_speed_table(rows)])
+    if name == "step-size":
+        return Section(
+            heading,
+            note,
+            [_picture(file, heading, step_panels(rows, StepSize.steps))],
+            [_mean_table(rows)],
+        )
+    xlabel, other = XLABELS.get(name, "labels"), RELATIVE[name]
+    log = "x" if name == "stages" else ""
+    difference = panels(rows, xlabel, f"accuracy minus {other}", relative_to=other, log=log)
+    pictures = [
+        _picture(f"{file}-difference", f"{heading}: difference to {other}", difference),
+        _picture(file, f"{heading}: accuracy", panels(rows, xlabel, "test accuracy", log=log)),
+    ]
+    tables = [_mean_table(rows), _gain_table(rows, other)]
+    if xlabel == "labels":
+        tables.append(_last_table(rows))
+    return Section(heading, note, pictures, tables)
 
 
-def _mean_table(rows: list[Row]) -> list[list[str]]:
+def _closeness(training: str, rows: list[Row]) -> Section:
+    """Return how close the updates come to retraining, over the learning stages."""
+    apart = panels(
+        rows, "|D|", "mean total variation", metric="distance", without=("retraining", "Monte Carlo"), log="x"
+    )
+    heading = "How close updates come to retraining (beyond the paper)"
+    note = f"Over the learning stages, |D+| = 10, trained by {TRAININGS[training]}."
+    tables = [_mean_table(rows, metric, title) for metric, title in CLOSENESS.items()]
+    return Section(heading, note, [_picture(f"distance-{training}", "Distance to retraining", apart)], tables)
+
+
+def _illustrations() -> Section:
+    drawn = [
+        (
+            "monte-carlo",
+            "Monte Carlo reweighting in one dimension (Fig. 1)",
+            illustrations.monte_carlo_picture(),
+        ),
+        ("boundary", "A decision boundary before, after and retrained", illustrations.boundary_picture()),
+    ]
+    return Section("Illustrations", "What an update does.", [_picture(*one) for one in drawn], [])
+
+
+def _picture(file: str, caption: str, figure: Figure) -> Picture:
+    return Picture(f"{file}.png", caption, as_png(figure))
+
+
+def _variants(rows: list[Row]) -> list[str]:
+    return list(dict.fromkeys(row.variant for row in rows))
+
+
+def _mean_table(
+    rows: list[Row], metric: str = "accuracy", title: str = "mean accuracy over the curve"
+) -> Table:
     """Return the mean over the curve of every variant, ± its standard error, a column a dataset."""
     datasets = datasets_of(rows)
-    variants = list(dict.fromkeys(row.variant for row in rows))
-    table = [["mean accuracy over the curve", *datasets]]
-    for variant in variants:
-        table.append([variant, *(str(curve_mean(rows, "accuracy", d, variant)) for d in datasets)])
-    if any(row.metric == "distance" for row in rows):
-        for variant in variants:
-            cells = [str(curve_mean(rows, "distance", d, variant)) for d in datasets]
-            table.append([f"distance to retraining: {variant}", *cells])
+    table = [[title, *(TITLES.get(d, d) for d in datasets)]]
+    for variant in _variants(rows):
+        table.append([variant, *(str(curve_mean(rows, metric, d, variant)) for d in datasets)])
     return table
 
 
-def _speed_table(rows: list[Row]) -> list[list[str]]:
-    table = [["update, over", "dataset", *(f"|D| = {x:g}" for x in sorted({row.x for row in rows}))]]
+def _gain_table(rows: list[Row], other: str) -> Table:
+    """Return paired differences of the means over the curve, in points."""
+    datasets = datasets_of(rows)
+    table = [[f"points above {other}, mean over the curve", *(TITLES.get(d, d) for d in datasets)]]
+    for variant in _variants(rows):
+        if variant != other:
+            gaps = [curve_mean(rows, "accuracy", d, variant, other) for d in datasets]
+            cells = [f"{100 * e.mean:+.1f} ± {100 * e.error:.1f}" if e.n > 1 else "" for e in gaps]
+            table.append([variant, *cells])
+    return table
+
+
+def _last_table(rows: list[Row]) -> Table:
+    """Return accuracy after the last cycle."""
+    datasets = datasets_of(rows)
+    table = [["accuracy after the last cycle", *(TITLES.get(d, d) for d in datasets)]]
+
+    def last(found: Curves, variant: str) -> float:
+        return found[variant][max(found[variant])]
+
+    for variant in _variants(rows):
+        ends = [over_repetitions(rows, "accuracy", d, lambda f, v=variant: last(f, v)) for d in datasets]  # type: ignore[misc]
+        table.append([variant, *map(str, ends)])
+    return table
+
+
+def _speed_table(rows: list[Row]) -> Table:
+    sizes = sorted({row.x for row in rows})
+    table = [["update, over", "dataset", *(f"|D| = {x:g}" for x in sizes)]]
     for metric in sorted({row.metric for row in rows}):
         for dataset in datasets_of(rows):
             for variant, curve in curves(rows, metric, dataset).items():
-                cells = [f"{e.mean:,.0f}x" if e.mean >= 10 else f"{e.mean:.1f}x" for e in curve.values()]
-                table.append([f"{variant}, {metric.removeprefix('speed-up ')}", dataset, *cells])
+                name = f"{variant}, {metric.removeprefix('speed-up ')}"
+                cells = [f"{e.mean:,.3g}x ± {e.error:,.2g}" if (e := curve.get(x)) else "" for x in sizes]
+                table.append([name, TITLES.get(dataset, dataset), *cells])
     return table
-
-
-Pictures = Sequence[tuple[str, str, Figure]]
-
-
-def _html(
-    facts: list[tuple[str, str]], verdicts: list[Verdict], sections: list[Section], pictures: Pictures
-) -> str:
-    parts = [f"<h1>everylabel: the paper, reproduced</h1>{_html_table([list(f) for f in facts], head=False)}"]
-    claims = [["claim", "where", "verdict", "found"], *(list(v) for v in verdicts)]
-    parts.append(f"<h2>The paper's claims</h2>{_html_table(claims)}")
-    for section in sections:
-        images = "".join(as_img(figure, section.heading) for _, figure in section.figures)
-        parts.append(f"<h2>{html.escape(section.heading)}</h2><p>{html.escape(section.note)}</p>{images}")
-        parts.append(_html_table(section.table))
-    parts += [f"<h2>{html.escape(title)}</h2>{as_img(figure, title)}" for _, title, figure in pictures]
-    return _PAGE.format(body="\n".join(parts))
-
-
-def _html_table(rows: list[list[str]], head: bool = True) -> str:
-    lines = []
-    for i, row in enumerate(rows):
-        tag = "th" if head and i == 0 else "td"
-        cells = "".join(f'<{tag} class="{c.replace(" ", "-")}">{html.escape(c)}</{tag}>' if c in _VERDICTS
-                        else f"<{tag}>{html.escape(c)}</{tag}>" for c in row)  # fmt: skip
-        lines.append(f"<tr>{cells}</tr>")
-    return f"<table>{''.join(lines)}</table>"
-
-
-_VERDICTS = ("holds", "does not hold", "mixed", "not tested")
-_PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>everylabel: the paper, reproduced</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }}
-table {{ border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }}
-th, td {{ text-align: left; padding: .3rem .7rem; border-bottom: 1px solid #8884; vertical-align: top; }}
-img {{ max-width: 100%; height: auto; background: white; }}
-.holds {{ color: #0a7d32; font-weight: 600; }} .does-not-hold {{ color: #c02020; font-weight: 600; }}
-.mixed {{ color: #b07000; font-weight: 600; }}
-</style>
-{body}
-</html>
-"""
-
-
-def _markdown(
-    facts: list[tuple[str, str]], verdicts: list[Verdict], sections: list[Section], pictures: Pictures
-) -> str:
-    lines = ["# The paper, reproduced", "", "Made by the command below; not edited by hand.", ""]
-    lines += [f"- {name}: {f'`{text}`' if name == 'command' else text}" for name, text in facts]
-    claims = [["claim", "where", "verdict", "found"], *(list(v) for v in verdicts)]
-    lines += ["", "## The paper's claims", "", *_md_table(claims)]
-    for section in sections:
-        lines += ["", f"## {section.heading}", "", section.note, ""]
-        lines += [f"![{section.heading}]({name})" for name, _ in section.figures]
-        lines += ["", *_md_table(section.table)]
-    for name, title, _ in pictures:
-        lines += ["", f"## {title}", "", f"![{title}]({name})"]
-    return "\n".join(lines) + "\n"
-
-
-def _md_table(rows: list[list[str]]) -> list[str]:
-    body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return [body[0], "|" + "---|" * len(rows[0]), *body[1:]]

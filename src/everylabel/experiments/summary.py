@@ -1,11 +1,12 @@
 """Means and standard errors over repetitions, straight from the rows of the results file."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 
+from everylabel.experiments.data import SETTINGS
 from everylabel.experiments.results import Row
 
 
@@ -17,10 +18,11 @@ class Estimate(NamedTuple):
     n: int
 
     def __str__(self) -> str:
-        return f"{self.mean:.3f} ± {self.error:.3f}"
+        return f"{self.mean:.3f} ± {self.error:.3f}" if self.n > 1 else f"{self.mean:.3f}" if self.n else ""
 
 
 Curve = dict[float, Estimate]
+Curves = dict[str, dict[float, float]]  # of one repetition: variant -> x -> value
 
 
 def estimate(values: Iterable[float]) -> Estimate:
@@ -30,6 +32,28 @@ def estimate(values: Iterable[float]) -> Estimate:
         return Estimate(float("nan"), float("nan"), 0)
     error = float(np.std(numbers, ddof=1) / np.sqrt(len(numbers))) if len(numbers) > 1 else float("nan")
     return Estimate(float(np.mean(numbers)), error, len(numbers))
+
+
+def by_repetition(rows: Iterable[Row], metric: str, dataset: str) -> dict[int, Curves]:
+    """Return what each repetition measured."""
+    found: dict[int, Curves] = defaultdict(lambda: defaultdict(dict))
+    for row in rows:
+        if row.metric == metric and row.dataset == dataset:
+            found[row.repetition][row.variant][row.x] = row.value
+    return {repetition: dict(variants) for repetition, variants in found.items()}
+
+
+def over_repetitions(
+    rows: Iterable[Row], metric: str, dataset: str, statistic: Callable[[Curves], float]
+) -> Estimate:
+    """Return the estimate of a number that each repetition's curves give, where they do."""
+    values = []
+    for curves_of_one in by_repetition(rows, metric, dataset).values():
+        try:
+            values.append(statistic(curves_of_one))
+        except KeyError:  # a variant that this repetition has not got to
+            continue
+    return estimate(values)
 
 
 def curves(rows: Iterable[Row], metric: str, dataset: str) -> dict[str, Curve]:
@@ -43,31 +67,35 @@ def curves(rows: Iterable[Row], metric: str, dataset: str) -> dict[str, Curve]:
 
 def paired(rows: Iterable[Row], metric: str, dataset: str, variant: str, other: str) -> Curve:
     """Return the mean difference variant - other at each x, paired by repetition."""
-    values: dict[tuple[str, float], dict[int, float]] = defaultdict(dict)
-    for row in rows:
-        if row.metric == metric and row.dataset == dataset:
-            values[row.variant, row.x][row.repetition] = row.value
-    result: Curve = {}
-    for name, x in sorted(values):
-        if name == variant:
-            mine, theirs = values[variant, x], values.get((other, x), {})
-            result[x] = estimate(mine[rep] - theirs[rep] for rep in mine if rep in theirs)
-    return result
+    differences: dict[float, list[float]] = defaultdict(list)
+    for found in by_repetition(rows, metric, dataset).values():
+        mine, theirs = found.get(variant, {}), found.get(other, {})
+        for x in mine.keys() & theirs.keys():
+            differences[x].append(mine[x] - theirs[x])
+    return {x: estimate(values) for x, values in sorted(differences.items())}
+
+
+def mean_of(curve: dict[float, float]) -> float:
+    """Return the mean over a curve."""
+    return float(np.mean(list(curve.values())))
 
 
 def curve_mean(
     rows: Iterable[Row], metric: str, dataset: str, variant: str, other: str | None = None
 ) -> Estimate:
     """Return the mean over the whole curve (minus the other's, paired by repetition)."""
-    sums: dict[tuple[str, int], list[float]] = defaultdict(list)
-    for row in rows:
-        if row.metric == metric and row.dataset == dataset:
-            sums[row.variant, row.repetition].append(row.value)
-    means = {key: float(np.mean(values)) for key, values in sums.items()}
-    reps = [rep for name, rep in means if name == variant and (other is None or (other, rep) in means)]
-    return estimate(means[variant, rep] - (0.0 if other is None else means[other, rep]) for rep in reps)
+
+    def statistic(found: Curves) -> float:
+        if variant not in found or (other is not None and other not in found):
+            raise KeyError(variant)
+        return mean_of(found[variant]) - (0.0 if other is None else mean_of(found[other]))
+
+    return over_repetitions(rows, metric, dataset, statistic)
 
 
 def datasets_of(rows: Iterable[Row]) -> list[str]:
-    """Return the datasets that have rows, in order."""
-    return sorted({row.dataset for row in rows})
+    """Return the datasets that have rows, in the paper's order."""
+    order = list(SETTINGS)
+    return sorted(
+        {row.dataset for row in rows}, key=lambda d: (order.index(d) if d in order else len(order), d)
+    )

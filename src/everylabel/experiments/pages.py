@@ -1,0 +1,108 @@
+"""The report's two faces: a page of HTML that needs no other file, and Markdown."""
+
+import html
+from typing import NamedTuple
+
+from everylabel.experiments.plots import as_img
+
+VERDICTS = ("holds", "does not hold", "mixed", "not tested")
+RULE = (
+    "A dataset is for a claim if the mean over repetitions is on its side by more than two standard errors, "
+    "against it if on the other side by more than two. A claim holds if no dataset is against it and at "
+    "least half are for it; it does not hold if none is for it; all else is mixed."
+)
+
+
+Table = list[list[str]]  # the first row is the heading
+
+
+class Picture(NamedTuple):
+    """A plot: its file, what it shows, and its bytes."""
+
+    file: str
+    caption: str
+    png: bytes
+
+
+class Section(NamedTuple):
+    """A part of the report."""
+
+    heading: str
+    note: str
+    pictures: list[Picture]
+    tables: list[Table]
+
+
+class Report(NamedTuple):
+    """What the page and the README say."""
+
+    facts: list[tuple[str, str]]
+    claims: Table
+    sections: list[Section]
+    runs: Table
+
+
+def as_html(report: Report) -> str:
+    """Return the page."""
+    facts = "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd>" for k, v in report.facts)
+    parts = [f"<h1>everylabel: the paper, reproduced</h1><dl>{facts}</dl>"]
+    parts.append(f"<h2>The paper's claims</h2><p>{RULE}</p>{_html_table(report.claims)}")
+    for section in report.sections:
+        parts.append(f"<h2>{html.escape(section.heading)}</h2><p>{html.escape(section.note)}</p>")
+        parts += [as_img(picture.png, html.escape(picture.caption)) for picture in section.pictures]
+        parts += [_html_table(table) for table in section.tables]
+    parts.append(f"<h2>Runs</h2>{_html_table(report.runs)}")
+    return PAGE.format(body="\n".join(parts))
+
+
+def _html_table(rows: Table) -> str:
+    lines = []
+    for i, row in enumerate(rows):
+        tag = "th" if i == 0 else "td"
+        cells = []
+        for cell in row:
+            mark = f' class="{cell.replace(" ", "-")}"' if cell in VERDICTS else ""
+            cells.append(f"<{tag}{mark}>{html.escape(cell)}</{tag}>")
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return f"<table>{''.join(lines)}</table>"
+
+
+def as_markdown(report: Report) -> str:
+    """Return the README; its pictures lie beside it."""
+    lines = ["# The paper, reproduced", "", "Made by the command below; not edited by hand.", ""]
+    lines += [f"- {name}: {f'`{text}`' if name == 'command' else text}" for name, text in report.facts]
+    lines += ["", "## The paper's claims", "", RULE, "", *_md_table(report.claims)]
+    for section in report.sections:
+        lines += ["", f"## {section.heading}", "", section.note]
+        for picture in section.pictures:
+            lines += ["", f"![{picture.caption}]({picture.file})"]
+        for table in section.tables:
+            lines += ["", *_md_table(table)]
+    return "\n".join([*lines, "", "## Runs", "", *_md_table(report.runs)]) + "\n"
+
+
+def _md_table(rows: Table) -> list[str]:
+    body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return [body[0], "|" + "---|" * len(rows[0]), *body[1:]]
+
+
+PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>everylabel: the paper, reproduced</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }}
+h2 {{ margin-top: 2.5rem; border-bottom: 1px solid #8884; padding-bottom: .2rem; }}
+dt {{ font-weight: 600; }} dd {{ margin: 0 0 .4rem 0; overflow-wrap: anywhere; }}
+table {{ border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; font-size: .88rem; }}
+th, td {{ text-align: left; padding: .25rem .7rem; border-bottom: 1px solid #8884; vertical-align: top; }}
+td {{ font-variant-numeric: tabular-nums; }}
+img {{ max-width: 100%; height: auto; background: white; display: block; margin: 1rem 0; }}
+.holds {{ color: #0a7d32; font-weight: 600; }} .does-not-hold {{ color: #c02020; font-weight: 600; }}
+.mixed {{ color: #b07000; font-weight: 600; }} .not-tested {{ color: #777; }}
+@media (prefers-color-scheme: dark) {{ .holds {{ color: #5fd38a; }} .does-not-hold {{ color: #ff8080; }}
+  .mixed {{ color: #ffc04d; }} }}
+</style>
+{body}
+</html>
+"""
