@@ -142,7 +142,8 @@ def test_a_folder_of_images(tmp_path: Path) -> None:
     assert len(project.features) == len(project.digests) == 3
     assert np.isfinite(project.features).all()
     assert project.labels.tolist() == [-1] * 3
-    assert any("1 images cannot be read and are left out: broken.png" in note for note in project.notes)
+    told = [note for note in project.notes if "broken.png" in note]
+    assert told == ["1 images cannot be read and are left out: broken.png"]
     assert any("--label-column folder" in note for note in project.notes)
     labelled = open_project(folder, label_column="folder")
     assert labelled.classes == ("cats", "dogs")

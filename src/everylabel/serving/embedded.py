@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 
 from everylabel.core.store import write_atomically
 from everylabel.models.embedding import embed
+from everylabel.models.places import EverylabelWarning
 
 FEATURES, RECORD = "features.npy", "features.json"
 Progress = Callable[[int, int], Any]  # rows done, rows in all
@@ -39,7 +41,9 @@ def embedded(
     (folder / RECORD).unlink(missing_ok=True)
     path = folder / FEATURES
     show = None if progress is None else lambda done: progress(done, n)
-    features = embed(items, model, kind=kind, out=path, progress=show)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # they are left out, and told
+        features = embed(items, model, kind=kind, out=path, progress=show)
     broken = _broken(features) if kind == "image" else ()
     if broken:
         whole = np.delete(features, broken, axis=0)
