@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo test lint bench bench-updates bench-selection bench-quality bench-models mutants clean
+.PHONY: help install system demo test lint bench bench-updates bench-selection bench-quality bench-models bench-serving mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -16,13 +16,22 @@ $(VENV)/plain: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/installed: $(VENV)/plain
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch,text,image,table,test]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch,text,image,table,onnx,export,test]'
 	touch $@
 
 demo: $(VENV)/plain ## learn handwritten digits label by label, print a table, save a plot
 	$(BIN)/everylabel demo
 
-test: install lint   ## lint, types, import directions and all tests
+system:          ## install the browser and the database that some tests need, where that is possible
+	@if ! command -v chromedriver >/dev/null || ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
+	  if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver postgresql >/dev/null; \
+	  fi || true; \
+	  command -v chromedriver >/dev/null || echo "no Chromium here: tests of the real page will be skipped"; \
+	  ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "no PostgreSQL here: its tests will be skipped"; \
+	fi
+
+test: install system lint   ## lint, types, import directions and all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 lint: install    ## style, types and the direction of imports
@@ -47,6 +56,10 @@ bench-selection: install   ## speed of selection against bare products and other
 
 bench-quality: install   ## paired active-learning curves; DATA=folder of the feature files
 	$(BIN)/python -m benchmarks.quality --data $(or $(DATA),../shared/data)
+
+bench-serving: install   ## the labelling server over HTTP; kill -9 under load on SQLite and PostgreSQL
+	$(BIN)/python -m benchmarks.serving --out docs/results
+	$(BIN)/python -m benchmarks.kills --kills 200 --out docs/results
 
 mutants: install ## break every formula in turn and see its test fail
 	$(BIN)/python -m tests.mutants

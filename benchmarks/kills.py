@@ -1,6 +1,6 @@
 """kill -9 at random moments under load: no acknowledged label lost, none twice, the replay equals the state.
 
-    python -m benchmarks.kills --kills 200 [--store postgresql://...]
+    python -m benchmarks.kills [--kills 200] [--stores sqlite postgresql] [--out docs/results]
 
 Four people label digits through the HTTP API of a real server process, each request with a key and sent
 again until it is answered. The server is killed at random moments and started again on the same store.
@@ -14,7 +14,6 @@ import http.client
 import json
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,13 +24,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rich.progress import Progress
 from sklearn.datasets import load_digits
 
+from benchmarks.timing import report, write
 from everylabel.serving.learner import prepare
 from everylabel.serving.replay import fingerprint, replay
 from everylabel.serving.store import Store
+from tests.serving import postgres
 
 PEOPLE = 4
+LONGEST = 3.0  # seconds that a server lives at most
 TRUTH = load_digits().target
 
 
@@ -56,29 +59,28 @@ class Killed:
 
     def __init__(self, folder: Path, store: str | None) -> None:
         self.folder, self.store = folder, store
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.port = int(s.getsockname()[1])
+        self.port = postgres.free_port()
         self.done = threading.Event()
         self.acknowledged: dict[str, int] = {}
         self.states: dict[int, str] = {}
         self.starts: list[float] = []
 
-    def start(self) -> subprocess.Popen[str]:
+    def start(self) -> subprocess.Popen[bytes]:
         """Start the server and wait until it answers."""
         began = time.perf_counter()
         command = [sys.executable, "-m", "everylabel.cli", "label", "digits", "--no-browser"]
         command += ["--port", str(self.port), "--project", str(self.folder)]
         command += ["--store", self.store] if self.store else []
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        with (self.folder.parent / "server.log").open("w") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
         while True:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 if self.ask("GET", "/api/health")["ok"]:
                     self.starts.append(time.perf_counter() - began)
                     return process
             if process.poll() is not None:
-                assert process.stdout is not None
-                raise RuntimeError(f"the server did not start: {process.stdout.read()}")
+                told = (self.folder.parent / "server.log").read_text()
+                raise RuntimeError(f"the server did not start: {told}")
             time.sleep(0.05)
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
@@ -125,7 +127,7 @@ class Killed:
                 self.states[state["version"]] = state["hash"]
             time.sleep(0.05)
 
-    def run(self, kills: int, seed: int, report: Any = None) -> Outcome:
+    def run(self, kills: int, seed: int, told: Any = None) -> Outcome:
         """Kill the server so many times; return what the log says at the end."""
         rng, process = random.Random(seed), self.start()
         threads = [threading.Thread(target=self.person, args=(f"p{i}",)) for i in range(PEOPLE)]
@@ -134,12 +136,12 @@ class Killed:
             thread.start()
         try:
             for number in range(kills):
-                time.sleep(rng.uniform(0.0, 1.0))
+                time.sleep(rng.uniform(0.0, LONGEST))
                 process.send_signal(signal.SIGKILL)
                 process.wait()
                 process = self.start()
-                if report is not None:
-                    report(number + 1, len(self.acknowledged))
+                if told is not None:
+                    told(number + 1)
             time.sleep(0.5)
         finally:
             self.done.set()
@@ -151,7 +153,7 @@ class Killed:
 
     def outcome(self, kills: int) -> Outcome:
         """Read the log and compare."""
-        where = self.store or next(self.folder.glob("*.sqlite"))
+        where = self.store or self.folder / "labels.sqlite"
         store = Store(where, "digits", write=False)
         events = store.read()
         store.close()
@@ -173,17 +175,26 @@ class Killed:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--store", help="a PostgreSQL URL; SQLite if not given")
+    parser.add_argument("--stores", nargs="+", default=["sqlite", "postgresql"])
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="folder for kills.json")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        killed = Killed(Path(folder) / "digits.everylabel", given.store)
-        outcome = killed.run(
-            given.kills, given.seed, lambda n, labels: print(f"\r{n} kills, {labels} answers", end="")
-        )
-    print("\n" + json.dumps({**outcome._asdict(), "store": "postgresql" if given.store else "sqlite"}))
-    if not outcome.fine:
+    found = {kind: _killed(kind, given.kills, given.seed) for kind in given.stores}
+    columns = ["store", *(name.replace("_", " ") for name in Outcome._fields)]
+    rows = [[kind, *(f"{value:.3g}" for value in outcome)] for kind, outcome in found.items()]
+    report("kill -9 under load", columns, rows)
+    if given.out is not None:
+        write(given.out / "kills.json", {kind: outcome._asdict() for kind, outcome in found.items()})
+    if not all(outcome.fine for outcome in found.values()):
         raise SystemExit("something was lost, written twice, or replayed otherwise")
+
+
+def _killed(kind: str, kills: int, seed: int) -> Outcome:
+    database = postgres.server() if kind == "postgresql" else contextlib.nullcontext()
+    with tempfile.TemporaryDirectory() as folder, database as url, Progress() as progress:
+        task = progress.add_task(f"killing, {kind}", total=kills)
+        killed = Killed(Path(folder) / "digits.everylabel", url)
+        return killed.run(kills, seed, lambda n: progress.update(task, completed=n))
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ from schemathesis.checks import positive_data_acceptance
 
 from everylabel.core.errors import EverylabelError
 from everylabel.serving.app import make_app
-from tests.serving.conftest import free_port
 from tests.serving.desks import FEATURES, IDS, N, service, truth
+from tests.serving.postgres import free_port
 
 
 class Contents:

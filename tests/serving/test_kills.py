@@ -1,0 +1,13 @@
+"""kill -9 under load on a real server process; `make bench-serving` does it 200 times."""
+
+from pathlib import Path
+
+from benchmarks.kills import Killed
+
+
+def test_killed_servers_lose_nothing(where: str, tmp_path: Path) -> None:
+    killed = Killed(tmp_path / "digits.everylabel", where)
+    found = killed.run(kills=3, seed=1)
+    assert found.fine, found
+    assert found.acknowledged > 10
+    assert found.states > 3
