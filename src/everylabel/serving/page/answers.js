@@ -34,11 +34,12 @@ function keyNames(classes) {
   return classes.map((_, i) => plain[i] ?? `⇧${ORDER[i - ORDER.length]}`);
 }
 
-/** The room a name needs decides how many fit side by side. */
+/** The room that most names need decides how many fit side by side; the few longer ones take more lines. */
 function width(classes) {
-  const longest = Math.max(0, ...classes.map((each) => each.name.length));
-  if (longest <= 4) return "narrow";
-  return longest <= 20 ? "medium" : "wide";
+  const lengths = classes.map((each) => each.name.length).sort((a, b) => a - b);
+  const usual = lengths[Math.floor(0.8 * (lengths.length - 1))] ?? 0;
+  if (usual <= 4) return "narrow";
+  return usual <= 20 ? "medium" : "wide";
 }
 
 /** As many columns as fit, but rows of equal length: ten classes stand as 5 + 5, not 7 + 3. */

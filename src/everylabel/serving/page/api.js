@@ -5,7 +5,7 @@ import { forgetVersion, state } from "./state.js";
 
 const TIMEOUT = 20_000;
 const SILENT = "the server does not answer";
-const WAITS = [300, 600, 1200, 2500, 5000];
+const WAITS = [300, 600, 1200, 2500];
 // Not the last word: too many requests, a proxy before a server that is not there, a disk that is full.
 const PASSING = new Set([429, 502, 503, 504, 507]);
 

@@ -27,8 +27,17 @@ function textBox(text) {
   return make("div", { className: `text ${textSize(text)}`, dir: "auto" }, text);
 }
 
+/** A handful of pixels blown up to the whole stage is hard to recognise: twelve times is plenty. */
+function limitPixels(picture) {
+  const longest = Math.max(picture.naturalWidth, picture.naturalHeight);
+  const most = `${Math.min(560, Math.max(232, 12 * longest))}px`;
+  picture.style.maxWidth = most;
+  picture.style.maxHeight = most;
+}
+
 function pictureBox(item) {
   const picture = make("img", { alt: `Picture ${item.id}`, draggable: false, decoding: "async" });
+  if (item.pixelated) picture.addEventListener("load", () => limitPixels(picture));
   const box = make("div", { className: item.pixelated ? "picture pixelated" : "picture" }, picture);
   picture.addEventListener("error", () => {
     const text = `The picture of ${item.id} cannot be shown: was it moved or deleted? You can skip it.`;
