@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install system demo test lint bench bench-updates bench-selection bench-quality bench-models bench-serving mutants clean
+.PHONY: help install system demo test lint bench bench-updates bench-selection bench-quality bench-models bench-serving screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -60,6 +60,9 @@ bench-quality: install   ## paired active-learning curves; DATA=folder of the fe
 bench-serving: install   ## the labelling server over HTTP; kill -9 under load on SQLite and PostgreSQL
 	$(BIN)/python -m benchmarks.serving --out docs/results
 	$(BIN)/python -m benchmarks.kills --kills 200 --out docs/results
+
+screenshots: install ## the README's pictures of the labelling page, from the real page (needs chromium)
+	$(BIN)/python -m tests.serving.browser.screenshots
 
 mutants: install ## break every formula in turn and see its test fail
 	$(BIN)/python -m tests.mutants

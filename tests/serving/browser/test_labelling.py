@@ -1,0 +1,223 @@
+"""Labelling digits in the page, with the keyboard alone unless said otherwise."""
+
+from tests.serving.browser.pages import BACKSPACE, CONTROL, ENTER, SHIFT, TAB, Page
+from tests.serving.browser.servers import Server
+
+
+def _answers(server: Server, person: str) -> list[dict[str, object]]:
+    events = server.get(f"/api/history?person={person}&limit=100")["events"]
+    return [event for event in events if not event["undone"]]
+
+
+def test_thirty_digits_by_keys(page: Page, digits: Server) -> None:
+    page.open("thirty")
+    before = page.labelled
+    items = [page.answer(str(i % 10)) for i in range(30)]
+    assert len(set(items)) == 30
+    page.until(lambda: page.labelled == before + 30)
+    assert digits.get("/api/progress")["labelled"] == before + 30
+    given = [(event["item"], event["class"]) for event in reversed(_answers(digits, "thirty"))]
+    assert given == [(item, i % 10) for i, item in enumerate(items)]
+    assert "learned in" in page.text("#tick")
+    assert "learned in" in page.text("#speed")
+    assert page.all("#curve svg path.expected")
+    assert len(page.all("#balance tbody tr")) >= 10
+
+
+def test_feedback_does_not_wait_for_the_server(page: Page) -> None:
+    page.open("feedback")
+    seen = page.script("""
+        const press = () => document.body.dispatchEvent(
+            new KeyboardEvent("keydown", {key: "3", code: "Digit3", bubbles: true}));
+        press(); press();  // the second is a double press
+        return [document.querySelectorAll(".class.chosen").length,
+                document.querySelector(".class.chosen").dataset.class,
+                document.getElementById("item").classList.contains("leaving")];
+    """)
+    assert seen == [1, "3", True]
+    page.until(lambda: not page.busy)
+
+
+def test_undo_any_number_of_times(page: Page, digits: Server) -> None:
+    page.open("undo")
+    first, second = page.answer("1"), page.answer("2")
+    page.answer("s")
+    page.answer("u")
+    for key, item in (("u", second), (BACKSPACE, first)):
+        page.answer(key)
+        assert page.item == item
+    assert _answers(digits, "undo") == []
+    page.answer("5")
+    page.press_with(CONTROL, "z")
+    page.shows(first)
+    page.answer("7")
+    assert [event["class"] for event in _answers(digits, "undo")] == [7]
+
+
+def test_nothing_to_undo_is_said(page: Page) -> None:
+    page.open("nothing").press("u")
+    assert "take" in page.until(lambda: page.text(".toast.problem"))
+    assert page.item
+    page.console()  # the browser notes the 409
+
+
+def test_skip_and_cannot_tell(page: Page, digits: Server) -> None:
+    page.open("skips")
+    skipped, untold = page.answer(" "), page.answer("x")
+    kinds = {event["item"]: event["kind"] for event in _answers(digits, "skips")}
+    assert kinds == {skipped: "skip", untold: "cannot_tell"}
+
+
+def test_a_new_class_is_used_at_once(page: Page, digits: Server) -> None:
+    page.open("adding")
+    assert page.dialog("n") == "New class"
+    page.press("3", ENTER)
+    assert "already" in page.until(lambda: page.text(".problem-note"))
+    page.console()  # the browser notes the 409
+    page.press(BACKSPACE, "not a digit", ENTER)
+    page.until(lambda: "not a digit" in page.text("#classes"))
+    item = page.item
+    page.press_with(SHIFT, "1")  # the eleventh
+    page.moved_on(item)
+    assert _answers(digits, "adding")[0]["class"] == 10
+    assert [button.get_attribute("data-key") for button in page.all("#classes .class")] == [
+        *"0123456789",
+        "⇧1",
+    ]
+
+
+def test_rename_keeps_labels_and_keys(page: Page, digits: Server) -> None:
+    page.open("renaming")
+    assert page.dialog("c") == "Classes"
+    box = page.find("#class-9")
+    box.clear()
+    box.send_keys("nine", ENTER)
+    page.until(lambda: "nine" in page.text("#classes"))
+    page.close()
+    assert digits.get("/api/classes")["classes"][9]["name"] == "nine"
+    page.dialog("c")
+    box = page.find("#class-9")
+    box.clear()
+    box.send_keys("9", ENTER)
+    page.until(lambda: "nine" not in page.text("#classes"))
+
+
+def test_reload_keeps_the_place(page: Page) -> None:
+    page.open("reload")
+    page.answer("4")
+    item, labelled = page.item, page.labelled
+    page.driver.refresh()
+    page.ready()
+    assert (page.item, page.labelled) == (item, labelled)
+    assert page.text("#person") == "reload"
+
+
+def test_a_second_person_gets_another_item(page: Page) -> None:
+    first = page.open("anna").item
+    second = page.open("ben").item
+    assert first != second
+    assert "anna" in page.text("#people")
+    assert page.open("anna").item == first
+
+
+def test_changing_the_name(page: Page) -> None:
+    page.open()
+    assert page.text("#person") == "me"
+    page.find(".person").click()
+    page.until(lambda: page.all("dialog.person"))
+    page.press("clara", ENTER)
+    page.until(lambda: page.text("#person") == "clara" and not page.busy)
+    page.driver.refresh()
+    page.ready()
+    assert page.text("#person") == "clara"
+
+
+def test_probabilities_are_hidden_on_request_and_on_checks(page: Page, digits: Server) -> None:
+    page.open("hiding")
+    page.answer("1")
+    reasons = set()
+    for i in range(25):
+        check = "Random check" in page.text("#reason")
+        shown = any(page.text(f'[data-class="{number}"] .share') for number in range(10))
+        assert shown != check
+        reasons.add(check)
+        if reasons == {True, False}:
+            break
+        page.answer(str(i % 10))
+    assert reasons == {True, False}
+    while "Random check" in page.text("#reason"):
+        page.answer("1")
+    page.press("p")
+    page.until(lambda: not page.text('[data-class="1"] .share'))
+    page.driver.refresh()
+    page.ready()
+    assert not page.text('[data-class="1"] .share')
+    page.press("p")
+    page.until(lambda: page.text('[data-class="1"] .share'))
+
+
+def test_search_and_jump(page: Page) -> None:
+    page.open("search")
+    assert page.dialog("/") == "Search"
+    page.press("17")
+    found = page.until(lambda: page.all(".result"))
+    wanted = found[1].get_attribute("data-item")
+    found[1].click()
+    page.shows(str(wanted))
+    assert "asked" in page.text("#reason")
+
+
+def test_history_relabels(page: Page, digits: Server) -> None:
+    page.open("history")
+    item = page.answer("2")
+    page.answer("3")
+    assert page.dialog("h") == "History"
+    page.until(lambda: len(page.all(".result")) == 2)
+    page.all(".result")[1].click()
+    page.shows(item)
+    assert page.find('[data-class="2"]').get_attribute("aria-description")
+    page.answer("8")
+    assert _answers(digits, "history")[0]["class"] == 8
+
+
+def test_the_map_opens_items(page: Page) -> None:
+    page.open("map")
+    assert page.dialog("m") == "Map"
+    page.until(lambda: page.all("canvas.scatter"))
+    before = page.item
+    page.press("\ue014", "\ue015")  # right, down
+    page.until(lambda: page.text(".map-card"))
+    page.press(ENTER)
+    page.until(lambda: not page.all("dialog[open]") and page.item != before)
+
+
+def test_settings_choose_the_strategy(page: Page, digits: Server) -> None:
+    page.open("settings")
+    assert page.dialog(",") == "Settings"
+    assert len(page.all(".option-note")) >= 3
+    page.find("#strategy-margin").click()
+    page.until(lambda: digits.get("/api/session")["settings"]["strategy"] == "margin")
+    page.find("#strategy-lookahead").click()
+    page.until(lambda: digits.get("/api/session")["settings"]["strategy"] == "lookahead")
+
+
+def test_all_by_tab_and_enter(page: Page, digits: Server) -> None:
+    page.open("tab")
+    for _ in range(40):
+        page.press(TAB)
+        if page.script("return document.activeElement.dataset.class") == "6":
+            break
+    item = page.item
+    page.press(ENTER)
+    page.moved_on(item)
+    assert _answers(digits, "tab")[0]["class"] == 6
+    assert page.script("return document.activeElement.dataset.class") == "6"  # the focus stays
+
+
+def test_typing_is_not_taken_for_shortcuts(page: Page) -> None:
+    item = page.open("typing").item
+    page.dialog("/")
+    page.press("1 u s x n")
+    assert page.find("#search-box").get_attribute("value") == "1 u s x n"
+    page.close()
+    assert page.item == item

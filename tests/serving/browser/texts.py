@@ -1,0 +1,21 @@
+"""A project of texts that are hard to show."""
+
+import csv
+from pathlib import Path
+
+MARKUP = '<script>window.hacked = true</script><b>bold</b> & <img src=x onerror="window.hacked = true">'
+ARABIC = "هذا نص عربي من اليمين إلى اليسار، ويجب أن يظهر كذلك."
+LONG = "needle " + "a very long text that must not push anything out of the page " * 400
+UNBROKEN = "unbroken" * 500
+LONG_NAME = "a class whose name is far too long for any button that a sensible person would ever want to draw"
+CLASSES = [f"topic {i:02d}" for i in range(24)] + [LONG_NAME]
+
+
+def write_texts(folder: Path) -> list[str]:
+    """Write the texts and return the arguments that open them."""
+    ordinary = [f"message {i} about topic {i % 24:02d}, word{i % 24}" for i in range(120)]
+    with (folder / "texts.csv").open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["body"])
+        rows.writerows([text] for text in [MARKUP, ARABIC, LONG, UNBROKEN, *ordinary])
+    return ["texts.csv", "--text-column", "body", "--classes", ",".join(CLASSES), "--model", "tfidf"]
