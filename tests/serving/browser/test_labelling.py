@@ -221,3 +221,30 @@ def test_typing_is_not_taken_for_shortcuts(page: Page) -> None:
     assert page.find("#search-box").get_attribute("value") == "1 u s x n"
     page.close()
     assert page.item == item
+
+
+def test_single_keys_can_be_switched_off(page: Page) -> None:
+    item = page.open("off").item
+    page.dialog(",")
+    page.find("#plain-keys").click()
+    page.close()
+    page.press("1", "s", "x")
+    assert page.item == item
+    page.find('[data-class="1"]').click()
+    page.moved_on(item)
+    page.press_with(CONTROL, "z")
+    page.shows(item)
+
+
+def test_an_echo_of_a_key_is_no_answer(page: Page, digits: Server) -> None:
+    page.open("echo")
+    item = page.item
+    press = """document.body.dispatchEvent(
+        new KeyboardEvent("keydown", {key: "3", code: "Digit3", bubbles: true}));"""
+    page.script(f"""{press}
+        new MutationObserver(() => {{ {press} }}).observe(
+            document.getElementById("item"), {{attributes: true, attributeFilter: ["data-item"]}});
+    """)
+    page.moved_on(item)
+    assert len(_answers(digits, "echo")) == 1
+    assert not page.all(".class.chosen")

@@ -1,6 +1,6 @@
 // What a person can do with the item in front of them. One request at a time: a second press meanwhile is
 // ignored, so nothing is sent twice.
-import { ApiError, get, insist, leftover, post, save } from "./api.js";
+import { ApiError, get, insist, leftovers, post, save } from "./api.js";
 import { announce, byId, milliseconds, setText, toast } from "./dom.js";
 import { changed, className, setBusy, setProgress, setSettings, setTask, setClasses, state } from "./state.js";
 
@@ -58,7 +58,7 @@ async function exchange(request, said) {
 async function recover(error) {
   toast(error.message, { problem: true });
   if (!(error instanceof ApiError)) console.error(error);
-  if (error.code === "token") return;
+  if (error.status === 401) return; // without the token nothing else will work either
   try {
     take(await insist(() => post("/api/next", { person: state.person }), WAITING));
   } catch (again) {
@@ -66,14 +66,13 @@ async function recover(error) {
   }
 }
 
-function current() {
-  if (!state.task || state.busy || performance.now() - shownAt < ECHO) return null;
-  return { person: state.person, item: state.task.item.id };
+export function canAnswer() {
+  return state.task !== null && !state.busy && performance.now() - shownAt >= ECHO;
 }
 
 async function answer(path, extra, said) {
-  const body = current();
-  if (!body) return;
+  if (!canAnswer()) return;
+  const body = { person: state.person, item: state.task.item.id };
   const reply = await exchange(() => save(path, { ...body, ...extra }), said);
   if (reply && reply.saved !== null) state.undoable.push(reply.saved);
 }
@@ -127,13 +126,13 @@ export async function start() {
 }
 
 async function deliver() {
-  const entry = leftover();
-  if (!entry) return;
-  try {
-    await save(entry.path, entry.body);
-    toast("An answer that was not saved before is saved now.");
-  } catch {
-    // It was answered otherwise since; what counts is on the server.
+  for (const entry of leftovers()) {
+    try {
+      await save(entry.path, entry.body);
+      toast("An answer that was not saved before is saved now.");
+    } catch {
+      // It was answered otherwise since; what counts is on the server.
+    }
   }
 }
 

@@ -9,7 +9,7 @@
 //   probabilities (it tells as much), and the keys do nothing then, rather than something else.
 // - Beyond 10 there is a filter (`f`): type a part of the name, Enter takes the first. The list itself keeps
 //   its order always.
-import { label } from "./actions.js";
+import { canAnswer, label } from "./actions.js";
 import { byId, make, percent, setText } from "./dom.js";
 import { guessShown, on, state } from "./state.js";
 
@@ -23,6 +23,7 @@ const GAP = 8;
 const NARROW = matchMedia("(max-width: 30rem)");
 
 let buttons = new Map();
+let drawn = null;
 
 /** "1", or "⇧1" with Shift; nothing beyond twenty. */
 function keyNames(classes) {
@@ -54,7 +55,7 @@ function layOut() {
 
 /** Long names break after a joint (_ - . /) rather than anywhere. */
 function breakable(name) {
-  return name.split(/(?<=[_\-./])(?=.)/u).flatMap((part, i) => (i ? [make("wbr"), part] : [part]));
+  return name.match(/.+?(?:[_\-./]+|$)/gsu).flatMap((part, i) => (i ? [make("wbr"), part] : [part]));
 }
 
 function classButton(each, key) {
@@ -72,7 +73,7 @@ function classButton(each, key) {
 function choose(number, event) {
   // After a click the focus leaves the button: Space would give the same answer to the next item.
   if (event && event.detail > 0) document.activeElement?.blur();
-  if (state.busy || !state.task) return;
+  if (!canAnswer()) return;
   for (const button of document.querySelectorAll(`[data-class="${number}"]`)) button.classList.add("chosen");
   label(number);
 }
@@ -81,8 +82,9 @@ function drawClasses() {
   const { classes } = state;
   const keys = keyNames(classes);
   const box = byId("classes");
-  const old = [...box.children].map((child) => `${child.dataset.class} ${child.title}`).join("\n");
-  if (old === classes.map((each) => `${each.id} ${each.name}`).join("\n")) return; // counts alone changed
+  const names = JSON.stringify(classes.map((each) => each.name));
+  if (names === drawn) return; // counts alone changed
+  drawn = names;
   buttons = new Map(classes.map((each, i) => [each.id, classButton(each, keys[i])]));
   box.replaceChildren(...buttons.values());
   box.dataset.width = width(classes);
@@ -205,5 +207,4 @@ export function startAnswers() {
   byId("filter").addEventListener("input", applyFilter);
   byId("filter").addEventListener("keydown", filterKey);
   new ResizeObserver(layOut).observe(byId("classes"));
-  drawClasses();
 }

@@ -48,12 +48,8 @@ async function send(method, path, body) {
 }
 
 function errorOf(status, reply) {
-  if (status === 401) {
-    const message = "This server needs its token: open the link that it printed when it was started.";
-    return new ApiError("token", message, status);
-  }
   const error = reply?.error ?? {};
-  const message = error.message ?? `The server refused this (status ${status}).`;
+  const message = error.message ?? `the server refused this (status ${status})`;
   return new ApiError(error.code ?? "unknown", message, status);
 }
 
@@ -103,31 +99,42 @@ export async function insist(request, what) {
   }
 }
 
-let unsaved = 0;
+/** Answers on their way, by key. Kept in the browser, so that closing the page does not lose them. */
+function unsaved() {
+  try {
+    return JSON.parse(memory.get("unsaved")) ?? {};
+  } catch {
+    return {};
+  }
+}
 
-/** Sends an answer until it is saved. It is remembered meanwhile: even closing the page does not lose it. */
+function remember(key, entry) {
+  const entries = unsaved();
+  if (entry) entries[key] = entry;
+  else delete entries[key];
+  memory.set("unsaved", Object.keys(entries).length ? JSON.stringify(entries) : null);
+}
+
+/** Sends something until the server has it. */
 export async function save(path, body) {
   const entry = { path, body: { ...body, key: body.key ?? newKey() }, project: state.project };
-  unsaved += 1;
-  memory.set("unsaved", JSON.stringify(entry));
+  remember(entry.body.key, entry);
   try {
     return await insist(() => post(path, entry.body), "Not saved yet, but not lost");
   } finally {
-    unsaved -= 1;
-    if (unsaved === 0) memory.set("unsaved", null);
+    remember(entry.body.key, null);
   }
 }
 
-/** An answer that an earlier visit could not deliver, if it belongs to this project. */
-export function leftover() {
-  try {
-    const entry = JSON.parse(memory.get("unsaved"));
-    return entry?.project === state.project ? entry : null;
-  } catch {
-    return null;
-  }
+const ANSWERS = new Set(["/api/label", "/api/skip", "/api/cannot_tell"]);
+
+/** Answers that an earlier visit could not deliver. An undo that late would surprise, so it is let go. */
+export function leftovers() {
+  const entries = Object.values(unsaved());
+  memory.set("unsaved", null);
+  return entries.filter((entry) => entry.project === state.project && ANSWERS.has(entry.path));
 }
 
 addEventListener("beforeunload", (event) => {
-  if (unsaved > 0 && !byId("offline").hidden) event.preventDefault();
+  if (!byId("offline").hidden) event.preventDefault(); // it would be delivered next time, but asking is kinder
 });

@@ -72,15 +72,6 @@ function startLease() {
   });
 }
 
-/** The token has done its work once the cookie is set; it should not stay in the address. */
-function cleanAddress() {
-  const address = new URL(location.href);
-  if (!address.searchParams.has("token")) return;
-  address.searchParams.delete("token");
-  history.replaceState(null, "", address);
-}
-
-cleanAddress();
 readPerson();
 showPerson();
 startTheme();

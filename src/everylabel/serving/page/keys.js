@@ -2,6 +2,7 @@
 import { chooseByDigit } from "./answers.js";
 import { dialogOpen, showDialog } from "./dialogs.js";
 import { make } from "./dom.js";
+import { state } from "./state.js";
 
 const SHORTCUTS = [
   { keys: ["u", "Backspace"], also: "Ctrl Z", does: "undo", text: "Take the last answer back (any number of times)" },
@@ -48,7 +49,7 @@ function handle(event, run) {
     run("undo");
     return;
   }
-  if (command || event.altKey || event.repeat || taken(event)) return;
+  if (command || event.altKey || event.repeat || !state.plainKeys || taken(event)) return;
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   const shortcut = SHORTCUTS.find((each) => each.keys.includes(key));
   if (shortcut) {

@@ -78,9 +78,16 @@ export function openSettings() {
   const hide = make("input", { type: "checkbox", id: "hide", checked: state.hideProbabilities });
   hide.addEventListener("change", toggleProbabilities);
   const hideRow = make("label", { className: "check-row", htmlFor: "hide" }, hide, "Hide the model's probabilities, so that they do not sway me");
+  const keys = make("input", { type: "checkbox", id: "plain-keys", checked: state.plainKeys });
+  keys.addEventListener("change", () => {
+    state.plainKeys = keys.checked;
+    memory.set("plain-keys", keys.checked ? null : "no");
+  });
+  // Who speaks to the computer, or slips on the keyboard, must be able to switch them off (WCAG 2.1.4).
+  const keysRow = make("label", { className: "check-row", htmlFor: "plain-keys" }, keys, "Shortcuts by single keys");
   const theme = make("button", { type: "button", className: "quiet" }, "Switch between light and dark");
   theme.addEventListener("click", toggleTheme);
-  showDialog("settings", "Settings", [strategyChoice(status), checkChoice(status), status, hideRow, theme]);
+  showDialog("settings", "Settings", [strategyChoice(status), checkChoice(status), status, hideRow, keysRow, theme]);
 }
 
 /** Who labels: the address first (so two tabs can be two people), then what this browser remembers. */

@@ -5,7 +5,9 @@ import { byId, colour, count, make, memory, milliseconds, percent, plural, setTe
 import { on, state } from "./state.js";
 
 const WIDE = matchMedia("(min-width: 60rem)");
-const POLL = 5000;
+const POLL = 5000; // with others at work
+const POLL_ALONE = 20_000; // then only the background has news
+const MANY = 50; // classes whose table is not drawn at every answer
 
 function drawCounts(progress) {
   setText(byId("labelled"), count(progress.labelled));
@@ -116,13 +118,17 @@ function drawStop(progress) {
   const again = dismissedAt === null || progress.labelled > 1.1 * dismissedAt + 10;
   byId("stop").hidden = !stop?.suggest || !again;
   setText(byId("stop-sentence"), stop?.sentence ?? "");
+  setText(byId("steady"), stop?.suggest ? "" : (stop?.sentence ?? ""));
 }
+
+const drawBalanceLater = settle(() => drawBalance(state.progress), 300);
 
 function draw() {
   const { progress } = state;
   drawCounts(progress);
   drawAccuracy(progress);
-  drawBalance(progress);
+  if (progress.classes.length > MANY) drawBalanceLater();
+  else drawBalance(progress);
   drawPeople(progress);
   drawStop(progress);
   drawCurve(byId("curve"), progress.curve);
@@ -131,6 +137,14 @@ function draw() {
 /** On a phone the side folds below the classes; beside them it is always open. */
 function fold() {
   byId("side-fold").open = WIDE.matches || memory.get("side") === "open";
+}
+
+function poll() {
+  const alone = (state.progress?.people.length ?? 0) < 2;
+  setTimeout(async () => {
+    if (document.visibilityState === "visible" && !state.busy) await refresh();
+    poll();
+  }, alone ? POLL_ALONE : POLL);
 }
 
 export function startSide() {
@@ -145,7 +159,5 @@ export function startSide() {
     dismissedAt = state.progress.labelled;
     byId("stop").hidden = true;
   });
-  setInterval(() => {
-    if (document.visibilityState === "visible" && !state.busy) refresh();
-  }, POLL);
+  poll();
 }

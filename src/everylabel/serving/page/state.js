@@ -13,6 +13,7 @@ export const state = {
   progress: null,
   busy: false,
   hideProbabilities: memory.get("hide") === "yes",
+  plainKeys: memory.get("plain-keys") !== "no", // shortcuts of a single character
   undoable: [], // numbers of this tab's own answers, the latest last
   checked: new Set(), // items first seen here as random checks: their guesses stay hidden
 };
@@ -32,7 +33,7 @@ export function changed(topic) {
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 export function setClasses(classes) {
-  if (same(classes, state.classes)) return;
+  if (classes.length && same(classes, state.classes)) return;
   state.classes = classes;
   changed("classes");
 }
