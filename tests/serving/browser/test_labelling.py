@@ -20,8 +20,8 @@ def test_thirty_digits_by_keys(page: Page, digits: Server) -> None:
     assert given == [(item, i % 10) for i, item in enumerate(items)]
     assert "learned in" in page.text("#tick")
     assert "learned in" in page.text("#speed")
-    assert page.all("#curve svg path.expected")
-    assert len(page.all("#balance tbody tr")) >= 10
+    page.until(lambda: page.all("#curve svg path.expected"))
+    page.until(lambda: len(page.all("#balance tbody tr")) >= 10)
 
 
 def test_feedback_does_not_wait_for_the_server(page: Page) -> None:
