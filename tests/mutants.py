@@ -111,6 +111,16 @@ CORE = [
     Mutant("experiments/members.py", "+ self.offset[rows]", "", "experiments/test_fast_paths.py"),
     Mutant("experiments/training.py", "label_sums, 1.0, softmax", "label_sums, 2.0, softmax", "experiments/test_fast_paths.py"),
     Mutant("experiments/metrics.py", "- 2.0 * chosen + 1.0", "- chosen + 1.0", "experiments/test_summary.py"),
+    Mutant("selection/cache.py", "self.logits += factors.T", "self.logits -= factors.T", "selection/test_pool.py"),
+    Mutant("selection/cache.py", "to_numpy(old.cov) @ self.features.rows(idx).T", "self.features.rows(idx).T", "selection/test_pool.py::test_the_change_of_many_labels_is_in_the_span_of_theirs"),
+    Mutant("serving/progress.py", "p * (1 - p) / n + z2", "p * (1 - p) + z2", "serving/test_progress.py"),
+    Mutant("serving/progress.py", "- alike) / (m - 1)", "- alike) / m", "serving/test_progress.py"),
+    Mutant("serving/progress.py", "totals.values()) / (n - 1)", "totals.values()) / n", "serving/test_progress.py"),
+    Mutant("serving/desk.py", "return self.learner.draw(rng), \"check\"", "return self.learner.pick(\"margin\", 1, rng)[0], \"check\"", "serving/test_service.py::test_random_checks_are_an_unbiased_estimate"),
+    Mutant("serving/learner.py", ".max(initial=-1.0) < COPIES", ".max(initial=-1.0) < 2.0", "serving/test_service.py"),
+    Mutant("serving/learner.py", "part *= factor", "pass", "serving/test_service.py"),
+    Mutant("serving/ledger.py", "for value in reversed(values) if", "for value in values if", "serving/test_service.py"),
+    Mutant("serving/replay.py", "if event.seq == upto:", "if False:", "serving/test_replay.py"),
     Mutant("models/datasets/fetch.py", "have if goes_on else 0", "have", "models/test_fetch.py"),
 ]  # fmt: skip
 

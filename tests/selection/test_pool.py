@@ -301,3 +301,14 @@ def test_an_instance_set_aside_is_not_chosen_until_it_is_brought_back() -> None:
         pool.set_aside(i)
     pool.bring_back(i)
     assert i in pool.free_idx
+
+
+def test_the_change_of_many_labels_is_in_the_span_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = problem(k=3)
+    monkeypatch.setattr(made.pool.cache, "_recompute", lambda change: pytest.fail("took the slow way"))
+    free = [int(i) for i in made.pool.free_idx]
+    made.pool.condition(free[3])
+    with made.pool.together():
+        for i in free[:4]:
+            made.pool.add(i, int(made.labels[i]), step_size=2.0)
+    check_cache(made.pool)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from everylabel.serving.errors import Refused
+from everylabel.serving.learner import prepare
 from everylabel.serving.refit import Refitter
 from everylabel.serving.service import Service
 from tests.serving.desks import CLASSES, FEATURES, IDS, N, Y, fingerprint, label, service, truth
@@ -259,3 +260,12 @@ def test_every_strategy_of_the_page_picks(tmp_path: Path) -> None:
             label(made, 4)
         assert made.next("me").result()["progress"]["labelled"] == 4 * len(strategies)
         assert made.session("me").result()["classes"][3]["name"] == CLASSES[3]
+
+
+def test_features_are_brought_to_the_scale_of_the_prior() -> None:
+    raw = 3.0 + 50.0 * np.random.default_rng(0).normal(size=(20_000, 4)).astype(np.float16)
+    prepared = prepare(raw)
+    scaled = prepared.features
+    assert scaled.dtype == np.float32
+    np.testing.assert_allclose(scaled, prepared.scaling(raw.astype(float)), rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(np.sqrt(np.mean(np.sum(scaled.astype(float) ** 2, axis=1))), 10.0, rtol=0.02)
