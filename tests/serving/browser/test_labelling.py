@@ -1,5 +1,7 @@
 """Labelling digits in the page, with the keyboard alone unless said otherwise."""
 
+from pathlib import Path
+
 from tests.serving.browser.pages import BACKSPACE, CONTROL, ENTER, SHIFT, TAB, Page
 from tests.serving.browser.servers import Server
 
@@ -199,6 +201,24 @@ def test_settings_choose_the_strategy(page: Page, digits: Server) -> None:
     page.until(lambda: digits.get("/api/session")["settings"]["strategy"] == "margin")
     page.find("#strategy-lookahead").click()
     page.until(lambda: digits.get("/api/session")["settings"]["strategy"] == "lookahead")
+
+
+def test_export_saves_a_file_or_says_why_not(page: Page, digits: Server, tmp_path: Path) -> None:
+    behaviour = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    page.driver.execute_cdp_cmd("Browser.setDownloadBehavior", behaviour)
+    page.open("export")
+    page.answer("6")
+    page.dialog("e")
+    page.find('[aria-label="Answers as CSV"]').click()
+    page.until(lambda: "Saved" in page.text("dialog"))
+    files = page.until(lambda: list(tmp_path.glob("*.csv")))
+    assert "export" in files[0].read_text()
+    page.driver.execute_cdp_cmd("Network.enable", {})
+    page.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/api/model*"]})
+    page.find('[aria-label="Model: ONNX"]').click()
+    page.until(lambda: "does not answer" in page.text("dialog"))
+    page.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    page.console()  # the browser notes what was blocked
 
 
 def test_all_by_tab_and_enter(page: Page, digits: Server) -> None:

@@ -51,6 +51,8 @@ def test_filter_picks_the_first(text_page: Page, texts: Server) -> None:
     text_page.until(lambda: text_page.item != item and not text_page.busy)
     assert texts.get("/api/history?person=filter")["events"][0]["class"] == 7
     assert text_page.script("return document.activeElement.id") == "filter"
+    text_page.press("nowhere", ENTER)
+    assert "No class" in text_page.text("#no-match")
 
 
 def test_likely_classes_have_keys(text_page: Page, texts: Server) -> None:

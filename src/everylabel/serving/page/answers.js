@@ -158,6 +158,7 @@ function matches() {
 function applyFilter() {
   const { text, found, best } = matches();
   const visible = new Set(found.map((each) => each.id));
+  setText(byId("no-match"), found.length || !text ? "" : "No class has this in its name; n adds one.");
   for (const [number, button] of buttons) {
     button.hidden = !visible.has(number);
     button.classList.toggle("first", Boolean(text) && best?.id === number);

@@ -3,20 +3,12 @@ import { cannotTell, renew, skip, start, undo } from "./actions.js";
 import { focusFilter, startAnswers } from "./answers.js";
 import { openAdd, openClasses } from "./classes.js";
 import { byId, setText, toast } from "./dom.js";
+import { openExport } from "./exports.js";
 import { openHistory, openSearch } from "./finding.js";
 import { openHelp, startKeys } from "./keys.js";
 import { openMap } from "./map.js";
-import {
-  openExport,
-  openMenu,
-  openPerson,
-  openSettings,
-  readPerson,
-  showPerson,
-  startTheme,
-  toggleProbabilities,
-  toggleTheme,
-} from "./settings.js";
+import { openPerson, readPerson, showPerson } from "./person.js";
+import { openMenu, openSettings, startTheme, toggleProbabilities, toggleTheme } from "./settings.js";
 import { startSide } from "./side.js";
 import { on, state } from "./state.js";
 import { startTask, toggleZoom } from "./task.js";

@@ -64,7 +64,8 @@ function renameRow(each) {
   const box = nameBox(id, each.name);
   const problem = make("p", { className: "problem-note", role: "alert" });
   const submit = make("button", { type: "submit", className: "quiet" }, "Rename");
-  const label = make("label", { htmlFor: id }, `Class ${each.id + 1}`, make("span", { className: "meta" }, `${count(each.labels)} labelled`));
+  const labels = make("span", { className: "meta" }, `${count(each.labels)} labelled`);
+  const label = make("label", { htmlFor: id }, `Class ${each.id + 1}`, labels);
   const form = make("form", { className: "row-form", noValidate: true }, label, make("div", { className: "row" }, box, submit), problem);
   submit.disabled = true;
   let saved = each.name;

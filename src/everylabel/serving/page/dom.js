@@ -32,12 +32,19 @@ export function milliseconds(ms) {
   return `${ms >= 100 ? Math.round(ms) : ms.toFixed(1)} ms`;
 }
 
-/** Calls `action` once, `wait` ms after the last call. */
-export function settle(action, wait) {
+/** Calls `action` once, `wait` ms after the last call, but not later than `longest` ms after the first. */
+export function settle(action, wait, longest = Infinity) {
   let timer = 0;
+  let first = null;
   return (...values) => {
+    const now = performance.now();
+    first ??= now;
     clearTimeout(timer);
-    timer = setTimeout(() => action(...values), wait);
+    const act = () => {
+      first = null;
+      action(...values);
+    };
+    timer = setTimeout(act, Math.max(0, Math.min(wait, first + longest - now)));
   };
 }
 

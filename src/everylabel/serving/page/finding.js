@@ -32,6 +32,11 @@ function stateNote(item) {
   return hidden ? "" : `guess: ${className(item.guess)}`;
 }
 
+function found(item) {
+  const note = make("span", { className: "result-note", dir: "auto" }, stateNote(item));
+  return result(item.id, item.image, item.text, note);
+}
+
 export function openSearch() {
   const box = make("input", { type: "search", id: "search-box", autocomplete: "off", dir: "auto", placeholder: "Words, or an item's id" });
   box.setAttribute("autofocus", "");
@@ -49,9 +54,7 @@ export function openSearch() {
     try {
       const { items } = await get("/api/search", { q: text, limit: 30 });
       if (mine !== turn) return; // a later search has been answered already
-      list.replaceChildren(
-        ...items.map((item) => result(item.id, item.image, item.text, make("span", { className: "result-note", dir: "auto" }, stateNote(item)))),
-      );
+      list.replaceChildren(...items.map(found));
       setText(status, items.length ? `${plural(items.length, "item")}; Enter opens the first` : "Nothing found");
     } catch (error) {
       if (mine === turn) setText(status, error.message);

@@ -199,12 +199,16 @@ export async function openMap() {
     const data = await get("/api/map");
     if (!dialog.open) return;
     const labelled = data.label.filter((label) => label !== null).length;
-    const name = `Map of ${count(data.ids.length)} items, ${count(labelled)} labelled. Arrow keys walk from item to item, Enter opens one. Search finds items by their text.`;
+    const name =
+      `Map of ${count(data.ids.length)} items, ${count(labelled)} labelled. ` +
+      "Arrow keys walk from item to item, Enter opens one. Search finds items by their text.";
     const canvas = make("canvas", { tabIndex: 0, role: "application", "aria-label": name, className: "scatter" });
     const card = make("div", { className: "map-card", hidden: true, "aria-live": "polite" });
     const frame = make("div", { className: "map-frame" }, canvas, card);
     const method = data.method === "umap" ? "UMAP" : "principal components";
-    status.textContent = `${count(data.ids.length)} items by ${method}, coloured by what the model thinks; ringed ones are labelled. Click one to label it; wheel and drag to zoom and move.`;
+    status.textContent =
+      `${count(data.ids.length)} items by ${method}, coloured by what the model thinks; ringed ones are labelled. ` +
+      "Click one to label it; wheel and drag to zoom and move.";
     body.replaceChildren(frame, legend(data), status);
     scatter = new Scatter(canvas, card, data);
     canvas.focus();

@@ -27,22 +27,30 @@ function range(low, high) {
   return `${Math.round(100 * low)}–${Math.round(100 * high)} %`;
 }
 
-function drawAccuracy(progress) {
-  const { accuracy } = progress;
-  const every = progress.settings.check_every;
-  const drawn = every === 1 ? "Every item is" : `One item in ${count(every)} is`;
-  setText(byId("accuracy"), accuracy ? percent(accuracy.estimate) : "–");
-  byId("accuracy").classList.toggle("empty", !accuracy);
-  if (accuracy) setText(byId("accuracy-note"), `${range(accuracy.low, accuracy.high)}, from ${plural(accuracy.checks, "random check")}`);
-  else setText(byId("accuracy-note"), every ? `Known after the first random check. ${drawn} one.` : "Random checks are switched off in the settings.");
+function accuracyNote(accuracy, every) {
+  if (accuracy) return `${range(accuracy.low, accuracy.high)}, from ${plural(accuracy.checks, "random check")}`;
+  return every ? `Known after the first random check. ${drawn(every)} one.` : "Random checks are switched off in the settings.";
+}
+
+const drawn = (every) => (every === 1 ? "Every item is" : `One item in ${count(every)} is`);
+
+function whyBelieve(accuracy, every) {
+  const how = every ? `${drawn(every)} drawn at random instead` : "When random checks are on, some items are drawn at random instead";
   const why =
     "The items you label are chosen because they are hard or telling, so being right on them says little. " +
-    `${every ? `${drawn} drawn at random instead` : "When random checks are on, some items are drawn at random instead"}, ` +
-    "its guess is hidden from you, and the model is scored on it before it learns from it. " +
-    "The share it gets right is a fair estimate for all the items not labelled yet; the range holds the true share 95 times in 100.";
-  const which = accuracy && accuracy.checks >= accuracy.window ? `Of the last ${count(accuracy.checks)}` : `Of ${count(accuracy?.checks ?? 0)}`;
-  const within = accuracy ? ` ${which} it got ${count(accuracy.right)} right.` : "";
-  setText(byId("accuracy-why"), why + within);
+    `${how}, its guess is hidden from you, and the model is scored on it before it learns from it. ` +
+    "The share it gets right is a fair estimate for all the items not labelled yet; " +
+    "the range holds the true share 95 times in 100.";
+  if (!accuracy) return why;
+  const last = accuracy.checks >= accuracy.window ? "the last " : "";
+  return `${why} Of ${last}${count(accuracy.checks)} it got ${count(accuracy.right)} right.`;
+}
+
+function drawAccuracy({ accuracy, settings }) {
+  setText(byId("accuracy"), accuracy ? percent(accuracy.estimate) : "–");
+  byId("accuracy").classList.toggle("empty", !accuracy);
+  setText(byId("accuracy-note"), accuracyNote(accuracy, settings.check_every));
+  setText(byId("accuracy-why"), whyBelieve(accuracy, settings.check_every));
 }
 
 function balanceRow(each, most, total) {
@@ -90,6 +98,12 @@ function drawBalance(progress) {
   box.scrollTop = top;
 }
 
+function agreementText(agreement) {
+  if (!agreement?.items) return "";
+  const alpha = agreement.alpha === null ? "" : ` (Krippendorff's alpha ${agreement.alpha.toFixed(2)})`;
+  return `Agreement: ${percent(agreement.share)} on ${plural(agreement.items, "shared item")}${alpha}`;
+}
+
 function drawPeople(progress) {
   const { people, agreement } = progress;
   byId("people-section").hidden = people.length < 2 && !agreement;
@@ -105,9 +119,7 @@ function drawPeople(progress) {
     );
   });
   byId("people").replaceChildren(...rows);
-  const alpha = agreement && agreement.alpha !== null ? ` (Krippendorff's alpha ${agreement.alpha.toFixed(2)})` : "";
-  const text = agreement && agreement.items ? `Agreement: ${percent(agreement.share)} on ${plural(agreement.items, "shared item")}${alpha}` : "";
-  setText(byId("agreement"), text);
+  setText(byId("agreement"), agreementText(agreement));
 }
 
 let dismissedAt = null;
@@ -149,7 +161,7 @@ function poll() {
 
 export function startSide() {
   on("progress", draw);
-  on("answered", settle(refresh, 400));
+  on("answered", settle(refresh, 400, 2000));
   fold();
   WIDE.addEventListener("change", fold);
   byId("side-fold").addEventListener("toggle", (event) => {

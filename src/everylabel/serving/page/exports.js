@@ -1,0 +1,75 @@
+// What can be taken away as a file.
+import { showDialog } from "./dialogs.js";
+import { make, setText } from "./dom.js";
+
+const TABLES = [
+  ["labels", "Labels", "one row an item"],
+  ["answers", "Answers", "every answer of every person"],
+  ["predictions", "Predictions", "probabilities for all that is not labelled"],
+];
+const FORMATS = [
+  ["csv", "CSV"],
+  ["jsonl", "JSONL"],
+  ["parquet", "Parquet"],
+  ["labelstudio", "Label Studio"],
+];
+const MODELS = [
+  ["everylabel", "everylabel"],
+  ["skops", "scikit-learn (skops)"],
+  ["onnx", "ONNX"],
+  ["torch", "PyTorch"],
+];
+
+function nameOf(response) {
+  const header = response.headers.get("content-disposition") ?? "";
+  const encoded = /filename\*=utf-8''([^;]+)/i.exec(header);
+  if (encoded) return decodeURIComponent(encoded[1]);
+  return /filename="?([^";]+)"?/i.exec(header)?.[1] ?? "everylabel";
+}
+
+function keep(file, name) {
+  const address = URL.createObjectURL(file);
+  make("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}
+
+/** Fetches first: a link that ends in an error would fail without a word. */
+async function fetchFile(address, status) {
+  setText(status, "Preparing …");
+  try {
+    const response = await fetch(address, { cache: "no-store" });
+    if (response.ok) {
+      keep(await response.blob(), nameOf(response));
+      setText(status, `Saved ${nameOf(response)}`);
+    } else {
+      const reply = await response.json().catch(() => null);
+      setText(status, `Not possible: ${reply?.error?.message ?? `status ${response.status}`}`);
+    }
+  } catch {
+    setText(status, "The server does not answer.");
+  }
+}
+
+function link(address, text, title, status) {
+  const anchor = make("a", { href: address, className: "download", "aria-label": title }, text);
+  anchor.addEventListener("click", (event) => {
+    event.preventDefault();
+    fetchFile(address, status);
+  });
+  return anchor;
+}
+
+function row(title, note, links) {
+  const about = make("div", {}, make("h3", {}, title), make("p", { className: "note" }, note));
+  return make("section", { className: "export-row" }, about, make("div", { className: "downloads" }, ...links));
+}
+
+export function openExport() {
+  const status = make("p", { className: "note", role: "status" });
+  const tables = TABLES.map(([what, title, note]) => {
+    const address = (format) => `/api/export?what=${what}&format=${format}`;
+    return row(title, note, FORMATS.map(([format, name]) => link(address(format), name, `${title} as ${name}`, status)));
+  });
+  const models = MODELS.map(([format, name]) => link(`/api/model?format=${format}`, name, `Model: ${name}`, status));
+  showDialog("export", "Export", [...tables, row("Model", "to use elsewhere", models), status]);
+}
