@@ -269,3 +269,17 @@ def test_features_are_brought_to_the_scale_of_the_prior() -> None:
     assert scaled.dtype == np.float32
     np.testing.assert_allclose(scaled, prepared.scaling(raw.astype(float)), rtol=1e-4, atol=1e-3)
     np.testing.assert_allclose(np.sqrt(np.mean(np.sum(scaled.astype(float) ** 2, axis=1))), 10.0, rtol=0.02)
+
+
+def test_the_guess_of_a_check_is_told_to_nobody(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=2) as made:
+        label(made, 9)
+        task = made.next("me").result()["next"]
+        assert task["reason"] == "check"
+        assert task["probabilities"] is None
+        item = task["item"]["id"]
+        assert made.item(item).result()["probabilities"] is None
+        assert made.states([made.position(item)]).result()[0]["guess"] is None
+        reply = made.label("me", item, truth(item)).result()
+        assert made.undo("me").result()["next"]["probabilities"] is None  # a check stays a check
+        assert reply["next"]["probabilities"] is not None

@@ -11,9 +11,10 @@ import json
 import secrets
 import time
 from collections import OrderedDict
+from html import escape
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -63,7 +64,7 @@ class Access:
             return
         refusal = self._refusal(scope, headers)
         if refusal is not None:
-            await _refuse(send, *refusal)
+            await _refuse(send, *refusal, page=scope["path"] == "/")
             return
         await self.app(scope, _limited(receive), _with_headers(send))
 
@@ -117,7 +118,9 @@ class Access:
             await _refuse(send, 401, "no_token", "the token is wrong: open the address the server printed")
             return
         cookie = f"{COOKIE}={self.token}; Path=/; HttpOnly; SameSite=Strict"
-        headers = [(b"location", b"/"), (b"set-cookie", cookie.encode()), (b"content-length", b"0")]
+        rest = [pair for pair in parse_qsl(scope["query_string"].decode("latin-1")) if pair[0] != "token"]
+        place = "/" + (f"?{urlencode(rest)}" if rest else "")
+        headers = [(b"location", place.encode()), (b"set-cookie", cookie.encode()), (b"content-length", b"0")]
         await send({"type": "http.response.start", "status": 303, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
 
@@ -168,9 +171,13 @@ def _with_headers(send: Send) -> Send:
     return wrapped
 
 
-async def _refuse(send: Send, status: int, code: str, message: str) -> None:
-    body = json.dumps({"error": {"code": code, "message": message}}).encode()
-    headers: list[Any] = [(b"content-type", b"application/json")]
+async def _refuse(send: Send, status: int, code: str, message: str, page: bool = False) -> None:
+    """Say why not: to a script as JSON, to a person who opens the page as a sentence."""
+    body = json.dumps({"error": {"code": code, "message": message}})
+    if page:
+        body = f"<!doctype html><title>everylabel</title><p>everylabel: {escape(message)}.</p>"
+    media = b"text/html; charset=utf-8" if page else b"application/json"
+    headers: list[Any] = [(b"content-type", media)]
     headers += [(name.encode(), value.encode()) for name, value in HEADERS.items()]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": body.encode()})

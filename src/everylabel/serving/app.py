@@ -284,7 +284,9 @@ def _downloads(app: FastAPI, service: Service, contents: Contents, files: Files)
         rng = np.random.default_rng(0)
         some = rng.permutation(others)[: MAP_POINTS - len(known)]
         idx = np.sort(np.r_[np.asarray(known, dtype=int), some])
-        guesses = snapshot.guesses[idx].tolist() if snapshot.labels else [None] * len(idx)
+        known_guess = [snapshot.labels and i not in snapshot.checked for i in idx.tolist()]
+        pairs = zip(snapshot.guesses[idx].tolist(), known_guess, strict=True)
+        guesses = [guess if told else None for guess, told in pairs]
         return {
             "method": method,
             "ids": [service.desk.ids[i] for i in idx],

@@ -151,10 +151,10 @@ class Service:
         """Return what the page needs to begin."""
 
         def look() -> Reply:
-            titles = [
-                {"name": name, "title": text.split(":")[0], "sentence": text.split(": ")[1].capitalize()}
-                for name, text in STRATEGIES.items()
-            ]
+            titles = []
+            for name, text in STRATEGIES.items():
+                title, _, rest = text.partition(": ")
+                titles.append({"name": name, "title": title, "sentence": rest[0].upper() + rest[1:]})
             return {
                 "items": len(self.ledger.ids),
                 "classes": progress.classes(self.ledger),
@@ -199,7 +199,7 @@ class Service:
                 for a in self.ledger.answers.get(i, [])
             ]
             state = self._state(i)
-            probs = self._probabilities(i)
+            probs = None if self._being_checked(i) else self._probabilities(i)
             return {"item": self.show(i), "state": state["state"], "label": state["label"],
                     "probabilities": probs, "answers": answers}  # fmt: skip
 
@@ -283,8 +283,13 @@ class Service:
     def _state(self, i: int) -> Reply:
         label = self.ledger.labels.get(i)
         known = "cannot_tell" if i in self.ledger.answers else "out" if i in self.ledger.holder else "free"
-        guess = self._guess(i)
+        guess = None if self._being_checked(i) else self._guess(i)
         return {"state": "labelled" if label is not None else known, "label": label, "guess": guess}
+
+    def _being_checked(self, i: int) -> bool:
+        """Return whether an instance is out as a random check: its guess is told to nobody."""
+        holder = self.ledger.holder.get(i)
+        return holder is not None and self.ledger.leases[holder].reason == "check"
 
     def _guess(self, i: int) -> int | None:
         return int(self.desk.learner.probabilities(i).argmax()) if self.ledger.labels else None
@@ -314,10 +319,11 @@ class Service:
         if lease is None:
             return None
         own = self.ledger.answer_of(lease.item, person)
+        blind = lease.reason == "check"  # the answer must not be swayed by the guess it is to check
         return {
             "item": self.show(lease.item),
             "reason": lease.reason,
-            "probabilities": self._probabilities(lease.item),
+            "probabilities": None if blind else self._probabilities(lease.item),
             "answer": None if own == CANNOT_TELL else own,
             "lease_seconds": self.ledger.settings["lease_seconds"],
         }
@@ -329,6 +335,7 @@ class Snapshot:
     def __init__(self, learner: Learner, ledger: Any) -> None:
         self.classes = list(ledger.classes)
         self.labels = dict(ledger.labels)
+        self.checked = {lease.item for lease in ledger.leases.values() if lease.reason == "check"}
         self.answers = {item: list(given) for item, given in ledger.answers.items()}
         self.posterior = learner.pool.posterior  # a value
         self.logits = np.array(learner.pool.logits()[:, : max(1, len(self.classes))])
