@@ -1,5 +1,7 @@
 """`everylabel reproduce` as a user runs it, on digits with two cycles."""
 
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,63 @@ def test_wrong_arguments_are_named(tmp_path: Path, arguments: list[str], message
     result = _run(*arguments, folder=tmp_path)
     assert result.exit_code == 2
     assert message in result.output
+
+
+def test_wrong_places_are_named(tmp_path: Path) -> None:
+    (tmp_path / "banking77.npz").write_bytes(b"not a feature file")
+    result = _run("fig3", "--fast", "--dataset", "banking77", folder=tmp_path)
+    assert result.exit_code == 2
+    assert "banking77.npz" in result.output
+    assert not (tmp_path / "r.sqlite").exists()  # nothing is made before all is known to be there
+    (tmp_path / "r.sqlite").write_text("my notes")
+    result = _run("fig3", "--fast", "--dataset", "digits", folder=tmp_path)
+    assert result.exit_code == 2
+    assert "not a database" in result.output
+    assert (tmp_path / "r.sqlite").read_text() == "my notes"
+
+
+@pytest.mark.usefixtures("small")
+def test_a_report_that_cannot_be_written_costs_no_measurement(tmp_path: Path) -> None:
+    (tmp_path / "report").write_text("a file where the folder should be")
+    result = _run("fig4", "--fast", "--reps", "1", "--dataset", "digits", folder=tmp_path)
+    assert result.exit_code == 2
+    assert "the measurements are safe" in " ".join(result.output.split())
+    (tmp_path / "report").unlink()
+    result = _run("fig4", "--fast", "--reps", "1", "--dataset", "digits", folder=tmp_path)
+    assert result.exit_code == 0
+    assert "1/1" in result.output
+
+
+def test_a_missing_library_is_named_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    result = _run("--fast", "--mlflow", folder=tmp_path)
+    assert result.exit_code == 2
+    assert "pip install 'everylabel[mlflow]'" in result.output
+    monkeypatch.setitem(sys.modules, "torch", None)
+    result = _run("fig3", folder=tmp_path)
+    assert result.exit_code == 2
+    assert "--fast" in result.output
+    assert not (tmp_path / "r.sqlite").exists()
+
+
+@pytest.mark.skipif(find_spec("mlflow") is None, reason="mlflow is not installed (pip install '.[mlflow]')")
+@pytest.mark.filterwarnings("ignore")  # mlflow's own
+@pytest.mark.usefixtures("small")
+def test_runs_are_logged_to_mlflow_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlflow
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    for _ in range(2):
+        result = _run("fig4", "--fast", "--reps", "2", "--dataset", "digits", "--mlflow", folder=tmp_path)
+        assert result.exit_code == 0, result.output
+    client = mlflow.MlflowClient()
+    home = client.get_experiment_by_name("everylabel reproduce").experiment_id
+    runs = {run.data.params["variant"]: run for run in client.search_runs([home])}
+    assert set(runs) == {"baseline", "retraining", "second order", "first order", "Monte Carlo", "exact"}
+    assert runs["exact"].data.params["repetitions"] == "2"
+    history = client.get_metric_history(runs["exact"].info.run_id, "accuracy")
+    assert [point.step for point in history] == [10, 20]
 
 
 def test_list(tmp_path: Path) -> None:

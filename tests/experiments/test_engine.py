@@ -2,11 +2,13 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 
@@ -78,10 +80,58 @@ def test_another_version_and_a_folder_are_refused(tmp_path: Path) -> None:
     with results._connection:
         results._connection.execute("update about set version = 99")
     results.close()
-    with pytest.raises(el.EverylabelError, match="has version 99"):
+    with pytest.raises(el.EverylabelError, match=r"has version 99; expected .* name another file"):
         Results(tmp_path / "r.sqlite")
     with pytest.raises(el.EverylabelError, match="results file"):
         Results(tmp_path)
+
+
+@pytest.mark.parametrize("table", ["shopping", "about"])
+def test_somebody_elses_database_is_left_alone(tmp_path: Path, table: str) -> None:
+    path = tmp_path / "other.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute(f"create table {table} (item text)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(el.EverylabelError, match="is a database of something else"):
+        Results(path)
+    assert path.read_bytes() == before
+    (tmp_path / "notes.txt").write_text("not a database " * 50)
+    with pytest.raises(el.EverylabelError, match=r"not a database; .* name another file with --results"):
+        Results(tmp_path / "notes.txt")
+
+
+FILL_UP = """
+import resource, sys
+from pathlib import Path
+from everylabel.experiments.results import Results, Row
+results = Results(Path(sys.argv[1]))
+rows = [Row("e", "d", 0, "fast", "v", float(i), "accuracy", 0.5) for i in range(500)]
+resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+for i in range(100):
+    results.add(f"cell {i}", 1.0, rows)
+    print(i, flush=True)
+"""
+
+
+def test_a_full_disk_loses_nothing_that_was_finished(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    command = [sys.executable, "-c", FILL_UP, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "EverylabelError" in done.stderr
+    assert "Make room, or name another file" in done.stderr
+    stored = len(done.stdout.split())
+    assert 0 < stored < 100
+    results = Results(path)
+    assert results.finished() == {f"cell {i}" for i in range(stored)}
+    assert len(results.rows()) == 500 * stored
+    results.add("another", 1.0, [])  # there is room again
+
+
+def test_any_joblib_backend_will_do(tmp_path: Path) -> None:
+    with joblib.parallel_config(backend="threading"):
+        assert _run(tmp_path / "threads.sqlite", CELLS, jobs=2) == _run(tmp_path / "one.sqlite", CELLS)
 
 
 def test_killed_and_run_again(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -13,6 +13,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from everylabel.core.errors import EverylabelError
+
+if TYPE_CHECKING:
+    from everylabel.experiments.engine import Cell, Runner
+    from everylabel.experiments.results import Results
 
 
 def reproduce(
@@ -35,6 +39,9 @@ def reproduce(
     ),
     report: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("out/reproduce"),
     export: Annotated[Path | None, typer.Option(help="Also write all measurements as CSV.")] = None,
+    mlflow: Annotated[
+        bool, typer.Option("--mlflow", help="Also log to MLflow, where MLFLOW_TRACKING_URI says.")
+    ] = False,
     list_them: Annotated[
         bool, typer.Option("--list", help="List experiments and datasets, run nothing.")
     ] = False,
@@ -45,10 +52,27 @@ def reproduce(
         if list_them:
             _list(console, str(data))
             return
-        _run(console, experiments or [], dataset or [], reps, jobs, fast, str(data), results, report, export)
+        run = _Run(experiments or [], dataset or [], reps, jobs, fast, str(data), results)
+        _reproduce(console, run, report, export, mlflow)
     except EverylabelError as error:
         console.print(f"[red]error:[/] {escape(str(error))}")
         raise typer.Exit(2) from error
+
+
+class _Run(NamedTuple):
+    """What is to be run."""
+
+    names: list[str]
+    datasets: list[str]
+    reps: int
+    jobs: int
+    fast: bool
+    folder: str
+    results: Path
+
+    @property
+    def training(self) -> str:
+        return "fast" if self.fast else "recipe"
 
 
 def _list(console: Console, folder: str) -> None:
@@ -64,53 +88,68 @@ def _list(console: Console, folder: str) -> None:
     console.print("datasets:", ", ".join(states))
 
 
-def _run(
-    console: Console,
-    names: list[str],
-    datasets: list[str],
-    reps: int,
-    jobs: int,
-    fast: bool,
-    folder: str,
-    path: Path,
-    report: Path,
-    export: Path | None,
-) -> None:
-    from everylabel.experiments import engine
-    from everylabel.experiments.catalogue import EXPERIMENTS, FIGURES
-    from everylabel.experiments.data import available, load
-    from everylabel.experiments.machine import describe
+def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, mlflow: bool) -> None:
+    """Run the cells that are missing, then write the report and whatever else is asked for."""
     from everylabel.experiments.report import write_report
     from everylabel.experiments.results import Results
+    from everylabel.experiments.tracking import log_to_mlflow, need_mlflow
+    from everylabel.models.places import need
 
-    names = [FIGURES.get(name, name) for name in names] or list(EXPERIMENTS)
+    if not run.fast:
+        need("torch", "torch", "training by the paper's recipe (without it: --fast)")
+    if mlflow:
+        need_mlflow()  # before hours of work, not after
+    command = shlex.join(["everylabel", *sys.argv[1:]])
+    cells, runners = _plan(run)
+    stored = Results(run.results)
+    try:
+        _run_cells(console, run, cells, runners, stored, command)
+        page = write_report(stored, command, report)
+        if export is not None:
+            stored.export(export)
+            console.print(f"measurements written to {export}")
+        if mlflow:
+            console.print(f"{log_to_mlflow(stored, run.training)} runs logged to MLflow")
+    finally:
+        stored.close()
+    console.print(f"report: {page.resolve().as_uri()}")
+
+
+def _plan(run: _Run) -> "tuple[list[Cell], dict[str, Runner]]":
+    """Return all cells, and what runs those of each grid."""
+    from everylabel.experiments.catalogue import EXPERIMENTS, FIGURES
+    from everylabel.experiments.data import available, load
+    from everylabel.experiments.engine import cells_of
+
+    names = [FIGURES.get(name, name) for name in run.names] or list(EXPERIMENTS)
     unknown = [name for name in names if name not in EXPERIMENTS]
     if unknown:
         known = [*EXPERIMENTS, *FIGURES]
         raise EverylabelError(f"experiment is {unknown[0]!r}; expected one of {', '.join(known)}")
-    chosen = [load(name, folder) for name in datasets or available(folder)]
-    training = "fast" if fast else "recipe"
-    cells = engine.cells_of([EXPERIMENTS[name] for name in names], chosen, reps, training)
-    stored = Results(path)
-    runners = {EXPERIMENTS[name].grid: EXPERIMENTS[name].run for name in names}
+    chosen = [load(name, run.folder) for name in run.datasets or available(run.folder)]
+    experiments = [EXPERIMENTS[name] for name in names]
+    runners: dict[str, Runner] = {experiment.grid: experiment.run for experiment in experiments}
+    return cells_of(experiments, chosen, run.reps, run.training), runners
+
+
+def _run_cells(
+    console: Console,
+    run: _Run,
+    cells: "list[Cell]",
+    runners: "dict[str, Runner]",
+    stored: "Results",
+    command: str,
+) -> None:
+    from everylabel.experiments.engine import run_cells
+    from everylabel.experiments.machine import describe
+
     finished = stored.finished() & {cell.name for cell in cells}
-    command = shlex.join(["everylabel", *sys.argv[1:]])
     if len(finished) < len(cells):
         stored.begin(command, describe())
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-    ) as progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
         task = progress.add_task("reproducing", total=len(cells), completed=len(finished))
-        for cell in engine.run_cells(cells, runners, folder, stored, jobs):
-            what = f"{cell.experiment} {cell.part} {cell.dataset}, repetition {cell.repetition + 1}"
+        for cell in run_cells(cells, runners, run.folder, stored, run.jobs):
+            what = " ".join(filter(None, (cell.experiment, cell.part, "on", cell.dataset)))
+            what += f", repetition {cell.repetition + 1} of {run.reps}"
             progress.update(task, advance=1, description=what)
-    page = write_report(stored, command, report)
-    if export is not None:
-        stored.export(export)
-        console.print(f"measurements written to {export}")
-    stored.close()
-    console.print(f"report: {page.resolve().as_uri()}")

@@ -54,6 +54,9 @@ class Experiment(Protocol):
         """Return the measurements of one cell."""
 
 
+Runner = Callable[[Cell, Data], list[Measurement]]
+
+
 def seeded(*coordinates: object) -> np.random.Generator:
     """Return a generator seeded by a hash that is the same on every machine."""
     digest = hashlib.sha256(repr(coordinates).encode()).digest()
@@ -76,7 +79,7 @@ def cells_of(
 
 def run_cells(
     cells: Sequence[Cell],
-    runners: Mapping[str, Callable[[Cell, Data], list[Measurement]]],
+    runners: Mapping[str, Runner],
     folder: str,
     results: Results,
     jobs: int,
@@ -92,9 +95,7 @@ def run_cells(
         yield cell
 
 
-def _run(
-    cell: Cell, runner: Callable[[Cell, Data], list[Measurement]], folder: str
-) -> tuple[Cell, float, list[Measurement]]:
+def _run(cell: Cell, runner: Runner, folder: str) -> tuple[Cell, float, list[Measurement]]:
     """Run one cell on one thread, so that times compare and processes do not fight for cores."""
     began = time.perf_counter()
     with threadpool_limits(1):

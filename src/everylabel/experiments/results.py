@@ -39,16 +39,16 @@ class Row(NamedTuple):
 
 
 _SCHEMA = """
-create table if not exists about (version integer not null);
-create table if not exists runs (
+create table about (version integer not null);
+create table runs (
     command text not null, machine text not null, started text not null default current_timestamp);
-create table if not exists cells (
+create table cells (
     cell text primary key, seconds real not null, finished text not null default current_timestamp);
-create table if not exists measurements (
+create table measurements (
     experiment text not null, dataset text not null, repetition integer not null, training text not null,
     variant text not null, x real not null, metric text not null, value real,
     cell text not null references cells (cell));
-create index if not exists by_experiment on measurements (experiment, dataset, metric);
+create index by_experiment on measurements (experiment, dataset, metric);
 """
 
 
@@ -60,17 +60,28 @@ class Results:
         with self._errors():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(path)
-            self._connection.execute("pragma journal_mode=wal")
-            self._connection.executescript(_SCHEMA)
-            version = self._connection.execute("select version from about").fetchone()
-            if version is None:
-                self._connection.execute("insert into about values (?)", (VERSION,))
-                self._connection.commit()
-        if version is not None and version[0] != VERSION:
-            raise EverylabelError(
-                f"results file {str(path)!r} has version {version[0]}; this everylabel writes "
-                f"version {VERSION}: name another file with --results"
-            )
+            tables = {name for (name,) in self._connection.execute("select name from sqlite_master")}
+            if not tables:
+                self._connection.execute("pragma journal_mode=wal")
+                self._connection.executescript(
+                    f"begin; {_SCHEMA} insert into about values ({VERSION}); commit"
+                )
+        version = self._version() if "about" in tables or not tables else None
+        if version == VERSION:
+            return
+        self._connection.close()
+        kind = "is a database of something else" if version is None else f"has version {version}"
+        raise EverylabelError(
+            f"results file {str(path)!r} {kind}; expected one that this everylabel writes "
+            f"(version {VERSION}): name another file with --results"
+        )
+
+    def _version(self) -> int | None:
+        try:
+            found = self._connection.execute("select version from about").fetchone()
+        except sqlite3.Error:  # a table of that name, but not ours
+            return None
+        return None if found is None else int(found[0])
 
     def begin(self, command: str, machine: str) -> None:
         """Note what was run, where and when, for the report."""
@@ -105,10 +116,16 @@ class Results:
 
     def export(self, path: Path) -> None:
         """Write all measurements as CSV."""
-        with path.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(Row._fields)
-            writer.writerows(self.rows())
+        try:
+            with path.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file)
+                writer.writerow(Row._fields)
+                writer.writerows(self.rows())
+        except OSError as error:
+            raise EverylabelError(
+                f"export file {str(path)!r}: {error}; name another one with --export (the measurements are "
+                f"safe in {str(self.path)!r})"
+            ) from error
 
     def close(self) -> None:
         self._connection.close()
@@ -119,5 +136,7 @@ class Results:
             yield
         except (sqlite3.Error, OSError) as error:
             raise EverylabelError(
-                f"results file {str(self.path)!r}: {error}; what was finished before is still in it"
+                f"results file {str(self.path)!r}: {error}; what was finished before is still in it. "
+                "Make room, or name another file with --results, and run the command again: it goes on "
+                "where it was"
             ) from error
