@@ -19,7 +19,7 @@ $(VENV)/installed: $(VENV)/plain
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch,text,image,table,onnx,export,test]'
 	touch $@
 
-demo: $(VENV)/plain ## learn handwritten digits label by label, print a table, save a plot
+demo: $(VENV)/plain ## the paper's two scenarios on handwritten digits: tables, a plot, a report
 	$(BIN)/everylabel demo
 
 system:          ## install the browser and the database that some tests need, where that is possible

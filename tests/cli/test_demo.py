@@ -2,21 +2,32 @@
 
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from everylabel.cli import app
+from everylabel.experiments import selecting
 
 
-def test_demo_prints_the_table_and_saves_the_plot(tmp_path: Path) -> None:
-    plot = tmp_path / "new" / "demo.png"
-    result = CliRunner().invoke(app, ["demo", "--reps", "1", "--out", str(plot)], env={"COLUMNS": "120"})
+def test_demo_shows_both_scenarios(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selecting, "CYCLES", 2)
+    out = tmp_path / "new"
+    arguments = ["demo", "--reps", "1", "--jobs", "1", "--out", str(out)]
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "120"})
     assert result.exit_code == 0, result.output
     for text in ("no update", "second order", "Monte Carlo", "exact", "retrained", "plot saved"):
         assert text in result.output
-    assert plot.read_bytes().startswith(b"\x89PNG")
+    for text in ("margin with updates", "Badge with updates", "optimal", "look-ahead", "report.html"):
+        assert text in result.output
+    assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert "Batch selection with updates" in (out / "report.html").read_text()
 
 
-def test_wrong_options_are_refused() -> None:
+def test_wrong_options_are_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["demo", "--reps", "0"])
     assert result.exit_code == 2
     assert "--reps" in result.output
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "file")], env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    assert "file" in result.output

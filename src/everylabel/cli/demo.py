@@ -1,44 +1,96 @@
 """`everylabel demo`."""
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import track
+from rich.markup import escape
+from rich.progress import Progress
 from rich.table import Table
+
+from everylabel.core.errors import EverylabelError
+
+if TYPE_CHECKING:
+    from everylabel.experiments.results import Row
 
 
 def demo(
-    reps: Annotated[int, typer.Option(min=1, help="Repetitions, each with other digits.")] = 10,
-    seed: Annotated[int, typer.Option(help="Seed of the random draws.")] = 0,
-    out: Annotated[Path, typer.Option(help="Where to save the plot.")] = Path("out/demo.png"),
+    reps: Annotated[int, typer.Option(min=1, help="Repetitions, each with other digits.")] = 5,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
+    out: Annotated[Path, typer.Option(help="Folder of the report and the plot.")] = Path("out/demo"),
 ) -> None:
-    """Learn handwritten digits ten labels at a time by every method; print a table, save a plot."""
+    """Show the paper's two scenarios on handwritten digits: tables, a plot, a report."""
     from everylabel.experiments import demo as experiment
+    from everylabel.experiments.report import write_report
+    from everylabel.experiments.results import Results
 
     console = Console()
-    measurements = []
-    steps = track(experiment.run(reps, seed), "learning digits", total=reps, console=console)
-    for repetition in steps:
-        measurements.extend(repetition)
+    try:
+        for old in out.glob("demo.sqlite*"):
+            old.unlink()  # the demo shows work, not what is stored
+        results = Results(out / "demo.sqlite")
+        cells = experiment.selection_cells(reps)
+        measurements: list[Any] = []
+        with Progress(console=console, transient=True) as progress:
+            task = progress.add_task("updating instead of retraining", total=reps + len(cells))
+            for repetition in experiment.run(reps):
+                measurements.extend(repetition)
+                progress.advance(task)
+            for cell in experiment.run_selection(cells, results, jobs):
+                progress.update(task, advance=1, description=f"choosing: {cell.part}")
+        rows = results.rows()
+        console.print(_updating(measurements, reps), _selection(rows, reps))
+        experiment.plot(measurements, rows, out / "demo.png")
+        page = write_report(results, f"everylabel demo --reps {reps}", out)
+        results.close()
+    except (EverylabelError, OSError) as error:
+        console.print(f"[red]error:[/] {escape(str(error))}")
+        raise typer.Exit(2) from error
+    console.print(f"plot saved as {out / 'demo.png'}; report: {page.resolve().as_uri()}", soft_wrap=True)
+
+
+def _updating(measurements: list[Any], reps: int) -> Table:
+    from everylabel.experiments import demo as experiment
+
     rounds = f"{experiment.ROUNDS} times {experiment.AT_A_TIME}"
-    table = Table(title=f"digits: {experiment.START} labels, then {rounds} more (mean of {reps} repetitions)")
-    table.add_column("update")
-    headings = (
+    title = (
+        f"Updating instead of retraining: {experiment.START} labels, then {rounds} more ({reps} repetitions)"
+    )
+    caption = "second order: the paper's update, step 10; Monte Carlo: 2,000 samples; exact: ours"
+    table = _table(
+        title,
+        caption,
+        "update",
         "accuracy",
         "share of the\nretraining gain",
         "distance to\nretraining",
         "times faster\nthan retraining",
     )
-    for heading in headings:
+    for line in experiment.summarise(measurements):
+        faster = "" if line.times_faster != line.times_faster else f"{line.times_faster:,.1f}"
+        share, apart = f"{line.share_of_gain:.2f}", f"{line.distance:.3f}"
+        table.add_row(line.method, f"{line.accuracy:.3f}", share, apart, faster)
+    return table
+
+
+def _selection(rows: "list[Row]", reps: int) -> Table:
+    from everylabel.experiments import demo as experiment
+
+    caption = "optimal: the best of 2,000 batches, knows all labels; look-ahead: ours, knows none"
+    headings = ("strategy", "mean accuracy\nof the curve", "points above\nrandom", "accuracy\nat the end")
+    title = f"Choosing what to label: 10 labels, then 20 times 10 more ({reps} repetitions)"
+    table = _table(title, caption, *headings)
+    for name, mean, lead, last in experiment.summarise_selection(rows):
+        points = "" if name == "random" or lead.n < 2 else f"{100 * lead.mean:+.1f} ± {100 * lead.error:.1f}"
+        table.add_row(name, str(mean), points, f"{last.mean:.3f}")
+    return table
+
+
+def _table(title: str, caption: str, first: str, *others: str) -> Table:
+    table = Table(title=title, caption=caption)
+    table.add_column(first)
+    for heading in others:
         table.add_column(heading, justify="right")
-    for row in experiment.summarise(measurements):
-        faster = "" if row.times_faster != row.times_faster else f"{row.times_faster:,.1f}"
-        table.add_row(
-            row.method, f"{row.accuracy:.3f}", f"{row.share_of_gain:.2f}", f"{row.distance:.3f}", faster
-        )
-    console.print(table)
-    console.print("second order: the paper's update, step 10; Monte Carlo: 2,000 samples; exact: ours")
-    experiment.plot(measurements, out)
-    console.print(f"plot saved as {out}")
+    return table

@@ -1,6 +1,8 @@
-"""The demo: digits, 50 labels to start with, then 10 at a time, learned by every method.
+"""The demo: the paper's two scenarios on digits.
 
-Each method goes on from what it learned before; retraining starts from all labels every time.
+Updating instead of retraining: 50 labels to start with, then 10 at a time, learned by every method.
+Each goes on from what it learned before; retraining starts from all labels every time.
+Choosing by updates: the learning curves of `reproduce`, strategies with and without updates.
 """
 
 import time
@@ -9,14 +11,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
 from everylabel.core import Posterior, Samples, fit_map, laplace, predict_proba, sample, update
+from everylabel.experiments.data import load
+from everylabel.experiments.engine import Cell, cells_of, run_cells
 from everylabel.experiments.metrics import accuracy, distance, share_of_gain
+from everylabel.experiments.plots import STYLES, as_png
+from everylabel.experiments.results import Results, Row
+from everylabel.experiments.selecting import BatchSelection, OptimalLookAhead
+from everylabel.experiments.summary import Estimate, curve_mean, curves, paired
 
 START, AT_A_TIME, ROUNDS = 50, 10, 5
 N_CLASSES = 10
 RETRAINED, UNTAUGHT, MONTE_CARLO = "retrained", "no update", "Monte Carlo"
+
+SELECTION = (BatchSelection(), OptimalLookAhead())
 
 State = Posterior | Samples
 Learn = Callable[[Any, np.ndarray, np.ndarray], State]
@@ -41,12 +52,12 @@ class Measurement(NamedTuple):
     seconds: float
 
 
-def run(repetitions: int, seed: int) -> Iterator[list[Measurement]]:
+def run(repetitions: int) -> Iterator[list[Measurement]]:
     """Yield the measurements of one repetition after the other."""
     x, y = load_digits(return_X_y=True)
     x = x / 16.0
     for repetition in range(repetitions):
-        rng = np.random.default_rng([seed, repetition])
+        rng = np.random.default_rng([0, repetition])
         order = rng.permutation(len(x))
         yield _repetition(repetition, x[order], y[order], rng)
 
@@ -76,7 +87,7 @@ def _repetition(repetition: int, x: np.ndarray, y: np.ndarray, rng: np.random.Ge
     return measurements
 
 
-class Row(NamedTuple):
+class Line(NamedTuple):
     """One method's line of the table, averaged over rounds and repetitions."""
 
     method: str
@@ -86,7 +97,7 @@ class Row(NamedTuple):
     times_faster: float
 
 
-def summarise(measurements: list[Measurement]) -> list[Row]:
+def summarise(measurements: list[Measurement]) -> list[Line]:
     """Return one row a method, in the order they are shown."""
     rows = []
     base, best = (_mean(measurements, name, "accuracy") for name in (UNTAUGHT, RETRAINED))
@@ -95,7 +106,7 @@ def summarise(measurements: list[Measurement]) -> list[Row]:
         reached = _mean(measurements, method, "accuracy")
         faster = float("nan") if method == UNTAUGHT else retraining / _median_seconds(measurements, method)
         rows.append(
-            Row(
+            Line(
                 method,
                 reached,
                 share_of_gain(base, reached, best),
@@ -106,32 +117,55 @@ def summarise(measurements: list[Measurement]) -> list[Row]:
     return rows
 
 
-def plot(measurements: list[Measurement], path: Path) -> None:
-    """Save the learning curves and the distances to retraining."""
-    import matplotlib
+def selection_cells(repetitions: int) -> list[Cell]:
+    """Return the cells of the second scenario."""
+    return cells_of(SELECTION, [load("digits", "")], repetitions, "fast")
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+def run_selection(cells: list[Cell], results: Results, jobs: int) -> Iterator[Cell]:
+    """Run the learning curves, store and yield each."""
+    return run_cells(cells, {experiment.grid: experiment.run for experiment in SELECTION}, "", results, jobs)
+
+
+def summarise_selection(rows: list[Row]) -> list[tuple[str, Estimate, Estimate, Estimate]]:
+    """Return for each strategy its curve's mean accuracy, that above random's, and the last accuracy."""
+    found = []
+    for name in dict.fromkeys(strategy for experiment in SELECTION for strategy in experiment.strategies):
+        mean = curve_mean(rows, "accuracy", "digits", name)
+        lead = curve_mean(rows, "accuracy", "digits", name, "random")
+        *_, last = curves(rows, "accuracy", "digits")[name].values()
+        found.append((name, mean, lead, last))
+    return found
+
+
+def plot(measurements: list[Measurement], rows: list[Row], path: Path) -> None:
+    """Save accuracy and distance to retraining while learning, and what choosing by updates gains."""
+    figure = Figure(figsize=(14, 4.4), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    n_labels = sorted({m.n_labels for m in measurements})
     for method in [*METHODS, RETRAINED]:
-        style = {RETRAINED: "k-", UNTAUGHT: "k:"}.get(method, "o-")
-        for axis, field in ((left, "accuracy"), (right, "distance")):
+        colour, line = STYLES[{UNTAUGHT: "baseline", RETRAINED: "retraining"}.get(method, method)]
+        for axis, field in ((left, "accuracy"), (middle, "distance")):
             if method == RETRAINED and field == "distance":
                 continue
-            n_labels = sorted({m.n_labels for m in measurements})
             values = [_mean([m for m in measurements if m.n_labels == n], method, field) for n in n_labels]
-            axis.plot(n_labels, values, style, label=method, markersize=4)
+            axis.plot(n_labels, values, line, color=colour, label=method, marker="o", markersize=3, lw=1.6)
+    for name in dict.fromkeys(row.variant for row in rows):
+        curve = paired(rows, "accuracy", "digits", name, "random")
+        colour, line = STYLES[name]
+        right.plot(list(curve), [e.mean for e in curve.values()], line, color=colour, label=name, lw=1.6)
     left.set(xlabel="labels", ylabel="test accuracy", title="Learning ten labels at a time, digits")
-    right.set(
+    middle.set(
         xlabel="labels", ylabel="mean total variation", title="Distance to retraining (lower is better)"
     )
-    left.legend(frameon=False, fontsize=8)
-    for axis in (left, right):
+    right.set(xlabel="labels", ylabel="accuracy minus random", title="Choosing what to label")
+    for axis in (left, middle, right):
         axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(alpha=0.2, lw=0.5)
+    left.legend(frameon=False, fontsize=8)
+    right.legend(frameon=False, fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    path.write_bytes(as_png(figure))
 
 
 def _of(measurements: list[Measurement], method: str, field: str) -> list[float]:
