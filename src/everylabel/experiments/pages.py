@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 from everylabel.experiments.plots import as_img
 
-VERDICTS = ("holds", "does not hold", "mixed", "not tested")
+VERDICTS = ("holds", "does not hold", "mixed", "undecided", "not tested")
 RULE = (
-    "A dataset is for a claim if the mean over repetitions is on its side by more than two standard errors, "
-    "against it if on the other side by more than two. A claim holds if no dataset is against it and at "
-    "least half are for it; it does not hold if none is for it; all else is mixed."
+    "A dataset is for a claim if the 95% confidence interval of the mean over repetitions (Student's t) "
+    "lies on the claim's side of zero, against it if on the other side. A claim holds if no dataset is "
+    "against it and at least half are for it; it does not hold if none is for it and some are against it; "
+    "it is undecided if none is either; all else is mixed. Claims about speed compare ratios with the "
+    "bounds they name."
 )
-
-
 Table = list[list[str]]  # the first row is the heading
 
 
@@ -99,7 +99,7 @@ th, td {{ text-align: left; padding: .25rem .7rem; border-bottom: 1px solid #888
 td {{ font-variant-numeric: tabular-nums; }}
 img {{ max-width: 100%; height: auto; background: white; display: block; margin: 1rem 0; }}
 .holds {{ color: #0a7d32; font-weight: 600; }} .does-not-hold {{ color: #c02020; font-weight: 600; }}
-.mixed {{ color: #b07000; font-weight: 600; }} .not-tested {{ color: #777; }}
+.mixed {{ color: #b07000; font-weight: 600; }} .undecided, .not-tested {{ color: #777; }}
 @media (prefers-color-scheme: dark) {{ .holds {{ color: #5fd38a; }} .does-not-hold {{ color: #ff8080; }}
   .mixed {{ color: #ffc04d; }} }}
 </style>

@@ -29,6 +29,7 @@ STYLES: dict[str, tuple[str, str]] = {  # colour, line
     "Badge with updates": (RED, "-"),
     "Typiclust": (GREEN, "-"),
     "optimal": (BLACK, "-"),
+    "optimal, mixed batches": (BLACK, "-."),
     "look-ahead": (PINK, "-"),
     "look-ahead, whole pool": (PINK, "-."),
 }

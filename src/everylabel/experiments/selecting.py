@@ -82,12 +82,25 @@ def _from_pool(strategy: str, updates: bool = True, candidates: int | None = Non
     return choose
 
 
-def _optimal(state: Labelled, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the best of 2,000 random batches; of large ones 500, each learned jointly."""
-    large = n >= LARGE
-    n_batches = BATCHES // 4 if large else BATCHES
-    oracle = state.data.y, state.data.val_x, state.data.val_y
-    return optimal_batch(state.pool(), *oracle, n, n_batches, rng=rng, candidates=CANDIDATES, joint=large)
+def _optimal(batches: str = "random", metric: str = "accuracy") -> Choose:
+    """Return a chooser of the best of 2,000 batches; of large ones 500, each learned jointly."""
+
+    def choose(state: Labelled, n: int, rng: np.random.Generator) -> np.ndarray:
+        return optimal_batch(
+            state.pool(),
+            state.data.y,
+            state.data.val_x,
+            state.data.val_y,
+            n,
+            BATCHES // 4 if n >= LARGE else BATCHES,
+            rng=rng,
+            candidates=CANDIDATES,
+            batches=batches,
+            metric=metric,
+            joint=n >= LARGE,
+        )
+
+    return choose
 
 
 CHOOSERS: dict[str, Choose] = {
@@ -97,7 +110,8 @@ CHOOSERS: dict[str, Choose] = {
     "Badge": _top("badge"),
     "Badge with updates": _with_updates(gradient_norm),
     "Typiclust": _from_pool("typiclust", updates=False, candidates=10_000),
-    "optimal": _optimal,
+    "optimal": _optimal(),
+    "optimal, mixed batches": _optimal(batches="mixed", metric="log_loss"),
     "look-ahead": _from_pool("lookahead", candidates=CANDIDATES),
     "margin with updates, whole pool": _from_pool("margin"),
     "look-ahead, whole pool": _from_pool("lookahead"),
@@ -131,7 +145,8 @@ class OptimalLookAhead(_Curves):
     """The upper baseline, and our look-ahead that needs no oracle (Fig. 7)."""
 
     name, figure, title = "look-ahead", "Fig. 7", "Optimal look-ahead"
-    strategies = ("random", "margin", "Badge", "Typiclust", "optimal", "look-ahead")
+    strategies = ("random", "margin", "Badge", "Typiclust", "optimal", "optimal, mixed batches", "look-ahead")
+    small_only = ("optimal, mixed batches",)
 
 
 class WholePool(_Curves):
