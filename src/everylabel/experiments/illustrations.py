@@ -6,10 +6,15 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from everylabel.core import fit_map, laplace, predict_proba, sample, update
 from everylabel.experiments.engine import seeded
+from everylabel.experiments.plots import BLUE, GREEN, RED
+
+CLASSES = (BLUE, RED)
+SHADES = [LinearSegmentedColormap.from_list("", (BLUE, "white", RED))(i / 9) for i in range(10)]
 
 
 def monte_carlo_picture() -> Figure:
@@ -26,11 +31,11 @@ def monte_carlo_picture() -> Figure:
         weights = np.exp(np.asarray(state.log_weights))
         for member, weight in zip(np.asarray(state.members), weights, strict=True):
             logits = np.c_[grid, np.ones(len(grid))] @ member[:, 0]
-            axis.plot(grid, 1 / (1 + np.exp(-logits)), color="C0", alpha=float(min(1.0, 12 * weight)), lw=0.8)
+            axis.plot(grid, 1 / (1 + np.exp(-logits)), color=BLUE, alpha=float(min(1.0, 12 * weight)), lw=0.8)
         axis.plot(grid, predict_proba(state, grid)[:, 1], color="black", lw=2)
         axis.scatter(x, y, edgecolor="black", facecolor="white", zorder=3)
         if state is after:
-            axis.scatter(new_x, new_y, color="C2", zorder=3)
+            axis.scatter(new_x, new_y, color=GREEN, marker="D", zorder=3)
         axis.set(title=title, xlabel="x", ylabel="probability of class 1")
     return figure
 
@@ -55,9 +60,9 @@ def boundary_picture() -> Figure:
         figure.subplots(1, len(states), sharey=True), states.items(), strict=True
     ):
         _boundary(axis, state)
-        axis.scatter(*x.T, c=y, cmap="coolwarm", edgecolor="black", s=22)
+        axis.scatter(*x.T, c=[CLASSES[c] for c in y], edgecolor="black", s=24)
         if title != "before":
-            axis.scatter(*new_x.T, c=new_y, cmap="coolwarm", vmin=0, edgecolor="lime", linewidth=1.5, s=30)
+            axis.scatter(*new_x.T, color=CLASSES[1], marker="D", edgecolor="black", linewidth=1.5, s=42)
         axis.set(title=title)
     return figure
 
@@ -66,7 +71,7 @@ def _boundary(axis: Axes, state: Any) -> None:
     ticks = np.linspace(-5, 5, 80)
     grid = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
     probs = np.asarray(predict_proba(state, grid))[:, 1].reshape(80, 80)
-    axis.contourf(ticks, ticks, probs, levels=np.linspace(0, 1, 11), cmap="coolwarm", alpha=0.4)
+    axis.contourf(ticks, ticks, probs, levels=np.linspace(0, 1, 11), colors=SHADES, alpha=0.5)
     axis.contour(ticks, ticks, probs, levels=[0.5], colors="black")
 
 
