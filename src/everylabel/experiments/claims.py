@@ -26,6 +26,7 @@ from everylabel.experiments.summary import (
 Rows = dict[str, list[Row]]  # by experiment
 Check = Callable[[list[Row]], tuple[str, str]]  # verdict, what was found
 CONFIDENCE = 0.95
+UNMEASURED = "nothing was measured that it speaks of"
 
 
 class Verdict(NamedTuple):
@@ -52,24 +53,26 @@ def judge(rows: Rows) -> list[Verdict]:
     verdicts = []
     for i, claim in enumerate(CLAIMS, start=1):
         found = rows.get(claim.experiment, [])
-        verdict, text = claim.check(found) if found else ("not tested", f"no results of {claim.experiment}")
+        verdict, text = claim.check(found) if found else ("not tested", UNMEASURED)
         verdicts.append(Verdict(str(i), claim.text, claim.where, verdict, text))
     return verdicts
 
 
 def tally(differences: dict[str, Estimate]) -> tuple[str, str]:
     """Return a verdict from one difference a dataset, in points: positive is the claim's side."""
-    differences = {d: e for d, e in differences.items() if e.n}
-    text = "; ".join(f"{d} {100 * e.mean:+.1f} ± {100 * e.error:.1f}" for d, e in differences.items())
-    if not differences:
-        return "not tested", "nothing measured that it speaks of"
-    if any(e.n < 2 for e in differences.values()):
-        return "not tested", f"{text}: one repetition decides nothing"
-    sides = [_side(e) for e in differences.values()]
+    text = "; ".join(f"{d} {_points(e)}" for d, e in differences.items() if e.n)
+    sides = [_side(e) for e in differences.values() if e.n > 1]
+    if not sides:
+        return "not tested", f"{text}: one repetition decides nothing" if text else UNMEASURED
     for_it, against = sides.count(1), sides.count(-1)
     if not for_it:
         return ("does not hold" if against else "undecided"), text
-    return ("holds" if not against and 2 * for_it >= len(differences) else "mixed"), text
+    return ("holds" if not against and 2 * for_it >= len(sides) else "mixed"), text
+
+
+def _points(found: Estimate) -> str:
+    spread = f"± {100 * found.error:.1f}" if found.n > 1 else "(one repetition)"
+    return f"{100 * found.mean:+.1f} {spread}"
 
 
 def _side(found: Estimate) -> int:
@@ -202,7 +205,7 @@ def _ratio(faster: str, slower: str | None, least: float, most: float = np.inf) 
             label = f"{way.removeprefix('speed-up ')}: " if slower is None else ""
             parts.append(label + ", ".join(f"{d} {ratio:,.3g}x" for d, ratio in found.items()))
         if not right:
-            return "not tested", "nothing measured that it speaks of"
+            return "not tested", UNMEASURED
         return ("holds" if all(right) else "mixed" if any(right) else "does not hold"), "; ".join(parts)
 
     return check

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from everylabel.experiments.plots import as_img
 
+TRAININGS = {"recipe": "by the paper's recipe (RAdam, 200 epochs)", "fast": "to the optimum by fit_map"}
 VERDICTS = ("holds", "does not hold", "mixed", "undecided", "not tested")
 RULE = (
     "A dataset is for a claim if the 95% confidence interval of the mean over repetitions (Student's t) "
@@ -37,6 +38,7 @@ class Report(NamedTuple):
     """What the page and the README say."""
 
     facts: list[tuple[str, str]]
+    repetitions: Table
     claims: Table
     sections: list[Section]
     runs: Table
@@ -45,7 +47,9 @@ class Report(NamedTuple):
 def as_html(report: Report) -> str:
     """Return the page."""
     facts = "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd>" for k, v in report.facts)
-    parts = [f"<h1>everylabel: the paper, reproduced</h1><dl>{facts}</dl>"]
+    trained = "".join(f"<dt>training: {k}</dt><dd>{html.escape(v)}</dd>" for k, v in TRAININGS.items())
+    parts = [f"<h1>everylabel: the paper, reproduced</h1><dl>{facts}{trained}</dl>"]
+    parts.append(_html_table(report.repetitions))
     parts.append(f"<h2>The paper's claims</h2><p>{RULE}</p>{_html_table(report.claims)}")
     for section in report.sections:
         parts.append(f"<h2>{html.escape(section.heading)}</h2><p>{html.escape(section.note)}</p>")
@@ -71,6 +75,8 @@ def as_markdown(report: Report) -> str:
     """Return the README; its pictures lie beside it."""
     lines = ["# The paper, reproduced", "", "Made by the command below; not edited by hand.", ""]
     lines += [f"- {name}: {f'`{text}`' if name == 'command' else text}" for name, text in report.facts]
+    lines += [f"- training, {name}: {text}" for name, text in TRAININGS.items()]
+    lines += ["", *_md_table(report.repetitions)]
     lines += ["", "## The paper's claims", "", RULE, "", *_md_table(report.claims)]
     for section in report.sections:
         lines += ["", f"## {section.heading}", "", section.note]

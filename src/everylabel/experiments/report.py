@@ -4,6 +4,7 @@ Everything in it comes from the results file. Where there are results of both wa
 are shown.
 """
 
+from collections import defaultdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -13,14 +14,13 @@ from matplotlib.figure import Figure
 from everylabel.core.errors import EverylabelError
 from everylabel.experiments import illustrations
 from everylabel.experiments.catalogue import EXPERIMENTS, rows_of
-from everylabel.experiments.claims import judge
-from everylabel.experiments.pages import Picture, Report, Section, Table, as_html, as_markdown
+from everylabel.experiments.claims import UNMEASURED, judge
+from everylabel.experiments.pages import TRAININGS, Picture, Report, Section, Table, as_html, as_markdown
 from everylabel.experiments.plots import TITLES, as_png, panels, step_panels
 from everylabel.experiments.results import Results, Row
 from everylabel.experiments.summary import Curves, curve_mean, curves, datasets_of, over_repetitions
 from everylabel.experiments.updating import StepSize
 
-TRAININGS = {"recipe": "the paper's recipe (RAdam, 200 epochs)", "fast": "exact training (fit_map)"}
 XLABELS = {"stages": "|D|", "new-sizes": "|D+|", "speed-up": "|D|"}
 RELATIVE = {"stages": "baseline", "new-sizes": "baseline", "whole-pool": "margin with updates"}
 RELATIVE |= dict.fromkeys(("batch-selection", "look-ahead", "label-noise", "imbalance"), "random")
@@ -47,7 +47,8 @@ def write_report(results: Results, command: str, folder: Path) -> Path:
         _closeness(training, rows[training]["stages"]) for training in rows if "stages" in rows[training]
     ]
     runs = [["command", "began (UTC)", "machine"], *([c, s, m] for c, m, s in results.runs())]
-    report = Report(_facts(rows, command), _claims(rows), [*sections, _illustrations()], runs)
+    facts = _facts(results, command)
+    report = Report(facts, _repetition_table(rows), _claims(rows), [*sections, _illustrations()], runs)
     page = folder / "report.html"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -68,22 +69,42 @@ def _all_rows(results: Results, training: str) -> dict[str, list[Row]]:
     return {name: rows for name, rows in found.items() if rows}
 
 
-def _facts(rows: dict[str, dict[str, list[Row]]], command: str) -> list[tuple[str, str]]:
+def _facts(results: Results, command: str) -> list[tuple[str, str]]:
     now = datetime.now(UTC)
     facts = [
         ("command", command),
         ("made", f"{now:%Y-%m-%d %H:%M} UTC by everylabel {version('everylabel')}"),
     ]
-    for training, found in rows.items():
-        counts = ", ".join(f"{name} {_repetitions(some)}" for name, some in found.items())
-        facts.append((f"repetitions, trained by {TRAININGS[training]}", counts))
+    seconds = results.seconds()
+    facts.append(
+        ("cells", f"{len(seconds)}, which took {sum(seconds.values()) / 3600:.1f} hours on one core each")
+    )
     return facts
 
 
 def _repetitions(rows: list[Row]) -> str:
     """Return how many repetitions there are: of every dataset, or from the fewest to the most."""
-    counts = {len({row.repetition for row in rows if row.dataset == d}) for d in datasets_of(rows)}
+    counts = {_count(rows, d) for d in datasets_of(rows)}
     return str(min(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+
+
+def _count(rows: list[Row], dataset: str) -> int:
+    """Return how many repetitions every variant on a dataset has."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for row in rows:
+        if row.dataset == dataset:
+            found[row.variant].add(row.repetition)
+    return min((len(some) for some in found.values()), default=0)
+
+
+def _repetition_table(rows: dict[str, dict[str, list[Row]]]) -> Table:
+    datasets = datasets_of(row for found in rows.values() for some in found.values() for row in some)
+    table = [["repetitions", "training", *(TITLES.get(d, d) for d in datasets)]]
+    for name in EXPERIMENTS:
+        for training, found in rows.items():
+            if name in found:
+                table.append([name, training, *(str(_count(found[name], d) or "") for d in datasets)])
+    return table
 
 
 def _claims(rows: dict[str, dict[str, list[Row]]]) -> Table:
@@ -91,11 +112,7 @@ def _claims(rows: dict[str, dict[str, list[Row]]]) -> Table:
     table = [["", "claim", "where", "training", "verdict", "found (points of accuracy, ± standard error)"]]
     judged = {training: judge(found) for training, found in rows.items()}
     for verdicts in zip(*judged.values(), strict=True):
-        tested = {
-            t: v
-            for t, v in zip(judged, verdicts, strict=True)
-            if v.verdict != "not tested" or v.found[:2] != "no"
-        }
+        tested = {t: v for t, v in zip(judged, verdicts, strict=True) if v.found != UNMEASURED}
         for training, v in (tested or {"": verdicts[0]}).items():
             table.append([v.number, v.claim, v.where, training, v.verdict, v.found])
     return table
@@ -105,7 +122,7 @@ def _section(name: str, training: str, rows: list[Row]) -> Section:
     experiment = EXPERIMENTS[name]
     note = (experiment.__doc__ or "").split("\n")[0]
     heading = f"{experiment.title} ({experiment.figure})"
-    note += f" {_repetitions(rows)} repetitions, trained by {TRAININGS[training]}."
+    note += f" {_repetitions(rows)} repetitions, trained {TRAININGS[training]}."
     file = f"{name}-{training}"
     if name == "speed-up":
         note = (experiment.__doc__ or "").split("\n")[0] + f" {_repetitions(rows)} repetitions."
@@ -140,7 +157,7 @@ def _closeness(training: str, rows: list[Row]) -> Section:
         rows, "|D|", "mean total variation", metric="distance", without=("retraining", "Monte Carlo"), log="x"
     )
     heading = "How close updates come to retraining (beyond the paper)"
-    note = f"Over the learning stages, |D+| = 10, trained by {TRAININGS[training]}."
+    note = f"Over the learning stages, |D+| = 10, trained {TRAININGS[training]}."
     tables = [_mean_table(rows, metric, title) for metric, title in CLOSENESS.items()]
     return Section(heading, note, [_picture(f"distance-{training}", "Distance to retraining", apart)], tables)
 

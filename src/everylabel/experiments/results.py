@@ -97,6 +97,10 @@ class Results:
         """Return the names of the cells that need not be run again."""
         return {name for (name,) in self._connection.execute("select cell from cells")}
 
+    def seconds(self) -> dict[str, float]:
+        """Return how long each finished cell took."""
+        return dict(self._connection.execute("select cell, seconds from cells"))
+
     def add(self, cell: str, seconds: float, rows: Iterable[Row]) -> None:
         """Store a finished cell, whole."""
         with self._errors(), self._connection:
