@@ -137,16 +137,16 @@ def test_any_joblib_backend_will_do(tmp_path: Path) -> None:
 def test_killed_and_run_again(tmp_path: Path) -> None:
     """kill -9 in the middle; the second run ends with the numbers of one that was never stopped."""
     command = [sys.executable, "-m", "everylabel.cli", "reproduce", "batch-selection", "--dataset", "digits"]
-    command += ["--fast", "--reps", "2", "--jobs", "1", "--report", str(tmp_path / "report")]
+    command += ["--fast", "--reps", "4", "--jobs", "1", "--report", str(tmp_path / "report")]
     killed, whole = tmp_path / "killed.sqlite", tmp_path / "whole.sqlite"
     process = subprocess.Popen([*command, "--results", str(killed)], stdout=subprocess.DEVNULL)
     for _ in range(600):
-        time.sleep(0.1)
-        if killed.exists() and _count(killed) >= 2:
+        time.sleep(0.05)
+        if killed.exists() and _count(killed) >= 1:
             break
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert 2 <= _count(killed) < 10
+    assert 1 <= _count(killed) < 20
     for path in (killed, whole):
         subprocess.run([*command, "--results", str(path)], check=True, stdout=subprocess.DEVNULL)
     assert sorted(Results(killed).rows()) == sorted(Results(whole).rows())
