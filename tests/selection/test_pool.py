@@ -312,3 +312,24 @@ def test_the_change_of_many_labels_is_in_the_span_of_theirs(monkeypatch: pytest.
         for i in free[:4]:
             made.pool.add(i, int(made.labels[i]), step_size=2.0)
     check_cache(made.pool)
+
+
+@pytest.mark.parametrize("out", [False, True])
+def test_a_label_learned_exactly_is_forgotten_without_a_replay(
+    out: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = (problem(k=3, method="exact") for _ in range(2))
+    monkeypatch.setattr(one.pool, "_replay", lambda *_: pytest.fail("replayed"))
+    free = [int(i) for i in one.pool.free_idx]
+    for i in free[:5]:
+        for made in (one, other)[: 2 if i != free[1] else 1]:
+            if out:
+                made.pool.condition(i)
+            made.pool.add(i, int(made.labels[i]))
+    one.pool.remove_label(free[1])
+    close(one.pool.posterior.mean, other.pool.posterior.mean, atol=1e-2)  # the exact update's tolerance
+    close(one.pool.posterior.cov, other.pool.posterior.cov, atol=1e-9)
+    check_cache(one.pool)
+    one.pool.remove_label(int(one.labelled[0]))  # known to the training
+    one.pool.add(free[1], int(one.labels[free[1]]))
+    check_cache(one.pool)

@@ -102,6 +102,39 @@ def test_a_log_of_another_format_is_refused(tmp_path: Path) -> None:
         Store(tmp_path / "log", "p")
 
 
+def test_any_path_is_taken_as_it_is(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("run #1", "run #2", "what?", "100%41", "a&b=c")]
+    for path in paths:
+        store = Store(path, "p")
+        store.append([event(1)])
+        store.close()
+        assert path.is_file()
+    assert all(len(Store(path, "p", write=False).read()) == 1 for path in paths)
+
+
+def test_places_that_cannot_be_are_named() -> None:
+    for place in ("/dev/null/x.sqlite", "/proc/x.sqlite"):
+        with pytest.raises(StoreError, match=f"store '{place}' cannot be"):
+            Store(place, "p")
+
+
+def test_the_lock_of_a_lost_session_is_taken_again(postgres: str) -> None:
+    import psycopg
+
+    store = Store(postgres, "lost")
+    store.append([event(1)])
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+        connection.execute(query)
+    with pytest.raises(StoreError, match="nothing was saved"):
+        store.append([event(2)])
+    store.append([event(2)])
+    with pytest.raises(StoreError, match="in use by another server"):
+        Store(postgres, "lost")
+    assert len(store.read()) == 2
+    store.close()
+
+
 FILL = """
 import resource, signal, sys
 from tests.serving.desks import label, service

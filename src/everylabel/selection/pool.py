@@ -87,6 +87,8 @@ class Pool:
             check_positive(step_size, "step_size", zero=True)
         self.method, self.step_size = method, step_size
         self._late: Late | None = None
+        self._base: Posterior = posterior
+        self._events: list[Event] = []
         self.cache = Cache(features, posterior)
         self.labels = np.full(self.cache.features.n, -1)
         self.weights = np.ones(self.cache.features.n)
@@ -212,7 +214,11 @@ class Pool:
                     self.cache.move(posterior, i)
 
     def remove_label(self, idx: int) -> None:
-        """Take a label back: all that was learned since the last refit is replayed without it."""
+        """Take a label back, as if it had never been.
+
+        Labels learned exactly do not depend on each other's order: the label is forgotten. After any
+        other update all that was learned since the last refit is replayed without it.
+        """
         i = self._check_one(idx)
         if self.state[i] != LABELLED:
             raise EverylabelError(f"idx is {i}, which is {_NAMES[self.state[i]]}; expected a labelled one")
@@ -229,7 +235,14 @@ class Pool:
         elif any(e.idx == i and e.was_out for e in self._events if e.kind == "label"):
             last = max(at for at, e in enumerate(events) if e.kind == "condition" and e.idx == i)
             del events[last]
-        self._replay(base, events)
+        exact = all(e.method == "exact" for e in self._events if e.kind == "label")
+        if exact and self.posterior.likelihood == "gaussian":
+            given = self.cache.features.native(i), [int(self.labels[i])]
+            posterior = change.forget(self.posterior, *given, weights=[float(self.weights[i])])
+            self._base, self._events = base, events
+            self._reset(posterior)
+        else:
+            self._replay(base, events)
         self.labels[i], self.weights[i], self.state[i] = -1, 1.0, FREE
 
     def refit(self, posterior: Posterior) -> None:
@@ -241,7 +254,7 @@ class Pool:
                 f"{int(self.labels.max())}; expected a posterior with all classes of the pool"
             )
         self.cache.reset(posterior)
-        self._base, self._events = posterior, list[Event]()
+        self._base, self._events = posterior, []
         for i in self.out_idx:
             self._take(Event("condition", int(i)))
         self.auto_step = self._auto_step()

@@ -22,11 +22,12 @@ from everylabel.serving.events import Event
 from everylabel.serving.learner import Change, Learner
 from everylabel.serving.ledger import Ledger
 from everylabel.serving.replay import Start, change_of, replay, start_of
-from everylabel.serving.store import Store, StoreError
+from everylabel.serving.store import Store
 
 log = logging.getLogger(__name__)
 AT_ONCE = 64  # requests taken together at most
 TICK = 1.0  # seconds between looks for leases that have ended
+QUIET = 10.0  # seconds without such looks after a commit has failed
 
 Finish = Callable[[], Any]  # makes the reply, once all is learned and handed out
 Command = Callable[[], Finish]
@@ -36,6 +37,7 @@ class _Job(NamedTuple):
     command: Command
     future: "Future[Any]"
     alone: bool = False  # in a round of its own
+    reads: bool = False  # changes nothing
 
 
 class Desk:
@@ -69,6 +71,8 @@ class Desk:
         self._changes: list[Change] = []
         self._fresh: list[Event] = []
         self._asking: list[str] = []
+        self._stale = self._closed = False
+        self._quiet_until = 0.0  # no lease ends before, after a commit that failed
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._reload()
         if self.ledger.seq == 0:
@@ -85,17 +89,31 @@ class Desk:
         A command that raises Refused must not have emitted anything.
         """
         future: Future[Any] = Future()
-        self._jobs.put(_Job(command, future, alone))
-        return future
+        return self._put(_Job(command, future, alone))
+
+    def _put(self, job: _Job) -> "Future[Any]":
+        self._jobs.put(job)
+        if self._closed:
+            self._refuse_rest()
+        return job.future
 
     def read(self, look: Callable[[], Any]) -> "Future[Any]":
         """Have a look at the state between changes."""
-        return self.submit(lambda: look)
+        return self._put(_Job(lambda: look, Future(), reads=True))
 
     def close(self) -> None:
         """Finish what has been asked, and stop."""
         self._jobs.put(None)
         self._thread.join()
+        self._closed = True
+        self._refuse_rest()
+
+    def _refuse_rest(self) -> None:
+        """Tell all who still ask that the server is going."""
+        while not self._jobs.empty():
+            job = self._jobs.get()
+            if job is not None and job.future.set_running_or_notify_cancel():
+                job.future.set_exception(Refused(503, "closing", "the server is stopping; ask again later"))
 
     def emit(self, kind: str, person: str, body: dict[str, Any], key: str | None = None) -> Event:
         """Take an event into ledger and model; it is written at the end of the round."""
@@ -127,8 +145,9 @@ class Desk:
         self.emit("refit", "", {"upto": start.seq})
 
     def _reload(self) -> None:
+        self._stale = True  # until it is done
         self.ledger, self.learner, self._changes = replay(self.store.read(), self.ids, self.features)
-        self._fresh = []
+        self._fresh, self._asking, self._stale = [], [], False
         self.learned.set()
 
     def _work(self) -> None:
@@ -139,8 +158,10 @@ class Desk:
                     jobs.append(self._jobs.get())
             except queue.Empty:
                 jobs = []
-            for _, some in groupby(jobs, key=lambda job: job if job is None or job.alone else False):
-                self._round([job for job in some if job is not None])
+            wanted = [job for job in jobs if job is not None and job.future.set_running_or_notify_cancel()]
+            groups = [list(some) for _, some in groupby(wanted, key=lambda job: job.alone and id(job))]
+            for group in groups or [[]]:
+                self._round(group)
             if None in jobs:
                 return
 
@@ -149,10 +170,13 @@ class Desk:
         finishes: list[tuple[_Job, Finish]] = []
         refused: list[tuple[_Job, Refused]] = []
         try:
+            if self._stale:  # the log could not be read after a failure: nothing may be built on what is here
+                self._reload()
             began, labels = time.perf_counter(), self.ledger.n_changes
             self._begin_block()
             with self.learner.pool.together():
-                self._end_leases()
+                if not jobs or not all(job.reads for job in jobs):
+                    self._end_leases()
                 for job in jobs:
                     try:
                         finishes.append((job, job.command()))
@@ -178,9 +202,10 @@ class Desk:
         """Go back to what the log says, and tell all who asked that nothing has happened."""
         if not isinstance(error, EverylabelError):
             log.exception("a round of the desk failed")
+        self._quiet_until = time.time() + QUIET
         try:
             self._reload()
-        except StoreError:
+        except Exception:  # tried again before the next request
             log.exception("the log cannot be read either")
         for job in jobs:
             job.future.set_exception(error)
@@ -189,11 +214,14 @@ class Desk:
         self._block = self.ledger.seq + 1
 
     def _write(self) -> None:
-        self.store.append(self._fresh)
-        self._fresh = []
+        if self._fresh:
+            self.store.append(self._fresh)
+            self._fresh = []
 
     def _end_leases(self) -> None:
         """Take back what people have had for too long."""
+        if time.time() < self._quiet_until:
+            return
         oldest = time.time() - self.ledger.settings["lease_seconds"]
         for person, lease in list(self.ledger.leases.items()):
             if lease.at < oldest:
@@ -228,19 +256,27 @@ class Desk:
 
     def _due(self, person: str, rng: np.random.Generator) -> tuple[int | None, str]:
         """Return what comes before the strategy's choice: a second opinion, or a random check."""
-        for item in self.ledger.wanting:
-            if item not in self.ledger.holder and self.ledger.answer_of(item, person) is None:
-                return item, "second"
+        if self.ledger.not_wanted[person] < len(self.ledger.wanting):
+            for item in self.ledger.wanting:
+                known = self.ledger.answer_of(item, person) is not None
+                if not (known or item in self.ledger.holder or self.ledger.was_skipped(item, person)):
+                    return item, "second"
         every = self.ledger.settings["check_every"]
         if every and (self.ledger.handed + 1) % every == 0:
             return self.learner.draw(rng), "check"
         return None, "chosen"
 
     def _left(self, person: str) -> int | None:
-        """Return an instance that was skipped, when nothing else is left: others' skips first."""
-        skipped = [item for item in self.ledger.skipped if item not in self.ledger.holder]
-        own = {item for item in skipped if any(who == person for _, who in self.ledger.skipped[item])}
-        return next((item for item in sorted(skipped, key=lambda item: item in own)), None)
+        """Return an instance that was skipped, when nothing else is left: others' first, the oldest first."""
+        ledger, wanted = self.ledger, self.ledger.settings["annotators_per_item"]
+        left = [
+            item
+            for item in ledger.skipped
+            if item not in ledger.holder
+            and len(ledger.answers.get(item, [])) < wanted
+            and ledger.answer_of(item, person) is None
+        ]
+        return min(left, key=lambda item: ledger.was_skipped(item, person), default=None)
 
     def _give(self, person: str, item: int, reason: str, expected: dict[str, float]) -> None:
         self.emit("out", person, {"item": self.ids[item], "reason": reason, **expected})

@@ -10,7 +10,7 @@ rename        class, name
 settings      strategy, check_every ...            what changed
 out           item, reason, expected               handed out to the person
 release       item                                 taken back unanswered
-label         item, class, guess, p                with what the model said before it learned
+label         item, class, guess, sure             with what the model said before it learned
 cannot_tell   item
 skip          item
 undo          saved                                number of the event taken back

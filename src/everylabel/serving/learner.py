@@ -118,8 +118,9 @@ class Learner:
         return p / p.sum()
 
     def expected(self) -> float:
-        """Return the mean largest probability over the pool: the accuracy the model expects."""
-        return float(self.pool.probs(self.sample).max(axis=1).mean())
+        """Return the mean largest probability over what is left: the accuracy the model expects there."""
+        left = self.sample[self.pool.state[self.sample] != _LABELLED]
+        return float(self.pool.probs(left if len(left) else self.sample).max(axis=1).mean())
 
     def pick(self, strategy: str, n: int, rng: np.random.Generator, among: int = 1) -> list[int]:
         """Return n free instances, no near copies of each other or of what is out."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from everylabel.serving.agreement import Agreement
 from everylabel.serving.events import Event
 
 DEFAULTS: dict[str, Any] = {
@@ -18,6 +19,7 @@ DEFAULTS: dict[str, Any] = {
     "lease_seconds": 600,
 }
 CANNOT_TELL = -1
+IMPORT = "import"  # the person whose answers came with the source or from a file
 FREE, OUT, ASIDE = "free", "out", "aside"
 Target = int | str  # a class number, or one of the three words: what an item is to the model
 
@@ -39,11 +41,13 @@ class Answer(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A random check: after so many labels, whether the model was right before it learned."""
+    """A random check: what the model said of an item, after so many labels, before it learned."""
 
     seq: int
+    item: int
     labels: int
-    right: bool
+    guess: int
+    sure: float  # the probability of the guess
 
 
 @dataclass(eq=False)
@@ -62,8 +66,9 @@ class Ledger:
     done: dict[str, list[int]] = field(default_factory=dict)  # person -> events that can be taken back
     history: list[Event] = field(default_factory=list)  # answers, in order
     undone: set[int] = field(default_factory=set)
-    keys: dict[str, int] = field(default_factory=dict)
+    keys: dict[str, Event] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
+    checked: set[int] = field(default_factory=set)  # items that were handed out as checks
     curve: list[tuple[int, float]] = field(default_factory=list)  # labels, mean largest probability
     handed: int = 0  # items picked by the strategy or at random
     labels: dict[int, int] = field(default_factory=dict)  # item -> class, what is learned
@@ -71,19 +76,20 @@ class Ledger:
     n_answers: int = 0
     by_person: Counter[str] = field(default_factory=Counter)  # answers of each
     by_class: Counter[int] = field(default_factory=Counter)  # items of each
-    several: set[int] = field(default_factory=set)  # items with more than one answer
+    agreement: Agreement = field(default_factory=Agreement)
     wanting: dict[int, None] = field(default_factory=dict)  # items that want another person's answer
-    refitted: int = 0  # the labels up to this event were trained on
+    not_wanted: Counter[str] = field(default_factory=Counter)  # how many of those each has answered
 
     def __post_init__(self) -> None:
         self.position = {name: i for i, name in enumerate(self.ids)}
         self._events: dict[int, Event] = {}
+        self._by_item: dict[int, list[Event]] = {}
 
     def apply(self, event: Event) -> int | None:
         """Take in one event; return the item whose place in the model may have changed."""
         self.seq = event.seq
         if event.key is not None:
-            self.keys[event.key] = event.seq
+            self.keys[event.key] = event
         item = None
         if "item" in event.body:
             item = self.position.get(event.body["item"])
@@ -110,6 +116,28 @@ class Ledger:
         own = [answer.value for answer in self.answers.get(item, []) if answer.person == person]
         return own[-1] if own else None
 
+    def was_skipped(self, item: int, person: str) -> bool:
+        """Return whether this person has skipped the item."""
+        return any(who == person for _, who in self.skipped.get(item, []))
+
+    def standing_checks(self, last: int) -> list[tuple[Check, bool]]:
+        """Return the last checks whose item has a label now, with whether the guess was that label."""
+        found: list[tuple[Check, bool]] = []
+        for check in reversed(self.checks):
+            if len(found) == last:
+                break
+            if check.item in self.labels:
+                found.append((check, check.guess == self.labels[check.item]))
+        return found[::-1]
+
+    def expected(self) -> float | None:
+        """Return the accuracy on what is left that the model expected of itself last."""
+        return self.curve[-1][1] if self.curve else None
+
+    def n_unanswered_checks(self) -> int:
+        """Return how many checks were skipped, left or could not be told."""
+        return sum(item not in self.labels and item not in self.holder for item in self.checked)
+
     def n_cannot_tell(self) -> int:
         return len(self.answers) - len(self.labels)
 
@@ -125,14 +153,20 @@ class Ledger:
         self.classes[event.body["class"]] = event.body["name"]
 
     def _settings(self, event: Event, _: Any) -> None:
+        for item in self.answers:
+            self._count(item, -1)
         self.settings.update(event.body)
+        for item in self.answers:
+            self._count(item, 1)
 
     def _refit(self, event: Event, _: Any) -> None:
-        self.refitted = event.body["upto"]
+        """Nothing here: the model was trained, the labels are as they were."""
 
     def _out(self, event: Event, item: int) -> None:
         self.leases[event.person] = Lease(item, event.body["reason"], event.at)
         self.holder[item] = event.person
+        if event.body["reason"] == "check":
+            self.checked.add(item)
         if event.body["reason"] in ("chosen", "check") and not event.body.get("again"):
             self.handed += 1
         if "expected" in event.body:
@@ -149,8 +183,7 @@ class Ledger:
         before = len(self.labels)
         self._set(item, event, event.body["class"])
         if event.body.get("check"):
-            right = event.body["guess"] == event.body["class"]
-            self.checks.append(Check(event.seq, before, right))
+            self.checks.append(Check(event.seq, item, before, event.body["guess"], event.body["sure"]))
 
     def _cannot_tell(self, event: Event, item: int) -> None:
         self._note(event, item)
@@ -158,10 +191,12 @@ class Ledger:
 
     def _skip(self, event: Event, item: int) -> None:
         self._note(event, item)
-        self.skipped.setdefault(item, []).append((event.seq, event.person))
+        self.skipped[item] = [*self.skipped.pop(item, []), (event.seq, event.person)]  # the last comes last
 
     def _undo(self, event: Event, _: Any) -> int | None:
-        undone = self._events[event.body["saved"]]
+        undone = self._events.get(event.body["saved"])
+        if undone is None:  # of an item that the source no longer has
+            return None
         item = self.position[undone.body["item"]]
         self.undone.add(undone.seq)
         self.done[undone.person].remove(undone.seq)
@@ -178,26 +213,27 @@ class Ledger:
         """Put an answer on record, and take the item back from the person."""
         self._release(event, item)
         self._events[event.seq] = event
+        self._by_item.setdefault(item, []).append(event)
         self.history.append(event)
         self.done.setdefault(event.person, []).append(event.seq)
 
     def _set(self, item: int, event: Event, value: int) -> None:
-        self.skipped.pop(item, None)  # somebody could answer it
         others = [answer for answer in self.answers.get(item, []) if answer.person != event.person]
         self._settle(item, [*others, Answer(event.seq, event.person, value)])
 
     def _given(self, item: int) -> list[Answer]:
         """Return each person's last answer that is not taken back, from the record."""
         last: dict[str, Answer] = {}
-        for event in self.history:
-            if event.kind != "skip" and event.body["item"] == self.ids[item] and event.seq not in self.undone:
+        for event in self._by_item[item]:
+            if event.kind != "skip" and event.seq not in self.undone:
                 last[event.person] = Answer(event.seq, event.person, event.body.get("class", CANNOT_TELL))
         return sorted(last.values())
 
     def _settle(self, item: int, answers: list[Answer]) -> None:
-        """Learn what most people say; of a tie, what was said last."""
+        """Learn what most people say; of a tie, what a person said last, before what was imported."""
         self._count(item, -1)
-        values = [answer.value for answer in answers if answer.value != CANNOT_TELL]
+        told = sorted(answers, key=lambda answer: (answer.person != IMPORT, answer.seq))
+        values = [answer.value for answer in told if answer.value != CANNOT_TELL]
         if values:
             counts = Counter(values)
             most = max(counts.values())
@@ -218,9 +254,11 @@ class Ledger:
             self.by_person[answer.person] += sign
         if item in self.labels:
             self.by_class[self.labels[item]] += sign
-        self.several.discard(item)
-        self.wanting.pop(item, None)
-        if sign > 0 and len(answers) > 1:
-            self.several.add(item)
-        if sign > 0 and 0 < len(answers) < self.settings["annotators_per_item"]:
-            self.wanting[item] = None
+        self.agreement.add([a.value for a in answers if a.value != CANNOT_TELL], sign)
+        if 0 < len(answers) < self.settings["annotators_per_item"]:
+            for answer in answers:
+                self.not_wanted[answer.person] += sign
+            if sign > 0:
+                self.wanting[item] = None
+            else:
+                del self.wanting[item]

@@ -62,8 +62,8 @@ class Refitter:
         return new >= (STABLE_EVERY if self.desk.learner.exact else 1)
 
     def look(self, start: Start, learner: Learner) -> tuple[float, int] | None:
-        """Return what share of the pool would be classified otherwise without the last labels."""
-        if len(start.labels) < self._looked_at + STABLE_EVERY:
+        """Return what the last labels have changed, every some labels."""
+        if abs(len(start.labels) - self._looked_at) < STABLE_EVERY:
             return None
         self._looked_at = len(start.labels)
         return without_last(start, learner)
@@ -94,9 +94,14 @@ def without_last(start: Start, learner: Learner) -> tuple[float, int] | None:
     kept = list(start.labels.items())[:-n_last]
     if len({label for _, label in kept}) < 2:
         return None
-    idx, labels = (np.array(part, dtype=np.int64) for part in zip(*sorted(kept), strict=True))
-    pool = learner.pool
-    mean = fit_map(pool.rows(idx)[:, :-1], labels, max(1, start.n_classes), tol=1e-4)
+    pool, mean = learner.pool, _trained(learner, dict(kept), start.n_classes)
     now = pool.logits(learner.sample)[:, : start.n_classes].argmax(axis=1)
-    then = (pool.rows(learner.sample) @ np.asarray(mean)).argmax(axis=1)
+    then = (pool.rows(learner.sample) @ mean).argmax(axis=1)
     return float(np.mean(now != then)), n_last
+
+
+def _trained(learner: Learner, labels: dict[int, int], n_classes: int) -> np.ndarray:
+    """Return the weights trained on some of the labels, to a thousandth: enough to classify by."""
+    idx = np.array(sorted(labels), dtype=np.int64)
+    y = np.array([labels[int(i)] for i in idx], dtype=np.int64)
+    return np.asarray(fit_map(learner.pool.rows(idx)[:, :-1], y, max(1, n_classes), tol=1e-3))

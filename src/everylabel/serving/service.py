@@ -56,29 +56,24 @@ class Service:
         def write(i: int) -> Event:
             number = self._class(value)
             probs = self.desk.learner.probabilities(i)
-            lease = self.ledger.leases.get(person)
-            body = {"item": item, "class": number, "guess": int(probs.argmax()), "p": float(probs[number])}
-            if lease is not None and lease.item == i and lease.reason == "check" and self.ledger.labels:
-                body["check"] = True
-            return self.desk.emit("label", person, body, key)
+            body = {"item": item, "class": number, "guess": int(probs.argmax()), "sure": float(probs.max())}
+            return self.desk.emit("label", person, {**body, **self._check(person, i)}, key)
 
-        return self._answer(person, item, key, write)
+        return self._answer("label", person, item, key, write)
 
     def cannot_tell(self, person: str, item: str, key: str | None = None) -> "Future[Reply]":
         """Note that the person cannot tell; the instance is not asked again."""
-        return self._answer(
-            person, item, key, lambda _: self.desk.emit("cannot_tell", person, {"item": item}, key)
-        )
+        return self._plain("cannot_tell", person, item, key)
 
     def skip(self, person: str, item: str, key: str | None = None) -> "Future[Reply]":
         """Leave an instance for later."""
-        return self._answer(person, item, key, lambda _: self.desk.emit("skip", person, {"item": item}, key))
+        return self._plain("skip", person, item, key)
 
     def undo(self, person: str, saved: int | None = None, key: str | None = None) -> "Future[Reply]":
         """Take back the person's last answer or skip, and show that instance again."""
 
         def command() -> Finish:
-            if (reply := self._again(person, key)) is not None:
+            if (reply := self._again("undo", person, None, key)) is not None:
                 return reply
             last = self.ledger.last(person)
             if last is None:
@@ -97,7 +92,7 @@ class Service:
         """Give this instance to the person, whatever they had before."""
 
         def command() -> Finish:
-            if (reply := self._again(person, key)) is not None:
+            if (reply := self._again("out", person, item, key)) is not None:
                 return reply
             i = self._position(item)
             self._check_holder(i, person)
@@ -110,12 +105,13 @@ class Service:
         """Add a class; its number is how many there were."""
 
         def command() -> Finish:
-            if key is None or key not in self.ledger.keys:
-                clean = self._new_name(name)
+            clean = clean_name(name)
+            if not self._sent_before("class", person, None, key):
+                self._check_new(clean)
                 if len(self.ledger.classes) >= MOST_CLASSES:
                     raise Refused(409, "too_many_classes", f"there are {MOST_CLASSES} classes already")
                 self.desk.emit("class", person, {"name": clean}, key)
-            number = self.ledger.classes.index(name.strip()) if name.strip() in self.ledger.classes else None
+            number = self.ledger.classes.index(clean) if clean in self.ledger.classes else None
             return lambda: {"classes": progress.classes(self.ledger), "class": number}
 
         return self.desk.submit(command)
@@ -125,8 +121,10 @@ class Service:
 
         def command() -> Finish:
             self._class(number)
-            if name.strip() != self.ledger.classes[number]:
-                self.desk.emit("rename", person, {"class": number, "name": self._new_name(name)})
+            clean = clean_name(name)
+            if clean != self.ledger.classes[number]:
+                self._check_new(clean)
+                self.desk.emit("rename", person, {"class": number, "name": clean})
             return lambda: {"classes": progress.classes(self.ledger)}
 
         return self.desk.submit(command)
@@ -217,26 +215,49 @@ class Service:
         """Return copies of what exports and the map are made of."""
         return self.desk.read(lambda: Snapshot(self.desk.learner, self.ledger))
 
+    def _plain(self, kind: str, person: str, item: str, key: str | None) -> "Future[Reply]":
+        def write(i: int) -> Event:
+            return self.desk.emit(kind, person, {"item": item, **self._check(person, i)}, key)
+
+        return self._answer(kind, person, item, key, write)
+
+    def _check(self, person: str, i: int) -> dict[str, bool]:
+        """Return what marks an answer as a random check's, so that it stays one after an undo."""
+        lease = self.ledger.leases.get(person)
+        drawn = lease is not None and lease.item == i and lease.reason == "check"
+        return {"check": True} if drawn and self.ledger.labels else {}
+
     def _answer(
-        self, person: str, item: str, key: str | None, write: Callable[[int], Event]
+        self, kind: str, person: str, item: str, key: str | None, write: Callable[[int], Event]
     ) -> "Future[Reply]":
         def command() -> Finish:
-            self.desk.ask_for(person)
-            if (reply := self._again(person, key)) is not None:
+            if (reply := self._again(kind, person, item, key)) is not None:
                 return reply
             i = self._position(item)
             self._check_holder(i, person)
             event = write(i)
+            self.desk.ask_for(person)
             return lambda: self._reply(person, event.seq)
 
         return self.desk.submit(command)
 
-    def _again(self, person: str, key: str | None) -> Finish | None:
+    def _again(self, kind: str, person: str, item: str | None, key: str | None) -> Finish | None:
         """Return the reply to a request that was sent before."""
-        if key is None or key not in self.ledger.keys:
+        if not self._sent_before(kind, person, item, key):
             return None
         self.desk.ask_for(person)
-        return lambda: self._reply(person, self.ledger.keys[key])
+        return lambda: self._reply(person, self.ledger.keys[str(key)].seq)
+
+    def _sent_before(self, kind: str, person: str, item: str | None, key: str | None) -> bool:
+        """Return whether this very request has come before; refuse another one with its key."""
+        if key is None or key not in self.ledger.keys:
+            return False
+        event = self.ledger.keys[key]
+        if (event.kind, event.person, event.body.get("item")) != (kind, person, item):
+            raise Refused(
+                409, "key_used", f"key is {key!r}, which another request has used; expected a new one"
+            )
+        return True
 
     def _hand_over(self, person: str, item: int, body: dict[str, Any], key: str | None = None) -> None:
         """Take back what the person has and give them this, unless another has it."""
@@ -270,15 +291,9 @@ class Service:
         expected = f"0 to {len(names) - 1} or a class's name" if names else "a class: add one first"
         raise Refused(422, "unknown_class", f"class is {value!r:.80}; expected {expected}")
 
-    def _new_name(self, name: str) -> str:
-        clean = " ".join(name.split())
-        if not clean or len(clean) > LONGEST_NAME or not clean.isprintable():
-            raise Refused(
-                422, "bad_name", f"name is {name!r:.80}; expected 1 to {LONGEST_NAME} printable characters"
-            )
-        if clean in self.ledger.classes:
-            raise Refused(409, "class_exists", f"there is a class {clean!r} already; choose another name")
-        return clean
+    def _check_new(self, name: str) -> None:
+        if name in self.ledger.classes:
+            raise Refused(409, "class_exists", f"there is a class {name!r} already; choose another name")
 
     def _state(self, i: int) -> Reply:
         label = self.ledger.labels.get(i)
@@ -350,6 +365,16 @@ class Snapshot:
         f = self.logits[idx]
         p = np.exp(f - f.max(axis=1, keepdims=True))
         return p / p.sum(axis=1, keepdims=True)
+
+
+def clean_name(name: str) -> str:
+    """Return a class's name without stray spaces, or refuse it."""
+    clean = " ".join(name.split())
+    if not clean or len(clean) > LONGEST_NAME or not clean.isprintable():
+        raise Refused(
+            422, "bad_name", f"name is {name!r:.80}; expected 1 to {LONGEST_NAME} printable characters"
+        )
+    return clean
 
 
 def _reason(event: Event) -> dict[str, Any]:

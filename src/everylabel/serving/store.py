@@ -8,9 +8,11 @@ readers (such as `everylabel export`) may read beside it.
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -86,7 +88,10 @@ class Store:
         ]
 
     def append(self, events: Iterable[Event]) -> None:
-        """Write events, all or none; they are on disk when this returns."""
+        """Write events, all or none; they are on disk when this returns.
+
+        PostgreSQL is written to by the session that holds the lock, so that nothing is written without it.
+        """
         rows = [
             {
                 "project": self.project,
@@ -103,7 +108,10 @@ class Store:
         if not rows:
             return
         try:
-            with self._engine.begin() as connection:
+            if self._path is None and self._lock is None:
+                self._take_lock()
+            writing = self._engine.begin() if self._path is not None else self._locked()
+            with writing as connection:
                 connection.execute(sa.insert(_events), rows)
         except IntegrityError as error:
             raise StoreError(
@@ -111,13 +119,23 @@ class Store:
                 "stop one of the two"
             ) from error
         except DBAPIError as error:
+            if error.connection_invalidated and self._path is None:
+                self._let_go()  # the lock is gone with its session: take it again before writing again
             raise StoreError(f"nothing was saved, {self._shown} says: {_reason(error)}") from error
+
+    @contextmanager
+    def _locked(self) -> Iterator[sa.Connection]:
+        with self._lock.begin():
+            yield self._lock
 
     def items(self) -> tuple[list[str], list[str]] | None:
         """Return the ids and digests of the source as it was last time, if there was one."""
         query = sa.select(_items.c["items"]).where(_items.c.project == self.project)
-        with self._engine.connect() as connection:
-            found = connection.execute(query).scalar()
+        try:
+            with self._engine.connect() as connection:
+                found = connection.execute(query).scalar()
+        except DBAPIError as error:
+            raise StoreError(f"store {self._shown} cannot be read: {_reason(error)}") from error
         return None if found is None else tuple(json.loads(found))
 
     def set_items(self, ids: Sequence[str], digests: Sequence[str]) -> None:
@@ -133,16 +151,24 @@ class Store:
 
     def close(self) -> None:
         """Let go of the database."""
+        self._let_go()
+        self._engine.dispose()
+
+    def _let_go(self) -> None:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
-        self._engine.dispose()
 
     def _connect(self, write: bool) -> sa.Engine:
         if self._path is None:
             return _postgres(self.where)
         if write:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreError(
+                    f"store {str(self._path)!r} cannot be made: {error.strerror}; choose another --store"
+                ) from error
         elif not self._path.exists():
             raise StoreError(f"store {str(self._path)!r} is not there; expected a log of everylabel label")
         return _sqlite(self._path, write)
@@ -150,17 +176,20 @@ class Store:
     def _take_lock(self) -> None:
         """Hold a lock as long as this process lives: it ends with the process, however that ends."""
         if self._path is not None:
-            lock = sqlite3.connect(self._path.with_name(self._path.name + ".lock"), timeout=0)
+            path = self._path.resolve()
             try:
-                lock.execute("BEGIN EXCLUSIVE")
-            except sqlite3.OperationalError as error:
-                lock.close()
-                raise self._taken() from error
-            self._lock = lock
+                self._lock = sqlite3.connect(path.with_name(path.name + ".lock"), timeout=0)
+                self._lock.execute("BEGIN EXCLUSIVE")
+            except sqlite3.Error as error:
+                self._let_go()
+                if getattr(error, "sqlite_errorname", "") == "SQLITE_BUSY":
+                    raise self._taken() from error
+                raise StoreError(f"store {self._shown} cannot be opened: {error}") from error
             return
         number = int.from_bytes(hashlib.sha256(self.project.encode()).digest()[:8], "big", signed=True)
         self._lock = self._engine.connect()
         if not self._lock.execute(sa.select(sa.func.pg_try_advisory_lock(number))).scalar():
+            self._let_go()
             raise self._taken()
         self._lock.commit()  # the lock is the session's, not the transaction's
 
@@ -183,7 +212,12 @@ class Store:
 
 def _sqlite(path: Path, write: bool) -> sa.Engine:
     mode = "rwc" if write else "ro"
-    engine = sa.create_engine(f"sqlite:///file:{path.resolve().as_posix()}?mode={mode}&uri=true")
+    uri = f"file:{quote(path.resolve().as_posix())}?mode={mode}"  # a path may hold ?, # and %
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(uri, uri=True, check_same_thread=False)
+
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.QueuePool)
 
     @sa.event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
