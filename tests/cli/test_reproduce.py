@@ -62,6 +62,7 @@ def test_the_papers_recipe(tmp_path: Path) -> None:
         (["--dataset", "mnist"], "dataset is 'mnist'"),
         (["--dataset", "snacks"], "has no feature file"),
         (["--reps", "0"], "--reps"),
+        (["--report-only"], "is not there; run without"),
     ],
 )
 def test_wrong_arguments_are_named(tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -90,8 +91,10 @@ def test_a_report_that_cannot_be_written_costs_no_measurement(tmp_path: Path) ->
     assert result.exit_code == 2
     assert "the measurements are safe" in " ".join(result.output.split())
     (tmp_path / "report").unlink()
-    result = _run("fig4", "--fast", "--reps", "1", "--dataset", "digits", folder=tmp_path)
+    result = _run("--report-only", folder=tmp_path)
     assert result.exit_code == 0
+    assert "Varying size of the new data" in (tmp_path / "report" / "report.html").read_text()
+    result = _run("fig4", "--fast", "--reps", "1", "--dataset", "digits", folder=tmp_path)
     assert "1/1" in result.output
 
 

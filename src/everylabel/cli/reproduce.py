@@ -42,6 +42,9 @@ def reproduce(
     mlflow: Annotated[
         bool, typer.Option("--mlflow", help="Also log to MLflow, where MLFLOW_TRACKING_URI says.")
     ] = False,
+    report_only: Annotated[
+        bool, typer.Option("--report-only", help="Run nothing; make the report of what is stored.")
+    ] = False,
     list_them: Annotated[
         bool, typer.Option("--list", help="List experiments and datasets, run nothing.")
     ] = False,
@@ -52,7 +55,7 @@ def reproduce(
         if list_them:
             _list(console, str(data))
             return
-        run = _Run(experiments or [], dataset or [], reps, jobs, fast, str(data), results)
+        run = _Run(experiments or [], dataset or [], reps, jobs, fast, str(data), results, report_only)
         _reproduce(console, run, report, export, mlflow)
     except EverylabelError as error:
         console.print(f"[red]error:[/] {escape(str(error))}")
@@ -69,6 +72,7 @@ class _Run(NamedTuple):
     fast: bool
     folder: str
     results: Path
+    report_only: bool
 
     @property
     def training(self) -> str:
@@ -95,15 +99,21 @@ def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, m
     from everylabel.experiments.tracking import log_to_mlflow, need_mlflow
     from everylabel.models.places import need
 
-    if not run.fast:
+    if run.report_only and not run.results.exists():
+        raise EverylabelError(
+            f"results file {str(run.results)!r} is not there; run without "
+            "--report-only, or name one with --results"
+        )
+    if not run.fast and not run.report_only:
         need("torch", "torch", "training by the paper's recipe (without it: --fast)")
     if mlflow:
         need_mlflow()  # before hours of work, not after
     command = shlex.join(["everylabel", *sys.argv[1:]])
-    cells, runners = _plan(run)
+    cells, runners = ([], {}) if run.report_only else _plan(run)
     stored = Results(run.results)
     try:
-        _run_cells(console, run, cells, runners, stored, command)
+        if cells:
+            _run_cells(console, run, cells, runners, stored, command)
         page = write_report(stored, command, report)
         if export is not None:
             stored.export(export)
