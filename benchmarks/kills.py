@@ -179,12 +179,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="folder for kills.json")
     given = parser.parse_args()
-    found = {kind: _killed(kind, given.kills, given.seed) for kind in given.stores}
+    found = {}
+    for kind in given.stores:
+        found[kind] = _killed(kind, given.kills, given.seed)
+        if given.out is not None:
+            write(given.out / "kills.json", {name: outcome._asdict() for name, outcome in found.items()})
     columns = ["store", *(name.replace("_", " ") for name in Outcome._fields)]
     rows = [[kind, *(f"{value:.3g}" for value in outcome)] for kind, outcome in found.items()]
     report("kill -9 under load", columns, rows)
-    if given.out is not None:
-        write(given.out / "kills.json", {kind: outcome._asdict() for kind, outcome in found.items()})
     if not all(outcome.fine for outcome in found.values()):
         raise SystemExit("something was lost, written twice, or replayed otherwise")
 
