@@ -3,6 +3,7 @@
 Bound to this machine only (127.0.0.1) nothing is asked, but the Host header must name this machine,
 so that no web page can reach the server by a name of its own (DNS rebinding). Bound elsewhere a token
 is needed: once in the address, then in a cookie that other sites cannot send, or as a bearer token.
+Whoever fails too often is refused for a while before their token is looked at, so that it cannot be guessed.
 What changes anything must come as JSON, which no form of another site can send (CSRF).
 """
 
@@ -13,7 +14,7 @@ import time
 from collections import OrderedDict
 from html import escape
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -22,8 +23,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "everylabel"
 LARGEST = 1_000_000  # bytes of a request
-RATE, BURST = 50.0, 200.0  # requests a second of one address, and how many may come at once
 REMEMBERED = 10_000  # addresses whose rate is kept
+
+
+class Rate(NamedTuple):
+    """Requests a second of one address, and how many may come at once."""
+
+    each_second: float
+    burst: float
+
+
+INSIDE = Rate(200.0, 1000.0)  # with the token; many people may share an address
+FAILURES = Rate(10.0, 30.0)  # without it, or with a wrong one
 HEADERS = {
     "content-security-policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; "
     "base-uri 'none'; form-action 'self'",
@@ -47,85 +58,111 @@ def new_token() -> str:
     return secrets.token_urlsafe(24)
 
 
+class _Bucket:
+    """What is left to each address of a rate: a bucket that fills with time."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, client: str, rate: Rate, amount: float = 1.0) -> bool:
+        """Take some out if there is enough; return whether there was."""
+        now = time.monotonic()
+        left, then = self._seen.pop(client, (rate.burst, now))
+        left = min(rate.burst, left + rate.each_second * (now - then))
+        enough = left >= 1.0
+        self._seen[client] = (left - amount if enough else left, now)
+        while len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+        return enough
+
+
 class Access:
     """Middleware in front of the application; token=None asks for nothing and answers locally only."""
 
     def __init__(self, app: ASGIApp, token: str | None = None) -> None:
         self.app, self.token = app, token
-        self._seen: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._inside, self._failures = _Bucket(), _Bucket()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        if self.token is not None and _given(scope) is not None:
-            await self._let_in(scope, send)
-            return
-        refusal = self._refusal(scope, headers)
+        refusal = self._stranger(scope, headers) or self._refusal(scope, headers)
         if refusal is not None:
             await _refuse(send, *refusal, page=scope["path"] == "/")
-            return
-        await self.app(scope, _limited(receive), _with_headers(send))
+        elif self.token is not None and _in_address(scope) is not None:
+            await self._let_in(scope, headers, send)
+        else:
+            await self.app(scope, _limited(receive), _with_headers(send))
 
-    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
-        """Return why a request is not let through: status, code and message."""
-        if self.token is None and not is_local(_host(headers)):
+    def _stranger(self, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
+        """Return why a request is none of those who may come: status, code and message."""
+        if self.token is None:
+            if is_local(_host(headers)):
+                return None
             name = headers.get("host", "")
             return 403, "wrong_host", f"the request is for host {name!r:.80}; expected 127.0.0.1 or localhost"
-        if self.token is not None and not self._knows(headers):
+        client = _client(scope)
+        if not self._failures.take(client, FAILURES, 0.0):  # before the token is looked at
+            return 429, "too_many", "too many requests without the right token; wait a little"
+        given = _in_address(scope)
+        if self._knows(scope, headers) if given is None else _same(given, self.token):
+            free = scope["path"] == "/" or scope["path"].startswith("/static/")
+            if free or self._inside.take(client, INSIDE):
+                return None
+            told = f"more than {INSIDE.each_second:.0f} requests a second; wait a little"
+            return 429, "too_many", told
+        self._failures.take(client, FAILURES)
+        if given is None:
             return 401, "no_token", "a token is needed: open the address that the server printed"
-        if self.token is not None and not self._in_time(scope):
-            return 429, "too_many", f"more than {RATE:.0f} requests a second; wait a little"
+        return 401, "no_token", "the token is wrong: open the address that the server printed"
+
+    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
+        """Return why a request is not let through, whoever sends it."""
         if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
             if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
                 return 415, "not_json", "content-type must be application/json"
             origin = headers.get("origin")
-            if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+            if origin is not None and _place(origin) != headers.get("host"):
                 return 403, "other_site", f"the request comes from {origin!r:.80}; expected this site"
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > LARGEST:
             return 413, "too_large", f"the request is larger than {LARGEST:,} bytes"
         return None
 
-    def _knows(self, headers: Headers) -> bool:
+    def _knows(self, scope: Scope, headers: Headers) -> bool:
         """Return whether the request carries the token, compared in constant time."""
         assert self.token is not None
+        own = _cookie(scope, headers)
         kind, _, bearer = headers.get("authorization", "").partition(" ")
         cookies = [part.strip().partition("=") for part in headers.get("cookie", "").split(";")]
-        given = [value for name, _, value in cookies if name == COOKIE]
+        given = [value for name, _, value in cookies if name == own]
         if kind.lower() == "bearer":
             given.append(bearer.strip())
         return any(_same(value, self.token) for value in given)
 
-    def _in_time(self, scope: Scope) -> bool:
-        """Return whether this address keeps to its rate (a bucket that fills with time)."""
-        client, now = (scope.get("client") or ("",))[0], time.monotonic()
-        left, then = self._seen.pop(client, (BURST, now))
-        left = min(BURST, left + RATE * (now - then)) - 1.0
-        self._seen[client] = (max(left, 0.0), now)
-        while len(self._seen) > REMEMBERED:
-            self._seen.popitem(last=False)
-        return left >= 0.0
+    async def _let_in(self, scope: Scope, headers: Headers, send: Send) -> None:
+        """Turn the token in the address into a cookie, and lead on to the address without it.
 
-    async def _let_in(self, scope: Scope, send: Send) -> None:
-        """Turn a token in the address into a cookie, and the address into one without it."""
-        assert self.token is not None
-        if not self._in_time(scope):
-            await _refuse(send, 429, "too_many", f"more than {RATE:.0f} requests a second; wait a little")
-            return
-        if not _same(str(_given(scope)), self.token):
-            await _refuse(send, 401, "no_token", "the token is wrong: open the address the server printed")
-            return
-        cookie = f"{COOKIE}={self.token}; Path=/; HttpOnly; SameSite=Strict"
+        By a page and not by a redirect: that would still count as sent by the site on which the link was
+        clicked, and a browser would keep a strict cookie back.
+        """
+        cookie = f"{_cookie(scope, headers)}={self.token}; Path=/; HttpOnly; SameSite=Strict"
         rest = [pair for pair in parse_qsl(scope["query_string"].decode("latin-1")) if pair[0] != "token"]
-        place = "/" + (f"?{urlencode(rest)}" if rest else "")
-        headers = [(b"location", place.encode()), (b"set-cookie", cookie.encode()), (b"content-length", b"0")]
-        await send({"type": "http.response.start", "status": 303, "headers": headers})
-        await send({"type": "http.response.body", "body": b""})
+        place = escape("/" + (f"?{urlencode(rest)}" if rest else ""))
+        text = (
+            f'<!doctype html><title>everylabel</title><meta http-equiv="refresh" content="0; url={place}">'
+            f'<p><a href="{place}">Go on to everylabel</a></p>'
+        )
+        await _send_page(send, 200, text, (b"set-cookie", cookie.encode()))
 
 
-def _given(scope: Scope) -> str | None:
+def _client(scope: Scope) -> str:
+    return str((scope.get("client") or ("",))[0])
+
+
+def _in_address(scope: Scope) -> str | None:
     """Return the token in the address, if there is one."""
     query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
     return query["token"][0] if "token" in query and scope["method"] == "GET" else None
@@ -136,7 +173,27 @@ def _same(given: str, token: str) -> bool:
 
 
 def _host(headers: Headers) -> str:
-    return urlsplit("//" + headers.get("host", "")).hostname or ""
+    try:
+        return urlsplit("//" + headers.get("host", "")).hostname or ""
+    except ValueError:  # as of "["
+        return ""
+
+
+def _place(origin: str) -> str | None:
+    """Return host and port of an origin; None if it is none."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
+
+
+def _cookie(scope: Scope, headers: Headers) -> str:
+    """Return the cookie's name, with the port: browsers send the cookies of all ports of a host."""
+    try:
+        port = urlsplit("//" + headers.get("host", "")).port
+    except ValueError:
+        port = None
+    return f"{COOKIE}-{port or (scope.get('server') or ('', 0))[1] or 0}"
 
 
 class TooLarge(HTTPException):
@@ -173,11 +230,21 @@ def _with_headers(send: Send) -> Send:
 
 async def _refuse(send: Send, status: int, code: str, message: str, page: bool = False) -> None:
     """Say why not: to a script as JSON, to a person who opens the page as a sentence."""
-    body = json.dumps({"error": {"code": code, "message": message}})
     if page:
-        body = f"<!doctype html><title>everylabel</title><p>everylabel: {escape(message)}.</p>"
-    media = b"text/html; charset=utf-8" if page else b"application/json"
-    headers: list[Any] = [(b"content-type", media)]
+        text = f"<!doctype html><title>everylabel</title><p>everylabel: {escape(message)}.</p>"
+        await _send_page(send, status, text)
+        return
+    body = json.dumps({"error": {"code": code, "message": message}})
+    await _send(send, status, b"application/json", body)
+
+
+async def _send_page(send: Send, status: int, text: str, *more: tuple[bytes, bytes]) -> None:
+    await _send(send, status, b"text/html; charset=utf-8", text, *more)
+
+
+async def _send(send: Send, status: int, media: bytes, text: str, *more: tuple[bytes, bytes]) -> None:
+    body = text.encode()
+    headers: list[Any] = [(b"content-type", media), (b"content-length", str(len(body)).encode()), *more]
     headers += [(name.encode(), value.encode()) for name, value in HEADERS.items()]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body.encode()})
+    await send({"type": "http.response.body", "body": body})
