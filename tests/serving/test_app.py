@@ -139,6 +139,19 @@ def test_a_round_of_labelling(client: httpx.Client) -> None:
             422,
             "person: String should have at most",
         ),
+        *(
+            (
+                "label",
+                {"item": "digit 1", "class": wrong},
+                422,
+                "class: expected a class's number or name; see",
+            )
+            for wrong in (None, -1, True, 1.5, [1])
+        ),
+        ("undo", {"saved": -1}, 422, "saved: Input should be greater than or equal to 0; see"),
+        ("next", {"person": "a\0b"}, 422, "person: expected no control characters"),
+        ("next", {"person": "a\x85b"}, 422, "person: expected no control characters"),
+        ("skip", {"item": "digit 1", "key": "k\0"}, 422, "key: expected no control characters"),
         ("next", {"person": 5}, 422, "person: Input should be a valid string"),
         ("undo", {"person": "nobody"}, 409, "nobody has given no answer"),
         ("classes", {"name": ""}, 422, "name is ''"),
@@ -160,6 +173,13 @@ def test_what_is_no_json_is_refused(client: httpx.Client) -> None:
     chunks = (b"x" * 100_000 for _ in range(20))  # without a length
     assert client.post("/api/next", content=chunks, headers=json).status_code == 413
     assert client.get("/api/nothing").json()["error"]["message"] == "Not Found"
+
+
+@pytest.mark.parametrize("path", ["session", "progress", "history"])
+def test_no_control_characters_in_a_query(client: httpx.Client, path: str) -> None:
+    reply = client.get(f"/api/{path}", params={"person": "a\0b"})
+    assert reply.status_code == 422
+    assert reply.json()["error"]["message"].startswith("person: expected no control characters")
 
 
 def test_an_image_that_is_gone_is_told(client: httpx.Client) -> None:

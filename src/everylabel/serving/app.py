@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+import unicodedata
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -13,7 +13,7 @@ from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from starlette.exceptions import HTTPException
 
 from everylabel.core.errors import EverylabelError
@@ -34,9 +34,18 @@ def _no_bool(value: Any) -> Any:
     return value
 
 
-Person = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=64)]
+def _no_control(value: str) -> str:
+    """Refuse what some databases cannot hold (NUL) and nobody can read."""
+    if any(unicodedata.category(each) == "Cc" for each in value):
+        raise ValueError("expected no control characters")
+    return value
+
+
+Person = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=64), AfterValidator(_no_control)
+]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
-Key = Annotated[str, StringConstraints(min_length=1, max_length=64)] | None
+Key = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(_no_control)] | None
 Name = Annotated[str, StringConstraints(max_length=1000)]
 Whole = Annotated[int, BeforeValidator(_no_bool)]  # JSON's 3.0 is whole, true is not
 Numbers = Annotated[Whole, Field(ge=0, le=2**31)]
@@ -105,16 +114,6 @@ class Files(Protocol):
     def export(self, snapshot: Any, what: str, form: str) -> Response: ...
     def model(self, snapshot: Any, form: str) -> Response: ...
     def layout(self) -> tuple[np.ndarray, str]: ...
-
-
-def show_item(contents: Contents, ids: Sequence[str], kind: str) -> Callable[[int], dict[str, Any]]:
-    """Return how an instance is told to the page: its id, its content, and where its image is."""
-
-    def show(i: int) -> dict[str, Any]:
-        shown = contents.item(i)
-        return {"id": ids[i], "kind": kind, **shown, "image": image_url(ids[i]) if shown["image"] else None}
-
-    return show
 
 
 async def _wait(future: "Future[Any]") -> Any:
@@ -219,7 +218,7 @@ def _reading(app: FastAPI, service: Service, contents: Contents, about: dict[str
 
     @app.get("/api/history", responses=_problems())
     async def history(
-        person: Annotated[str, Query(max_length=64)] = "",
+        person: Annotated[str, Query(max_length=64), AfterValidator(_no_control)] = "",
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
         before: int | None = None,
     ) -> dict[str, Any]:
@@ -354,6 +353,16 @@ def _error(status: int, code: str, message: str) -> JSONResponse:
     return JSONResponse({"error": {"code": code, "message": message}}, status)
 
 
+def _told(error: dict[str, Any]) -> str:
+    """Return what is wrong with a request: the field, and what is expected of it."""
+    where, *field = error["loc"]
+    name = str(field[0]) if field and isinstance(field[0], str) else f"the {where}"
+    expected = str(error["msg"]).removeprefix("Value error, ")
+    if name == "class" and error["type"] != "missing":
+        expected = "expected a class's number or name"
+    return f"{name}: {expected}; see /openapi.json for what is expected"
+
+
 def _errors(app: FastAPI) -> None:
     async def refused(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, Refused)
@@ -367,9 +376,7 @@ def _errors(app: FastAPI) -> None:
 
     async def invalid(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
-        return _error(422, "bad_request", f"{where}: {first['msg']}; see /openapi.json for what is expected")
+        return _error(422, "bad_request", _told(error.errors()[0]))
 
     async def http(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
