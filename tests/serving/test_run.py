@@ -7,6 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from everylabel.cli import app
+from everylabel.core.errors import EverylabelError
+from everylabel.serving.project import open_project
 from everylabel.serving.run import check_settings, kept_in
 from tests.serving.servers import label
 
@@ -30,10 +32,20 @@ def test_labels_are_kept_in_either_database(
 
 
 def test_no_password_is_told(tmp_path: Path) -> None:
-    from everylabel.serving.project import open_project
-
     project = open_project("digits", folder=tmp_path / "p")
     told = kept_in(project, "postgresql://me:secret@db.example.org/labels")
     assert "secret" not in told
     assert "db.example.org/labels" in told
     assert check_settings({"strategy": None, "check_every": 0}) == {"check_every": 0}
+
+
+def test_classes_are_checked_before_anything_is_embedded(tmp_path: Path) -> None:
+    rows = [f"a text that says {i},{i}" for i in range(1200)]
+    (tmp_path / "x.csv").write_text("\n".join(["body,number", *rows]))
+    with pytest.raises(EverylabelError, match="1,200 or more; expected 1,000 at most: check --label-column"):
+        open_project(tmp_path / "x.csv", text_column="body", label_column="number", model="tfidf")
+    assert not (tmp_path / "x.csv.everylabel").exists()
+    (tmp_path / "y.csv").write_text("body,kind\none text,b  c\nanother text,a\nno label,\nmore text,b c\n")
+    project = open_project(tmp_path / "y.csv", text_column="body", label_column="kind", model="tfidf")
+    assert project.classes == ("a", "b c")
+    assert project.labels.tolist() == [1, 0, -1, 1]

@@ -1,10 +1,10 @@
 """What is written to a log before the server starts: its first event, labels that exist already, settings.
 
-Everything is written once: a label that was imported before is known by its key, a class by any name it
-ever had. Imported labels are followed by a `refit`, so that the model starts trained on them exactly.
+Everything is written once: a label is not if the last one from there (the source, or files) of this person
+and item was the same, whatever people said since; a class is known by any name it ever had. Imported labels
+are followed by a `refit`, so that the model starts trained on them exactly.
 """
 
-import hashlib
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,9 +12,12 @@ from typing import Any
 from everylabel.serving.events import Event
 from everylabel.serving.imports import Label
 from everylabel.serving.ledger import Ledger
+from everylabel.serving.project import check_class_count, class_name
 from everylabel.serving.store import Store
 
 IMPORTER = "import"  # who gave labels that came with the source
+SOURCE, FILE = "source", "file"  # where labels came from
+LONGEST_PERSON = 64
 
 
 class _Writer:
@@ -23,6 +26,7 @@ class _Writer:
     def __init__(self, events: Sequence[Event], ids: Sequence[str]) -> None:
         self.ledger, self.fresh = Ledger(ids), list[Event]()
         self.names: dict[str, int] = {}  # every name that a class has or had
+        self.imported: dict[tuple[str, str, str], int] = {}  # item, person, from where -> class
         for event in events:
             self._take(event)
         self.block = self.ledger.seq + 1
@@ -35,7 +39,10 @@ class _Writer:
     def _take(self, event: Event) -> None:
         self.ledger.apply(event)
         if event.kind in ("project", "class", "rename"):
-            self.names |= {name: i for i, name in enumerate(self.ledger.classes)}
+            self.names |= {" ".join(name.split()): i for i, name in enumerate(self.ledger.classes)}
+        for origin in (SOURCE, FILE):
+            if event.kind == "label" and event.body.get("imported") in (True, origin):
+                self.imported[event.body["item"], event.person, origin] = event.body["class"]
 
 
 def begin(
@@ -44,20 +51,26 @@ def begin(
     *,
     classes: Sequence[str] = (),
     settings: dict[str, Any] | None = None,
+    source: Iterable[Label] = (),
     labels: Iterable[Label] = (),
 ) -> int:
-    """Bring a log up to date with what the command says; return how many labels were imported."""
+    """Bring a log up to date with what the command says; return how many labels were imported.
+
+    `source` are the labels that came with the items, `labels` those of files.
+    """
     writer = _Writer(store.read(), ids)
     settings = settings or {}
     if writer.ledger.seq == 0:
-        writer.emit("project", "", {"classes": list(classes), "settings": settings, "seed": 0})
+        check_class_count(classes)
+        names = list(dict.fromkeys(map(class_name, classes)))
+        writer.emit("project", "", {"classes": names, "settings": settings, "seed": 0})
     changed = {name: value for name, value in settings.items() if writer.ledger.settings[name] != value}
     if changed:
         writer.emit("settings", "", changed)
     for name in classes:
         _number(writer, name)
     before = writer.ledger.seq
-    imported = sum(_import(writer, label) for label in labels)
+    imported = _import(writer, source, SOURCE) + _import(writer, labels, FILE)
     if writer.ledger.seq > before and imported:
         writer.emit("refit", "", {"upto": writer.ledger.seq})
     store.append(writer.fresh)
@@ -66,17 +79,27 @@ def begin(
 
 def _number(writer: _Writer, name: str) -> int:
     """Return a class's number; a name never seen before is added."""
-    if name not in writer.names:
-        writer.emit("class", IMPORTER, {"name": name})
-    return writer.names[name]
+    clean = class_name(name)
+    if clean not in writer.names:
+        check_class_count([*writer.ledger.classes, clean])
+        writer.emit("class", IMPORTER, {"name": clean})
+    return writer.names[clean]
 
 
-def _import(writer: _Writer, label: Label) -> bool:
-    person = (label.person or IMPORTER)[:64]
-    content = "\0".join((label.id, label.label, person))
-    key = f"import {hashlib.sha256(content.encode()).hexdigest()[:32]}"
-    if key in writer.ledger.keys or label.id not in writer.ledger.position:
-        return False
-    number = _number(writer, label.label)
-    writer.emit("label", person, {"item": label.id, "class": number, "imported": True}, key)
-    return True
+def _import(writer: _Writer, labels: Iterable[Label], origin: str) -> int:
+    """Write labels that are not what was imported last from there; return how many."""
+    known = [label for label in labels if label.id in writer.ledger.position]
+    last = {(label.id, _person(label.person)): label.label for label in known}  # of several, the last counts
+    count = 0
+    for (item, person), name in last.items():
+        number = _number(writer, name)
+        if writer.imported.get((item, person, origin)) != number:
+            writer.emit("label", person, {"item": item, "class": number, "imported": origin})
+            count += 1
+    return count
+
+
+def _person(name: str | None) -> str:
+    """Return a person's name as the page would take it; databases cannot hold every character."""
+    shown = "".join(each if each.isprintable() else " " for each in name or "")
+    return " ".join(shown.split())[:LONGEST_PERSON].strip() or IMPORTER

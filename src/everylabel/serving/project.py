@@ -14,6 +14,7 @@ from everylabel.serving import sources
 from everylabel.serving.contents import Contents, Images
 from everylabel.serving.embedded import Progress, embedded
 from everylabel.serving.options import Options, Remembered, remember, remembered
+from everylabel.serving.service import LONGEST_NAME, MOST_CLASSES
 from everylabel.serving.sources import Source
 
 ENDING = ".everylabel"
@@ -108,7 +109,7 @@ def open_project(
     where, _, options = about
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = _read(where, options)
+        found = with_clean_classes(_read(where, options))
         _make(place)
         project = _embedded(found, about, place, progress)
     remember(place, about)
@@ -140,6 +141,38 @@ def located(
             f"--project {str(place)!r} belongs to {before.source!r}; expected another folder for {where!r}"
         )
     return place, Remembered(where, before.name, given.or_else(before.options))
+
+
+def class_name(name: str) -> str:
+    """Return a class's name as the page would take it, or say what is wrong with it."""
+    clean = " ".join(name.split())
+    if not clean or len(clean) > LONGEST_NAME or not clean.isprintable():
+        raise EverylabelError(
+            f"class is {name!r:.80}; expected 1 to {LONGEST_NAME} printable characters: check "
+            "--label-column, --import-label-column or --classes"
+        )
+    return clean
+
+
+def check_class_count(names: Sequence[str]) -> None:
+    """Refuse more classes than the page can hold."""
+    if len(names) > MOST_CLASSES:
+        raise EverylabelError(
+            f"classes are {', '.join(map(repr, names[:3]))} and others, {len(names):,} or more; expected "
+            f"{MOST_CLASSES:,} at most: check --label-column, --import-label-column or --classes"
+        )
+
+
+def with_clean_classes(found: Source) -> Source:
+    """Return a source with its classes named as the page would name them; names that become one are one."""
+    check_class_count(found.classes)
+    names = [class_name(name) for name in found.classes]
+    classes = tuple(dict.fromkeys(names))
+    if classes == found.classes:
+        return found
+    number = np.array([*(classes.index(name) for name in names), -1])  # -1, no label, stays so
+    truth = None if found.truth is None else number[found.truth]
+    return replace(found, classes=classes, labels=number[found.labels], truth=truth)
 
 
 def _dataset(name: str) -> str:

@@ -118,9 +118,14 @@ def _opened(project: Project, options: ServeOptions, note: Say) -> Iterator[_Ope
     store = Store(store_place(project, options.store), project.name)
     with contextlib.closing(store):
         _check_source(store, project, options.accept_changes, note)
-        labels = [*source_labels(project), *options.labels]
-        settings = check_settings(options.settings)
-        imported = begin(store, project.ids, classes=project.classes, settings=settings, labels=labels)
+        imported = begin(
+            store,
+            project.ids,
+            classes=project.classes,
+            settings=check_settings(options.settings),
+            source=source_labels(project),
+            labels=options.labels,
+        )
         if imported:
             note(f"{imported:,} labels imported")
         prepared = prepare(project.features)
