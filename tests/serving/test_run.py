@@ -3,13 +3,14 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
 from everylabel.serving.project import open_project
-from everylabel.serving.run import check_settings, kept_in
+from everylabel.serving.run import check_settings, kept_in, store_name
 from tests.serving.servers import label
 
 
@@ -37,6 +38,30 @@ def test_no_password_is_told(tmp_path: Path) -> None:
     assert "secret" not in told
     assert "db.example.org/labels" in told
     assert check_settings({"strategy": None, "check_every": 0}) == {"check_every": 0}
+
+
+def test_projects_of_one_name_share_a_store(where: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for place in ("one", "two"):
+        (tmp_path / place).mkdir()
+        np.save(tmp_path / place / "x.npy", rng.normal(size=(20, 4)))
+    options = ("x.npy", "--classes", "a,b", "--store", where)
+    for expected in (1, 2):  # and again
+        for place in ("one", "two"):
+            with label(tmp_path / place, *options) as server:
+                item = server.client.post("/api/next")["next"]["item"]["id"]
+                reply = server.client.post("/api/label", item=item, **{"class": "a"})
+                assert reply["progress"]["labelled"] == expected
+                assert server.client.get("/api/session")["project"] == "x.npy"
+    first, second = (open_project(tmp_path / place / "x.npy") for place in ("one", "two"))
+    assert store_name(first, where) == "x.npy"
+    assert store_name(second, where) == f"x.npy {second.id}"
+    assert store_name(second, None) == "x.npy"  # in its own folder nobody else is
+    (first.folder / "project.json").unlink()
+    anew = open_project(tmp_path / "one" / "x.npy", classes=["a", "b"])
+    assert anew.id != first.id
+    assert store_name(anew, where) == "x.npy"  # known by its items
+    assert open_project(first.folder).id == first.id
 
 
 def test_classes_are_checked_before_anything_is_embedded(tmp_path: Path) -> None:

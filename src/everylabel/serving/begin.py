@@ -53,17 +53,20 @@ def begin(
     settings: dict[str, Any] | None = None,
     source: Iterable[Label] = (),
     labels: Iterable[Label] = (),
+    project: str = "",
 ) -> int:
     """Bring a log up to date with what the command says; return how many labels were imported.
 
-    `source` are the labels that came with the items, `labels` those of files.
+    `source` are the labels that came with the items, `labels` those of files. `project` is the project's
+    id, noted in the first event: see `run.store_name`.
     """
     writer = _Writer(store.read(), ids)
     settings = settings or {}
     if writer.ledger.seq == 0:
         check_class_count(classes)
         names = list(dict.fromkeys(map(class_name, classes)))
-        writer.emit("project", "", {"classes": names, "settings": settings, "seed": 0})
+        noted = {"id": project} if project else {}
+        writer.emit("project", "", {"classes": names, "settings": settings, "seed": 0, **noted})
     changed = {name: value for name, value in settings.items() if writer.ledger.settings[name] != value}
     if changed:
         writer.emit("settings", "", changed)

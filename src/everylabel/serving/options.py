@@ -43,20 +43,21 @@ def _plain(value: Any) -> str:
 
 
 class Remembered(NamedTuple):
-    """What a folder knows of its project. Its log goes by `name`, whatever the source is called later."""
+    """What a folder knows of its project. Its log goes by `name`, whatever the source is called later.
+
+    `id` tells it from others of that name, in a store they share.
+    """
 
     source: str
     name: str
     options: Options
+    id: str = ""
 
 
 def remember(folder: Path, project: Remembered) -> None:
     """Note a project's source, name and options in its folder."""
-    text = json.dumps(
-        {"source": project.source, "name": project.name, **asdict(project.options)},
-        indent=1,
-        ensure_ascii=False,
-    )
+    about = {"source": project.source, "name": project.name, "id": project.id, **asdict(project.options)}
+    text = json.dumps(about, indent=1, ensure_ascii=False)
     write_atomically(folder / FILE, lambda file: file.write(text.encode()))
 
 
@@ -70,7 +71,7 @@ def remembered(folder: Path) -> Remembered | None:
         known = {field.name: stored.get(field.name) for field in fields(Options)}
         classes: Sequence[str] | None = known.pop("classes")
         options = Options(**known, classes=None if classes is None else tuple(classes))
-        return Remembered(str(stored["source"]), str(stored["name"]), options)
+        return Remembered(str(stored["source"]), str(stored["name"]), options, str(stored.get("id") or ""))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise EverylabelError(
             f"project file {str(path)!r} is damaged ({error!r}); remove it and pass the source's options "

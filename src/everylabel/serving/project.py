@@ -1,6 +1,7 @@
 """A project: what is to be labelled, wherever it comes from, with features, contents and a folder."""
 
 import os
+import secrets
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ class Project:
     digests : one hash an item, or one in all for features; see `digests.compare`
     folder : where its store and features lie
     notes : what was chosen or left out, to be told
+    id : tells it from others of the same name; "" for a dataset, which is the same everywhere
     """
 
     name: str
@@ -46,6 +48,7 @@ class Project:
     folder: Path
     source: str = ""
     notes: tuple[str, ...] = ()
+    id: str = ""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -106,7 +109,7 @@ def open_project(
     names = None if classes is None else tuple(classes)
     given = Options(text_column, image_column, label_column, id_column, names, shown, model, encoding)
     place, about = located(source, folder, given)
-    where, _, options = about
+    where, options = about.source, about.options
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = with_clean_classes(_read(where, options))
@@ -129,18 +132,20 @@ def located(
             raise EverylabelError(
                 f"folder {str(source)!r} holds no project.json; expected a source, or a project's folder"
             )
-        return path.absolute(), before._replace(options=given.or_else(before.options))
+        options = given.or_else(before.options)
+        return path.absolute(), before._replace(options=options, id=before.id or _new_id(before.source))
     where = str(path.absolute()) if path.exists() else _dataset(str(source))
     place = Path(f"{where}{ENDING}" if folder is None else folder).absolute()
     before = remembered(place)
     name = Path(where).name
     if before is None:
-        return place, Remembered(where, name, given)
+        return place, Remembered(where, name, given, _new_id(where))
     if folder is not None and Path(before.source).name != name:  # the same name: it was moved
         raise EverylabelError(
             f"--project {str(place)!r} belongs to {before.source!r}; expected another folder for {where!r}"
         )
-    return place, Remembered(where, before.name, given.or_else(before.options))
+    options = given.or_else(before.options)
+    return place, Remembered(where, before.name, options, before.id or _new_id(where))
 
 
 def class_name(name: str) -> str:
@@ -173,6 +178,11 @@ def with_clean_classes(found: Source) -> Source:
     number = np.array([*(classes.index(name) for name in names), -1])  # -1, no label, stays so
     truth = None if found.truth is None else number[found.truth]
     return replace(found, classes=classes, labels=number[found.labels], truth=truth)
+
+
+def _new_id(where: str) -> str:
+    """Return what tells a project from others of its name."""
+    return secrets.token_hex(6) if Path(where).is_absolute() else ""
 
 
 def _dataset(name: str) -> str:
@@ -236,6 +246,7 @@ def _embedded(found: Source, about: Remembered, folder: Path, progress: Progress
         folder=folder,
         source=about.source,
         notes=notes,
+        id=about.id,
     )
 
 

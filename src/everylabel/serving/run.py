@@ -23,10 +23,11 @@ from everylabel.serving.digests import compare
 from everylabel.serving.downloads import Downloads
 from everylabel.serving.imports import Label
 from everylabel.serving.learner import prepare
+from everylabel.serving.options import remember, remembered
 from everylabel.serving.project import Project
 from everylabel.serving.refit import Refitter
 from everylabel.serving.service import STRATEGIES, Service
-from everylabel.serving.store import Store
+from everylabel.serving.store import Store, StoreError
 from everylabel.serving.warm import warming
 
 STORE = "labels.sqlite"
@@ -98,6 +99,29 @@ def store_place(project: Project, store: str | None) -> str:
     return store if store is not None else str(project.folder / STORE)
 
 
+def store_name(project: Project, store: str | None) -> str:
+    """Return the name of a project's log in its store: its own, or with its id if that is another's.
+
+    A log is another's if its first event notes another id and its items are not ours: a project whose folder
+    was made anew finds its log by them, and takes over its id.
+    """
+    if store is None or not project.id:
+        return project.name
+    try:
+        with contextlib.closing(Store(store, project.name, write=False)) as log:
+            first, items = next(iter(log.read()), None), log.items()
+    except StoreError:  # nothing is there yet, or opening it tells what is wrong
+        return project.name
+    owner = None if first is None else first.body.get("id")
+    if owner in (None, project.id):
+        return project.name
+    about = remembered(project.folder)
+    if items is not None and about is not None and compare(*items, project).only_appended:
+        remember(project.folder, about._replace(id=owner))
+        return project.name
+    return f"{project.name} {project.id}"
+
+
 def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings that are given; refuse a strategy that the page does not know."""
     strategy = settings.get("strategy")
@@ -115,7 +139,7 @@ class _Opened:
 @contextlib.contextmanager
 def _opened(project: Project, options: ServeOptions, note: Say) -> Iterator[_Opened]:
     """Yield the service of a project whose log is brought up to date; close all behind it."""
-    store = Store(store_place(project, options.store), project.name)
+    store = Store(store_place(project, options.store), store_name(project, options.store))
     with contextlib.closing(store):
         _check_source(store, project, options.accept_changes, note)
         imported = begin(
@@ -125,6 +149,7 @@ def _opened(project: Project, options: ServeOptions, note: Say) -> Iterator[_Ope
             settings=check_settings(options.settings),
             source=source_labels(project),
             labels=options.labels,
+            project=project.id,
         )
         if imported:
             note(f"{imported:,} labels imported")
