@@ -131,7 +131,7 @@ async function deliver() {
       await save(entry.path, entry.body);
       toast("An answer that was not saved before is saved now.");
     } catch {
-      // It was answered otherwise since; what counts is on the server.
+      // Refused for good, then what counts is on the server; or it waits for the next visit.
     }
   }
 }

@@ -8,6 +8,9 @@ const SILENT = "the server does not answer";
 const WAITS = [300, 600, 1200, 2500];
 // Not the last word: too many requests, a proxy before a server that is not there, a disk that is full.
 const PASSING = new Set([429, 502, 503, 504, 507]);
+// The last word: sending it again would change nothing.
+const FINAL = new Set([404, 409, 422]);
+const ANSWERS = new Set(["/api/label", "/api/skip", "/api/cannot_tell"]);
 
 export class ApiError extends Error {
   constructor(code, message, status) {
@@ -99,7 +102,8 @@ export async function insist(request, what) {
   }
 }
 
-/** Answers on their way, by key. Kept in the browser, so that closing the page does not lose them. */
+/** Answers on their way, by key, of all projects at this address. Kept in the browser, so that closing the
+    page does not lose them. */
 function unsaved() {
   try {
     return JSON.parse(memory.get("unsaved")) ?? {};
@@ -108,31 +112,37 @@ function unsaved() {
   }
 }
 
+const same = (a, b) => a.project === b.project && a.body.person === b.body.person && a.body.item === b.body.item;
+
+/** Keeps an answer instead of an older one of that item, or lets it go (null). */
 function remember(key, entry) {
   const entries = unsaved();
-  if (entry) entries[key] = entry;
-  else delete entries[key];
+  if (entry) {
+    for (const [old, other] of Object.entries(entries)) if (old !== key && same(other, entry)) delete entries[old];
+    entries[key] = entry;
+  } else delete entries[key];
   memory.set("unsaved", Object.keys(entries).length ? JSON.stringify(entries) : null);
 }
 
-/** Sends something until the server has it. */
+/** Sends something until the server has it. An answer is kept until it is saved or refused for good: without
+    the token, say, it waits for the next visit. An undo or a jump that late would surprise, so it is let go. */
 export async function save(path, body) {
   const entry = { path, body: { ...body, key: body.key ?? newKey() }, project: state.project };
-  remember(entry.body.key, entry);
+  const { key } = entry.body;
+  if (ANSWERS.has(path)) remember(key, entry);
   try {
-    return await insist(() => post(path, entry.body), "Not saved yet, but not lost");
-  } finally {
-    remember(entry.body.key, null);
+    const reply = await insist(() => post(path, entry.body), "Not saved yet, but not lost");
+    remember(key, null);
+    return reply;
+  } catch (error) {
+    if (FINAL.has(error.status)) remember(key, null);
+    throw error;
   }
 }
 
-const ANSWERS = new Set(["/api/label", "/api/skip", "/api/cannot_tell"]);
-
-/** Answers that an earlier visit could not deliver. An undo that late would surprise, so it is let go. */
+/** Answers that an earlier visit to this project could not deliver; `save` lets each of them go. */
 export function leftovers() {
-  const entries = Object.values(unsaved());
-  memory.set("unsaved", null);
-  return entries.filter((entry) => entry.project === state.project && ANSWERS.has(entry.path));
+  return Object.values(unsaved()).filter((entry) => entry.project === state.project && ANSWERS.has(entry.path));
 }
 
 addEventListener("beforeunload", (event) => {
