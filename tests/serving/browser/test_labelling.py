@@ -268,3 +268,33 @@ def test_an_echo_of_a_key_is_no_answer(page: Page, digits: Server) -> None:
     page.moved_on(item)
     assert len(_answers(digits, "echo")) == 1
     assert not page.all(".class.chosen")
+
+
+def test_the_figure_claims_no_more_than_the_checks_say(page: Page) -> None:
+    page.open("claims")
+    script = """const [accuracy, every, done] = arguments;
+        import("/static/side.js").then((side) => done(side.whyBelieve(accuracy, every)));"""
+
+    def told(**more: object) -> str:
+        known = {"checks": 50, "right": 45, "estimate": 0.9, "low": 0.79, "high": 0.96, "window": 50, **more}
+        return str(page.driver.execute_async_script(script, known, 10))
+
+    text = told(lag=480, unanswered=0)
+    assert "right guesses over the last 50 random checks (spread over the last 480 labels): 45 of 50" in text
+    assert "scored before it was learned from, and the model now is probably a little better" in text
+    assert "95 times" not in text
+    assert "skipped or left" not in text
+    assert "3 checks were skipped or left, so the figure may be too high." in told(lag=480, unanswered=3)
+    assert "1 check was skipped" in told(unanswered=1)
+    assert "random checks: 45 of 50" in told()
+    assert "figure" not in str(page.driver.execute_async_script(script, None, 10))
+
+
+def test_the_end_tells_what_becomes_of_skipped_items(page: Page) -> None:
+    page.open("end")
+    page.script("""import("/static/state.js").then((state) => state.setTask(null));""")
+    page.until(
+        lambda: (
+            "Skipped items come back when nothing else is left, the longest ago first" in page.text("#item")
+        )
+    )

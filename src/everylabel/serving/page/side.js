@@ -19,7 +19,7 @@ function drawCounts(progress) {
   if (progress.update_ms !== null) parts.push(`learned in ${milliseconds(progress.update_ms)}`);
   if (progress.cannot_tell) parts.push(`${count(progress.cannot_tell)} cannot be told`);
   setText(byId("speed"), parts.join(" · "));
-  const accuracy = progress.accuracy ? ` · ${percent(progress.accuracy.estimate)} accurate` : "";
+  const accuracy = progress.accuracy ? ` · ${percent(progress.accuracy.estimate)} of checks right` : "";
   setText(byId("side-summary"), `${plural(progress.labelled, "label")}, ${count(progress.left)} left${accuracy}`);
 }
 
@@ -34,16 +34,23 @@ function accuracyNote(accuracy, every) {
 
 const drawn = (every) => (every === 1 ? "Every item is" : `One item in ${count(every)} is`);
 
-function whyBelieve(accuracy, every) {
+/** How the figure came about, and what it does not say: it is about the model as it was at the checks. */
+export function whyBelieve(accuracy, every) {
   const how = every ? `${drawn(every)} drawn at random instead` : "When random checks are on, some items are drawn at random instead";
   const why =
     "The items you label are chosen because they are hard or telling, so being right on them says little. " +
-    `${how}, its guess is hidden from you, and the model is scored on it before it learns from it. ` +
-    "The share it gets right is a fair estimate for all the items not labelled yet; " +
-    "the range holds the true share 95 times in 100.";
+    `${how}, its guess is hidden from you, and the model is scored on it before it learns from it.`;
   if (!accuracy) return why;
-  const last = accuracy.checks >= accuracy.window ? "the last " : "";
-  return `${why} Of ${last}${count(accuracy.checks)} it got ${count(accuracy.right)} right.`;
+  const { checks, right, lag, unanswered } = accuracy;
+  const over = checks === 1 ? "the last random check" : `the last ${count(checks)} random checks`;
+  const spread = lag > 0 ? ` (spread over the last ${plural(lag, "label")})` : "";
+  const missing =
+    unanswered > 0 ? ` ${plural(unanswered, "check")} ${unanswered === 1 ? "was" : "were"} skipped or left, so the figure may be too high.` : "";
+  return (
+    `${why} The figure is the share of right guesses over ${over}${spread}: ${count(right)} of ${count(checks)}. ` +
+    "Each was scored before it was learned from, and the model now is probably a little better. " +
+    `The range allows for the luck of the draw among these checks, not for what was learned since.${missing}`
+  );
 }
 
 function drawAccuracy({ accuracy, settings }) {

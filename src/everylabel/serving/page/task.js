@@ -2,6 +2,9 @@
 import { byId, count, make, setText } from "./dom.js";
 import { on, state } from "./state.js";
 
+const SKIPPED =
+  "Skipped items come back when nothing else is left, the longest ago first; " +
+  "one that another person has open may still come to you.";
 const REASONS = {
   check: "Random check: the model is tested on this one before it learns from it",
   asked: "You asked for this one",
@@ -69,7 +72,7 @@ function finished() {
     "div",
     { className: "finished" },
     make("p", { className: "text large" }, "Nothing is left for you to label."),
-    make("p", {}, `${done} labels are saved. Items that you skipped come back when you search for them.`),
+    make("p", {}, `${done} labels are saved. ${SKIPPED}`),
     make("button", { type: "button", className: "primary", "data-do": "export" }, "Export the labels"),
   );
 }
