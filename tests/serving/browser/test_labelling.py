@@ -276,17 +276,19 @@ def test_the_figure_claims_no_more_than_the_checks_say(page: Page) -> None:
         import("/static/side.js").then((side) => done(side.whyBelieve(accuracy, every)));"""
 
     def told(**more: object) -> str:
-        known = {"checks": 50, "right": 45, "estimate": 0.9, "low": 0.79, "high": 0.96, "window": 50, **more}
+        known = {"checks": 50, "right": 45, "estimate": 0.9, "low": 0.79, "high": 0.96, "window": 50}
+        known |= {"expected": 0.85, "surplus": 0.05, "unanswered": 0, **more}
         return str(page.driver.execute_async_script(script, known, 10))
 
-    text = told(lag=480, unanswered=0)
-    assert "right guesses over the last 50 random checks (spread over the last 480 labels): 45 of 50" in text
-    assert "scored before it was learned from, and the model now is probably a little better" in text
+    text = told()
+    assert "Over the last 50 random checks it was right 45 of 50 times, 5 points more often than" in text
+    assert "It expects to be right on 85 % of what is left now" in text
     assert "95 times" not in text
     assert "skipped or left" not in text
-    assert "3 checks were skipped or left, so the figure may be too high." in told(lag=480, unanswered=3)
+    assert "1 point less often than" in told(surplus=-0.01)
+    assert "as often as it expected" in told(surplus=0.001)
+    assert "3 checks were skipped or left, so the figure may be too high." in told(unanswered=3)
     assert "1 check was skipped" in told(unanswered=1)
-    assert "random checks: 45 of 50" in told()
     assert "figure" not in str(page.driver.execute_async_script(script, None, 10))
 
 

@@ -41,15 +41,16 @@ export function whyBelieve(accuracy, every) {
     "The items you label are chosen because they are hard or telling, so being right on them says little. " +
     `${how}, its guess is hidden from you, and the model is scored on it before it learns from it.`;
   if (!accuracy) return why;
-  const { checks, right, lag, unanswered } = accuracy;
+  const { checks, right, expected, surplus, unanswered } = accuracy;
   const over = checks === 1 ? "the last random check" : `the last ${count(checks)} random checks`;
-  const spread = lag > 0 ? ` (spread over the last ${plural(lag, "label")})` : "";
+  const points = Math.abs(Math.round(100 * surplus));
+  const more = points === 0 ? "as often as" : `${plural(points, "point")} ${surplus > 0 ? "more" : "less"} often than`;
   const missing =
     unanswered > 0 ? ` ${plural(unanswered, "check")} ${unanswered === 1 ? "was" : "were"} skipped or left, so the figure may be too high.` : "";
   return (
-    `${why} The figure is the share of right guesses over ${over}${spread}: ${count(right)} of ${count(checks)}. ` +
-    "Each was scored before it was learned from, and the model now is probably a little better. " +
-    `The range allows for the luck of the draw among these checks, not for what was learned since.${missing}`
+    `${why} Over ${over} it was right ${count(right)} of ${count(checks)} times, ${more} it expected. ` +
+    `It expects to be right on ${percent(expected)} of what is left now; the figure is that, set right by the checks. ` +
+    `The range allows for the luck of the draw among them.${missing}`
   );
 }
 
