@@ -126,7 +126,7 @@ def test_changing_the_name(page: Page) -> None:
     page.open()
     assert page.text("#person") == "me"
     page.find(".person").click()
-    page.until(lambda: page.all("dialog.person"))
+    page.until(lambda: page.all("dialog.person-dialog"))
     page.press("clara", ENTER)
     page.until(lambda: page.text("#person") == "clara" and not page.busy)
     page.driver.refresh()

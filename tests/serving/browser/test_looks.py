@@ -21,6 +21,10 @@ KEYS = {
 }
 LOAD = 300_000  # bytes
 SMALLEST = 44  # pixels a finger needs
+AT_ITS_MIDDLE = """
+    const {x, y, width, height} = arguments[0].getBoundingClientRect();
+    return document.elementFromPoint(x + width / 2, y + height / 2) === arguments[0];
+"""
 
 
 def test_phone(page: Page) -> None:
@@ -79,6 +83,21 @@ def test_axe_finds_nothing(page: Page, axe: str, scheme: str) -> None:
         if key:
             page.close()
     assert found == {name: [] for name in KEYS}
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_axe_finds_nothing_in_dialogs_without_a_key(page: Page, axe: str, width: int) -> None:
+    page.size(width, 740)
+    page.open("axe")
+    openers = [".top .person", ".menu-button"] if width < 960 else [".top .person"]
+    for opener in openers:
+        page.find(opener).click()
+        page.until(lambda: page.all("dialog[open]"))
+        assert page.find("dialog").size["width"] >= 300
+        assert page.violations(axe) == []
+        for button in page.all("dialog button"):
+            assert page.script(AT_ITS_MIDDLE, button), button.text
+        page.close()
 
 
 @pytest.mark.parametrize("width", [360, 1280])

@@ -36,7 +36,7 @@ export function openPerson() {
     start();
     toast(`You label as “${name}” now.`);
   });
-  showDialog("person", "Who are you?", [form]);
+  showDialog("person-dialog", "Who are you?", [form]);
   box.select();
 }
 
