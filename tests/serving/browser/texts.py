@@ -16,6 +16,7 @@ def write_texts(folder: Path) -> list[str]:
     ordinary = [f"message {i} about topic {i % 24:02d}, word{i % 24}" for i in range(120)]
     with (folder / "texts.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
-        rows.writerow(["body"])
-        rows.writerows([text] for text in [MARKUP, ARABIC, LONG, UNBROKEN, *ordinary])
+        rows.writerow(["body", "sender", "date"])
+        texts = [MARKUP, ARABIC, LONG, UNBROKEN, *ordinary]
+        rows.writerows([text, f"sender {i}", "2024-05-01"] for i, text in enumerate(texts))
     return ["texts.csv", "--text-column", "body", "--classes", ",".join(CLASSES), "--model", "tfidf"]
