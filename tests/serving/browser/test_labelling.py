@@ -213,6 +213,8 @@ def test_export_saves_a_file_or_says_why_not(page: Page, digits: Server, tmp_pat
     page.until(lambda: "Saved" in page.text("dialog"))
     files = page.until(lambda: list(tmp_path.glob("*.csv")))
     assert "export" in files[0].read_text()
+    offered = [link.get_attribute("aria-label") for link in page.all('.download[href*="labelstudio"]')]
+    assert offered == ["Answers as Label Studio"]  # the server refuses the others
     page.driver.execute_cdp_cmd("Network.enable", {})
     page.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/api/model*"]})
     page.find('[aria-label="Model: ONNX"]').click()

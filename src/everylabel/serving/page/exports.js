@@ -11,8 +11,8 @@ const FORMATS = [
   ["csv", "CSV"],
   ["jsonl", "JSONL"],
   ["parquet", "Parquet"],
-  ["labelstudio", "Label Studio"],
 ];
+const MORE = { answers: [["labelstudio", "Label Studio"]] }; // it knows answers only
 const MODELS = [
   ["everylabel", "everylabel"],
   ["skops", "scikit-learn (skops)"],
@@ -68,7 +68,8 @@ export function openExport() {
   const status = make("p", { className: "note", role: "status" });
   const tables = TABLES.map(([what, title, note]) => {
     const address = (format) => `/api/export?what=${what}&format=${format}`;
-    return row(title, note, FORMATS.map(([format, name]) => link(address(format), name, `${title} as ${name}`, status)));
+    const formats = [...FORMATS, ...(MORE[what] ?? [])];
+    return row(title, note, formats.map(([format, name]) => link(address(format), name, `${title} as ${name}`, status)));
   });
   const models = MODELS.map(([format, name]) => link(`/api/model?format=${format}`, name, `Model: ${name}`, status));
   showDialog("export", "Export", [...tables, row("Model", "to use elsewhere", models), status]);
