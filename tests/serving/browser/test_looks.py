@@ -1,9 +1,11 @@
 """Phone, dark mode, accessibility, and what the page loads."""
 
+import io
 import json
 from urllib.parse import urlsplit
 
 import pytest
+from PIL import Image
 
 from tests.serving.browser.pages import Page, start_browser
 from tests.serving.browser.servers import Server
@@ -47,6 +49,17 @@ def test_phone(page: Page) -> None:
     page.find(".menu-entry").click()
     page.until(lambda: page.all("dialog.search"))
     assert page.script("return document.documentElement.scrollWidth") == 360
+
+
+def test_a_picture_of_few_pixels_has_a_frame(page: Page) -> None:
+    page.open("frame")
+    page.until(lambda: page.find("#item img").get_property("naturalWidth"))
+    screen = Image.open(io.BytesIO(page.driver.get_screenshot_as_png())).convert("RGB")
+    box = page.find("#item img").rect
+    row = round(box["y"] + box["height"] / 2)
+    outside = [screen.getpixel((round(box["x"]) + at, row)) for at in (-8, -1)]
+    assert outside[0] == (255, 255, 255)
+    assert outside[1] != outside[0]
 
 
 def _background(page: Page) -> int:
