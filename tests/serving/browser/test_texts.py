@@ -2,7 +2,7 @@
 
 from tests.serving.browser.pages import ENTER, Page
 from tests.serving.browser.servers import Server
-from tests.serving.browser.texts import ARABIC, LONG_NAME, MARKUP
+from tests.serving.browser.texts import ARABIC, JOINED_NAME, LONG_NAME, MARKUP
 
 
 def test_markup_is_shown_as_text(text_page: Page) -> None:
@@ -85,4 +85,33 @@ def test_a_long_class_name_stays_in_its_button(text_page: Page) -> None:
         text_page.size(width, 800)
         button = text_page.find(f'#classes [title="{LONG_NAME}"]')
         assert text_page.script("return arguments[0].scrollWidth <= arguments[0].clientWidth", button)
-        assert button.size["height"] < 120
+        assert button.size["height"] < 140
+
+
+CUT = """const cut = (part) => {
+    const [box, room] = [part.getBoundingClientRect(), part.closest("button, tr").getBoundingClientRect()];
+    return box.top < room.top || box.bottom > room.bottom || part.scrollHeight > part.clientHeight + 1;
+};
+return [...document.querySelectorAll(arguments[0])].filter(cut).map((part) => part.textContent)"""
+
+
+def test_names_are_not_cut(text_page: Page) -> None:
+    text_page.open("cut")
+    text_page.press("f", "pic 05")
+    text_page.answer(ENTER)
+    while "Random check" in text_page.text("#reason"):
+        text_page.answer("s")  # probabilities take room, too
+    for width in (1280, 360):
+        text_page.size(width, 800)
+        text_page.until(lambda: set(text_page.script(CUT, "#classes .name")) <= {LONG_NAME})
+    text_page.size(1280, 800)
+    assert set(text_page.script(CUT, "#balance .name")) <= {LONG_NAME}
+    assert JOINED_NAME in text_page.text("#balance")
+    likely = """const button = document.querySelector(arguments[0]).cloneNode(true);
+        const cap = document.createElement("kbd");
+        cap.textContent = "1";
+        button.prepend(cap);
+        document.getElementById("likely-box").hidden = false;
+        document.getElementById("likely").replaceChildren(button)"""
+    text_page.script(likely, f'#classes [title="{JOINED_NAME}"]')
+    assert text_page.script(CUT, "#likely .name") == []

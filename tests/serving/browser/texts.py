@@ -8,7 +8,8 @@ ARABIC = "هذا نص عربي من اليمين إلى اليسار، ويجب 
 LONG = "needle " + "a very long text that must not push anything out of the page " * 400
 UNBROKEN = "unbroken" * 500
 LONG_NAME = "a class whose name is far too long for any button that a sensible person would ever want to draw"
-CLASSES = [f"topic {i:02d}" for i in range(24)] + [LONG_NAME]
+JOINED_NAME = "balance_not_updated_after_cheque_or_cash_deposit"
+CLASSES = [f"topic {i:02d}" for i in range(23)] + [JOINED_NAME, LONG_NAME]
 
 
 def write_texts(folder: Path) -> list[str]:

@@ -10,7 +10,7 @@
 // - Beyond 10 there is a filter (`f`): type a part of the name, Enter takes the first. The list itself keeps
 //   its order always.
 import { canAnswer, label } from "./actions.js";
-import { byId, make, percent, setText } from "./dom.js";
+import { breakable, byId, make, percent, setText } from "./dom.js";
 import { guessShown, on, state } from "./state.js";
 
 const WITH_KEYS = 20;
@@ -20,6 +20,7 @@ const ORDER = "1234567890";
 const LEAST = { narrow: 104, medium: 176, wide: 272 }; // pixels a button needs
 const LEAST_ON_PHONE = { narrow: 56, medium: 140, wide: 300 };
 const GAP = 8;
+const LONG = 30; // characters of a name that needs all the width of a phone's button
 const NARROW = matchMedia("(max-width: 30rem)");
 
 let buttons = new Map();
@@ -53,11 +54,6 @@ function layOut() {
   box.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
 }
 
-/** Long names break after a joint (_ - . /) rather than anywhere. */
-function breakable(name) {
-  return name.match(/.+?(?:[_\-./]+|$)/gsu).flatMap((part, i) => (i ? [make("wbr"), part] : [part]));
-}
-
 function classButton(each, key) {
   // A cap that only repeats the name is noise.
   const cap = key && key !== each.name ? make("kbd", {}, key) : null;
@@ -65,7 +61,8 @@ function classButton(each, key) {
   const bar = make("span", { className: "bar", "aria-hidden": "true" });
   const name = make("span", { className: "name", dir: "auto" }, ...breakable(each.name));
   const marks = { "data-class": each.id, "data-key": key };
-  const button = make("button", { type: "button", className: "class", title: each.name, ...marks }, cap, name, share, bar);
+  const kind = each.name.length > LONG ? "class long" : "class";
+  const button = make("button", { type: "button", className: kind, title: each.name, ...marks }, cap, name, share, bar);
   button.addEventListener("click", (event) => choose(each.id, event));
   return button;
 }

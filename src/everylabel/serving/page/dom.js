@@ -27,6 +27,11 @@ export const plural = (number, word) => `${count(number)} ${word}${number === 1 
 
 export const percent = (share) => `${Math.round(100 * share)} %`;
 
+/** Long names break after a joint (_ - . /) rather than anywhere. */
+export function breakable(name) {
+  return name.match(/.+?(?:[_\-./]+|$)/gsu).flatMap((part, i) => (i ? [make("wbr"), part] : [part]));
+}
+
 export function milliseconds(ms) {
   if (ms >= 1000) return `${(ms / 1000).toFixed(1)} s`;
   return `${ms >= 100 ? Math.round(ms) : ms.toFixed(1)} ms`;

@@ -1,13 +1,14 @@
 // What stands beside the item: how far, how fast, how good.
 import { refresh } from "./actions.js";
 import { drawCurve } from "./curve.js";
-import { byId, colour, count, make, memory, milliseconds, percent, plural, setText, settle } from "./dom.js";
+import { breakable, byId, colour, count, make, memory, milliseconds, percent, plural, setText, settle } from "./dom.js";
 import { on, state } from "./state.js";
 
 const WIDE = matchMedia("(min-width: 60rem)");
 const POLL = 5000; // with others at work
 const POLL_ALONE = 20_000; // then only the background has news
 const MANY = 50; // classes whose table is not drawn at every answer
+const SHORT = 8; // characters of a name that fit before its bars
 
 function drawCounts(progress) {
   setText(byId("labelled"), count(progress.labelled));
@@ -61,7 +62,7 @@ function drawAccuracy({ accuracy, settings }) {
   setText(byId("accuracy-why"), whyBelieve(accuracy, settings.check_every));
 }
 
-function balanceRow(each, most, total) {
+function balanceRow(each, most, total, short) {
   const labelled = make("span", { className: "labelled-bar" });
   const predicted = make("span", { className: "predicted-bar" });
   labelled.style.transform = `scaleX(${most ? each.labels / most : 0})`;
@@ -69,16 +70,14 @@ function balanceRow(each, most, total) {
   predicted.style.transform = `scaleX(${total && each.predicted ? each.predicted / total : 0})`;
   predicted.style.background = colour(each.id);
   const figures = each.predicted === null ? count(each.labels) : `${count(each.labels)} / ${count(each.predicted)}`;
-  return make(
-    "tr",
-    {},
-    make("th", { scope: "row", dir: "auto", title: each.name }, each.name),
-    make("td", { className: "bars", "aria-hidden": "true" }, labelled, predicted),
-    make("td", { className: "figures" }, figures),
-  );
+  const name = make("span", { className: "name", dir: "auto" }, ...breakable(each.name));
+  const bars = make(short ? "td" : "div", { className: "bars", "aria-hidden": "true" }, labelled, predicted);
+  const head = make("th", { scope: "row", title: each.name }, name, short ? null : bars);
+  return make("tr", {}, head, ...(short ? [bars] : []), make("td", { className: "figures" }, figures));
 }
 
-/** Two bars a class: labels given, and below, paler, how many items the model thinks belong here. */
+/** Two bars a class: labels given, and below, paler, how many items the model thinks belong here. Beside short
+ * names, below longer ones. */
 function drawBalance(progress) {
   const { classes } = progress;
   if (!classes.length) {
@@ -87,16 +86,16 @@ function drawBalance(progress) {
   }
   const most = Math.max(...classes.map((each) => each.labels));
   const total = Math.max(...classes.map((each) => each.predicted ?? 0));
-  const head = make(
-    "thead",
-    {},
-    make("tr", {}, make("th", { scope: "col" }, "class"), make("td", {}), make("th", { scope: "col" }, "labelled / predicted")),
-  );
-  const table = make("table", { className: "balance" }, head, make("tbody", {}, ...classes.map((each) => balanceRow(each, most, total))));
+  const short = classes.every((each) => each.name.length <= SHORT);
+  const heads = [make("th", { scope: "col" }, "class"), make("th", { scope: "col" }, "labelled / predicted")];
+  if (short) heads.splice(1, 0, make("td", {}));
+  const rows = classes.map((each) => balanceRow(each, most, total, short));
+  const parts = [make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows)];
+  const table = make("table", { className: short ? "balance short" : "balance" }, ...parts);
   const old = byId("balance").firstElementChild;
   const top = old?.scrollTop ?? 0;
   const box = make("div", { className: "balance-box" }, table);
-  if (classes.length > 12) {
+  if (classes.length > (short ? 12 : 5)) {
     box.tabIndex = 0;
     box.setAttribute("role", "group");
     box.setAttribute("aria-label", "All classes");
