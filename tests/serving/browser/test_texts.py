@@ -1,8 +1,13 @@
 """Texts that are hard to show, and more classes than there are keys."""
 
+from pathlib import Path
+
+from selenium import webdriver
+
+from tests.serving.browser.conftest import fresh
 from tests.serving.browser.pages import ENTER, Page
 from tests.serving.browser.servers import Server
-from tests.serving.browser.texts import ARABIC, JOINED_NAME, LONG_NAME, MARKUP
+from tests.serving.browser.texts import ARABIC, JOINED_NAME, LONG_NAME, MARKUP, write_texts
 
 
 def test_markup_is_shown_as_text(text_page: Page) -> None:
@@ -43,6 +48,28 @@ def test_an_unbroken_text_breaks(text_page: Page) -> None:
         )
 
 
+def test_without_a_guess_a_line_says_what_the_number_keys_do(
+    driver: webdriver.Chrome, tmp_path: Path
+) -> None:
+    server = Server(tmp_path, *write_texts(tmp_path)).start()
+    try:
+        page = fresh(driver, server).open("keys")
+        assert "as soon as a label is learned" in page.text("#no-keys")
+        page.press("f", "pic 03")
+        page.answer(ENTER)
+        while "Random check" in page.text("#reason"):
+            assert "on a random check" in page.text("#no-keys")
+            page.answer("s")
+        assert page.text("#no-keys") == ""
+        page.press("p")
+        assert "p shows it" in page.until(lambda: page.text("#no-keys"))
+        page.press("p")
+        page.answer("1")
+        assert page.console() == []
+    finally:
+        server.stop()
+
+
 def test_filter_picks_the_first(text_page: Page, texts: Server) -> None:
     text_page.open("filter")
     assert len(text_page.all("#classes .class")) == 25
@@ -52,9 +79,10 @@ def test_filter_picks_the_first(text_page: Page, texts: Server) -> None:
     text_page.press(ENTER)
     text_page.until(lambda: text_page.item != item and not text_page.busy)
     assert texts.get("/api/history?person=filter")["events"][0]["class"] == 7
-    assert text_page.script("return document.activeElement.id") == "filter"
-    text_page.press("nowhere", ENTER)
+    assert text_page.script("return document.activeElement === document.body")
+    text_page.press("f", "nowhere", ENTER)
     assert "No class" in text_page.text("#no-match")
+    assert text_page.script("return document.activeElement.id") == "filter"
 
 
 def test_likely_classes_have_keys(text_page: Page, texts: Server) -> None:

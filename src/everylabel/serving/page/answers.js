@@ -6,9 +6,9 @@
 //   itself ("0" … "9") gets its own key: having to press 4 for "3" would be a trap.
 // - Beyond 20 nobody remembers keys. Then 1 … 5 take the five most likely classes, shown in a row above; their
 //   meaning changes with every item, but it is read together with the name. That row is hidden with the
-//   probabilities (it tells as much), and the keys do nothing then, rather than something else.
-// - Beyond 10 there is a filter (`f`): type a part of the name, Enter takes the first. The list itself keeps
-//   its order always.
+//   probabilities (it tells as much), and the keys do nothing then, rather than something else; a line says so.
+// - Beyond 10 there is a filter (`f`): type a part of the name, Enter takes the first and leaves the filter.
+//   The list itself keeps its order always.
 import { canAnswer, label } from "./actions.js";
 import { breakable, byId, make, percent, setText } from "./dom.js";
 import { guessShown, on, state } from "./state.js";
@@ -100,8 +100,17 @@ function fill(button, probability) {
   button.querySelector(".bar").style.transform = `scaleX(${shown ? probability : 0})`;
 }
 
+/** Why the number keys do nothing, when there are too many classes for keys of their own. */
+function whyNoKeys(shown) {
+  if (shown || !state.task || !state.plainKeys || state.classes.length <= WITH_KEYS) return "";
+  if (!state.progress?.labelled) return "Keys 1–5 take the most likely classes as soon as a label is learned; until then f filters.";
+  if (state.hideProbabilities) return "No number keys while the model's guess is hidden: p shows it, f filters.";
+  return "No number keys on a random check, as they follow the model's guess; f filters.";
+}
+
 function drawLikely(shown) {
   const box = byId("likely-box");
+  setText(byId("no-keys"), whyNoKeys(shown));
   box.hidden = state.classes.length <= WITH_KEYS || !shown;
   if (box.hidden) {
     byId("likely").replaceChildren();
@@ -169,7 +178,8 @@ function filterKey(event) {
     if (!text || !best || state.busy) return;
     byId("filter").value = "";
     applyFilter();
-    choose(best.id); // the focus stays, so that the next name can be typed at once
+    byId("filter").blur(); // the next key is an answer again; f comes back here
+    choose(best.id);
   } else if (event.key === "Escape") {
     byId("filter").value = "";
     applyFilter();
