@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from everylabel.serving.progress import wilson
 from tests.serving.browser.pages import BACKSPACE, CONTROL, ENTER, SHIFT, TAB, Page
 from tests.serving.browser.servers import Server
 
@@ -38,6 +39,45 @@ def test_feedback_does_not_wait_for_the_server(page: Page) -> None:
     """)
     assert seen == [1, "3", True]
     page.until(lambda: not page.busy)
+
+
+PROGRESS = """
+    const [checks, right, low, high, done] = arguments;
+    import("/static/state.js").then(({setProgress, state}) => {
+        const known = {checks, right, estimate: right / checks, low, high, window: 50};
+        const point = {expected: 0.5, accuracy: known.estimate, low, high};
+        const curve = [10, 20, 30].map((labels) => ({labels, ...point}));
+        setProgress({...state.progress, version: Infinity, labelled: 28, left: 1768, accuracy: known, curve});
+        done();
+    });
+"""
+
+
+def test_few_checks_are_not_made_a_sure_figure(page: Page) -> None:
+    page.open("few")
+    page.driver.execute_async_script(PROGRESS, 2, 2, *wilson(2, 2))
+    assert page.text("#accuracy") == "34–100 %"
+    assert page.text("#accuracy-range") == ""
+    assert page.text("#accuracy-note") == "from 2 random checks"
+    assert page.script("return document.getElementById('side-summary').textContent") == (
+        "28 labels, 1,768 left · accuracy 34–100 %"
+    )
+    assert "34–100 %" in str(page.find("#curve svg").get_attribute("aria-label"))
+    page.driver.execute_async_script(PROGRESS, 20, 19, *wilson(19, 20))
+    assert [page.text("#accuracy"), page.text("#accuracy-range")] == ["95 %", "76–99 %"]
+    assert "accuracy 95 % (76–99 %)" in page.script(
+        "return document.getElementById('side-summary').textContent"
+    )
+
+
+def test_the_curve_of_checks_begins_with_the_fifth(page: Page) -> None:
+    page.open("fifth")
+    for checks in (1, 4, 5, 50):
+        for right in (0, checks // 2, checks):
+            page.driver.execute_async_script(PROGRESS, checks, right, *wilson(right, checks))
+            assert page.all("#curve path.band")
+            assert bool(page.all("#curve path.checked")) == (checks >= 5)
+            assert bool(page.all("#curve .legend .checked")) == (checks >= 5)
 
 
 def test_undo_any_number_of_times(page: Page, digits: Server) -> None:

@@ -1,9 +1,11 @@
 // The learning curve: what the model expects of itself, and what random checks say.
-import { make, percent, plural } from "./dom.js";
+import { make, percent, plural, range } from "./dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const BOX = { width: 300, height: 150, left: 34, right: 6, top: 8, bottom: 22 };
 const MOST_POINTS = 160;
+const FEWEST_CHECKS = 5; // below, a line would look surer than it is; the band says all
+const Z2 = 1.959963984540054 ** 2;
 
 function shape(tag, attributes, text) {
   const element = document.createElementNS(SVG, tag);
@@ -20,6 +22,12 @@ function thin(points) {
 
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
+/** How many checks a point rests on. Its bounds are Wilson's, the solutions of (p - bound)² = z² bound (1 - bound) / n. */
+function checksOf({ accuracy, low, high }) {
+  const bound = accuracy - low > high - accuracy ? low : high;
+  return Math.round((Z2 * bound * (1 - bound)) / (accuracy - bound) ** 2);
+}
+
 function axes(svg, x, y, most) {
   for (const share of [0, 0.5, 1]) {
     const height = y(share);
@@ -34,31 +42,33 @@ function axes(svg, x, y, most) {
 function summary(points) {
   const last = points.at(-1);
   const checked = points.findLast((point) => point.accuracy !== null);
-  const checks = checked ? `; random checks say ${percent(checked.accuracy)}` : "";
+  const checks = checked ? `; random checks say ${range(checked.low, checked.high)}` : "";
   return `After ${plural(last.labels, "label")} the model expects ${percent(last.expected)}${checks}.`;
 }
 
-function drawing(points) {
+function drawing(points, checked, sure) {
   const most = Math.max(points.at(-1).labels, 1);
   const x = (labels) => BOX.left + ((BOX.width - BOX.left - BOX.right) * labels) / most;
   const y = (share) => BOX.top + (BOX.height - BOX.top - BOX.bottom) * (1 - share);
   const svg = shape("svg", { viewBox: `0 0 ${BOX.width} ${BOX.height}`, role: "img", "aria-label": summary(points), class: "curve" });
   axes(svg, x, y, most);
-  const checked = points.filter((point) => point.accuracy !== null);
   if (checked.length > 1) {
     const upper = checked.map((point) => [x(point.labels), y(point.high)]);
     const lower = checked.map((point) => [x(point.labels), y(point.low)]).reverse();
     svg.append(shape("path", { class: "band", d: `${path([...upper, ...lower])}Z` }));
-    svg.append(shape("path", { class: "checked", d: path(checked.map((point) => [x(point.labels), y(point.accuracy)])) }));
+  }
+  if (sure.length > 1) {
+    svg.append(shape("path", { class: "checked", d: path(sure.map((point) => [x(point.labels), y(point.accuracy)])) }));
   }
   svg.append(shape("path", { class: "expected", d: path(points.map((point) => [x(point.labels), y(point.expected)])) }));
   return svg;
 }
 
-function legend(withChecks) {
+function legend(checked, sure) {
   const entry = (kind, text) => make("li", { className: kind }, text);
   const entries = [entry("expected", "expected by the model, %")];
-  if (withChecks) entries.push(entry("checked", "random checks, with interval"));
+  if (sure.length > 1) entries.push(entry("checked", "random checks, with interval"));
+  else if (checked.length > 1) entries.push(entry("interval", "interval of the random checks"));
   return make("ul", { className: "legend" }, ...entries);
 }
 
@@ -68,5 +78,7 @@ export function drawCurve(box, curve) {
     box.replaceChildren(make("p", { className: "note" }, "It appears after the first labels."));
     return;
   }
-  box.replaceChildren(drawing(points), legend(points.some((point) => point.accuracy !== null)));
+  const checked = points.filter((point) => point.accuracy !== null);
+  const sure = checked.filter((point) => checksOf(point) >= FEWEST_CHECKS);
+  box.replaceChildren(drawing(points, checked, sure), legend(checked, sure));
 }

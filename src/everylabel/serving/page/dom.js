@@ -27,6 +27,8 @@ export const plural = (number, word) => `${count(number)} ${word}${number === 1 
 
 export const percent = (share) => `${Math.round(100 * share)} %`;
 
+export const range = (low, high) => `${Math.round(100 * low)}–${Math.round(100 * high)} %`;
+
 /** Long names break after a joint (_ - . /) rather than anywhere. */
 export function breakable(name) {
   return name.match(/.+?(?:[_\-./]+|$)/gsu).flatMap((part, i) => (i ? [make("wbr"), part] : [part]));

@@ -1,13 +1,14 @@
 // What stands beside the item: how far, how fast, how good.
 import { refresh } from "./actions.js";
 import { drawCurve } from "./curve.js";
-import { breakable, byId, colour, count, make, memory, milliseconds, percent, plural, setText, settle } from "./dom.js";
+import { breakable, byId, colour, count, make, memory, milliseconds, percent, plural, range, setText, settle } from "./dom.js";
 import { on, state } from "./state.js";
 
 const WIDE = matchMedia("(min-width: 60rem)");
 const POLL = 5000; // with others at work
 const POLL_ALONE = 20_000; // then only the background has news
 const MANY = 50; // classes whose table is not drawn at every answer
+const ENOUGH_CHECKS = 20; // for the estimate to stand before its range
 const SHORT = 8; // characters of a name that fit before its bars
 
 function drawCounts(progress) {
@@ -20,16 +21,20 @@ function drawCounts(progress) {
   if (progress.update_ms !== null) parts.push(`learned in ${milliseconds(progress.update_ms)}`);
   if (progress.cannot_tell) parts.push(`${count(progress.cannot_tell)} cannot be told`);
   setText(byId("speed"), parts.join(" · "));
-  const accuracy = progress.accuracy ? ` · ${percent(progress.accuracy.estimate)} of checks right` : "";
+  const [figure, beside] = accuracyFigures(progress.accuracy);
+  const accuracy = progress.accuracy ? ` · accuracy ${figure}${beside && ` (${beside})`}` : "";
   setText(byId("side-summary"), `${plural(progress.labelled, "label")}, ${count(progress.left)} left${accuracy}`);
 }
 
-function range(low, high) {
-  return `${Math.round(100 * low)}–${Math.round(100 * high)} %`;
+/** The large figure and what stands beside it: "100 %" from two checks would be believed, so it is the range then. */
+function accuracyFigures(accuracy) {
+  if (!accuracy) return ["–", ""];
+  const { checks, estimate, low, high } = accuracy;
+  return checks < ENOUGH_CHECKS ? [range(low, high), ""] : [percent(estimate), range(low, high)];
 }
 
 function accuracyNote(accuracy, every) {
-  if (accuracy) return `${range(accuracy.low, accuracy.high)}, from ${plural(accuracy.checks, "random check")}`;
+  if (accuracy) return `from ${plural(accuracy.checks, "random check")}`;
   return every ? `Known after the first random check. ${drawn(every)} one.` : "Random checks are switched off in the settings.";
 }
 
@@ -56,7 +61,9 @@ export function whyBelieve(accuracy, every) {
 }
 
 function drawAccuracy({ accuracy, settings }) {
-  setText(byId("accuracy"), accuracy ? percent(accuracy.estimate) : "–");
+  const [figure, beside] = accuracyFigures(accuracy);
+  setText(byId("accuracy"), figure);
+  setText(byId("accuracy-range"), beside);
   byId("accuracy").classList.toggle("empty", !accuracy);
   setText(byId("accuracy-note"), accuracyNote(accuracy, settings.check_every));
   setText(byId("accuracy-why"), whyBelieve(accuracy, settings.check_every));
