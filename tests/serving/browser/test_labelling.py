@@ -41,6 +41,40 @@ def test_feedback_does_not_wait_for_the_server(page: Page) -> None:
     page.until(lambda: not page.busy)
 
 
+SLOW = """
+    const [ms, done, usual] = [arguments[0], arguments[arguments.length - 1], window.fetch];
+    window.fetch = async (...request) => {
+        await new Promise((resolve) => setTimeout(resolve, ms));
+        return usual(...request);
+    };
+    import("/static/state.js").then(({state}) => {
+        if (arguments[1]) state.progress.update_ms = null;
+        done();
+    });
+"""
+
+
+def test_waiting_is_explained(page: Page) -> None:
+    page.size(360, 740)
+    page.open("waiting")
+    page.answer("1")
+    page.driver.execute_async_script(SLOW, 1500, False)
+    item = page.item
+    page.press("2")
+    page.until(lambda: page.text("#tick") == "Learning …")
+    page.moved_on(item)
+    assert "Saved: 2" in page.text("#tick")
+    page.driver.execute_async_script(SLOW, 3000, True)  # as before the first label of a server
+    item = page.item
+    page.press("3")
+    page.until(lambda: "compiling, once only" in page.text("#tick"))
+    assert page.script(
+        "const tick = document.getElementById('tick'); return tick.scrollWidth <= tick.clientWidth"
+    )
+    page.moved_on(item)
+    assert "Saved: 3" in page.text("#tick")
+
+
 PROGRESS = """
     const [checks, right, low, high, done] = arguments;
     import("/static/state.js").then(({setProgress, state}) => {

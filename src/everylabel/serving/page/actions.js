@@ -5,6 +5,10 @@ import { announce, byId, milliseconds, setText, toast } from "./dom.js";
 import { changed, className, setBusy, setProgress, setSettings, setTask, setClasses, state } from "./state.js";
 
 const WAITING = "Waiting";
+const SLOW = 700; // milliseconds after which one wonders whether anything happens
+const VERY_SLOW = 3000;
+const LEARNING = "Learning …";
+const COMPILING = "The first label takes longer: compiling, once only";
 
 // Nobody reads an item in a tenth of a second: an answer that soon is the echo of the last key press.
 const ECHO = 100;
@@ -33,12 +37,29 @@ function showTick(text) {
   tick.classList.add("fresh");
 }
 
+/** Says, when it takes long, what is going on; returns how to end that. A server out of reach has a banner. */
+function sayWaiting(doing) {
+  const tick = byId("tick");
+  const say = (text) => {
+    if (byId("offline").hidden) setText(tick, text);
+  };
+  const first = doing === LEARNING && state.progress?.update_ms === null;
+  const timers = [setTimeout(() => say(doing), SLOW)];
+  if (first) timers.push(setTimeout(() => say(COMPILING), VERY_SLOW));
+  return () => {
+    timers.forEach(clearTimeout);
+    if (tick.textContent === doing || tick.textContent === COMPILING) setText(tick, "");
+  };
+}
+
 /** Runs one request that ends in a new task; whatever goes wrong, the page is usable afterwards. */
-async function exchange(request, said) {
+async function exchange(request, said, doing = "Waiting for the server …") {
   if (state.busy) return false;
   setBusy(true);
+  const waited = sayWaiting(doing);
   try {
     const reply = await request();
+    waited();
     take(reply);
     if (said) {
       showTick(said(reply.progress));
@@ -49,6 +70,7 @@ async function exchange(request, said) {
     await recover(error);
     return false;
   } finally {
+    waited();
     setBusy(false);
     changed("answered");
   }
@@ -70,17 +92,17 @@ export function canAnswer() {
   return state.task !== null && !state.busy && performance.now() - shownAt >= ECHO;
 }
 
-async function answer(path, extra, said) {
+async function answer(path, extra, said, doing) {
   if (!canAnswer()) return;
   const body = { person: state.person, item: state.task.item.id };
-  const reply = await exchange(() => save(path, { ...body, ...extra }), said);
+  const reply = await exchange(() => save(path, { ...body, ...extra }), said, doing);
   if (reply && reply.saved !== null) state.undoable.push(reply.saved);
 }
 
 export function label(number) {
   const name = className(number);
   const said = ({ update_ms: ms }) => `Saved: ${name}${ms === null ? "" : ` · learned in ${milliseconds(ms)}`}`;
-  return answer("/api/label", { class: number }, said);
+  return answer("/api/label", { class: number }, said, LEARNING);
 }
 
 export const skip = () => answer("/api/skip", {}, () => "Skipped");
@@ -93,7 +115,7 @@ export async function undo() {
   const body = { person: state.person };
   const saved = state.undoable.pop();
   if (saved !== undefined) body.saved = saved;
-  const reply = await exchange(() => save("/api/undo", body), () => "Taken back");
+  const reply = await exchange(() => save("/api/undo", body), () => "Taken back", LEARNING);
   if (!reply) state.undoable = [];
 }
 
