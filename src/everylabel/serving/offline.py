@@ -4,7 +4,7 @@ from contextlib import closing
 
 from everylabel.serving.ledger import Answer, Ledger
 from everylabel.serving.project import Project
-from everylabel.serving.run import store_place
+from everylabel.serving.run import store_name, store_place
 from everylabel.serving.store import Store
 
 
@@ -20,7 +20,7 @@ class Known:
 
 def read_state(project: Project, store: str | None) -> Known:
     """Return what a project's log adds up to."""
-    with closing(Store(store_place(project, store), project.name, write=False)) as log:
+    with closing(Store(store_place(project, store), store_name(project, store), write=False)) as log:
         events = log.read()
     ledger = Ledger(project.ids)
     for event in events:

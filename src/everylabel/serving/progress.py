@@ -59,8 +59,8 @@ def curve(ledger: Ledger) -> list[dict[str, Any]]:
     for n in sizes:
         while at < len(checks) and checks[at][0].labels <= n:
             at += 1
-        known = accuracy(points[n], checks[:at]) or {"estimate": None, "low": None, "high": None}
-        row = {"labels": n, "expected": points[n], "accuracy": known["estimate"]}
+        known = accuracy(points[n], checks[:at]) or {"estimate": None, "low": None, "high": None, "checks": 0}
+        row = {"labels": n, "expected": points[n], "accuracy": known["estimate"], "checks": known["checks"]}
         rows.append({**row, "low": known["low"], "high": known["high"]})
     return rows
 

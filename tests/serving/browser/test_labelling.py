@@ -78,8 +78,8 @@ def test_waiting_is_explained(page: Page) -> None:
 PROGRESS = """
     const [checks, right, low, high, done] = arguments;
     import("/static/state.js").then(({setProgress, state}) => {
-        const known = {checks, right, estimate: right / checks, low, high, window: 50};
-        const point = {expected: 0.5, accuracy: known.estimate, low, high};
+        const known = {checks, right, estimate: right / checks, low, high, expected: 0.5, surplus: 0.1};
+        const point = {expected: 0.5, accuracy: known.estimate, checks, low, high};
         const curve = [10, 20, 30].map((labels) => ({labels, ...point}));
         setProgress({...state.progress, version: Infinity, labelled: 28, left: 1768, accuracy: known, curve});
         done();
@@ -89,7 +89,7 @@ PROGRESS = """
 
 def test_few_checks_are_not_made_a_sure_figure(page: Page) -> None:
     page.open("few")
-    page.driver.execute_async_script(PROGRESS, 2, 2, *wilson(2, 2))
+    page.driver.execute_async_script(PROGRESS, 2, 2, *wilson(1.0, 2))
     assert page.text("#accuracy") == "34–100 %"
     assert page.text("#accuracy-range") == ""
     assert page.text("#accuracy-note") == "from 2 random checks"
@@ -97,7 +97,7 @@ def test_few_checks_are_not_made_a_sure_figure(page: Page) -> None:
         "28 labels, 1,768 left · accuracy 34–100 %"
     )
     assert "34–100 %" in str(page.find("#curve svg").get_attribute("aria-label"))
-    page.driver.execute_async_script(PROGRESS, 20, 19, *wilson(19, 20))
+    page.driver.execute_async_script(PROGRESS, 20, 19, *wilson(0.95, 20))
     assert [page.text("#accuracy"), page.text("#accuracy-range")] == ["95 %", "76–99 %"]
     assert "accuracy 95 % (76–99 %)" in page.script(
         "return document.getElementById('side-summary').textContent"
@@ -108,7 +108,7 @@ def test_the_curve_of_checks_begins_with_the_fifth(page: Page) -> None:
     page.open("fifth")
     for checks in (1, 4, 5, 50):
         for right in (0, checks // 2, checks):
-            page.driver.execute_async_script(PROGRESS, checks, right, *wilson(right, checks))
+            page.driver.execute_async_script(PROGRESS, checks, right, *wilson(right / checks, checks))
             assert page.all("#curve path.band")
             assert bool(page.all("#curve path.checked")) == (checks >= 5)
             assert bool(page.all("#curve .legend .checked")) == (checks >= 5)
@@ -352,7 +352,7 @@ def test_the_figure_claims_no_more_than_the_checks_say(page: Page) -> None:
         import("/static/side.js").then((side) => done(side.whyBelieve(accuracy, every)));"""
 
     def told(**more: object) -> str:
-        known = {"checks": 50, "right": 45, "estimate": 0.9, "low": 0.79, "high": 0.96, "window": 50}
+        known: dict[str, object] = {"checks": 50, "right": 45, "estimate": 0.9, "low": 0.79, "high": 0.96}
         known |= {"expected": 0.85, "surplus": 0.05, "unanswered": 0, **more}
         return str(page.driver.execute_async_script(script, known, 10))
 

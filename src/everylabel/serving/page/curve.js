@@ -5,7 +5,6 @@ const SVG = "http://www.w3.org/2000/svg";
 const BOX = { width: 300, height: 150, left: 34, right: 6, top: 8, bottom: 22 };
 const MOST_POINTS = 160;
 const FEWEST_CHECKS = 5; // below, a line would look surer than it is; the band says all
-const Z2 = 1.959963984540054 ** 2;
 
 function shape(tag, attributes, text) {
   const element = document.createElementNS(SVG, tag);
@@ -21,12 +20,6 @@ function thin(points) {
 }
 
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
-
-/** How many checks a point rests on. Its bounds are Wilson's, the solutions of (p - bound)² = z² bound (1 - bound) / n. */
-function checksOf({ accuracy, low, high }) {
-  const bound = accuracy - low > high - accuracy ? low : high;
-  return Math.round((Z2 * bound * (1 - bound)) / (accuracy - bound) ** 2);
-}
 
 function axes(svg, x, y, most) {
   for (const share of [0, 0.5, 1]) {
@@ -79,6 +72,6 @@ export function drawCurve(box, curve) {
     return;
   }
   const checked = points.filter((point) => point.accuracy !== null);
-  const sure = checked.filter((point) => checksOf(point) >= FEWEST_CHECKS);
+  const sure = checked.filter((point) => point.checks >= FEWEST_CHECKS);
   box.replaceChildren(drawing(points, checked, sure), legend(checked, sure));
 }
