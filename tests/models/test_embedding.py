@@ -232,3 +232,38 @@ def test_bad_options_are_named(tmp_path: Path) -> None:
         el.embed(TEXTS, "tfidf", out=tmp_path / "x.txt")
     with pytest.raises(el.EverylabelError, match="batch_size is 0"):
         el.embed(TEXTS, "tfidf", batch_size=0)
+
+
+WORDS = ("lost", "late", "stolen", "found", "sent", "owed", "paid", "blue", "cheap", "old")
+LONG = [f"{a} {b} of {c} number{i}" for i in range(6) for a in WORDS for b in WORDS for c in ("card", "loan")]
+
+
+@pytest.mark.parametrize("texts", [TEXTS, LONG])  # without and with the SVD
+def test_new_texts_are_embedded_by_what_was_learned_before(texts: list[str], tmp_path: Path) -> None:
+    features = el.embed(texts, "tfidf", fit_out=tmp_path / "fit.npz", cache=False)
+    again = el.embed(texts[5:9], "tfidf", fit=tmp_path / "fit.npz", cache=False)
+    np.testing.assert_allclose(again, features[5:9], atol=1e-7)
+    np.testing.assert_allclose(el.embed(texts[5:9], fit=tmp_path / "fit.npz"), features[5:9], atol=1e-7)
+    anew = el.embed(texts[5:9], "tfidf")  # learned from four texts: other columns
+    assert anew.shape != features[5:9].shape
+    with np.load(tmp_path / "fit.npz", allow_pickle=False) as file:
+        assert {"header", "idf", "terms"} <= set(file.files)
+
+
+def test_a_fit_that_does_not_belong_is_refused(tmp_path: Path) -> None:
+    el.embed(TEXTS, "tfidf", fit_out=tmp_path / "fit.npz")
+    with pytest.raises(el.EverylabelError, match=r"none.npz' is not there; expected embedder.npz"):
+        el.embed(TEXTS, fit=tmp_path / "none.npz")
+    with pytest.raises(el.EverylabelError, match=r"is of tfidf .* got kind 'text' and model 'bert'"):
+        el.embed(TEXTS, "bert", fit=tmp_path / "fit.npz")
+    with pytest.raises(el.EverylabelError, match="is of tfidf for items of kind 'text'; got kind 'image'"):
+        el.embed([Path("a.png")], fit=tmp_path / "fit.npz")
+    (tmp_path / "bad.npz").write_bytes((tmp_path / "fit.npz").read_bytes()[:200])
+    with pytest.raises(el.EverylabelError, match=r"bad.npz' cannot be read"):
+        el.embed(TEXTS, fit=tmp_path / "bad.npz")
+
+
+def test_a_model_that_learns_nothing_leaves_no_fit(counting: Counting, tmp_path: Path) -> None:
+    (tmp_path / "fit.npz").write_text("of another model")
+    el.embed(TEXTS, fit_out=tmp_path / "fit.npz")
+    assert not (tmp_path / "fit.npz").exists()

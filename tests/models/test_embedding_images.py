@@ -219,3 +219,14 @@ def test_not_one_readable_image_is_an_error(tmp_path: Path, monkeypatch: pytest.
         with pytest.raises(el.EverylabelError, match=r"3 images and none can be read: .*0\.png"):
             el.embed([tmp_path / f"{i}.png" for i in range(3)], out=out)
     assert not (tmp_path / "x.npy").exists()
+
+
+def test_new_images_are_embedded_by_what_was_learned_before(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    images = [PIL.fromarray(rng.integers(0, 255, (20, 24, 3), dtype=np.uint8)) for _ in range(9)]
+    features = el.embed(images, "pixels", fit_out=tmp_path / "fit.npz", cache=False)
+    again = el.embed(images[2:4], "pixels", fit=tmp_path / "fit.npz", cache=False)
+    np.testing.assert_allclose(again, features[2:4], atol=1e-4)
+    assert el.embed(images[2:4], "pixels").shape != again.shape
+    el.embed(images[:1], "pixels", fit_out=tmp_path / "one.npz")  # one image tells no directions
+    assert el.embed(images[1:2], fit=tmp_path / "one.npz").shape == (1, 3072)

@@ -23,6 +23,9 @@ def embed(
     dtype: Annotated[str, typer.Option(help="float32 or float16.")] = "float32",
     device: Annotated[str | None, typer.Option(help="Where the model runs: cpu, cuda ...")] = None,
     cache: Annotated[bool, typer.Option(help="Keep finished rows, so that a stopped run goes on.")] = True,
+    fit: Annotated[
+        Path | None, typer.Option(help="What tfidf or pixels learned before: a project's embedder.npz.")
+    ] = None,
 ) -> None:
     """Turn texts, images or a table into features, one row each, with a progress bar and the rate."""
     from everylabel.core.errors import EverylabelError
@@ -52,6 +55,7 @@ def embed(
                 device=device,
                 cache=cache,
                 progress=show,
+                fit=fit,
             )
     except EverylabelError as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)

@@ -3,10 +3,10 @@
 To add one: copy `sentences.py`, and give it a name in `choose.py`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -22,6 +22,21 @@ class Backend(Protocol):
 
     def encode(self, items: Any) -> np.ndarray:
         """Return features (n, d) of a chunk; a row of NaN where an item cannot be read."""
+
+
+@runtime_checkable
+class Fitted(Backend, Protocol):
+    """A backend that learned from the items, and can be kept for others; see `fitted.py`."""
+
+    name: str
+    kind: str
+
+    @classmethod
+    def restored(cls, key: str, arrays: Mapping[str, np.ndarray]) -> "Fitted":
+        """Return what was fitted before."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return what was learned."""
 
 
 def model_key(model: str) -> str:

@@ -19,6 +19,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.store import write_atomically
 from everylabel.models.embedding.base import Backend
 from everylabel.models.embedding.choose import choose, kind_of
+from everylabel.models.embedding.fitted import load_fit, save_fit
 from everylabel.models.embedding.source import Source
 from everylabel.models.places import EverylabelWarning, cache_folder, listed, make_folder
 
@@ -34,6 +35,8 @@ def embed(
     device: str | None = None,
     cache: bool = True,
     progress: Callable[[int], Any] | None = None,
+    fit: str | os.PathLike[str] | None = None,
+    fit_out: str | os.PathLike[str] | None = None,
 ) -> np.ndarray:
     """Return features (n, d) of texts, images or a table; one row an item.
 
@@ -58,13 +61,23 @@ def embed(
         Keep finished chunks in $EVERYLABEL_CACHE/embeddings (or the platform's cache folder).
     progress : function, optional
         Called with the number of rows done so far: 0 when the work begins.
+    fit : path, optional
+        What TF-IDF or pixels learned from other items (a project's embedder.npz, or a file of `fit_out`):
+        new items get features of the same meaning, where without it they would be learned from anew.
+    fit_out : path, optional
+        An .npz file for what is learned from these items; models that learn nothing leave none.
 
     An image that cannot be read becomes a row of NaN; a warning counts and lists them.
     """
     check_choice(dtype, "dtype", ["float32", "float16"])
     batch_size = check_count(batch_size, "batch_size")
     source = Source(items, kind, kind_of(model))
-    backend = choose(source.kind, model, source.sample, batch_size, device)
+    if fit is not None:
+        backend: Backend = load_fit(Path(fit), source.kind, model)
+    else:
+        backend = choose(source.kind, model, source.sample, batch_size, device)
+    if fit_out is not None:
+        save_fit(backend, Path(fit_out))
     broken: list[str] = []
     rows = _rows(source, backend, cache, broken, progress)
     if out is None:

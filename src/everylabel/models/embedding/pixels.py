@@ -1,6 +1,10 @@
-"""Images without any model: scaled to 32 x 32 pixels, then PCA."""
+"""Images without any model: scaled to 32 x 32 pixels, then PCA.
+
+h = (x - center) V^T    with x (n, 3072) the pixels and V the leading directions of the sample
+"""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +20,7 @@ FIT_ON = 2000
 class Pixels:
     """Pixels + PCA, fitted on a sample of the images."""
 
+    name, kind = "pixels", "image"
     chunk = 1024
 
     def __init__(self, sample: list[Any]) -> None:
@@ -23,19 +28,36 @@ class Pixels:
 
         sample = sample[:: max(1, len(sample) // FIT_ON)]
         digests = [hashlib.sha256(image_bytes(item)).digest() for item in sample]
-        self.key = "pixels " + hashlib.sha256(b"".join(digests)).hexdigest()
-        self.pca: Any = None
+        self.key = "pixels 2 " + hashlib.sha256(b"".join(digests)).hexdigest()
+        self.center: np.ndarray | None = None
+        self.directions: np.ndarray | None = None
         rows = self.encode(sample)
         rows = rows[~np.isnan(rows).any(axis=1)] if rows.size else rows
         if not rows.size:
             raise EverylabelError("items holds no image that can be read; expected image files or PIL images")
         if len(rows) > 1:
             with np.errstate(invalid="ignore"):  # images may be all alike
-                self.pca = PCA(min(DIMENSIONS, len(rows)), svd_solver="randomized", random_state=0).fit(rows)
+                pca = PCA(min(DIMENSIONS, len(rows)), svd_solver="randomized", random_state=0).fit(rows)
+            self.center, self.directions = pca.mean_, pca.components_
+
+    @classmethod
+    def restored(cls, key: str, arrays: Mapping[str, np.ndarray]) -> "Pixels":
+        """Return what was fitted before."""
+        made = cls.__new__(cls)
+        made.key, made.center, made.directions = key, arrays.get("center"), arrays.get("directions")
+        return made
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return what was learned from the sample."""
+        if self.center is None or self.directions is None:
+            return {}
+        return {"center": self.center, "directions": self.directions}
 
     def encode(self, items: Any) -> np.ndarray:
         return encode_in_batches(items, self._batch, 256)
 
     def _batch(self, images: list[Any]) -> np.ndarray:
         rows = pixels(images, (SIDE, SIDE), 0.5, 0.5).reshape(len(images), -1)
-        return rows if self.pca is None else np.asarray(self.pca.transform(rows), dtype=np.float32)
+        if self.center is None or self.directions is None:
+            return rows
+        return np.asarray((rows - self.center) @ self.directions.T, dtype=np.float32)

@@ -1,6 +1,11 @@
-"""Texts without any model: TF-IDF of words and pairs of words, then truncated SVD (LSA)."""
+"""Texts without any model: TF-IDF of words and pairs of words, then truncated SVD (LSA).
+
+n texts, t terms, r dimensions:
+    h = c V^T    with c (n, t) the weighted counts and V (r, t) the leading directions of the sample
+"""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,27 +20,50 @@ MAX_TERMS = 50_000
 class Tfidf:
     """TF-IDF + SVD, fitted on a sample of the texts."""
 
+    name, kind = "tfidf", "text"
     chunk = 4096
 
     def __init__(self, sample: list[str]) -> None:
         from sklearn.decomposition import TruncatedSVD
-        from sklearn.feature_extraction.text import TfidfVectorizer
 
         texts = clean(sample)
-        self.key = "tfidf " + hashlib.sha256("\0".join(texts).encode()).hexdigest()
-        self.terms = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), max_features=MAX_TERMS)
+        self.key = "tfidf 2 " + hashlib.sha256("\0".join(texts).encode()).hexdigest()
+        self.terms = _vectoriser(max_features=MAX_TERMS)
         try:
             counts = self.terms.fit_transform(texts)
         except ValueError as error:
             raise EverylabelError(
                 "items hold no words to learn TF-IDF from; expected texts with at least one word"
             ) from error
-        self.svd = None
+        self.directions: np.ndarray | None = None
         if counts.shape[1] > DIMENSIONS:
             with np.errstate(invalid="ignore"):  # texts may be all alike
-                self.svd = TruncatedSVD(min(DIMENSIONS, counts.shape[0]), random_state=0).fit(counts)
+                svd = TruncatedSVD(min(DIMENSIONS, counts.shape[0]), random_state=0).fit(counts)
+            self.directions = svd.components_.astype(np.float32)
+
+    @classmethod
+    def restored(cls, key: str, arrays: Mapping[str, np.ndarray]) -> "Tfidf":
+        """Return what was fitted before."""
+        made = cls.__new__(cls)
+        names = arrays["terms"].tobytes().decode().split("\n")
+        made.key, made.terms = key, _vectoriser(vocabulary={name: i for i, name in enumerate(names)})
+        made.terms.idf_ = arrays["idf"]
+        made.directions = arrays.get("directions")
+        return made
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return what was learned from the sample."""
+        names = "\n".join(self.terms.get_feature_names_out())  # a term holds no line end
+        found = {"terms": np.frombuffer(names.encode(), np.uint8), "idf": self.terms.idf_}
+        return found if self.directions is None else {**found, "directions": self.directions}
 
     def encode(self, items: Any) -> np.ndarray:
         counts = self.terms.transform(clean(items))
-        rows = counts.toarray() if self.svd is None else self.svd.transform(counts)
+        rows = counts.toarray() if self.directions is None else counts @ self.directions.T
         return np.asarray(rows, dtype=np.float32)
+
+
+def _vectoriser(**options: Any) -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    return TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), **options)
