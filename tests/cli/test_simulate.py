@@ -1,13 +1,16 @@
 """`everylabel simulate`: the whole way through a real server."""
 
 import csv
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from everylabel.cli import app
-from everylabel.serving.simulation.people import milestones
+from everylabel.cli.simulate import _table
+from everylabel.serving.simulation.people import Point, milestones
 from tests.serving.servers import label
 
 
@@ -73,3 +76,15 @@ def test_milestones_end_with_the_budget() -> None:
     assert milestones(3)[-1] == 3
     assert len(milestones(1000)) == 20
     assert milestones(1000)[-1] == 1000
+
+
+def test_the_table_fits_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [Point(10_000 + i, 0.5, 0.91, 0.81, 0.97, 9, 1234.5, 2345.6) for i in range(20)]
+    console = Console(width=80, file=io.StringIO())
+    console.print(_table(points, "digits"))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in text
+    assert "..." not in text
+    lines = [line for line in text.splitlines() if "[0.81, 0.97]" in line]
+    assert len(lines) <= 12
+    assert "10,019" in lines[-1]

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from everylabel.serving.project import Project
     from everylabel.serving.simulation import Point
 
-WIDTH = 16  # of a bar in the table
+WIDTH = 10  # of a bar in the table
+ROWS = 12  # of the table at most, the last point among them
 
 
 def simulate(
@@ -123,7 +124,8 @@ def _table(points: "list[Point]", name: str) -> Table:
     ):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    for point in points:
+    step = -(-len(points) // ROWS)
+    for point in points[::-1][::step][::-1] if points else []:
         known = point.accuracy is not None
         table.add_row(
             f"{point.labels:,}",
