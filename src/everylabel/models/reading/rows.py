@@ -121,7 +121,7 @@ def read_lines(path: Path, encoding: str | None) -> Iterator[str]:
     if bad:
         warnings.warn(
             f"{len(bad)} line(s) of {path.name} are not UTF-8, their bad bytes were replaced: {listed(bad)}; "
-            "if there are many, pass encoding='latin-1' or the like",
+            "if there are many, pass encoding='latin-1' (--encoding latin-1) or the like",
             EverylabelWarning,
             stacklevel=2,
         )

@@ -102,7 +102,8 @@ def _columns(
     if chosen is None or (ids is None and not texts):
         raise EverylabelError(
             f"labels file {str(path)!r} has columns {listed(list(names), 30)}; expected one of labels "
-            f"({', '.join(LABELS)}) and one of ids ({', '.join(IDS)}) or texts, or their names passed"
+            f"({', '.join(LABELS)}) and one of ids ({', '.join(IDS)}) or texts; name others by "
+            "--import-label-column and --import-id-column"
         )
     return Columns(ids, chosen, person or _first(PEOPLE, names), texts)
 
