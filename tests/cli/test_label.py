@@ -199,3 +199,98 @@ def test_exports_that_cannot_be(tmp_path: Path) -> None:
         result = run("export", "digits", *arguments)
         assert result.exit_code == 1, result.output
         assert told in result.output
+
+
+def labelled_reviews(folder: Path) -> Path:
+    """Return a source that was labelled a little, by its third column's truth."""
+    source = reviews(folder)
+    options = [
+        "--text-column",
+        "body",
+        "--id-column",
+        "key",
+        "--model",
+        "tfidf",
+        "--classes",
+        "soap,beans,lamps",
+    ]
+    with label(folder, source, *options) as server:
+        for i in range(9):
+            server.client.post("/api/label", item=f"r{i}", **{"class": i % 3})
+        assert server.stop()[0] == 0
+    return source
+
+
+def test_a_refused_command_changes_nothing(tmp_path: Path) -> None:
+    source = labelled_reviews(tmp_path)
+    folder = tmp_path / "reviews.csv.everylabel"
+    assert run("export", source, "-o", "before.csv").exit_code == 0
+    kept = {name: (folder / name).read_bytes() for name in ("project.json", "features.npy", "embedder.npz")}
+    other = ["--text-column", "kind", "--classes", "x,y", "--no-browser"]
+    source.write_text(source.read_text().replace(",\n", ",lamps\n"))
+    refused = run("label", source, *other)
+    assert refused.exit_code == 1
+    assert "30 with other content" in refused.output
+    assert "Last time --text-column was body: leave that as it was" in refused.output
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        refused = run("label", source, *other, "--accept-changes", "--port", taken.getsockname()[1])
+    assert refused.exit_code == 1
+    assert {name: (folder / name).read_bytes() for name in kept} == kept
+    assert run("export", source, "-o", "after.csv").exit_code == 0
+    assert (tmp_path / "after.csv").read_bytes() == (tmp_path / "before.csv").read_bytes()
+
+
+def test_another_source_is_not_exported(tmp_path: Path) -> None:
+    source = labelled_reviews(tmp_path)
+    text = source.read_text()
+    source.write_text(text.replace("number 4", "number four"))
+    refused = run("export", source, "-o", "x.csv")
+    assert refused.exit_code == 1
+    assert "1 with other content: r4" in refused.output
+    source.write_text(text + "r30,a review of soap,\n")
+    result = run("export", source, "-o", "x.csv", "--what", "predictions")
+    assert result.exit_code == 0, result.output
+    assert "predictions of 22 items without a label, of 31 in all" in result.output
+
+
+def test_a_deleted_image_is_told_before_anything_is_embedded(tmp_path: Path) -> None:
+    pil = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
+    (tmp_path / "photos").mkdir()
+    for i in range(6):
+        pil.new("RGB", (9, 9), (40 * i, 0, 0)).save(tmp_path / "photos" / f"{i}.png")
+    with label(tmp_path, "photos", "--model", "pixels", "--classes", "a,b") as server:
+        assert server.stop()[0] == 0
+    (tmp_path / "photos" / "3.png").unlink()
+    refused = run("label", "photos", "--no-browser")
+    assert refused.exit_code == 1
+    assert "1 gone: 3.png). Put the files back under their old names" in refused.output
+    assert not (tmp_path / "photos.everylabel" / "next").exists()
+
+
+def test_imported_labels_that_add_classes_are_told(tmp_path: Path) -> None:
+    source = labelled_reviews(tmp_path)
+    (tmp_path / "more.csv").write_text("id,label\nr10,soap\nr11,lampz\n")
+    with label(tmp_path, source, "--import", "more.csv") as server:
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.stderr is not None
+        told = server.process.stderr.read()
+    assert "note: more.csv adds 1 classes that were not there: lampz" in told
+    assert told.rstrip().endswith("stopping ...")
+    (tmp_path / "odd.csv").write_text("a,b\n1,2\n")
+    refused = run("label", source, "--import", "odd.csv", "--no-browser")
+    assert "--import-label-column and --import-id-column" in refused.output
+
+
+def test_umap_that_is_not_installed_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("everylabel.cli.label.find_spec", lambda _: None)
+    result = run("label", "digits", "--layout", "umap", "--no-browser")
+    assert result.exit_code == 1
+    assert "pip install 'everylabel[umap]'" in result.output
+
+
+def test_help_is_whole() -> None:
+    assert "SOURCE.everylabel unless given" in " ".join(
+        run("label", "--help").output.replace("│", " ").split()
+    )

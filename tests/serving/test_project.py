@@ -11,7 +11,8 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.serving import embedded
 from everylabel.serving.digests import Change, compare
-from everylabel.serving.project import Project, open_project
+from everylabel.serving.options import Options
+from everylabel.serving.project import Opening, Project, open_project
 
 
 @pytest.fixture(autouse=True)
@@ -292,3 +293,97 @@ def test_a_large_file_opens_at_once(tmp_path: Path) -> None:
     start = time.perf_counter()
     open_project(tmp_path / "e.npy")
     assert time.perf_counter() - start < 1
+
+
+def test_nothing_changes_before_all_is_checked(tmp_path: Path) -> None:
+    source = reviews(tmp_path)
+    project = open_project(source, text_column="body", model="tfidf", classes=["a", "b"])
+    kept = {path.name: path.read_bytes() for path in project.folder.iterdir()}
+
+    def refuse(opening: Opening) -> None:
+        assert opening.now.options.differs(opening.before.options if opening.before else Options()) == (
+            "--text-column was body"
+        )
+        raise EverylabelError("refused")
+
+    with pytest.raises(EverylabelError, match="refused"):
+        open_project(source, text_column="mark", model="tfidf", classes=["c"], check=refuse)
+    assert {path.name: path.read_bytes() for path in project.folder.iterdir()} == kept
+    other = open_project(source, text_column="mark", model="tfidf", classes=["c"], keep=False)
+    assert {path.name: path.read_bytes() for path in project.folder.iterdir() if path.is_file()} == kept
+    again = open_project(source)
+    assert again.classes == ("a", "b")
+    assert np.array_equal(again.features, project.features)
+    assert not (project.folder / "next").exists()  # what was never kept is gone
+    other = open_project(source, text_column="mark", classes=["c"], keep=False)
+    other.keep()
+    last = open_project(source)
+    assert (last.classes, list(last.features.shape)) == (("c",), list(other.features.shape))
+
+
+def test_a_column_that_was_chosen_is_remembered(tmp_path: Path) -> None:
+    source = reviews(tmp_path)
+    open_project(source, model="tfidf")
+    source.write_text(source.read_text().replace("key,body", "body,key"))
+    assert "options as last time: --text-column body" in " ".join(open_project(source).notes)
+
+
+def test_only_options_of_last_time_are_told_and_many_classes_in_short(tmp_path: Path) -> None:
+    source = reviews(tmp_path)
+    names = [f"class {i}" for i in range(77)]
+    open_project(source, text_column="body", model="tfidf", classes=names)
+    notes = open_project(source, model="tfidf").notes
+    assert len(notes) == 1
+    assert notes[0].startswith("options as last time: --text-column body --classes class 0,class 1,")
+    assert notes[0].endswith("class 7,... (77 in all)")
+    assert open_project(source, text_column="body", model="tfidf", classes=names).notes == ()
+
+
+def test_rows_that_are_appended_leave_the_features_of_the_others(tmp_path: Path) -> None:
+    source = reviews(tmp_path, 8)
+    before = open_project(source, text_column="body", model="tfidf")
+    features = np.array(before.features)
+    assert (before.folder / "embedder.npz").exists()
+    reviews(tmp_path, 11)
+    longer = open_project(source)
+    assert longer.features.shape == (11, features.shape[1])
+    np.testing.assert_allclose(longer.features[:8], features, atol=1e-7)
+    reviews(tmp_path, 40)
+    grown = open_project(source)
+    assert any("learned from the first 8; to learn from all" in note for note in grown.notes)
+    (grown.folder / "embedder.npz").unlink()
+    assert open_project(source).features.shape[1] > features.shape[1]
+
+
+def test_columns_of_features_need_a_table(tmp_path: Path) -> None:
+    np.save(tmp_path / "e.npy", np.eye(3))
+    options: list[dict[str, Any]] = [{f"{kind}_column": "title"} for kind in ("text", "image", "id")]
+    for option in options:
+        with pytest.raises(EverylabelError, match=r"-column is 'title' .* expected --show"):
+            open_project(tmp_path / "e.npy", **option)
+
+
+def test_a_name_is_no_path_once_a_project_says_so(tmp_path: Path) -> None:
+    place = open_project("digits", folder=tmp_path / "p" / "digits.everylabel").folder
+    open_project("digits")
+    (tmp_path / "digits").mkdir()
+    assert len(open_project(place)) == 1797
+    assert len(open_project("digits")) == 1797
+
+
+def test_an_image_that_is_too_large_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = pictures(tmp_path / "photos")
+    from PIL import Image
+
+    Image.new("1", (300, 300)).save(folder / "large.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10_000)
+    notes = open_project(folder, model="pixels").notes
+    assert any("large.png (too large: Pillow reads up to 20,000 pixels" in note for note in notes)
+
+
+def test_advice_on_a_folder_is_of_files(tmp_path: Path) -> None:
+    folder = pictures(tmp_path / "photos")
+    before = open_project(folder, model="pixels")
+    (folder / "c.png").unlink()
+    with pytest.raises(EverylabelError, match=r"1 gone: c.png\)\. Put the files back .*--accept-changes"):
+        changed(folder, before).check(str(folder))

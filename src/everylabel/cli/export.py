@@ -1,5 +1,6 @@
 """`everylabel export`."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -29,10 +30,11 @@ def export(
         from everylabel.core.store import write_atomically
         from everylabel.serving.downloads import WHAT, Downloads
         from everylabel.serving.learner import prepare
-        from everylabel.serving.offline import read_state
+        from everylabel.serving.offline import check_labelled, read_state
 
         check_choice(what, "--what", [*WHAT, "model"])
-        project = opened(console, source, folder=folder)
+        check = check_labelled(store, needed=True)
+        project = opened(console, source, folder=folder, keep=False, check=check)
         snapshot = read_state(project, store)
         downloads = Downloads(project, prepare(project.features))
         chosen = form or _format(out, what)
@@ -41,19 +43,31 @@ def export(
         else:
             download = downloads.table(snapshot, what, chosen)
         write_atomically(out, lambda file: file.writelines(download.pieces))
-        console.print(
-            f"{what} of {len(snapshot.labels):,} labelled items of {len(project):,} in {escape(str(out))}",
-            highlight=False,
-        )
+        labelled, n = len(snapshot.labels), len(project)
+        told = {
+            "answers": f"answers on {len(snapshot.answers):,} items",
+            "predictions": f"predictions of {n - labelled:,} items without a label",
+            "model": f"model of {labelled:,} labelled items",
+        }.get(what, f"labels of {labelled:,} items")
+        console.print(f"{told}, of {n:,} in all, in {escape(str(out))}", highlight=False, soft_wrap=True)
 
 
 def _format(out: Path, what: str) -> str:
     """Return the format that a file's name implies."""
+    from everylabel.serving.downloads import MEDIA
+    from everylabel.serving.exports import MODEL_FORMATS
+
+    return format_of(out, MODEL_FORMATS if what == "model" else list(MEDIA))
+
+
+def format_of(out: Path, formats: Collection[str]) -> str:
+    """Return the one of these formats that a file's name implies."""
     from everylabel.core.errors import EverylabelError
     from everylabel.serving.downloads import MEDIA
     from everylabel.serving.exports import MODEL_FORMATS
 
-    endings = MODEL_FORMATS if what == "model" else {name: ending for name, (_, ending) in MEDIA.items()}
+    known = MODEL_FORMATS | {name: ending for name, (_, ending) in MEDIA.items()}
+    endings = {name: known[name] for name in formats}
     found = [name for name, ending in endings.items() if ending == out.suffix.lower()]
     if not found:
         expected = ", ".join(f"{ending} ({name})" for name, ending in endings.items())

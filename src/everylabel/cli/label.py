@@ -1,7 +1,9 @@
 """`everylabel label`."""
 
 import shlex
+import socket
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -56,9 +58,11 @@ def label(
     console = Console(stderr=True)
     with errors_in_one_line(console):
         from everylabel.core.checks import check_choice
+        from everylabel.serving.offline import check_labelled
         from everylabel.serving.run import ServeOptions, check_settings, kept_in, serve
 
         check_choice(layout, "--layout", ["pca", "umap"])
+        _check_layout(layout)
         settings = check_settings(
             {
                 "annotators_per_item": annotators_per_item,
@@ -79,9 +83,11 @@ def label(
             model=model,
             folder=folder,
             encoding=encoding,
+            keep=False,  # before all is checked, nothing changes
+            check=check_labelled(store, accept=accept_changes),
         )
         columns = {"label_column": import_label_column, "id_column": import_id_column, "encoding": encoding}
-        labels = [] if import_file is None else _imported(console, import_file, project, columns)
+        labels = [] if import_file is None else _imported(console, import_file, project, store, columns)
         options = ServeOptions(
             store=store,
             host=host,
@@ -93,18 +99,50 @@ def label(
             labels=labels,
             layout=layout,
         )
-        serve(project, options, ready=_ready, note=noted(console))
+        serve(project, options, ready=lambda address: _ready(address, host), note=noted(console))
         again = shlex.join(["everylabel", *sys.argv[1:]])
         print(f"stopped; everything is kept in {kept_in(project, store)}; to go on: {again}", flush=True)
 
 
-def _ready(address: str) -> None:
+def _ready(address: str, host: str) -> None:
     print(f"everylabel is ready: {address}", flush=True)
+    number = _own_address() if host in ("0.0.0.0", "::", "") else None
+    if number is not None:
+        name = address.removeprefix("http://").split("/")[0].rpartition(":")[0]
+        print(f"from other machines also: {address.replace(name, number, 1)}", flush=True)
 
 
-def _imported(console: Console, path: Path, project: "Project", columns: dict[str, Any]) -> "list[Label]":
+def _own_address() -> str | None:
+    """Return the number this machine is known by in its network; no packet is sent for that."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # an address for documentation, of nobody
+            return str(probe.getsockname()[0])
+        except OSError:
+            return None
+
+
+def _check_layout(layout: str) -> None:
+    from everylabel.core.errors import EverylabelError
+
+    if layout == "umap" and find_spec("umap") is None:
+        raise EverylabelError(
+            "--layout is 'umap' and umap-learn is not installed; pip install 'everylabel[umap]', or leave "
+            "--layout out: the map is made by PCA then"
+        )
+
+
+def _imported(
+    console: Console, path: Path, project: "Project", store: str | None, columns: dict[str, Any]
+) -> "list[Label]":
+    from everylabel.models.places import listed
     from everylabel.serving.imports import read_labels
+    from everylabel.serving.offline import class_names
 
     found = read_labels(path, project, **columns)
     noted(console)(f"{path.name}: {found}")
+    known = class_names(project, store)
+    new = [name for name in found.classes if name not in known]
+    if known and new:
+        noted(console)(f"{path.name} adds {len(new):,} classes that were not there: {listed(new, 12)}")
     return found.labels

@@ -28,7 +28,7 @@ IdColumnName = Annotated[str | None, typer.Option("--id-column", help="A column 
 Show = Annotated[Path | None, typer.Option(help="A table to show beside features, a row for each.")]
 Model = Annotated[str | None, typer.Option(help="The model that embeds: a folder or name, tfidf, pixels ...")]
 Folder = Annotated[
-    Path | None, typer.Option("--project", help="Where all is kept [default: SOURCE.everylabel].")
+    Path | None, typer.Option("--project", help="Where all is kept; SOURCE.everylabel unless given.")
 ]
 Encoding = Annotated[str | None, typer.Option(help="Of a text file that is not UTF-8.")]
 StorePlace = Annotated[
@@ -55,18 +55,21 @@ def noted(console: Console) -> Callable[[str], None]:
     )
 
 
+@contextmanager
+def embedding_bar(console: Console) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function of rows done and in all, which shows them as a bar once it is called."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("embedding", visible=False)
+        yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
+
+
 def opened(console: Console, source: str, **options: Any) -> "Project":
     """Return a source as a project; a bar shows how far its embedding is, notes what was chosen."""
     from everylabel.serving.project import open_project
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("embedding", visible=False)
-        project = open_project(
-            source,
-            progress=lambda done, total: bar.update(task, completed=done, total=total, visible=True),
-            **options,
-        )
+    with embedding_bar(console) as progress:
+        project = open_project(source, progress=progress, **options)
     for note in project.notes:
         noted(console)(note)
     return project

@@ -8,17 +8,25 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.models.places import listed
 
-if TYPE_CHECKING:
-    from everylabel.serving.project import Project
-
 SAMPLED = 64  # rows of features that are hashed
+
+
+class Content(Protocol):
+    """A source that was read, or a project."""
+
+    @property
+    def ids(self) -> Sequence[str]: ...
+    @property
+    def digests(self) -> Sequence[str]: ...
+    @property
+    def features(self) -> np.ndarray | None: ...
 
 
 @dataclass(frozen=True)
@@ -40,32 +48,39 @@ class Change:
         parts = ((self.appended, "new"), (self.gone, "gone"), (self.changed, "with other content"))
         return "; ".join(f"{len(ids):,} {what}: {listed(list(ids))}" for ids, what in parts if ids)
 
-    def check(self, source: str, accept: bool = False) -> str | None:
-        """Return a note on what changed, None if nothing did; raise if labels may not fit any more."""
+    def check(self, source: str, accept: bool = False, cause: str = "") -> str | None:
+        """Return a note on what changed, None if nothing did; raise if labels may not fit any more.
+
+        cause : what was another way last time, if it is known
+        """
         if not self:
             return None
         if self.only_appended or accept:
             return f"{source} has changed since last time ({self})"
+        advice = "Put the old file back; or, if rows were moved, name them by --id-column; or"
+        if cause:
+            advice = f"Last time {cause}: leave that as it was; or"
+        elif Path(source).is_dir():
+            advice = "Put the files back under their old names; or"
         raise EverylabelError(
-            f"source {source!r} is not what was labelled last time ({self}). Put the old file back; or, if "
-            "rows were moved, name them by --id-column; or go on with --accept-changes: labels of ids that "
-            "are gone are kept and not used, other content keeps its label"
+            f"source {source!r} is not what was labelled last time ({self}). {advice} go on by everylabel "
+            "label --accept-changes: labels of ids that are gone are kept and not used, other content keeps "
+            "its label"
         )
 
 
-def compare(old_ids: Sequence[str], old_digests: Sequence[str], project: "Project") -> Change:
+def compare(old_ids: Sequence[str], old_digests: Sequence[str], project: Content) -> Change:
     """Return what changed since `old_ids` and `old_digests` were noted; both empty: nothing did."""
-    if not old_ids:
+    if not old_ids or (list(old_digests) == list(project.digests) and list(old_ids) == list(project.ids)):
         return Change()
     ids = project.ids
     now, before = set(ids), set(old_ids)
     appended = () if len(now) == len(before) and now == before else tuple(i for i in ids if i not in before)
     gone = tuple(name for name in old_ids if name not in now)
     if len(old_digests) != len(old_ids) or len(project.digests) != len(ids):  # one hash in all
-        same = not gone and list(old_digests) == [features_digest(project.features[: len(old_ids)])]
+        rows: Any = project.features if project.features is not None else getattr(project, "items", None)
+        same = not gone and list(old_digests) == [features_digest(rows[: len(old_ids)])]
         return Change(appended, gone, () if same or gone else tuple(old_ids))
-    if list(old_digests) == list(project.digests) and list(old_ids) == list(ids):
-        return Change()
     digest = dict(zip(ids, project.digests, strict=True))
     pairs = zip(old_ids, old_digests, strict=True)
     return Change(appended, gone, tuple(i for i, old in pairs if digest.get(i, old) != old))

@@ -10,6 +10,8 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.store import write_atomically
 
 FILE = "project.json"
+SHOWN = 8  # class names in a note
+DECIDE = ("text_column", "image_column", "id_column", "show", "encoding")  # which items there are
 
 
 @dataclass(frozen=True)
@@ -32,14 +34,32 @@ class Options:
         given = {name: value for name, value in asdict(self).items() if value is not None}
         return replace(before, **given)
 
+    def besides(self, given: "Options") -> "Options":
+        """Return those of these options of which `given` says nothing."""
+        return replace(self, **{name: None for name, value in asdict(given).items() if value is not None})
+
+    def differs(self, before: "Options") -> str:
+        """Return in words what was another way last time, of all that decides which items there are."""
+        names = [name for name in DECIDE if getattr(self, name) != getattr(before, name)]
+        was = [(name, getattr(before, name)) for name in names]
+        there = [f"{_option(name)} was {value}" for name, value in was if value is not None]
+        return " and ".join(there or [f"there was no {_option(name)}" for name, _ in was])
+
     def arguments(self) -> str:
-        """Return them as options of the command line."""
-        pairs = [(name.replace("_", "-"), value) for name, value in asdict(self).items() if value is not None]
-        return " ".join(f"--{name} {_plain(value)}" for name, value in pairs)
+        """Return them as options of the command line, many classes in short."""
+        pairs = [(name, value) for name, value in asdict(self).items() if value is not None]
+        return " ".join(f"{_option(name)} {_plain(value)}" for name, value in pairs)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _plain(value: Any) -> str:
-    return ",".join(value) if isinstance(value, tuple) else str(value)
+    if not isinstance(value, tuple):
+        return str(value)
+    more = f",... ({len(value)} in all)" if len(value) > SHOWN else ""
+    return ",".join(value[:SHOWN]) + more
 
 
 class Remembered(NamedTuple):

@@ -3,9 +3,10 @@
 import os
 import secrets
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,12 +14,13 @@ from everylabel.core.errors import EverylabelError
 from everylabel.models.places import listed
 from everylabel.serving import sources
 from everylabel.serving.contents import Contents, Images
-from everylabel.serving.embedded import Progress, embedded
+from everylabel.serving.embedded import Progress, embedded, settle
 from everylabel.serving.options import Options, Remembered, remember, remembered
 from everylabel.serving.service import LONGEST_NAME, MOST_CLASSES
 from everylabel.serving.sources import Source
 
 ENDING = ".everylabel"
+SHOWN = 5  # images that are named of those left out
 TABLES, ARRAYS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"), (".npy", ".npz")
 
 
@@ -34,6 +36,8 @@ class Project:
     folder : where its store and features lie
     notes : what was chosen or left out, to be told
     id : tells it from others of the same name; "" for a dataset, which is the same everywhere
+    about : what `keep` notes for next time
+    embedded_in : where the features lie if they were embedded, else None
     """
 
     name: str
@@ -49,9 +53,18 @@ class Project:
     source: str = ""
     notes: tuple[str, ...] = ()
     id: str = ""
+    about: Remembered | None = None
+    embedded_in: Path | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def keep(self) -> None:
+        """Note source and options for next time, and have the features take the place of older ones."""
+        if self.embedded_in is not None:
+            settle(self.folder, self.embedded_in)
+        if self.about is not None:
+            remember(self.folder, self.about)
 
     def blind(self) -> "Project":
         """Return the project with its labels as the truth that a simulated person knows, and no others."""
@@ -62,6 +75,15 @@ class Project:
                 f"source {self.source!r} has no true labels; expected --label-column with the column of them"
             )
         return replace(self, truth=self.labels, labels=np.full(len(self), -1, dtype=np.int64))
+
+
+class Opening(NamedTuple):
+    """What is known before anything is embedded: where it goes, how it is read, now and last time."""
+
+    folder: Path
+    now: Remembered
+    before: Remembered | None
+    found: Source
 
 
 def open_project(
@@ -77,6 +99,8 @@ def open_project(
     folder: str | os.PathLike[str] | None = None,
     encoding: str | None = None,
     progress: Progress | None = None,
+    check: Callable[[Opening], Any] | None = None,
+    keep: bool = True,
 ) -> Project:
     """Return a source as a project, with its features: memory-mapped, embedded if they are not there yet.
 
@@ -102,6 +126,10 @@ def open_project(
         Of a text file that is not UTF-8.
     progress : function, optional
         Called with the rows embedded so far and in all.
+    check : function, optional
+        Called when the source has been read and nothing has been embedded or written; may refuse it.
+    keep : bool
+        Note the options for next time. False leaves that to `Project.keep`, and all as it was until then.
 
     Options that are not given are those of last time, if the folder knows of one.
     """
@@ -110,15 +138,22 @@ def open_project(
     given = Options(text_column, image_column, label_column, id_column, names, shown, model, encoding)
     place, about = located(source, folder, given)
     where, options = about.source, about.options
+    before = remembered(place)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = with_clean_classes(_read(where, options))
+        found = with_clean_classes(read_source(where, options))
+        about = about._replace(options=replace(options, **found.chosen))  # type: ignore[arg-type]
+        if check is not None:
+            check(Opening(place, about, before, found))
         _make(place)
         project = _embedded(found, about, place, progress)
-    remember(place, about)
-    before = [] if options == given else [f"options as last time: {options.arguments()}"]
+    unsaid = options.besides(given).arguments()
+    again = [f"options as last time: {unsaid}"] if unsaid else []
     told = (str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
-    return replace(project, notes=(*before, *found.notes, *project.notes, *dict.fromkeys(told)))
+    project = replace(project, notes=(*again, *found.notes, *project.notes, *dict.fromkeys(told)))
+    if keep:
+        project.keep()
+    return project
 
 
 def located(
@@ -137,6 +172,8 @@ def located(
     where = str(path.absolute()) if path.exists() else _dataset(str(source))
     place = Path(f"{where}{ENDING}" if folder is None else folder).absolute()
     before = remembered(place)
+    if before is not None and before.source == str(source):  # a dataset, whatever lies here by its name
+        where = before.source
     name = Path(where).name
     if before is None:
         return place, Remembered(where, name, given, _new_id(where))
@@ -198,12 +235,13 @@ def _dataset(name: str) -> str:
     return key
 
 
-def _read(where: str, options: Options) -> Source:
+def read_source(where: str, options: Options) -> Source:
+    """Return a source as it is read: a full path, or a dataset's name, which is no path."""
     path = Path(where)
     suffix = path.suffix.lower()
     if options.show is not None and suffix not in ARRAYS:
         raise EverylabelError(f"--show goes with a .npy or .npz file of features; source is {where!r}")
-    if not path.exists():
+    if not path.is_absolute() or not path.exists():
         found = sources.read_dataset(_dataset(where))
         if options.classes is not None and options.classes != found.classes:
             raise EverylabelError(f"--classes is for own data; {where} has {listed(list(found.classes), 12)}")
@@ -224,14 +262,15 @@ def _embedded(found: Source, about: Remembered, folder: Path, progress: Progress
     features = found.features
     broken: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    place: Path | None = None
     if features is None:
-        n = len(found.ids)
-        features, broken = embedded(
-            found.items, found.kind, n, found.digests, about.options.model, folder, progress
+        n, options = len(found.ids), about.options
+        column = options.text_column or options.image_column
+        features, broken, place, notes = embedded(
+            found.items, found.kind, n, found.digests, options.model, folder, progress, column
         )
     if broken:
-        bad = [str(found.ids[i]) for i in broken]
-        notes = (f"{len(bad)} images cannot be read and are left out: {listed(bad)}",)
+        notes = (*notes, left_out(found, broken))
         found = without(found, broken)
     return Project(
         name=about.name,
@@ -247,7 +286,33 @@ def _embedded(found: Source, about: Remembered, folder: Path, progress: Progress
         source=about.source,
         notes=notes,
         id=about.id,
+        about=about,
+        embedded_in=place,
     )
+
+
+def left_out(found: Source, broken: Sequence[int]) -> str:
+    """Return which images cannot be read, and why where Pillow tells."""
+    named = [str(found.ids[i]) + _why(found.items[i]) for i in broken[:SHOWN]]
+    more = f" and {len(broken) - SHOWN} more" if len(broken) > SHOWN else ""
+    return f"{len(broken)} images cannot be read and are left out: {', '.join(named)}{more}"
+
+
+def _why(item: Any) -> str:
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            Image.open(item).close()
+    except Image.DecompressionBombError:
+        limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
+        return f" (too large: Pillow reads up to {limit:,} pixels; make it smaller)"
+    except FileNotFoundError:
+        return " (not there)"
+    except Exception:  # Pillow tells a broken file in many ways
+        return ""
+    return ""
 
 
 def without(found: Source, broken: Sequence[int]) -> Source:

@@ -23,10 +23,10 @@ from everylabel.serving.digests import compare
 from everylabel.serving.downloads import Downloads
 from everylabel.serving.imports import Label
 from everylabel.serving.learner import prepare
-from everylabel.serving.options import remember, remembered
 from everylabel.serving.project import Project
 from everylabel.serving.refit import Refitter
 from everylabel.serving.service import STRATEGIES, Service
+from everylabel.serving.sources import Source
 from everylabel.serving.store import Store, StoreError
 from everylabel.serving.warm import warming
 
@@ -100,26 +100,26 @@ def store_place(project: Project, store: str | None) -> str:
 
 
 def store_name(project: Project, store: str | None) -> str:
-    """Return the name of a project's log in its store: its own, or with its id if that is another's.
+    """Return the name of a project's log in its store."""
+    return log_name(project.name, project.id, project, store)
+
+
+def log_name(name: str, own_id: str, found: Project | Source, store: str | None) -> str:
+    """Return the name of a log in a store: the project's own, or with its id if that is another's.
 
     A log is another's if its first event notes another id and its items are not ours: a project whose folder
-    was made anew finds its log by them, and takes over its id.
+    was made anew finds its log by them.
     """
-    if store is None or not project.id:
-        return project.name
+    if store is None or not own_id:
+        return name
     try:
-        with contextlib.closing(Store(store, project.name, write=False)) as log:
+        with contextlib.closing(Store(store, name, write=False)) as log:
             first, items = next(iter(log.read()), None), log.items()
     except StoreError:  # nothing is there yet, or opening it tells what is wrong
-        return project.name
+        return name
     owner = None if first is None else first.body.get("id")
-    if owner in (None, project.id):
-        return project.name
-    about = remembered(project.folder)
-    if items is not None and about is not None and compare(*items, project).only_appended:
-        remember(project.folder, about._replace(id=owner))
-        return project.name
-    return f"{project.name} {project.id}"
+    ours = owner in (None, own_id) or (items is not None and compare(*items, found).only_appended)
+    return name if ours else f"{name} {own_id}"
 
 
 def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
@@ -151,6 +151,7 @@ def _opened(project: Project, options: ServeOptions, note: Say) -> Iterator[_Ope
             labels=options.labels,
             project=project.id,
         )
+        project.keep()  # nothing was refused: from now on these are the options
         if imported:
             note(f"{imported:,} labels imported")
         prepared = prepare(project.features)
@@ -218,6 +219,10 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        os.write(2, b"stopping ...\n")  # at once, and safe within a signal
+        super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

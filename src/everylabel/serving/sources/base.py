@@ -30,6 +30,7 @@ class Source:
     items: Any = None
     truth: np.ndarray | None = None
     notes: list[str] = field(default_factory=list)
+    chosen: dict[str, str] = field(default_factory=dict)  # options that nobody gave
 
 
 def text_source(

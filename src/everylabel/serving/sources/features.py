@@ -27,11 +27,22 @@ def read_arrays(path: Path, options: Options) -> Source:
         columns = _shown(Path(options.show), options, names, len(features), path.suffix.lower() == ".npz")
         names = ids_of(columns, options.id_column) if options.id_column else names
     else:
+        _check_no_columns(path, options)
         notes.append("the page can only show row numbers; --show meta.csv adds what to see of each row")
     labels, classes = _array_labels(options, raw, stored, columns, notes)
     digests = [features_digest(features)]
     kind, contents = _described(options, unique_ids(names), columns)
     return Source(kind, names, contents, labels, classes, digests, features, notes=notes)
+
+
+def _check_no_columns(path: Path, options: Options) -> None:
+    named = {"text": options.text_column, "image": options.image_column, "id": options.id_column}
+    for kind, name in named.items():
+        if name is not None:
+            raise EverylabelError(
+                f"--{kind}-column is {name!r} and source {path.name!r} has no columns; expected --show with "
+                "the table that has this column, a row for each row of features"
+            )
 
 
 def _check_finite(path: Path, features: np.ndarray) -> None:
