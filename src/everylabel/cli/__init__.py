@@ -2,7 +2,7 @@
 
 import typer
 
-from everylabel.cli import demo, embed, export, label, reproduce, simulate
+from everylabel.cli import demo, embed, export, label, predict, reproduce, simulate
 
 app = typer.Typer(
     help="A classifier that learns from every label, the moment it is given.",
@@ -22,4 +22,5 @@ app.command()(embed.embed)
 app.command()(label.label)
 app.command()(simulate.simulate)
 app.command()(export.export)
+app.command()(predict.predict)
 app.command()(reproduce.reproduce)

@@ -1,0 +1,57 @@
+"""`everylabel predict`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from everylabel.cli import sources
+from everylabel.cli.export import format_of
+from everylabel.cli.sources import embedding_bar, errors_in_one_line, noted, opened
+
+
+def predict(
+    new: Annotated[Path, typer.Argument(help="New items: a table, a folder of images, or features.")],
+    project: Annotated[str, typer.Option(help="The project's folder, or the source that was labelled.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The file to write; else CSV on standard output.")
+    ] = None,
+    form: Annotated[str | None, typer.Option("--format", help="csv, jsonl or parquet.")] = None,
+    text_column: sources.TextColumnName = None,
+    image_column: sources.ImageColumnName = None,
+    id_column: sources.IdColumnName = None,
+    encoding: sources.Encoding = None,
+    store: sources.StorePlace = None,
+) -> None:
+    """Predict new items by a project's model, embedded as its own items were; also beside a server."""
+    console = Console(stderr=True)
+    with errors_in_one_line(console):
+        from everylabel.core.checks import check_choice
+        from everylabel.core.store import write_atomically
+        from everylabel.serving.exports import TABLE_FORMATS, write_table
+        from everylabel.serving.offline import check_labelled, read_state
+        from everylabel.serving.options import Options
+        from everylabel.serving.predicting import predict as run
+
+        chosen = form or ("csv" if out is None else format_of(out, TABLE_FORMATS))
+        check_choice(chosen, "--format", list(TABLE_FORMATS))
+        about = opened(console, project, keep=False, check=check_labelled(store, needed=True))
+        options = Options(text_column, image_column, id_column=id_column, encoding=encoding)
+        with embedding_bar(console) as progress:
+            found = run(about, read_state(about, store), new, options, progress)
+        for note in found.notes:
+            noted(console)(note)
+        pieces = write_table(found.records(), chosen)
+        if out is None:
+            sys.stdout.buffer.writelines(pieces)
+            sys.stdout.buffer.flush()
+            return
+        write_atomically(out, lambda file: file.writelines(pieces))
+        console.print(
+            f"predictions of {len(found.found.ids):,} items in {escape(str(out))}",
+            highlight=False,
+            soft_wrap=True,
+        )

@@ -1,0 +1,92 @@
+"""`everylabel predict`: new items are predicted as the project predicts its own."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from typer.testing import CliRunner, Result
+
+import everylabel as el
+from everylabel.cli import app
+from tests.cli.test_label import labelled_reviews, reviews
+from tests.serving.servers import label
+
+
+@pytest.fixture(autouse=True)
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVERYLABEL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(part) for part in arguments])
+
+
+def test_new_texts_are_predicted_as_the_project_would(tmp_path: Path) -> None:
+    source = labelled_reviews(tmp_path)
+    assert run("export", source, "--what", "predictions", "-o", "own.csv").exit_code == 0
+    own = {row["id"]: row for row in csv.DictReader((tmp_path / "own.csv").read_text().splitlines())}
+    (tmp_path / "new.csv").write_text(
+        "body\na review of soap that cleans number 12\na review of beans that taste number 13\n  \n"
+    )
+    result = run("predict", "new.csv", "--project", "reviews.csv.everylabel", "-o", "new.jsonl")
+    assert result.exit_code == 0, result.output
+    assert "predictions of 2 items in new.jsonl" in result.output
+    assert "1 of 3 texts are empty and were left out: 2" in result.output
+    rows = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text().splitlines()]
+    assert [(row["id"], row["label"]) for row in rows] == [("0", "soap"), ("1", "beans")]
+    for row, name in zip(rows, ("r12", "r13"), strict=True):
+        assert abs(row["probability"] - float(own[name]["probability"])) < 1e-5
+        assert row["shown"] == own[name]["shown"]
+    printed = run("predict", "new.csv", "--project", source)
+    assert printed.exit_code == 0
+    assert "0,soap," in printed.stdout
+    assert run("export", source, "--what", "model", "-o", "model.npz").exit_code == 0
+    fit = tmp_path / "reviews.csv.everylabel" / "embedder.npz"
+    features = el.embed([row["shown"] for row in rows], fit=fit)
+    probs = el.load_classifier(tmp_path / "model.npz").predict_proba(features)
+    assert np.allclose(probs.max(axis=1), [row["probability"] for row in rows], atol=1e-5)
+
+
+def test_new_images_and_features_are_predicted(tmp_path: Path) -> None:
+    pil = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
+    for place in ("photos", "more"):
+        (tmp_path / place).mkdir()
+        for i in range(12):
+            colour = (20 * i, 0, 0) if i % 2 else (0, 0, 20 * i)
+            pil.new("RGB", (9, 9), colour).save(tmp_path / place / f"{i:02}.png")
+    (tmp_path / "more" / "bad.png").write_text("no image")
+    with label(tmp_path, "photos", "--model", "pixels", "--classes", "blue,red") as server:
+        for i in range(6, 12):
+            server.client.post("/api/label", item=f"{i:02}.png", **{"class": i % 2})
+    result = run("predict", "more", "--project", "photos.everylabel", "-o", "p.csv")
+    assert result.exit_code == 0, result.output
+    assert "1 images cannot be read and are left out: bad.png" in result.output
+    rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
+    assert [row["label"] for row in rows[6:]] == ["blue", "red"] * 3
+    wrong = run("predict", reviews(tmp_path), "--text-column", "body", "--project", "photos.everylabel")
+    assert "the new items are of kind 'text'; expected 'image'" in wrong.output
+    x, y = load_digits(return_X_y=True)
+    np.save(tmp_path / "x.npy", x[:50] / 16.0)
+    np.save(tmp_path / "narrow.npy", x[:50, :9])
+    with label(tmp_path, "digits") as server:
+        for i in range(100, 160):
+            server.client.post("/api/label", item=str(i), **{"class": int(y[i])})
+    result = run("predict", "x.npy", "--project", "digits.everylabel", "-o", "p.csv")
+    assert result.exit_code == 0, result.output
+    rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
+    assert np.mean([int(row["label"]) == y[int(row["id"])] for row in rows]) > 0.6
+    for arguments, told in (
+        (["narrow.npy"], "has 9 features; expected 64"),
+        (["more"], "was labelled on features that came with it"),
+        (["none.npy"], "'none.npy' is not there"),
+        (["x.npy", "-o", "p.xlsx"], "expected an ending of .csv (csv), .jsonl (jsonl), .parquet (parquet)"),
+    ):
+        wrong = run("predict", *arguments, "--project", "digits.everylabel")
+        assert wrong.exit_code == 1
+        assert told in wrong.output
