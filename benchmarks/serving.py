@@ -147,7 +147,9 @@ def first_load(port: int) -> tuple[int, list[str]]:
         content = client.getresponse().read()
         seen[path] = len(content)
         text = content.decode("utf-8", "replace")
-        elsewhere += [url for url in re.findall(r"https?://[^\s\"'`)]+", text) if "w3.org" not in url]
+        elsewhere += re.findall(
+            r"(?:src=|href=|url\(|fetch\(|import\(|from )[\"'`]?(https?://[^\s\"'`)]+)", text
+        )
         found = re.findall(r"(?:src|href)=\"(/static/[^\"]+)\"", text)
         found += ["/static/" + name for name in re.findall(r"from \"\./([^\"]+)\"", text)]
         todo += [path for path in dict.fromkeys(found) if path not in seen and path not in todo]
