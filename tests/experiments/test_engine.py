@@ -169,3 +169,11 @@ def test_splits_do_not_change_and_do_not_overlap() -> None:
     rows = {row.tobytes() for row in data.x}
     assert not any(row.tobytes() in rows for row in data.val_x[:50])
     np.testing.assert_array_equal(data.x, load.__wrapped__("digits", os.devnull).x)
+
+
+def test_a_cell_that_another_run_has_stored_stays(tmp_path: Path) -> None:
+    row = Row("dice", "digits", 0, "fast", "a", 1.0, "eyes", 3.0)
+    for results in (Results(tmp_path / "r.sqlite"), Results(tmp_path / "r.sqlite")):
+        results.add("cell", 1.0, [row])
+        assert results.rows() == [row]
+        results.close()

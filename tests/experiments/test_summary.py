@@ -112,3 +112,34 @@ def test_claims_about_speed() -> None:
     ]
     found = {v.claim: v.verdict for v in judge({"speed-up": rows}) if v.verdict != "not tested"}
     assert list(found.values()) == ["holds"] * 5
+
+
+def test_closer_is_closer_from_above_too() -> None:
+    found = _verdicts(
+        _rows(
+            {"Typiclust": [[0.1, 0.7, 0.9], [0.1, 0.71, 0.9]], "optimal": [[0.1, 0.5, 0.9]] * 2}, "look-ahead"
+        ),
+        "look-ahead",
+    )
+    claim = next(c.text for c in CLAIMS if c.text.startswith("Typiclust is closer"))
+    assert found[claim] == ("does not hold", "digits -20.5 ± 0.5")
+
+
+def test_a_step_that_helps_by_chance_alone_helps_nothing() -> None:
+    rng = np.random.default_rng(0)
+    steps = (0.001, 0.005, 0.01, 0.1, 1.0)
+    noise = {f"monte carlo, {step:g}": 0.5 + 0.01 * rng.normal(size=(100, 1)) for step in steps}
+    rows = _rows({"baseline": [[0.5]] * 100, **{k: v.tolist() for k, v in noise.items()}}, "step-size")
+    found = _verdicts([row._replace(dataset="cifar10") for row in rows], "step-size")
+    claim = next(c.text for c in CLAIMS if c.text.startswith("Monte Carlo: no step"))
+    assert found[claim][0] == "undecided"
+
+
+def test_a_rival_measured_once_does_not_decide() -> None:
+    rows = _rows(
+        {"optimal": [[0.5], [0.52], [0.51]], "margin": [[0.6]] * 3, "Typiclust": [[0.9]]}, "look-ahead"
+    )
+    claim = next(c.text for c in CLAIMS if c.text.startswith("The optimal look-ahead"))
+    verdict, text = _verdicts(rows, "look-ahead")[claim]
+    assert verdict == "does not hold"
+    assert "over margin" in text

@@ -117,6 +117,19 @@ def _early(better: str, worse: str) -> Check:
     return _each(statistic)
 
 
+def _closer_early(near: str, goal: str) -> Check:
+    """Claim: one variant is closer to another in the first half of the curve than in the second."""
+
+    def statistic(found: Curves) -> float:
+        gaps = [abs(found[near][x] - found[goal][x]) for x in sorted(found[goal])][1:]  # all start alike
+        half = len(gaps) // 2
+        if not half:
+            raise KeyError(near)
+        return float(np.mean(gaps[half:]) - np.mean(gaps[:half]))
+
+    return _each(statistic)
+
+
 def _closer(near: str, far: str, goal: str) -> Check:
     """Claim: one variant's accuracies are closer to the goal's than another's."""
 
@@ -149,7 +162,9 @@ def _beats_all(better: str, others: tuple[str, ...]) -> Check:
                 name: over_repetitions(rows, "accuracy", dataset, partial(_gap, better=better, worse=name))
                 for name in others
             }
-            name = min((name for name in gaps if gaps[name].n), key=lambda n: gaps[n].mean, default=None)
+            once = max(gap.n for gap in gaps.values()) > 1  # then a rival measured once decides nothing
+            fair = (name for name in gaps if gaps[name].n > once)
+            name = min(fair, key=lambda n: gaps[n].mean, default=None)
             if name is not None:
                 differences[f"{dataset} (over {name})"] = gaps[name]
         return tally(differences)
@@ -158,12 +173,24 @@ def _beats_all(better: str, others: tuple[str, ...]) -> Check:
 
 
 def _nothing_helps(method: str, steps: tuple[float, ...], only: tuple[str, ...]) -> Check:
-    """Claim: no step of a method improves on the baseline: minus the gain of the best step."""
+    """Claim: no step of a method improves on the baseline: minus the gain of the step best on average.
 
-    def statistic(found: Curves) -> float:
-        return -max(_gap(found, f"{method}, {step:g}", "baseline") for step in steps)
+    The best of each repetition would gain by chance alone.
+    """
 
-    return _each(statistic, only)
+    def check(rows: list[Row]) -> tuple[str, str]:
+        differences = {}
+        for dataset in (d for d in datasets_of(rows) if d in only):
+            losses = [
+                over_repetitions(
+                    rows, "accuracy", dataset, partial(_gap, better="baseline", worse=f"{method}, {step:g}")
+                )
+                for step in steps
+            ]
+            differences[dataset] = min(losses, key=lambda loss: loss.mean)
+        return tally(differences)
+
+    return check
 
 
 def _first_order_weaker(rows: list[Row]) -> tuple[str, str]:
@@ -185,17 +212,17 @@ def _first_order_weaker(rows: list[Row]) -> tuple[str, str]:
 
 
 def _speed(rows: list[Row], way: str, faster: str, slower: str | None) -> dict[str, float]:
-    """Return at the largest |D| the speed-up of one update, or its ratio to another's, by dataset."""
+    """Return at |D| = 1,000 the speed-up of one update, or its ratio to another's, by dataset."""
     found = {}
     for dataset in datasets_of(rows):
-        at = {name: curve[max(curve)].mean for name, curve in curves(rows, way, dataset).items() if curve}
+        at = {name: curve[1000].mean for name, curve in curves(rows, way, dataset).items() if 1000 in curve}
         if faster in at and (slower is None or slower in at):
             found[dataset] = at[faster] / (1.0 if slower is None else at[slower])
     return found
 
 
 def _ratio(faster: str, slower: str | None, least: float, most: float = np.inf) -> Check:
-    """Claim: a ratio of speeds at the largest |D| lies between two bounds, on every dataset."""
+    """Claim: a ratio of speeds at |D| = 1,000 lies between two bounds, on every dataset."""
 
     def check(rows: list[Row]) -> tuple[str, str]:
         right, parts = [], []
@@ -214,13 +241,14 @@ def _ratio(faster: str, slower: str | None, least: float, most: float = np.inf) 
 OVER_RECIPE = "speed-up over recipe"
 MANY_CLASSES = ("banking77", "clinc150")
 RIVALS = ("random", "margin", "Badge", "Typiclust")
+WITH_UPDATES = ("margin with updates", "Badge with updates")
 CLAIMS = [
     Claim("The update (step 10) consistently achieves better accuracy than the baseline (|D| = 50).", "Sec. 4.2, Fig. 2", "step-size", _beats("second order, 10", "baseline")),
     Claim("Step 1 is too weak; with step 10 accuracies are much closer to retraining.", "Sec. 4.2, Fig. 2", "step-size", _closer("second order, 10", "second order, 1", "retraining")),
     Claim("A very high step, 30, can lead to worse accuracy than 10 (CIFAR-10).", "Sec. 4.2, Fig. 2", "step-size", _each(partial(_gap, better="second order, 10", worse="second order, 30"), ("cifar10",))),
     Claim("First order: a high step (0.1) can make accuracy collapse below the baseline.", "App. B", "step-size", _beats("baseline", "first order, 0.1")),
     Claim("Monte Carlo: no step improves accuracy on CIFAR-10.", "App. B", "step-size", _nothing_helps("monte carlo", (0.001, 0.005, 0.01, 0.1, 1.0), ("cifar10",))),
-    Claim("The update improves on the baseline at all learning stages.", "Sec. 4.2, Fig. 3", "stages", _beats("second order", "baseline")),
+    Claim("The update improves on the baseline at all learning stages (tested: on average over them).", "Sec. 4.2, Fig. 3", "stages", _beats("second order", "baseline")),
     Claim("... also in later stages (|D| of 100 and more).", "Sec. 4.2, Fig. 3", "stages", _beats("second order", "baseline", low=100)),
     Claim("Over all stages its accuracy improvement is higher than first order's.", "Sec. 4.2, Fig. 3", "stages", _beats("second order", "first order")),
     Claim("Over all stages its accuracy improvement is higher than Monte Carlo's.", "Sec. 4.2, Fig. 3", "stages", _beats("second order", "Monte Carlo")),
@@ -233,9 +261,9 @@ CLAIMS = [
     Claim("As D+ grows, Monte Carlo is worse than the baseline.", "Sec. 4.2, Fig. 4", "new-sizes", _beats("baseline", "Monte Carlo")),
     Claim("The update is better than first order whatever the dataset.", "Sec. 4.2, Fig. 4", "new-sizes", _beats("second order", "first order")),
     Claim("First order is less effective on datasets of many classes (Banking-77, Clinc-150).", "Sec. 4.2, Fig. 4", "new-sizes", _first_order_weaker),
-    Claim("All updates are faster than retraining; second order, at the largest |D|.", "Sec. 4.2, Fig. 5", "speed-up", _ratio("second order", None, 1.0)),
+    Claim("All updates are faster than retraining (tested: second order at |D| = 1000).", "Sec. 4.2, Fig. 5", "speed-up", _ratio("second order", None, 1.0)),
     Claim("First order is the fastest: at least as fast as second order.", "Sec. 4.2, Fig. 5", "speed-up", _ratio("first order", "second order", 1.0)),
-    Claim("At |D| = 1000 the fastest update, first order, is about 1,700 times faster than retraining.", "Sec. 4.2, Fig. 5", "speed-up", _ratio("first order", None, 1700.0)),
+    Claim("At |D| = 1000 the fastest update, first order, is about 1,700 times faster than retraining (850 to 3,400).", "Sec. 4.2, Fig. 5", "speed-up", _ratio("first order", None, 850.0, 3400.0)),
     Claim("Second order's speed-up is similar to first order's (within a factor of two).", "Sec. 4.2, Fig. 5", "speed-up", _ratio("second order", "first order", 0.5)),
     Claim("Second order is significantly faster than Monte Carlo (twice at least).", "Sec. 4.2, Fig. 5", "speed-up", _ratio("second order", "Monte Carlo", 2.0)),
     Claim("Margin with updates outperforms margin's top b.", "Sec. 5, Fig. 6", "batch-selection", _beats("margin with updates", "margin")),
@@ -243,7 +271,7 @@ CLAIMS = [
     Claim("Margin with updates leads in early stages, when redundancy within a batch matters: more than later.", "Sec. 5, Fig. 6", "batch-selection", _early("margin with updates", "margin")),
     Claim("The optimal look-ahead consistently outperforms all competitors.", "Sec. 5, Fig. 7", "look-ahead", _beats_all("optimal", RIVALS)),
     Claim("The same if its batches are mixed and scored by log loss, as the authors' public code has it.", "public code", "look-ahead", _beats_all("optimal, mixed batches", RIVALS)),
-    Claim("Typiclust is closer to the optimal look-ahead in early stages than in later ones.", "Sec. 5, Fig. 7", "look-ahead", _early("Typiclust", "optimal")),
-    Claim("Ours: look-ahead without an oracle outperforms random, margin, Badge and Typiclust.", "beyond", "look-ahead", _beats_all("look-ahead", RIVALS)),
-    Claim("Ours: the exact update gains more accuracy than second order, at all stages.", "beyond", "stages", _beats("exact", "second order")),
+    Claim("Typiclust is closer to the optimal look-ahead in early stages than in later ones.", "Sec. 5, Fig. 7", "look-ahead", _closer_early("Typiclust", "optimal")),
+    Claim("Ours: look-ahead, told each label after its pick, outperforms all others, in mean accuracy over the curve.", "beyond", "look-ahead", _beats_all("look-ahead", (*RIVALS, *WITH_UPDATES))),
+    Claim("Ours: the exact update gains more accuracy than second order, on average over the stages.", "beyond", "stages", _beats("exact", "second order")),
 ]  # fmt: skip

@@ -7,6 +7,7 @@ backend will do: `with joblib.parallel_config(backend="dask"): run_cells(...)`.
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -98,6 +99,10 @@ def run_cells(
 def _run(cell: Cell, runner: Runner, folder: str) -> tuple[Cell, float, list[Measurement]]:
     """Run one cell on one thread, so that times compare and processes do not fight for cores."""
     began = time.perf_counter()
+    if find_spec("torch"):  # a library that is loaded later would not be limited
+        import torch
+
+        torch.set_num_threads(1)
     with threadpool_limits(1):
         measurements = runner(cell, load(cell.dataset, folder))
     return cell, time.perf_counter() - began, measurements

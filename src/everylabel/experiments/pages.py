@@ -11,8 +11,8 @@ RULE = (
     "A dataset is for a claim if the 95% confidence interval of the mean over repetitions (Student's t) "
     "lies on the claim's side of zero, against it if on the other side. A claim holds if no dataset is "
     "against it and at least half are for it; it does not hold if none is for it and some are against it; "
-    "it is undecided if none is either; all else is mixed. Claims about speed compare ratios with the "
-    "bounds they name."
+    "it is undecided if none is either; all else is mixed. Datasets with one repetition are shown and do "
+    "not count. Claims about speed compare mean ratios at |D| = 1,000 with the bounds they name."
 )
 Table = list[list[str]]  # the first row is the heading
 

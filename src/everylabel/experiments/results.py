@@ -104,7 +104,11 @@ class Results:
     def add(self, cell: str, seconds: float, rows: Iterable[Row]) -> None:
         """Store a finished cell, whole."""
         with self._errors(), self._connection:
-            self._connection.execute("insert into cells (cell, seconds) values (?, ?)", (cell, seconds))
+            new = self._connection.execute(
+                "insert or ignore into cells (cell, seconds) values (?, ?)", (cell, seconds)
+            )
+            if not new.rowcount:  # another run on this file was first; its numbers are the same
+                return
             self._connection.executemany(
                 "insert into measurements values (?, ?, ?, ?, ?, ?, ?, ?, ?)", [(*row, cell) for row in rows]
             )
