@@ -30,6 +30,7 @@ from sklearn.datasets import load_digits
 from benchmarks.timing import report, write
 from everylabel.serving.learner import prepare
 from everylabel.serving.replay import fingerprint, replay
+from everylabel.serving.run import one_thread
 from everylabel.serving.store import Store
 from tests.serving import postgres
 
@@ -152,7 +153,8 @@ class Killed:
         return self.outcome(kills)
 
     def outcome(self, kills: int) -> Outcome:
-        """Read the log and compare."""
+        """Read the log and compare, on one thread as the server has it."""
+        one_thread()
         where = self.store or self.folder / "labels.sqlite"
         store = Store(where, "digits", write=False)
         events = store.read()

@@ -63,7 +63,7 @@ def serve(project: Project, options: ServeOptions, ready: Say = print, note: Say
 
     `note` gets what a person should know: a source that has changed, labels that were imported.
     """
-    _one_thread()
+    one_thread()
     token = options.token or (None if is_local(options.host) else new_token())
     with _bound(options.host, options.port) as bound, _opened(project, options, note) as service:
         downloads = Downloads(project, service.prepared, options.layout)
@@ -84,11 +84,11 @@ def serve(project: Project, options: ServeOptions, ready: Say = print, note: Say
             _Server(config, started).run(sockets=[bound])
 
 
-def _one_thread() -> None:
+def one_thread() -> None:
     """Compute on one thread: two that wait for each other take longer where anything else is running.
 
     At 100,000 x 384 on two busy cores a label took 56 ms in place of 134; training in the background has
-    the other core.
+    the other core. It also makes a replay equal to the bit: sums depend on how they are shared out.
     """
     os.environ["OMP_NUM_THREADS"] = "1"  # of the compiled loops
     threadpool_limits(1)
