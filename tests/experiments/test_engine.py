@@ -1,6 +1,7 @@
 """The grid: seeded by coordinates, stored cell by cell, resumed where it was."""
 
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -14,8 +15,10 @@ import numpy as np
 import pytest
 
 import everylabel as el
+from everylabel.experiments import selecting
 from everylabel.experiments.data import Data, load
 from everylabel.experiments.engine import Cell, cells_of, run_cells, seeded
+from everylabel.experiments.machine import code
 from everylabel.experiments.results import Measurement, Results, Row
 
 
@@ -177,3 +180,48 @@ def test_a_cell_that_another_run_has_stored_stays(tmp_path: Path) -> None:
         results.add("cell", 1.0, [row])
         assert results.rows() == [row]
         results.close()
+
+
+def test_cells_tell_the_code_that_measured_them(tmp_path: Path) -> None:
+    _run(tmp_path / "r.sqlite", CELLS)
+    results = Results(tmp_path / "r.sqlite")
+    assert results.codes() == {code(): len(CELLS)}
+    assert re.fullmatch(r"everylabel \S+, source [0-9a-f]{12}", code())
+    results.add("cell", 1.0, [], "everylabel 9, source 0")
+    assert list(results.codes().values()) == [len(CELLS), 1]
+
+
+def _own_features(folder: Path, n: int, moved: float = 0.0) -> Data:
+    """Write features of two classes under the name of DTD and return what is read of them."""
+    x, y = np.random.default_rng(0).normal(size=(n, 3)) + moved, np.arange(n) % 2
+    np.savez(folder / "dtd_own.npz", X_train=x, y_train=y, X_test=x[:9], y_test=y[:9], classes=["a", "b"])
+    load.cache_clear()
+    return load("dtd", str(folder))
+
+
+def test_results_of_other_data_are_not_mixed(tmp_path: Path) -> None:
+    data = _own_features(tmp_path, 60)
+    cells = cells_of([Dice()], [data], 2, "fast")
+    results = Results(tmp_path / "r.sqlite")
+    list(run_cells(cells[:2], {"dice": Dice().run}, str(tmp_path), results, 1))
+    assert results.datasets() == {"dtd": data.digest}
+    assert _own_features(tmp_path, 60, moved=1.0).digest != data.digest
+    with pytest.raises(el.EverylabelError, match=r"'dtd' has other features.* --results, or the folder"):
+        list(run_cells(cells, {"dice": Dice().run}, str(tmp_path), results, 1))
+    assert len(results.finished()) == 2
+    _own_features(tmp_path, 60)
+    assert len(list(run_cells(cells, {"dice": Dice().run}, str(tmp_path), results, 1))) == 2
+
+
+def test_a_pool_too_small_for_the_papers_batches_is_asked_one_a_class(tmp_path: Path) -> None:
+    assert _own_features(tmp_path, 1112).setting.batch == 50  # a tenth is held out, 1,001 are left
+    assert _own_features(tmp_path, 1111).setting.batch == 2
+
+
+def test_noisy_labels_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, np.ndarray] = {}
+    monkeypatch.setattr(selecting, "learning_curve", lambda cell, data, *more: seen.update(y=data.y))
+    data, cell = load("digits", ""), Cell("label-noise", "digits", 0, "fast", "random")
+    selecting.LabelNoise().run(cell, data)
+    meant = cell.shared_rng().random(len(data.y)) < 0.1
+    np.testing.assert_array_equal(seen["y"] != data.y, meant)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from everylabel.experiments.claims import CLAIMS, judge, tally
 from everylabel.experiments.metrics import (
     brier_score,
     calibration_error,
@@ -12,8 +11,9 @@ from everylabel.experiments.metrics import (
     log_loss,
     share_of_gain,
 )
+from everylabel.experiments.reporting.claims import CLAIMS, judge, tally
+from everylabel.experiments.reporting.summary import Estimate, curve_mean, curves, estimate, paired
 from everylabel.experiments.results import Row
-from everylabel.experiments.summary import Estimate, curve_mean, curves, estimate, paired
 
 PROBS = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
 

@@ -23,7 +23,7 @@ def demo(
 ) -> None:
     """Show the paper's two scenarios on handwritten digits: tables, a plot, a report."""
     from everylabel.experiments import demo as experiment
-    from everylabel.experiments.report import write_report
+    from everylabel.experiments.reporting.report import write_report
     from everylabel.experiments.results import Results
 
     console = Console()

@@ -94,9 +94,9 @@ def _list(console: Console, folder: str) -> None:
 
 def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, mlflow: bool) -> None:
     """Run the cells that are missing, then write the report and whatever else is asked for."""
-    from everylabel.experiments.report import write_report
+    from everylabel.experiments.reporting.report import write_report
+    from everylabel.experiments.reporting.tracking import log_to_mlflow, need_mlflow
     from everylabel.experiments.results import Results
-    from everylabel.experiments.tracking import log_to_mlflow, need_mlflow
     from everylabel.models.places import need
 
     if run.report_only and not run.results.exists():

@@ -4,6 +4,7 @@
 is held out for validation (Sec. 4.1), accuracies are measured on a fixed random part of the test data.
 """
 
+import hashlib
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,7 @@ import numpy as np
 from everylabel.core.errors import EverylabelError
 from everylabel.models.datasets import Split, load_dataset
 
+CYCLES = 20  # of a learning curve
 MOST_TESTED = 1000  # instances of the test and of the validation data at most
 
 
@@ -55,6 +57,7 @@ class Data(NamedTuple):
     test_y: np.ndarray
     n_classes: int
     setting: Setting
+    digest: str  # of all features and labels, before the split
 
 
 def available(folder: str) -> list[str]:
@@ -70,21 +73,39 @@ def load(name: str, folder: str) -> Data:
     if name not in available(folder):
         raise EverylabelError(
             f"dataset {name!r} has no feature file in {folder!r}; expected {name}*.npz with X_train, "
-            "y_train, X_test, y_test (load_dataset(...).embed().save(...) makes one; --data names the folder)"
+            "y_train, X_test, y_test and classes (load_dataset(...).embed().save(...) makes one; --data names "
+            "the folder)"
         )
     whole = load_dataset(name, None if name == "digits" else folder, download=False, check=False)
     order = np.random.default_rng(1).permutation(len(whole.train))
     n_held = len(order) // 10
     held, rest = order[:n_held][:MOST_TESTED], order[n_held:]
     tested = np.random.default_rng(2).permutation(len(whole.test))[:MOST_TESTED]
+    n_classes = len(whole.classes)
     return Data(
         name,
         *_part(whole.train, rest),
         *_part(whole.train, held),
         *_part(whole.test, tested),
-        len(whole.classes),
-        SETTINGS[name],
+        n_classes,
+        _setting(name, len(rest), n_classes),
+        _digest(whole.train, whole.test),
     )
+
+
+def _setting(name: str, n_pool: int, n_classes: int) -> Setting:
+    """Return the paper's setting; where the pool is too small for 20 cycles of b, b is one a class."""
+    setting = SETTINGS[name]
+    return setting if n_pool > CYCLES * setting.batch else setting._replace(batch=n_classes)
+
+
+def _digest(*splits: Split) -> str:
+    """Return a short digest of features and labels."""
+    digest = hashlib.sha256()
+    for split in splits:
+        digest.update(np.ascontiguousarray(split.features).tobytes())
+        digest.update(np.asarray(split.labels, dtype=np.int64).tobytes())
+    return digest.hexdigest()[:12]
 
 
 def _part(split: Split, idx: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

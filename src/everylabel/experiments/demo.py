@@ -18,10 +18,10 @@ from everylabel.core import Posterior, Samples, fit_map, laplace, predict_proba,
 from everylabel.experiments.data import load
 from everylabel.experiments.engine import Cell, cells_of, run_cells
 from everylabel.experiments.metrics import accuracy, distance, share_of_gain
-from everylabel.experiments.plots import STYLES, as_png
+from everylabel.experiments.reporting.plots import STYLES, as_png
+from everylabel.experiments.reporting.summary import Estimate, curve_mean, curves, paired
 from everylabel.experiments.results import Results, Row
 from everylabel.experiments.selecting import BatchSelection, OptimalLookAhead
-from everylabel.experiments.summary import Estimate, curve_mean, curves, paired
 
 START, AT_A_TIME, ROUNDS = 50, 10, 5
 N_CLASSES = 10

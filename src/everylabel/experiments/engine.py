@@ -15,6 +15,7 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from everylabel.experiments.data import Data, load
+from everylabel.experiments.machine import code
 from everylabel.experiments.results import Measurement, Results, Row
 
 
@@ -88,11 +89,13 @@ def run_cells(
     """Run what is not finished yet, store each cell as it ends, and yield it."""
     done = results.finished()
     todo = [cell for cell in cells if cell.name not in done]
+    for dataset in dict.fromkeys(cell.dataset for cell in todo):
+        results.same_data(dataset, load(dataset, folder).digest)
     tasks = (delayed(_run)(cell, runners[cell.experiment], folder) for cell in todo)
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs")
     for cell, seconds, measurements in parallel(tasks):
         rows = [Row(*cell[:4], *measurement) for measurement in measurements]
-        results.add(cell.name, seconds, rows)
+        results.add(cell.name, seconds, rows, code())
         yield cell
 
 

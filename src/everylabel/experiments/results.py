@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from everylabel.core.errors import EverylabelError
 
-VERSION = 1
+VERSION = 2
 
 
 class Measurement(NamedTuple):
@@ -42,8 +42,10 @@ _SCHEMA = """
 create table about (version integer not null);
 create table runs (
     command text not null, machine text not null, started text not null default current_timestamp);
+create table datasets (dataset text primary key, digest text not null);
 create table cells (
-    cell text primary key, seconds real not null, finished text not null default current_timestamp);
+    cell text primary key, seconds real not null, code text not null,
+    finished text not null default current_timestamp);
 create table measurements (
     experiment text not null, dataset text not null, repetition integer not null, training text not null,
     variant text not null, x real not null, metric text not null, value real,
@@ -101,11 +103,32 @@ class Results:
         """Return how long each finished cell took."""
         return dict(self._connection.execute("select cell, seconds from cells"))
 
-    def add(self, cell: str, seconds: float, rows: Iterable[Row]) -> None:
-        """Store a finished cell, whole."""
+    def codes(self) -> dict[str, int]:
+        """Return which states of the code measured how many cells, the first first."""
+        query = "select code, count(*) from cells group by code order by min(rowid)"
+        return dict(self._connection.execute(query))
+
+    def datasets(self) -> dict[str, str]:
+        """Return the digest of each dataset that was measured on."""
+        return dict(self._connection.execute("select dataset, digest from datasets order by rowid"))
+
+    def same_data(self, dataset: str, digest: str) -> None:
+        """Note which data a dataset's cells are measured on; refuse to mix them with other data."""
+        with self._errors(), self._connection:
+            self._connection.execute("insert or ignore into datasets values (?, ?)", (dataset, digest))
+        before = self.datasets()[dataset]
+        if before != digest:
+            raise EverylabelError(
+                f"dataset {dataset!r} has other features or labels ({digest}) than those that results file "
+                f"{str(self.path)!r} was measured on ({before}); name another file with --results, or "
+                "the folder of the old features with --data"
+            )
+
+    def add(self, cell: str, seconds: float, rows: Iterable[Row], code: str = "") -> None:
+        """Store a finished cell, whole, with the state of the code that measured it."""
         with self._errors(), self._connection:
             new = self._connection.execute(
-                "insert or ignore into cells (cell, seconds) values (?, ?)", (cell, seconds)
+                "insert or ignore into cells (cell, seconds, code) values (?, ?, ?)", (cell, seconds, code)
             )
             if not new.rowcount:  # another run on this file was first; its numbers are the same
                 return

@@ -11,14 +11,13 @@ import numpy as np
 
 from everylabel.core import Posterior, laplace, predict_proba
 from everylabel.experiments.candidates import Score, gradient_norm, narrow_margin, pick_one_by_one
-from everylabel.experiments.data import Data
+from everylabel.experiments.data import CYCLES, Data
 from everylabel.experiments.engine import Cell
 from everylabel.experiments.metrics import accuracy
 from everylabel.experiments.results import Measurement
 from everylabel.experiments.training import refit, train
 from everylabel.selection import Pool, optimal_batch, select
 
-CYCLES = 20
 FEWER_CYCLES = 10  # of the experiments beyond the paper
 CANDIDATES = 1000  # App. F: drawn anew in every cycle
 LARGE = 100  # acquisition size from which look-ahead is cut down; see the choosers
@@ -174,7 +173,8 @@ class LabelNoise(_Curves):
     def run(self, cell: Cell, data: Data) -> list[Measurement]:
         rng = cell.shared_rng()
         wrong = rng.random(len(data.y)) < self.share
-        noisy = np.where(wrong, rng.integers(data.n_classes, size=len(data.y)), data.y)
+        others = (data.y + rng.integers(1, data.n_classes, size=len(data.y))) % data.n_classes
+        noisy = np.where(wrong, others, data.y)
         return learning_curve(cell, data._replace(y=noisy), CHOOSERS[cell.part], FEWER_CYCLES)
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from everylabel.core import fit_map, laplace, predict_proba, sample, update
 from everylabel.experiments.engine import seeded
-from everylabel.experiments.plots import BLUE, GREEN, RED
+from everylabel.experiments.reporting.plots import BLUE, GREEN, RED
 
 CLASSES = (BLUE, RED)
 SHADES = [LinearSegmentedColormap.from_list("", (BLUE, "white", RED))(i / 9) for i in range(10)]

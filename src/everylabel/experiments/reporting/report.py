@@ -12,13 +12,21 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from everylabel.core.errors import EverylabelError
-from everylabel.experiments import illustrations
 from everylabel.experiments.catalogue import EXPERIMENTS, rows_of
-from everylabel.experiments.claims import UNMEASURED, judge
-from everylabel.experiments.pages import TRAININGS, Picture, Report, Section, Table, as_html, as_markdown
-from everylabel.experiments.plots import TITLES, as_png, panels, step_panels
+from everylabel.experiments.reporting import illustrations
+from everylabel.experiments.reporting.claims import UNMEASURED, judge
+from everylabel.experiments.reporting.pages import (
+    TRAININGS,
+    Picture,
+    Report,
+    Section,
+    Table,
+    as_html,
+    as_markdown,
+)
+from everylabel.experiments.reporting.plots import TITLES, as_png, panels, step_panels
+from everylabel.experiments.reporting.summary import Curves, curve_mean, curves, datasets_of, over_repetitions
 from everylabel.experiments.results import Results, Row
-from everylabel.experiments.summary import Curves, curve_mean, curves, datasets_of, over_repetitions
 from everylabel.experiments.updating import StepSize
 
 XLABELS = {"stages": "|D|", "new-sizes": "|D+|", "speed-up": "|D|"}
@@ -79,6 +87,9 @@ def _facts(results: Results, command: str) -> list[tuple[str, str]]:
     facts.append(
         ("cells", f"{len(seconds)}, which took {sum(seconds.values()) / 3600:.1f} hours on one core each")
     )
+    codes = [f"{code} ({n} cells)" for code, n in results.codes().items()]
+    facts.append(("measured by", "; ".join(codes)))
+    facts += [(f"data, {TITLES.get(name, name)}", digest) for name, digest in results.datasets().items()]
     return facts
 
 

@@ -3,7 +3,7 @@
 import html
 from typing import NamedTuple
 
-from everylabel.experiments.plots import as_img
+from everylabel.experiments.reporting.plots import as_img
 
 TRAININGS = {"recipe": "by the paper's recipe (RAdam, 200 epochs)", "fast": "to the optimum by fit_map"}
 VERDICTS = ("holds", "does not hold", "mixed", "undecided", "not tested")

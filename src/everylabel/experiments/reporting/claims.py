@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from everylabel.experiments.results import Row
-from everylabel.experiments.summary import (
+from everylabel.experiments.reporting.summary import (
     Curves,
     Estimate,
     curves,
@@ -22,6 +21,7 @@ from everylabel.experiments.summary import (
     mean_of,
     over_repetitions,
 )
+from everylabel.experiments.results import Row
 
 Rows = dict[str, list[Row]]  # by experiment
 Check = Callable[[list[Row]], tuple[str, str]]  # verdict, what was found

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from everylabel.experiments.reporting.summary import Curve, curves, datasets_of, paired
 from everylabel.experiments.results import Row
-from everylabel.experiments.summary import Curve, curves, datasets_of, paired
 
 BLUE, SKY, ORANGE, RED, GREEN, PINK = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#009E73", "#CC79A7"
 GREY, BLACK = "#777777", "#000000"

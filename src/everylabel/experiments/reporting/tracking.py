@@ -11,8 +11,8 @@ from typing import Any
 
 from everylabel.core.errors import EverylabelError
 from everylabel.experiments.catalogue import EXPERIMENTS, rows_of
+from everylabel.experiments.reporting.summary import curves
 from everylabel.experiments.results import Results, Row
-from everylabel.experiments.summary import curves
 from everylabel.models.places import need
 
 EXPERIMENT = "everylabel reproduce"
