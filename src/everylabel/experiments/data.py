@@ -73,8 +73,8 @@ def load(name: str, folder: str) -> Data:
     if name not in available(folder):
         raise EverylabelError(
             f"dataset {name!r} has no feature file in {folder!r}; expected {name}*.npz with X_train, "
-            "y_train, X_test, y_test and classes (load_dataset(...).embed().save(...) makes one; --data names "
-            "the folder)"
+            "y_train, X_test, y_test and classes (load_dataset(...).embed().save(...) makes one; --data "
+            "names the folder)"
         )
     whole = load_dataset(name, None if name == "digits" else folder, download=False, check=False)
     order = np.random.default_rng(1).permutation(len(whole.train))
