@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from everylabel.cli import app
-from everylabel.experiments import selecting, updating
+from everylabel.experiments import engine, selecting, updating
 
 
 def _run(*arguments: str, folder: Path) -> Result:
@@ -63,12 +63,39 @@ def test_the_papers_recipe(tmp_path: Path) -> None:
         (["--dataset", "snacks"], "has no feature file"),
         (["--reps", "0"], "--reps"),
         (["--report-only"], "is not there; run without"),
+        (["--report-only", "fig9"], "experiment is 'fig9'"),
+        (
+            ["--fast", "--export", "no/such/folder/r.csv"],
+            "'no/such/folder/r.csv' would be in a folder that is not",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(tmp_path: Path, arguments: list[str], message: str) -> None:
     result = _run(*arguments, folder=tmp_path)
     assert result.exit_code == 2
     assert message in result.output
+
+
+def test_a_data_folder_that_is_named_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # where there is no folder of the default name
+    assert CliRunner().invoke(app, ["reproduce", "--list"]).exit_code == 0
+    named = CliRunner().invoke(app, ["reproduce", "--list", "--data", "gone"])
+    from_outside = CliRunner().invoke(app, ["reproduce", "--list"], env={"EVERYLABEL_DATA": "gone"})
+    for result in (named, from_outside):
+        assert result.exit_code == 2
+        assert "data folder 'gone' is not there" in result.output
+
+
+@pytest.mark.usefixtures("small")
+def test_cells_of_other_source_are_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fig4 = ("fig4", "--fast", "--dataset", "digits")
+    with monkeypatch.context() as before:
+        before.setattr(engine, "code", lambda: "everylabel 0.0, source 000000000000")
+        assert "other source" not in _run(*fig4, "--reps", "1", folder=tmp_path).output
+    told = " ".join(_run(*fig4, "--reps", "2", folder=tmp_path).output.split())
+    assert "holds cells measured by other source (1 by everylabel 0.0, source 000000000000; this is" in told
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert "everylabel 0.0, source 000000000000 (1 cells); everylabel" in page
 
 
 def test_wrong_places_are_named(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from everylabel.experiments.metrics import (
     log_loss,
     share_of_gain,
 )
-from everylabel.experiments.reporting.claims import CLAIMS, judge, tally
+from everylabel.experiments.reporting.checks import Found, smaller_share, tally, within
+from everylabel.experiments.reporting.claims import CLAIMS, judge
 from everylabel.experiments.reporting.summary import Estimate, curve_mean, curves, estimate, paired
 from everylabel.experiments.results import Row
 
@@ -82,8 +83,18 @@ def test_claims_are_judged_by_what_was_measured() -> None:
     ],
 )
 def test_confidence_intervals_decide(means: tuple[float, ...], verdict: str) -> None:
-    differences = {f"d{i}": Estimate(mean, 0.01, 10) for i, mean in enumerate(means)}
-    assert tally(differences)[0] == verdict
+    found = [Found(f"d{i}", Estimate(mean, 0.01, 10), "") for i, mean in enumerate(means)]
+    assert tally(found)[0] == verdict
+
+
+def test_only_the_datasets_a_claim_speaks_of_count() -> None:
+    found = [Found(name, Estimate(mean, 0.01, 10), name) for name, mean in (("a", 0.1), ("b", -0.1))]
+    assert tally(found) == ("mixed", "a; b")
+    assert tally(found, ["a"]) == ("holds", "a | others: b")
+    assert tally(found, ["b"]) == ("does not hold", "b | others: a")
+    assert tally(found, ["c"]) == ("mixed", "a; b")  # it is not at hand
+    assert tally(found, can=True) == ("holds", "a; b")
+    assert tally(found[1:], can=True)[0] == "does not hold"
 
 
 def test_claims_about_parts_of_a_curve() -> None:
@@ -102,16 +113,60 @@ def test_claims_about_parts_of_a_curve() -> None:
     assert found[late][1] == "digits -10.0 ± 0.0"
 
 
-def test_claims_about_speed() -> None:
-    rows = [
-        Row("speed-up", "digits", rep, "fast", variant, x, f"speed-up over {way}", value * x)
+def _speeds(**speeds: float) -> list[Row]:
+    """Return speed-ups that grow with |D|, one repetition one per cent above the other."""
+    return [
+        Row("speed-up", "cifar10", rep, "fast", variant.replace("_", " "), x, f"speed-up over {way}", value)
         for rep in range(2)
-        for variant, value in (("second order", 1.0), ("first order", 1.8), ("Monte Carlo", 0.1))
+        for variant, speed in speeds.items()
         for x in (10.0, 1000.0)
-        for way in ("recipe", "fast")
+        for value in [speed * x * (1 + rep / 100)]
+        for way in ("recipe", "recipe in torch's parts", "fast")
     ]
-    found = {v.claim: v.verdict for v in judge({"speed-up": rows}) if v.verdict != "not tested"}
-    assert list(found.values()) == ["holds"] * 5
+
+
+def test_claims_about_speed() -> None:
+    rows = _speeds(second_order=1.0, first_order=1.8, Monte_Carlo=0.12, exact=0.05)
+    found = [(v.verdict, v.found) for v in judge({"speed-up": rows}) if v.verdict != "not tested"]
+    least = "1.21x ± 0.006 over recipe"
+    assert found[0] == (
+        "holds",
+        f"cifar10 {least}, at the least; cifar10 {least} in torch's parts, at the least",
+    )
+    assert [verdict for verdict, _ in found[:5]] == ["holds"] * 5
+    assert found[-1] == ("does not hold", "cifar10 0.502x ± 0.0025 over fast, at the least")
+
+
+def test_a_ratio_within_bounds() -> None:
+    inside = within(850.0, 3400.0)
+    assert inside(1700.0) == pytest.approx(np.log(2))
+    assert inside(849.0) < 0 < inside(851.0)
+    assert inside(3401.0) < 0 < inside(3399.0)
+
+
+def test_shares_of_what_retraining_gains() -> None:
+    gains = {"dtd": (0.05, 0.1), "clinc150": (0.01, 0.2)}
+    rows = [
+        row._replace(dataset=dataset)
+        for dataset, (gain, whole) in gains.items()
+        for row in _rows(
+            {"baseline": [[0.5]] * 2, "first order": [[0.5 + gain]] * 2, "retraining": [[0.5 + whole]] * 2}
+        )
+    ]
+    (found,) = smaller_share("first order", "dtd")(rows)
+    assert found.dataset == "clinc150"
+    assert found.estimate.mean == pytest.approx(0.5 - 0.05)
+
+
+def test_our_look_ahead_is_compared_with_updates_of_the_other_figure() -> None:
+    look = _rows({"look-ahead": [[0.5], [0.51]], "random": [[0.1]] * 2}, "look-ahead")
+    batch = _rows({"margin with updates": [[0.6]] * 2, "random": [[0.1]] * 2})
+    (text,) = (
+        v.found
+        for v in judge({"look-ahead": look, "batch-selection": batch})
+        if v.claim.startswith("Ours: look-ahead")
+    )
+    assert text.startswith("digits (over margin with updates) -9.5")
 
 
 def test_closer_is_closer_from_above_too() -> None:

@@ -31,9 +31,9 @@ def reproduce(
     fast: Annotated[
         bool, typer.Option("--fast", help="Train exactly instead of by the paper's recipe.")
     ] = False,
-    data: Annotated[Path, typer.Option(envvar="EVERYLABEL_DATA", help="Folder of the feature files.")] = Path(
-        "data"
-    ),
+    data: Annotated[
+        Path | None, typer.Option(envvar="EVERYLABEL_DATA", help="Folder of the feature files; data if none.")
+    ] = None,
     results: Annotated[Path, typer.Option(help="Where measurements are kept.")] = Path(
         "out/reproduce.sqlite"
     ),
@@ -52,14 +52,25 @@ def reproduce(
     """Run the paper's experiments on the data at hand; resume where it was; write one HTML report."""
     console = Console()
     try:
+        folder = _folder(data)
         if list_them:
-            _list(console, str(data))
+            _list(console, folder)
             return
-        run = _Run(experiments or [], dataset or [], reps, jobs, fast, str(data), results, report_only)
+        run = _Run(experiments or [], dataset or [], reps, jobs, fast, folder, results, report_only)
         _reproduce(console, run, report, export, mlflow)
     except EverylabelError as error:
         console.print(f"[red]error:[/] {escape(str(error))}")
         raise typer.Exit(2) from error
+
+
+def _folder(data: Path | None) -> str:
+    """Return the folder of the feature files; one that is named must be there."""
+    if data is not None and not data.is_dir():
+        raise EverylabelError(
+            f"data folder {str(data)!r} is not there; name the folder of the feature files with --data "
+            "or EVERYLABEL_DATA, or leave both out to run on digits"
+        )
+    return str(data or "data")
 
 
 class _Run(NamedTuple):
@@ -94,11 +105,13 @@ def _list(console: Console, folder: str) -> None:
 
 def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, mlflow: bool) -> None:
     """Run the cells that are missing, then write the report and whatever else is asked for."""
+    from everylabel.experiments.reporting.pages import TRAININGS
     from everylabel.experiments.reporting.report import write_report
     from everylabel.experiments.reporting.tracking import log_to_mlflow, need_mlflow
     from everylabel.experiments.results import Results
     from everylabel.models.places import need
 
+    _check_names(run)
     if run.report_only and not run.results.exists():
         raise EverylabelError(
             f"results file {str(run.results)!r} is not there; run without "
@@ -108,6 +121,11 @@ def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, m
         need("torch", "torch", "training by the paper's recipe (without it: --fast)")
     if mlflow:
         need_mlflow()  # before hours of work, not after
+    if export is not None and not export.parent.is_dir():
+        raise EverylabelError(
+            f"export file {str(export)!r} would be in a folder that is not there; make it, or name another "
+            "file with --export"
+        )
     command = shlex.join(["everylabel", *sys.argv[1:]])
     cells, runners = ([], {}) if run.report_only else _plan(run)
     stored = Results(run.results)
@@ -119,10 +137,25 @@ def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, m
             stored.export(export)
             console.print(f"measurements written to {export}")
         if mlflow:
-            console.print(f"{log_to_mlflow(stored, run.training)} runs logged to MLflow")
+            n_logged = sum(log_to_mlflow(stored, training) for training in TRAININGS)
+            console.print(f"{n_logged} runs logged to MLflow")
     finally:
         stored.close()
     console.print(f"report: {page.resolve().as_uri()}")
+
+
+def _check_names(run: _Run) -> None:
+    """Refuse experiments and datasets that do not exist, also where nothing is run."""
+    from everylabel.experiments.catalogue import EXPERIMENTS, FIGURES
+    from everylabel.experiments.data import SETTINGS
+
+    for what, given, known in (
+        ("experiment", run.names, [*EXPERIMENTS, *FIGURES]),
+        ("dataset", run.datasets, list(SETTINGS)),
+    ):
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            raise EverylabelError(f"{what} is {unknown[0]!r}; expected one of {', '.join(known)}")
 
 
 def _plan(run: _Run) -> "tuple[list[Cell], dict[str, Runner]]":
@@ -132,10 +165,6 @@ def _plan(run: _Run) -> "tuple[list[Cell], dict[str, Runner]]":
     from everylabel.experiments.engine import cells_of
 
     names = [FIGURES.get(name, name) for name in run.names] or list(EXPERIMENTS)
-    unknown = [name for name in names if name not in EXPERIMENTS]
-    if unknown:
-        known = [*EXPERIMENTS, *FIGURES]
-        raise EverylabelError(f"experiment is {unknown[0]!r}; expected one of {', '.join(known)}")
     chosen = [load(name, run.folder) for name in run.datasets or available(run.folder)]
     experiments = [EXPERIMENTS[name] for name in names]
     runners: dict[str, Runner] = {experiment.grid: experiment.run for experiment in experiments}
@@ -151,11 +180,17 @@ def _run_cells(
     command: str,
 ) -> None:
     from everylabel.experiments.engine import run_cells
-    from everylabel.experiments.machine import describe
+    from everylabel.experiments.machine import code, describe
 
     finished = stored.finished() & {cell.name for cell in cells}
     if len(finished) < len(cells):
         stored.begin(command, describe())
+    others = "; ".join(f"{n} by {made}" for made, n in stored.codes().items() if made != code())
+    if others:
+        told = f"{run.results} holds cells measured by other source ({others}; this is {code()})"
+        console.print(
+            f"[yellow]note:[/] {escape(told)}; to measure all anew, name another file with --results"
+        )
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("reproducing", total=len(cells), completed=len(finished))

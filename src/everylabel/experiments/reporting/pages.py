@@ -8,11 +8,12 @@ from everylabel.experiments.reporting.plots import as_img
 TRAININGS = {"recipe": "by the paper's recipe (RAdam, 200 epochs)", "fast": "to the optimum by fit_map"}
 VERDICTS = ("holds", "does not hold", "mixed", "undecided", "not tested")
 RULE = (
-    "A dataset is for a claim if the 95% confidence interval of the mean over repetitions (Student's t) "
-    "lies on the claim's side of zero, against it if on the other side. A claim holds if no dataset is "
-    "against it and at least half are for it; it does not hold if none is for it and some are against it; "
-    "it is undecided if none is either; all else is mixed. Datasets with one repetition are shown and do "
-    "not count. Claims about speed compare mean ratios at |D| = 1,000 with the bounds they name."
+    "Each claim is a number that is positive where the claim is right, worked out in every repetition. A "
+    "dataset is for the claim if the 95% confidence interval of the mean over repetitions (Student's t) lies "
+    "above zero, against it if below. A claim holds if no dataset is against it and at least half are for "
+    "it (one, if it only says what can happen); it does not hold if none is for it and some are against it; "
+    "it is undecided if none is either; all else is mixed. Counted are the datasets that the sentence or its "
+    "figure shows; others stand after the bar. Datasets with one repetition are shown and do not count."
 )
 Table = list[list[str]]  # the first row is the heading
 

@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from everylabel.core.errors import EverylabelError
 from everylabel.experiments.catalogue import EXPERIMENTS, rows_of
 from everylabel.experiments.reporting import illustrations
-from everylabel.experiments.reporting.claims import UNMEASURED, judge
+from everylabel.experiments.reporting.checks import UNMEASURED
+from everylabel.experiments.reporting.claims import judge
 from everylabel.experiments.reporting.pages import (
     TRAININGS,
     Picture,
