@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import everylabel as el
-from everylabel.experiments import selecting
+from everylabel.experiments import selecting, updating
 from everylabel.experiments.data import Data, load
 from everylabel.experiments.engine import Cell, cells_of, run_cells, seeded
 from everylabel.experiments.machine import code
@@ -225,3 +225,17 @@ def test_noisy_labels_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     selecting.LabelNoise().run(cell, data)
     meant = cell.shared_rng().random(len(data.y)) < 0.1
     np.testing.assert_array_equal(seen["y"] != data.y, meant)
+
+
+def test_two_feature_files_of_a_dataset_are_named(tmp_path: Path) -> None:
+    _own_features(tmp_path, 60)
+    (tmp_path / "dtd_other.npz").write_bytes(b"")
+    load.cache_clear()
+    with pytest.raises(el.EverylabelError, match=r"dtd_other.npz, dtd_own.npz; expected one: move"):
+        load("dtd", str(tmp_path))
+
+
+def test_sizes_that_a_small_pool_does_not_hold_are_left_out(tmp_path: Path) -> None:
+    data = _own_features(tmp_path, 150)  # 135 are left beside the validation data
+    rows = updating.NewSizes().run(Cell("new-sizes", "dtd", 0, "fast"), data)
+    assert {row.x for row in rows} == {10, 20, 30}

@@ -76,6 +76,12 @@ def load(name: str, folder: str) -> Data:
             "y_train, X_test, y_test and classes (load_dataset(...).embed().save(...) makes one; --data "
             "names the folder)"
         )
+    files = [] if name == "digits" else sorted(file.name for file in Path(folder).glob(f"{name}*.npz"))
+    if len(files) > 1:
+        raise EverylabelError(
+            f"dataset {name!r} has several feature files in {folder!r}: {', '.join(files)}; expected one: "
+            "move the others away, or name another folder with --data"
+        )
     whole = load_dataset(name, None if name == "digits" else folder, download=False, check=False)
     order = np.random.default_rng(1).permutation(len(whole.train))
     n_held = len(order) // 10

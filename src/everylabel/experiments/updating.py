@@ -85,8 +85,9 @@ class NewSizes:
         return [""]
 
     def run(self, cell: Cell, data: Data) -> list[Measurement]:
-        draws = [draw(data, self.n, max(self.sizes), cell.shared_rng())]
-        return compare(cell, data, draws, [[(size, size) for size in self.sizes]])
+        sizes = [size for size in self.sizes if self.n + size <= len(data.x)]
+        draws = [draw(data, self.n, max(sizes, default=0), cell.shared_rng())]
+        return compare(cell, data, draws, [[(size, size) for size in sizes]])
 
 
 def compare(
@@ -227,21 +228,21 @@ def _retraining(data: Data, idx: np.ndarray, rng: np.random.Generator) -> dict[s
     x, y = data.x[idx], data.y[idx]
     ways = {"fast": _seconds(partial(train, x, y, data, "fast", rng), 1)}
     if find_spec("torch") is not None:
-        warm = len(idx) > LONG  # from the sizes before; seconds long, so that once will do
-        ways["recipe"] = _seconds(partial(train, x, y, data, "recipe", rng), 0 if warm else 1)
+        rounds = 0 if len(idx) > LONG else 1  # warm from the sizes before
+        ways["recipe"] = _seconds(partial(train, x, y, data, "recipe", rng), rounds)
         if data.name == "cifar10":
-            ways["recipe in torch's parts"] = _seconds(partial(train_with_torchs_parts, x, y, data), 0)
+            ways["recipe in torch's parts"] = _seconds(partial(train_with_torchs_parts, x, y, data), rounds)
     return ways
 
 
 def _seconds(job: Callable[[], Any], rounds: int) -> float:
-    """Return the shortest processor time of a few rounds after a warm-up; of no rounds, the first.
+    """Return the median processor time of a few rounds after a warm-up; of no rounds, the first.
 
-    On one thread that is the time on the clock of an idle machine; on a busy one it stays that.
+    On one thread of an idle machine that is the time on the clock; what runs beside it adds little to it.
     """
     times = []
     for _ in range(rounds + 1):
         began = time.process_time()
         job()
         times.append(time.process_time() - began)
-    return min(times[1:] or times)
+    return float(np.median(times[1:] or times))
