@@ -40,12 +40,26 @@ def test_everything_on_digits(tmp_path: Path) -> None:
     page = (tmp_path / "report" / "report.html").read_text()
     for text in ("The paper's claims", "Fig. 3", "Fig. 7", "Speed-up"):
         assert text in page
+    assert "nan" not in page.split("</style>")[1].split("<img")[0]
+    assert "± nan" not in page
     assert "http" not in page.replace("http-equiv", "")  # one file, nothing from elsewhere
     assert (tmp_path / "report" / "README.md").exists()
     assert len(list((tmp_path / "report").glob("*.png"))) >= 10
     header, *lines = (tmp_path / "r.csv").read_text().splitlines()
     assert header == "experiment,dataset,repetition,training,variant,x,metric,value"
     assert len(lines) > 200
+
+
+@pytest.mark.usefixtures("small")
+def test_only_what_was_run_has_a_section(tmp_path: Path) -> None:
+    result = _run("fig7", "--fast", "--reps", "1", "--dataset", "digits", folder=tmp_path)
+    assert result.exit_code == 0, result.output
+    text = (tmp_path / "report" / "README.md").read_text()
+    assert "## Optimal look-ahead (Fig. 7)" in text
+    assert (
+        "(Fig. 6)" not in text.split("## Optimal look-ahead")[1]
+    )  # its curves are shared, but not all of them
+    assert "## The whole pool" not in text
 
 
 @pytest.mark.usefixtures("small")
@@ -64,6 +78,7 @@ def test_the_papers_recipe(tmp_path: Path) -> None:
         (["--reps", "0"], "--reps"),
         (["--report-only"], "is not there; run without"),
         (["--report-only", "fig9"], "experiment is 'fig9'"),
+        (["--report-only", "fig4"], "--report-only shows all that is stored; leave out fig4"),
         (
             ["--fast", "--export", "no/such/folder/r.csv"],
             "'no/such/folder/r.csv' would be in a folder that is not",

@@ -112,6 +112,9 @@ def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, m
     from everylabel.models.places import need
 
     _check_names(run)
+    if run.report_only and (run.names or run.datasets):
+        named = ", ".join([*run.names, *run.datasets])
+        raise EverylabelError(f"--report-only shows all that is stored; leave out {named}")
     if run.report_only and not run.results.exists():
         raise EverylabelError(
             f"results file {str(run.results)!r} is not there; run without "

@@ -20,6 +20,8 @@ from everylabel.experiments.reporting.summary import (
     estimate,
     mean_of,
     over_repetitions,
+    points,
+    times,
 )
 from everylabel.experiments.results import Row
 
@@ -33,6 +35,7 @@ class Found(NamedTuple):
     dataset: str
     estimate: Estimate
     text: str  # the figure as people read it
+    partly: bool = False  # something that could speak against the claim was not measured
 
     @property
     def side(self) -> int:
@@ -41,37 +44,35 @@ class Found(NamedTuple):
         if n < 2:
             return 0
         width = float(stdtrit(n - 1, 0.5 + CONFIDENCE / 2)) * error
-        return int(mean > width) - int(mean < -width)
+        side = int(mean > width) - int(mean < -width)
+        return min(side, 0) if self.partly else side
 
 
 Check = Callable[[list[Row]], list[Found]]
 Statistic = Callable[[Curves], float]
 
 
-def tally(found: Sequence[Found], spoken_of: Iterable[str] = (), can: bool = False) -> tuple[str, str]:
-    """Return a verdict and the figures, over the datasets a claim speaks of or, if none is there, over all.
+def tally(
+    found: Sequence[Found], spoken_of: Iterable[str] | None = None, can: bool = False
+) -> tuple[str, str]:
+    """Return a verdict over the datasets a claim speaks of (None: all), and the figures of all.
 
     It holds if no dataset is against it and at least half are for it; of what only *can* happen, one
     dataset is enough.
     """
     found = [one for one in found if one.estimate.n]
-    counted = [one for one in found if one.dataset in spoken_of] or found
+    counted = [one for one in found if spoken_of is None or one.dataset in spoken_of]
     others = [one for one in found if one not in counted]
-    text = "; ".join(one.text for one in counted)
-    text += f" | others: {'; '.join(one.text for one in others)}" if others else ""
+    parts = ["; ".join(one.text for one in counted)] if counted else []
+    parts += [f"others: {'; '.join(one.text for one in others)}"] if others else []
+    text = " | ".join(parts)
     sides = [one.side for one in counted if one.estimate.n > 1]
     if not sides:
-        return "not tested", f"{text}: one repetition decides nothing" if text else UNMEASURED
+        return "not tested", (f"{text}: one repetition decides nothing" if counted else text or UNMEASURED)
     for_it, against = sides.count(1), sides.count(-1)
     if not for_it:
         return ("does not hold" if against else "undecided"), text
     return ("holds" if can or (not against and 2 * for_it >= len(sides)) else "mixed"), text
-
-
-def points(name: str, found: Estimate) -> str:
-    """Return a difference of accuracies as people read it."""
-    spread = f"± {100 * found.error:.1f}" if found.n > 1 else "(one repetition)"
-    return f"{name} {100 * found.mean:+.1f} {spread}"
 
 
 def each(statistic: Statistic) -> Check:
@@ -80,7 +81,7 @@ def each(statistic: Statistic) -> Check:
     def check(rows: list[Row]) -> list[Found]:
         names = datasets_of(rows)
         numbers = [over_repetitions(rows, "accuracy", name, statistic) for name in names]
-        return [Found(d, e, points(d, e)) for d, e in zip(names, numbers, strict=True)]
+        return [Found(d, e, f"{d} {points(e)}") for d, e in zip(names, numbers, strict=True)]
 
     return check
 
@@ -98,33 +99,70 @@ def beats(better: str, worse: str, low: float = 0, high: float = np.inf) -> Chec
     return each(partial(gap, better=better, worse=worse, low=low, high=high))
 
 
+def no_worse(variant: str, other: str, tolerance: float) -> Check:
+    """Claim: one variant's curve lies at most so much below another's."""
+    slack = partial(gap, better=variant, worse=other)
+
+    def check(rows: list[Row]) -> list[Found]:
+        shown = each(slack)(rows)
+        return [
+            one._replace(estimate=one.estimate._replace(mean=one.estimate.mean + tolerance)) for one in shown
+        ]
+
+    return check
+
+
 def leads_early(better: str, worse: str) -> Check:
-    """Claim: the lead is larger in the first half of the curve than in the second."""
-    return each(lambda found: _halves([found[better][x] - found[worse][x] for x in sorted(found[better])]))
+    """Claim: one curve lies above another in the first half of the cycles."""
+    return each(lambda found: float(np.mean(_halves(found, better, worse)[0])))
 
 
-def closer_early(near: str, goal: str) -> Check:
-    """Claim: one variant is closer to another in the first half of the curve than in the second."""
-    return each(lambda found: _halves([-abs(found[near][x] - found[goal][x]) for x in sorted(found[goal])]))
+def falls_behind(slower: str, faster: str) -> Check:
+    """Claim: one curve lies farther below another in the second half of the cycles than in the first."""
+
+    def statistic(found: Curves) -> float:
+        early, late = _halves(found, faster, slower)
+        return float(np.mean(late) - np.mean(early))
+
+    return each(statistic)
 
 
-def _halves(gaps: list[float]) -> float:
-    """Return by how much the mean of the first half is above that of the second; all curves start alike."""
-    half = (len(gaps) - 1) // 2
+def _halves(found: Curves, better: str, worse: str) -> tuple[list[float], list[float]]:
+    """Return one curve minus another in the first and second half of the cycles; all start alike."""
+    gaps = [found[better][x] - found[worse][x] for x in sorted(found[better])][1:]
+    half = len(gaps) // 2
     if not half:
         raise KeyError("a curve of one cycle has no halves")
-    return float(np.mean(gaps[1 : half + 1]) - np.mean(gaps[half + 1 :]))
+    return gaps[:half], gaps[half:]
 
 
 def closer(near: str, far: str, goal: str) -> Check:
-    """Claim: one variant's accuracies are closer to the goal's than another's."""
+    """Claim: one variant's mean curve is closer to the goal's than another's."""
 
-    def statistic(found: Curves) -> float:
-        at = found[goal]
-        apart = [np.mean([abs(found[name][x] - at[x]) for x in at]) for name in (far, near)]
-        return float(apart[0] - apart[1])
+    def check(rows: list[Row]) -> list[Found]:
+        found = []
+        for dataset in datasets_of(rows):
+            runs = by_repetition(rows, "accuracy", dataset).values()
+            whole = [run for run in runs if {near, far, goal} <= run.keys()]
+            closest, farther = (_apart(whole, name, goal) for name in (near, far))
+            difference = estimate(b - a for a, b in zip(closest, farther, strict=True))
+            found.append(Found(dataset, difference, f"{dataset} {points(difference)}"))
+        return found
 
-    return each(statistic)
+    return check
+
+
+def _apart(runs: list[Curves], name: str, goal: str) -> list[float]:
+    """Return each repetition's part in the distance |mean curve - mean goal|, averaged over x.
+
+    The distance of each repetition's own curves would be larger the more they scatter.
+    """
+    if not runs:
+        return []
+    at = sorted(runs[0][goal])
+    gaps = np.array([[run[name][x] - run[goal][x] for x in at] for run in runs])
+    sides: np.ndarray = np.sign(gaps.mean(axis=0))
+    return [float(part) for part in (sides * gaps).mean(axis=1)]
 
 
 def grows(variant: str) -> Check:
@@ -139,7 +177,7 @@ def grows(variant: str) -> Check:
 
 
 def beats_all(better: str, others: Sequence[str]) -> Check:
-    """Claim: one variant beats the best of the others."""
+    """Claim: one variant beats the best of the others; it is for the claim only if all were measured."""
 
     def check(rows: list[Row]) -> list[Found]:
         found = []
@@ -148,11 +186,13 @@ def beats_all(better: str, others: Sequence[str]) -> Check:
                 name: over_repetitions(rows, "accuracy", dataset, partial(gap, better=better, worse=name))
                 for name in others
             }
-            once = max(found.n for found in gaps.values()) > 1  # then a rival measured once decides nothing
-            fair = (name for name in gaps if gaps[name].n > once)
-            name = min(fair, key=lambda n: gaps[n].mean, default=None)
-            if name is not None:
-                found.append(Found(dataset, gaps[name], points(f"{dataset} (over {name})", gaps[name])))
+            fair = [name for name in others if gaps[name].n > 1] or [n for n in others if gaps[n].n]
+            if not fair:
+                continue
+            name = min(fair, key=lambda n: gaps[n].mean)
+            missing = [other for other in others if gaps[other].n < 2]
+            label = f"{dataset} (over {name}{'; not tested: ' + ', '.join(missing) if missing else ''})"
+            found.append(Found(dataset, gaps[name], f"{label} {points(gaps[name])}", partly=bool(missing)))
         return found
 
     return check
@@ -172,7 +212,7 @@ def nothing_helps(variants: Sequence[str]) -> Check:
                 for variant in variants
             ]
             least = min(losses, key=lambda loss: loss.mean)
-            found.append(Found(dataset, least, points(dataset, least)))
+            found.append(Found(dataset, least, f"{dataset} {points(least)}"))
         return found
 
     return check
@@ -181,26 +221,33 @@ def nothing_helps(variants: Sequence[str]) -> Check:
 def smaller_share(variant: str, than_on: str) -> Check:
     """Claim: of what retraining gains, an update gains a smaller share than on another dataset."""
 
-    def shares(rows: list[Row], dataset: str) -> list[float]:
-        gains: dict[str, list[float]] = {variant: [], "retraining": []}
-        for found in by_repetition(rows, "accuracy", dataset).values():
-            if {variant, "retraining", "baseline"} <= found.keys():
-                for name, values in gains.items():
-                    values.append(gap(found, name, "baseline"))
-        whole = float(np.mean(gains["retraining"])) if gains["retraining"] else 0.0
-        return [gain / whole for gain in gains[variant]] if whole > 0 else []
-
     def check(rows: list[Row]) -> list[Found]:
-        goal, found = shares(rows, than_on), []
+        goal, found = share(rows, than_on, variant), []
         for dataset in datasets_of(rows):
-            mine = shares(rows, dataset)
-            apart = estimate(a - b for a, b in zip(goal, mine, strict=False))
-            if dataset != than_on and apart.n:
-                text = f"{dataset} {np.mean(mine):.2f}, {than_on} {np.mean(goal):.2f}, apart {apart}"
-                found.append(Found(dataset, apart, f"share of retraining's gain: {text}"))
+            mine = share(rows, dataset, variant)
+            if dataset == than_on or not mine.n or not goal.n:
+                continue
+            error = float(np.hypot(goal.error, mine.error))
+            apart = Estimate(goal.mean - mine.mean, error, min(goal.n, mine.n))
+            text = f"{dataset} {mine} of retraining's gain ({than_on} {goal})"
+            found.append(Found(dataset, apart, text))
         return found
 
     return check
+
+
+def share(rows: list[Row], dataset: str, variant: str) -> Estimate:
+    """Return an update's gain divided by retraining's; the error is that of a ratio of means."""
+    gains = []
+    for found in by_repetition(rows, "accuracy", dataset).values():
+        if {variant, "retraining", "baseline"} <= found.keys():
+            gains.append([gap(found, name, "baseline") for name in (variant, "retraining")])
+    mine, whole = np.array(gains).T if gains else (np.zeros(0), np.zeros(0))
+    if not len(whole) or whole.mean() <= 0:
+        return estimate([])
+    ratio = float(mine.mean() / whole.mean())
+    around = estimate(ratio + (mine - ratio * whole) / whole.mean())  # the first terms of a Taylor series
+    return around
 
 
 def within(least: float, most: float = np.inf) -> Callable[[float], float]:
@@ -235,8 +282,7 @@ def _ratios(way: str, ratio: Statistic, bounds: Callable[[float], float], label:
                 over_repetitions(rows, f"speed-up over {way}", dataset, statistic)
                 for statistic in (ratio, lambda curves: bounds(ratio(curves)))
             )
-            spread = f" ± {shown.error:,.2g}" if shown.n > 1 else ""
-            found.append(Found(dataset, judged, f"{dataset} {shown.mean:,.3g}x{spread}{label}"))
+            found.append(Found(dataset, judged, f"{dataset} {times(shown)}{label}"))
         return found
 
     return check

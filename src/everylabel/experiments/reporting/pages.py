@@ -13,7 +13,8 @@ RULE = (
     "above zero, against it if below. A claim holds if no dataset is against it and at least half are for "
     "it (one, if it only says what can happen); it does not hold if none is for it and some are against it; "
     "it is undecided if none is either; all else is mixed. Counted are the datasets that the sentence or its "
-    "figure shows; others stand after the bar. Datasets with one repetition are shown and do not count."
+    "figure shows; others stand after the bar. Datasets with one repetition are shown and do not count, and "
+    "none is for having beaten all where not all were measured."
 )
 Table = list[list[str]]  # the first row is the heading
 

@@ -21,6 +21,17 @@ class Estimate(NamedTuple):
         return f"{self.mean:.3f} ± {self.error:.3f}" if self.n > 1 else f"{self.mean:.3f}" if self.n else ""
 
 
+def points(found: Estimate) -> str:
+    """Return a difference of accuracies as people read it."""
+    spread = f"± {100 * found.error:.1f}" if found.n > 1 else "(one repetition)"
+    return f"{100 * found.mean:+.1f} {spread}"
+
+
+def times(found: Estimate) -> str:
+    """Return a ratio as people read it."""
+    return f"{found.mean:,.3g}x" + (f" ± {found.error:,.2g}" if found.n > 1 else "")
+
+
 Curve = dict[float, Estimate]
 Curves = dict[str, dict[float, float]]  # of one repetition: variant -> x -> value
 
