@@ -13,7 +13,15 @@ from everylabel.experiments.metrics import (
 )
 from everylabel.experiments.reporting.checks import Found, smaller_share, tally, within
 from everylabel.experiments.reporting.claims import CLAIMS, judge
-from everylabel.experiments.reporting.summary import Estimate, curve_mean, curves, estimate, paired
+from everylabel.experiments.reporting.summary import (
+    Estimate,
+    curve_mean,
+    curves,
+    estimate,
+    paired,
+    points,
+    times,
+)
 from everylabel.experiments.results import Row
 
 PROBS = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
@@ -161,7 +169,14 @@ def test_claims_about_speed() -> None:
         f"cifar10 {least}, at the least; cifar10 {least} in torch's parts, at the least",
     )
     assert [verdict for verdict, _ in found[:5]] == ["holds"] * 5
-    assert found[-1] == ("does not hold", "cifar10 0.502x ± 0.0025 over fast, at the least")
+    assert found[-1] == ("holds", "cifar10 50.2x ± 0.25 over fast")
+
+
+def test_numbers_as_people_read_them() -> None:
+    assert times(Estimate(1881.7, 442.0, 2)) == "1,880x ± 440"
+    assert times(Estimate(0.03307, 0.0, 1)) == "0.0331x"
+    assert points(Estimate(0.0123, 0.004, 5)) == "+1.2 ± 0.4"
+    assert points(Estimate(-0.0123, float("nan"), 1)) == "-1.2 (one repetition)"
 
 
 def test_a_ratio_within_bounds() -> None:

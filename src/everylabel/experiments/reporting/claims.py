@@ -115,5 +115,5 @@ CLAIMS = [
     Claim("Ours: look-ahead, told each label after its pick, outperforms all others, in mean accuracy over the curve.", "beyond", "look-ahead", beats_all("look-ahead", (*RIVALS, *WITH_UPDATES)), EVERYWHERE, also="batch-selection"),
     Claim("Ours: the exact update gains more accuracy than second order, on average over the stages.", "beyond", "stages", beats("exact", "second order"), EVERYWHERE),
     Claim("Ours: the exact update is closer to retraining in accuracy than second order.", "beyond", "stages", closer("exact", "second order", "retraining"), EVERYWHERE),
-    Claim("Ours: all updates, the exact one too, are faster than training to the optimum.", "beyond", "speed-up", slowest(FAST, (*UPDATES, "exact")), EVERYWHERE),
+    Claim("Ours: the exact update, too, is faster than training to the optimum at |D| = 1,000.", "beyond", "speed-up", speed(FAST, "exact", None, within(1.0)), EVERYWHERE),
 ]  # fmt: skip

@@ -29,7 +29,12 @@ def points(found: Estimate) -> str:
 
 def times(found: Estimate) -> str:
     """Return a ratio as people read it."""
-    return f"{found.mean:,.3g}x" + (f" ± {found.error:,.2g}" if found.n > 1 else "")
+    return f"{_short(found.mean, 3)}x" + (f" ± {_short(found.error, 2)}" if found.n > 1 else "")
+
+
+def _short(value: float, digits: int) -> str:
+    """Return a number with so many significant digits, never as a power of ten."""
+    return f"{float(f'{value:.{digits}g}'):,.10g}"
 
 
 Curve = dict[float, Estimate]
