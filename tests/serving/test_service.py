@@ -151,6 +151,24 @@ def test_two_answers_an_item_are_asked_for_and_compared(tmp_path: Path) -> None:
         assert len(made.item(item).result()["answers"]) == 2
 
 
+def test_disputed_items_are_listed_until_they_are_settled(tmp_path: Path) -> None:
+    with service(tmp_path / "log", lease_seconds=-1) as made:
+        one, other = IDS[3], IDS[4]
+        for person, item, value in (("anna", one, 1), ("ben", one, 2), ("anna", other, 1), ("ben", other, 1)):
+            made.label(person, item, value).result()
+        said = [{"person": "anna", "class": 1}, {"person": "ben", "class": 2}]
+        assert made.disputed(10).result() == [{"item": one, "label": 2, "answers": said}]
+        assert made.label("anna", other, 0).result()["progress"]["disputed"] == 2
+        assert [found["item"] for found in made.disputed(1).result()] == [other]  # the latest first
+        assert made.undo("anna").result()["progress"]["disputed"] == 1
+        made.label("clara", one, 1).result()  # two against one
+        assert made.disputed(10).result() == []
+        made.cannot_tell("clara", one).result()
+        assert [found["item"] for found in made.disputed(10).result()] == [one]
+        made.cannot_tell("ben", one).result()
+        assert made.disputed(10).result() == []
+
+
 def test_classes_are_added_and_renamed(tmp_path: Path) -> None:
     with service(tmp_path / "log", classes=[]) as made:
         item = first(made)

@@ -121,15 +121,22 @@ async def _wait(future: "Future[Any]") -> Any:
 
 
 def make_app(
-    service: Service, contents: Contents, files: Files, *, name: str, kind: str, token: str | None = None
+    service: Service,
+    contents: Contents,
+    files: Files,
+    *,
+    name: str,
+    kind: str,
+    project_id: str = "",
+    token: str | None = None,
 ) -> FastAPI:
-    """Return the application of one project."""
+    """Return the application of one project; its id tells it from others of the same name."""
     app = FastAPI(title="everylabel", version="1", docs_url=None, redoc_url=None, description=__doc__)
     app.add_middleware(Access, token=token)
     _errors(app)
     _answers(app, service)
     _classes(app, service)
-    _reading(app, service, contents, {"project": name, "kind": kind})
+    _reading(app, service, contents, {"project": name, "project_id": project_id or name, "kind": kind})
     _downloads(app, service, contents, files)
     app.mount("/static", StaticFiles(directory=PAGE), name="static")
 
@@ -227,6 +234,14 @@ def _reading(app: FastAPI, service: Service, contents: Contents, about: dict[str
         for event in events:
             event |= _glance(event["item"], service.position(event["item"]), contents)
         return {"events": events}
+
+    @app.get("/api/disputed", responses=_problems())
+    async def disputed(limit: Annotated[int, Query(ge=1, le=500)] = 100) -> dict[str, Any]:
+        """Return instances on which no class has most voices, the latest first, with all answers."""
+        items = await _wait(service.disputed(limit))
+        for found in items:
+            found |= _glance(found["item"], service.position(found["item"]), contents)
+        return {"items": items}
 
     @app.get("/api/search", responses=_problems())
     async def search(

@@ -79,6 +79,7 @@ class Ledger:
     agreement: Agreement = field(default_factory=Agreement)
     wanting: dict[int, None] = field(default_factory=dict)  # items that want another person's answer
     not_wanted: Counter[str] = field(default_factory=Counter)  # how many of those each has answered
+    disputed: dict[int, None] = field(default_factory=dict)  # items on which no class has most voices
 
     def __post_init__(self) -> None:
         self.position = {name: i for i, name in enumerate(self.ids)}
@@ -254,11 +255,20 @@ class Ledger:
             self.by_person[answer.person] += sign
         if item in self.labels:
             self.by_class[self.labels[item]] += sign
-        self.agreement.add([a.value for a in answers if a.value != CANNOT_TELL], sign)
+        values = [answer.value for answer in answers if answer.value != CANNOT_TELL]
+        self.agreement.add(values, sign)
+        most = [count for _, count in Counter(values).most_common(2)]
+        if len(most) == 2 and most[0] == most[1]:
+            _mark(self.disputed, item, sign)
         if 0 < len(answers) < self.settings["annotators_per_item"]:
             for answer in answers:
                 self.not_wanted[answer.person] += sign
-            if sign > 0:
-                self.wanting[item] = None
-            else:
-                del self.wanting[item]
+            _mark(self.wanting, item, sign)
+
+
+def _mark(items: dict[int, None], item: int, sign: int) -> None:
+    """Take an item in, as the latest, or take it out (sign -1)."""
+    if sign > 0:
+        items[item] = None
+    else:
+        del items[item]

@@ -13,11 +13,12 @@ many checks, which held the truth in nine of ten runs.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from everylabel.serving.ledger import Check, Ledger
+from everylabel.serving.ledger import CANNOT_TELL, Check, Ledger
 
 WINDOW = 50  # random checks that the present accuracy is taken from
 Z = 1.959964  # of a 95 % interval
@@ -136,6 +137,7 @@ def summary(
         "settings": dict(ledger.settings),
         "accuracy": known,
         "agreement": ledger.agreement.figures(),
+        "disputed": len(ledger.disputed),
         "stop": stop(ledger, changed, known),
     }
 
@@ -158,6 +160,22 @@ def _people(ledger: Ledger) -> list[dict[str, Any]]:
     names = sorted({*(+counts), *ledger.leases})
     held = {person: ledger.ids[lease.item] for person, lease in ledger.leases.items()}
     return [{"name": name, "answers": counts[name], "item": held.get(name)} for name in names]
+
+
+def disputed(ledger: Ledger, limit: int) -> list[dict[str, Any]]:
+    """Return items on which no class has most voices, the latest first, with what each person says."""
+    return [
+        {"item": ledger.ids[item], "label": ledger.labels[item], "answers": answers_to(ledger, item)}
+        for item in islice(reversed(ledger.disputed), limit)
+    ]
+
+
+def answers_to(ledger: Ledger, item: int) -> list[dict[str, Any]]:
+    """Return who says what of an item; None is "cannot tell"."""
+    return [
+        {"person": answer.person, "class": None if answer.value == CANNOT_TELL else answer.value}
+        for answer in ledger.answers.get(item, [])
+    ]
 
 
 def history(ledger: Ledger, person: str, limit: int, before: int | None) -> list[dict[str, Any]]:

@@ -68,7 +68,13 @@ def serve(project: Project, options: ServeOptions, ready: Say = print, note: Say
     with _bound(options.host, options.port) as bound, _opened(project, options, note) as service:
         downloads = Downloads(project, service.prepared, options.layout)
         app = make_app(
-            service.service, project.contents, downloads, name=project.name, kind=project.kind, token=token
+            service.service,
+            project.contents,
+            downloads,
+            name=project.name,
+            kind=project.kind,
+            project_id=project.id,
+            token=token,
         )
         address = _address(options.host, bound.getsockname()[1], token)
         config = uvicorn.Config(

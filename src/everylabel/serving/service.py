@@ -183,6 +183,10 @@ class Service:
         """Return answers, the latest first."""
         return self.desk.read(lambda: progress.history(self.ledger, person, limit, before))
 
+    def disputed(self, limit: int) -> "Future[list[Reply]]":
+        """Return instances on which no class has most voices, the latest first."""
+        return self.desk.read(lambda: progress.disputed(self.ledger, limit))
+
     def states(self, items: list[int]) -> "Future[list[Reply]]":
         """Return for some instances whether they are labelled, and as what the model sees them."""
         return self.desk.read(lambda: [self._state(i) for i in items])
@@ -192,14 +196,10 @@ class Service:
 
         def look() -> Reply:
             i = self._position(item)
-            answers = [
-                {"person": a.person, "class": None if a.value == CANNOT_TELL else a.value}
-                for a in self.ledger.answers.get(i, [])
-            ]
             state = self._state(i)
             probs = None if self._being_checked(i) else self._probabilities(i)
             return {"item": self.show(i), "state": state["state"], "label": state["label"],
-                    "probabilities": probs, "answers": answers}  # fmt: skip
+                    "probabilities": probs, "answers": progress.answers_to(self.ledger, i)}  # fmt: skip
 
         return self.desk.read(look)
 

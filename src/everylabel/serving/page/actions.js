@@ -132,6 +132,7 @@ export async function start() {
   try {
     const session = await insist(() => get("/api/session", { person: state.person }), WAITING);
     state.project = session.project;
+    state.projectId = session.project_id;
     state.kind = session.kind;
     state.strategies = session.strategies;
     setSettings(session.settings);

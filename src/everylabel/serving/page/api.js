@@ -127,7 +127,7 @@ function remember(key, entry) {
 /** Sends something until the server has it. An answer is kept until it is saved or refused for good: without
     the token, say, it waits for the next visit. An undo or a jump that late would surprise, so it is let go. */
 export async function save(path, body) {
-  const entry = { path, body: { ...body, key: body.key ?? newKey() }, project: state.project };
+  const entry = { path, body: { ...body, key: body.key ?? newKey() }, project: state.projectId };
   const { key } = entry.body;
   if (ANSWERS.has(path)) remember(key, entry);
   try {
@@ -142,7 +142,7 @@ export async function save(path, body) {
 
 /** Answers that an earlier visit to this project could not deliver; `save` lets each of them go. */
 export function leftovers() {
-  return Object.values(unsaved()).filter((entry) => entry.project === state.project && ANSWERS.has(entry.path));
+  return Object.values(unsaved()).filter((entry) => entry.project === state.projectId && ANSWERS.has(entry.path));
 }
 
 addEventListener("beforeunload", (event) => {

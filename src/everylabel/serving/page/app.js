@@ -4,7 +4,7 @@ import { focusFilter, startAnswers } from "./answers.js";
 import { openAdd, openClasses } from "./classes.js";
 import { byId, setText, toast } from "./dom.js";
 import { openExport } from "./exports.js";
-import { openHistory, openSearch } from "./finding.js";
+import { openDisputed, openHistory, openSearch } from "./finding.js";
 import { openHelp, startKeys } from "./keys.js";
 import { openMap } from "./map.js";
 import { openPerson, readPerson, showPerson } from "./person.js";
@@ -24,6 +24,7 @@ const COMMANDS = {
   classes: openClasses,
   search: openSearch,
   history: openHistory,
+  disputed: openDisputed,
   map: openMap,
   settings: openSettings,
   export: openExport,

@@ -1,4 +1,4 @@
-// Coming back to items: search and history.
+// Coming back to items: search, history and what is disputed.
 import { jump } from "./actions.js";
 import { get } from "./api.js";
 import { arrowKeys, closeDialog, showDialog } from "./dialogs.js";
@@ -91,6 +91,28 @@ function eventRow(event) {
   const row = result(event.item, event.image, event.text, make("span", { className: "result-note" }, answer, about));
   row.classList.toggle("undone", event.undone);
   return row;
+}
+
+function disputeRow({ item, image, text, label, answers }) {
+  const said = answers.map((each) => `${each.person}: ${each.class === null ? "cannot tell" : className(each.class)}`);
+  const answer = make("span", { className: "answer", dir: "auto" }, className(label));
+  const about = make("span", { className: "meta", dir: "auto" }, said.join(" · "));
+  return result(item, image, text, make("span", { className: "result-note" }, answer, about));
+}
+
+/** Items on which no class has most voices; one more answer settles them. */
+export async function openDisputed() {
+  const list = make("ul", { className: "results" });
+  const status = make("p", { className: "note", role: "status" });
+  arrowKeys(list);
+  showDialog("disputed", "Disputed", [status, list]);
+  try {
+    const { items } = await get("/api/disputed");
+    list.replaceChildren(...items.map(disputeRow));
+    setText(status, items.length ? "People are of different minds. What was said last is learned until one more answer decides; choose one to give it." : "Nothing is disputed.");
+  } catch (error) {
+    setText(status, error.message);
+  }
 }
 
 export function openHistory() {

@@ -134,6 +134,8 @@ function drawPeople(progress) {
   });
   byId("people").replaceChildren(...rows);
   setText(byId("agreement"), agreementText(agreement));
+  byId("disputed").hidden = !progress.disputed;
+  setText(byId("disputed"), `${plural(progress.disputed, "disputed item")} …`);
 }
 
 let dismissedAt = null;

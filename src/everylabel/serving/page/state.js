@@ -4,6 +4,7 @@ import { memory } from "./dom.js";
 export const state = {
   person: "me",
   project: "",
+  projectId: "", // tells it from others of the same name at this address
   kind: "text",
   classes: [],
   settings: { strategy: "", check_every: 10 },
