@@ -246,8 +246,7 @@ def share(rows: list[Row], dataset: str, variant: str) -> Estimate:
     if not len(whole) or whole.mean() <= 0:
         return estimate([])
     ratio = float(mine.mean() / whole.mean())
-    around = estimate(ratio + (mine - ratio * whole) / whole.mean())  # the first terms of a Taylor series
-    return around
+    return estimate(ratio + (mine - ratio * whole) / whole.mean())  # the first terms of a Taylor series
 
 
 def within(least: float, most: float = np.inf) -> Callable[[float], float]:
