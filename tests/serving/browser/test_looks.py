@@ -113,6 +113,19 @@ def test_axe_finds_nothing_in_dialogs_without_a_key(page: Page, axe: str, width:
         page.close()
 
 
+def test_axe_finds_nothing_in_the_list_of_disputes(page: Page, axe: str, digits: Server) -> None:
+    for person, number in (("dora", 3), ("emil", 4)):
+        digits.post("/api/label", **{"person": person, "item": "88", "class": number})
+    page.open("axe")
+    page.until(lambda: page.find("#disputed").is_displayed())
+    assert page.violations(axe) == []
+    page.find("#disputed").click()
+    page.until(lambda: page.all("dialog .result"))
+    assert page.violations(axe) == []
+    page.close()
+    digits.post("/api/undo", person="emil")  # others share this server
+
+
 @pytest.mark.parametrize("width", [360, 1280])
 def test_axe_finds_nothing_with_many_classes_and_a_long_text(text_page: Page, axe: str, width: int) -> None:
     text_page.size(width, 800)
