@@ -1,6 +1,9 @@
 """`everylabel reproduce` as a user runs it, on digits with two cycles."""
 
+import gzip
+import sqlite3
 import sys
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -128,16 +131,67 @@ def test_wrong_places_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_a_report_that_cannot_be_written_costs_no_measurement(tmp_path: Path) -> None:
+    fig4 = ("fig4", "--fast", "--reps", "1", "--dataset", "digits")
     (tmp_path / "report").write_text("a file where the folder should be")
-    result = _run("fig4", "--fast", "--reps", "1", "--dataset", "digits", folder=tmp_path)
+    result = _run(*fig4, folder=tmp_path)
+    assert result.exit_code == 2
+    assert "cannot be written" in result.output
+    assert not (tmp_path / "r.sqlite").exists()  # it is found before the work
+    (tmp_path / "report").unlink()
+    (tmp_path / "report" / "README.md").mkdir(parents=True)
+    result = _run(*fig4, folder=tmp_path)
     assert result.exit_code == 2
     assert "the measurements are safe" in " ".join(result.output.split())
-    (tmp_path / "report").unlink()
+    (tmp_path / "report" / "README.md").rmdir()
     result = _run("--report-only", folder=tmp_path)
     assert result.exit_code == 0
     assert "Varying size of the new data" in (tmp_path / "report" / "report.html").read_text()
-    result = _run("fig4", "--fast", "--reps", "1", "--dataset", "digits", folder=tmp_path)
-    assert "1/1" in result.output
+    assert "1/1" in _run(*fig4, folder=tmp_path).output
+
+
+@pytest.mark.usefixtures("small")
+def test_a_report_replaces_reports_only(tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    _run("fig3", "fig4", "--fast", "--reps", "1", "--dataset", "digits", folder=tmp_path)
+    (report / "mine.png").write_bytes(b"mine")
+    assert (report / "stages-fast.png").exists()
+    (tmp_path / "r.sqlite").unlink()
+    _run("fig4", "--fast", "--reps", "1", "--dataset", "digits", folder=tmp_path)
+    assert not (report / "stages-fast.png").exists()  # of a report that is no more
+    assert (report / "mine.png").exists()
+    (report / "README.md").write_text("# My own notes")
+    result = _run("--report-only", folder=tmp_path)
+    assert result.exit_code == 2
+    assert "has a README.md that is no report" in result.output
+    assert (report / "README.md").read_text() == "# My own notes"
+
+
+@pytest.mark.usefixtures("small")
+def test_measurements_are_exported_whole(tmp_path: Path) -> None:
+    _run("fig4", "--fast", "--reps", "1", "--dataset", "digits", folder=tmp_path)
+    for name in ("r.csv", "r.csv.gz"):
+        assert _run("--report-only", "--export", str(tmp_path / name), folder=tmp_path).exit_code == 0
+    with gzip.open(tmp_path / "r.csv.gz", "rt", newline="") as file:
+        assert file.read() == (tmp_path / "r.csv").read_bytes().decode()
+    before = (tmp_path / "r.sqlite").read_bytes()
+    for name, message in (("r.sqlite", "is the results file"), ("report", "is a folder")):
+        result = _run("--report-only", "--export", str(tmp_path / name), folder=tmp_path)
+        assert result.exit_code == 2
+        assert message in result.output
+    assert (tmp_path / "r.sqlite").read_bytes() == before
+    assert not list(tmp_path.glob("*.partial"))
+
+
+@pytest.mark.usefixtures("small")
+def test_what_is_not_measured_is_not_counted(tmp_path: Path) -> None:
+    _run("fig6", "--fast", "--reps", "2", "--dataset", "digits", folder=tmp_path)
+    _run("fig7", "--fast", "--reps", "1", "--dataset", "digits", folder=tmp_path)
+    text = (tmp_path / "report" / "README.md").read_text()
+    assert "| batch-selection | fast | 2 |\n| look-ahead | fast | 1 |" in text
+    with closing(sqlite3.connect(tmp_path / "r.sqlite")) as connection, connection:
+        connection.execute("delete from measurements where variant = 'optimal'")
+    _run("--report-only", folder=tmp_path)
+    assert "| look-ahead | fast |  |" in (tmp_path / "report" / "README.md").read_text()
 
 
 def test_a_missing_library_is_named_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,6 +101,12 @@ def test_confidence_intervals_decide(means: tuple[float, ...], verdict: str) -> 
     assert tally(found)[0] == verdict
 
 
+def test_a_difference_too_small_to_matter_counts_for_nothing() -> None:
+    for gain, verdict in ((0.0009, "undecided"), (0.0011, "holds")):
+        rows = _rows({"margin with updates": [[0.5 + gain]] * 3, "margin": [[0.5], [0.5], [0.50001]]})
+        assert _found(rows, MARGIN)[0] == verdict
+
+
 def test_only_the_datasets_a_claim_speaks_of_count() -> None:
     found = [Found(name, Estimate(mean, 0.01, 10), name) for name, mean in (("a", 0.1), ("b", -0.1))]
     assert tally(found) == ("mixed", "a; b")
@@ -115,20 +121,20 @@ def test_claims_about_parts_of_a_curve() -> None:
     early = {"margin with updates": [[0.1, 0.3, 0.4], [0.1, 0.3, 0.402]], "margin": [[0.1, 0.2, 0.4]] * 2}
     assert _found(_rows(early), "Margin with updates improves on top b in early") == (
         "holds",
-        "cifar10 +10.0 ± 0.0",
+        "CIFAR-10 +10.0 ± 0.0",
     )
     late = {"margin with updates": [[0.1, 0.2, 0.4]] * 2, "margin": [[0.1, 0.21, 0.5], [0.1, 0.21, 0.51]]}
     assert _found(_rows(late), "Margin with updates improves on top b in early")[0] == "does not hold"
     behind = {"optimal": [[0.1, 0.5, 0.9]] * 2, "Typiclust": [[0.1, 0.5, 0.8], [0.1, 0.51, 0.8]]}
     falls = _found(_rows(behind, "look-ahead"), "Typiclust is closer", "look-ahead")
-    assert falls == ("holds", "cifar10 +10.5 ± 0.5")
+    assert falls == ("holds", "CIFAR-10 +10.5 ± 0.5")
     stages = [
         row._replace(x=x)
         for values, x in (([0.3, 0.4], 10.0), ([0.8, 0.7], 100.0))
         for row in _rows({"first order": [[values[0]]] * 2, "baseline": [[values[1]]] * 2}, "stages")
     ]
     for claim in ("First order is effective in early stages", "First order deteriorates"):
-        assert _found(stages, claim, "stages")[1] == "cifar10 -10.0 ± 0.0"
+        assert _found(stages, claim, "stages")[1] == "CIFAR-10 -10.0 ± 0.0"
 
 
 def test_closeness_is_that_of_mean_curves() -> None:
@@ -136,9 +142,9 @@ def test_closeness_is_that_of_mean_curves() -> None:
     around = [[0.501 + 0.1 * (-1) ** rep] for rep in range(10)]
     variants = {"retraining": [[0.5]] * 10, "second order": around, "baseline": [[0.46]] * 10}
     found = _found(_rows(variants, "stages"), "The update closely approximates", "stages")
-    assert found == ("undecided", "cifar10 +3.9 ± 3.3")
+    assert found == ("undecided", "CIFAR-10 +3.9 ± 3.3")
     above = {"retraining": [[0.5]] * 2, "second order": [[0.51]] * 2, "baseline": [[0.46], [0.462]]}
-    assert _found(_rows(above, "stages"), "The update closely", "stages") == ("holds", "cifar10 +2.9 ± 0.1")
+    assert _found(_rows(above, "stages"), "The update closely", "stages") == ("holds", "CIFAR-10 +2.9 ± 0.1")
 
 
 def test_not_worse_within_a_tolerance() -> None:
@@ -166,10 +172,10 @@ def test_claims_about_speed() -> None:
     least = "1.21x ± 0.006 over recipe"
     assert found[0] == (
         "holds",
-        f"cifar10 {least}, at the least; cifar10 {least} in torch's parts, at the least",
+        f"CIFAR-10 {least}, at the least; CIFAR-10 {least} in torch's parts, at the least",
     )
     assert [verdict for verdict, _ in found[:5]] == ["holds"] * 5
-    assert found[-1] == ("holds", "cifar10 50.2x ± 0.25 over fast")
+    assert found[-1] == ("holds", "CIFAR-10 50.2x ± 0.25 over fast")
 
 
 def test_numbers_as_people_read_them() -> None:
@@ -177,6 +183,8 @@ def test_numbers_as_people_read_them() -> None:
     assert times(Estimate(0.03307, 0.0, 1)) == "0.0331x"
     assert points(Estimate(0.0123, 0.004, 5)) == "+1.2 ± 0.4"
     assert points(Estimate(-0.0123, float("nan"), 1)) == "-1.2 (one repetition)"
+    assert points(Estimate(0.0004, 0.0001, 5)) == "+0.04 ± 0.01"  # one digit would say nothing
+    assert points(Estimate(-0.00001, 0.0, 5)) == "+0.00 ± 0.00"
 
 
 def test_a_ratio_within_bounds() -> None:
@@ -208,7 +216,7 @@ def test_our_look_ahead_is_compared_with_updates_of_the_other_figure() -> None:
         for v in judge({"look-ahead": look, "batch-selection": batch})
         if v.claim.startswith("Ours: look-ahead")
     )
-    assert text.startswith("cifar10 (over margin with updates; not tested: margin, Badge, Typiclust, Badge")
+    assert text.startswith("CIFAR-10 (over margin with updates; not tested: margin, Badge, Typiclust, Badge")
     assert "-9.5" in text
 
 
@@ -232,8 +240,8 @@ def test_who_beats_all_has_met_all() -> None:
     }
     verdict, text = _found(_rows(good, "look-ahead"), claim, "look-ahead")
     assert (verdict, "over margin; not tested: Typiclust" in text) == ("undecided", True)
-    once = _rows({**good, "Typiclust": [[0.9]]}, "look-ahead")
-    assert _found(once, claim, "look-ahead")[0] == "undecided"
+    verdict, text = _found(_rows({**good, "Typiclust": [[0.9]]}, "look-ahead"), claim, "look-ahead")
+    assert (verdict, "over margin; one repetition: Typiclust" in text) == ("undecided", True)
     whole = _rows({**good, "Typiclust": [[0.41]] * 3}, "look-ahead")
     assert _found(whole, claim, "look-ahead")[0] == "holds"
     beaten = _rows({**good, "margin": [[0.6]] * 3}, "look-ahead")

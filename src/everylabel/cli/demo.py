@@ -46,7 +46,7 @@ def demo(
         page = write_report(results, f"everylabel demo --reps {reps}", out)
         results.close()
     except (EverylabelError, OSError) as error:
-        console.print(f"[red]error:[/] {escape(str(error))}")
+        Console(stderr=True).print(f"[red]error:[/] {escape(str(error))}")
         raise typer.Exit(2) from error
     console.print(f"plot saved as {out / 'demo.png'}; report: {page.resolve().as_uri()}", soft_wrap=True)
 

@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -51,15 +52,16 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments on the data at hand; resume where it was; write one HTML report."""
     console = Console()
+    told = Console(stderr=True)
     try:
         folder = _folder(data)
         if list_them:
             _list(console, folder)
             return
         run = _Run(experiments or [], dataset or [], reps, jobs, fast, folder, results, report_only)
-        _reproduce(console, run, report, export, mlflow)
+        _reproduce(console, told, run, report, export, mlflow)
     except EverylabelError as error:
-        console.print(f"[red]error:[/] {escape(str(error))}")
+        told.print(f"[red]error:[/] {escape(str(error))}")
         raise typer.Exit(2) from error
 
 
@@ -103,10 +105,12 @@ def _list(console: Console, folder: str) -> None:
     console.print("datasets:", ", ".join(states))
 
 
-def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, mlflow: bool) -> None:
+def _reproduce(
+    console: Console, told: Console, run: _Run, report: Path, export: Path | None, mlflow: bool
+) -> None:
     """Run the cells that are missing, then write the report and whatever else is asked for."""
     from everylabel.experiments.reporting.pages import TRAININGS
-    from everylabel.experiments.reporting.report import write_report
+    from everylabel.experiments.reporting.report import check_folder, write_report
     from everylabel.experiments.reporting.tracking import log_to_mlflow, need_mlflow
     from everylabel.experiments.results import Results
     from everylabel.models.places import need
@@ -124,17 +128,15 @@ def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, m
         need("torch", "torch", "training by the paper's recipe (without it: --fast)")
     if mlflow:
         need_mlflow()  # before hours of work, not after
-    if export is not None and not export.parent.is_dir():
-        raise EverylabelError(
-            f"export file {str(export)!r} would be in a folder that is not there; make it, or name another "
-            "file with --export"
-        )
+    check_folder(report)
+    if export is not None:
+        _check_export(export, run.results)
     command = shlex.join(["everylabel", *sys.argv[1:]])
     cells, runners = ([], {}) if run.report_only else _plan(run)
     stored = Results(run.results)
     try:
         if cells:
-            _run_cells(console, run, cells, runners, stored, command)
+            _run_cells(told, run, cells, runners, stored, command)
         page = write_report(stored, command, report)
         if export is not None:
             stored.export(export)
@@ -161,6 +163,18 @@ def _check_names(run: _Run) -> None:
             raise EverylabelError(f"{what} is {unknown[0]!r}; expected one of {', '.join(known)}")
 
 
+def _check_export(export: Path, results: Path) -> None:
+    """Refuse a file that cannot be written, and the results themselves."""
+    if not export.parent.is_dir():
+        raise EverylabelError(
+            f"export file {str(export)!r} would be in a folder that is not there; make it, or name another "
+            "file with --export"
+        )
+    if export.is_dir() or export.resolve() == results.resolve():
+        what = "is a folder" if export.is_dir() else "is the results file"
+        raise EverylabelError(f"export file {str(export)!r} {what}; name another file with --export")
+
+
 def _plan(run: _Run) -> "tuple[list[Cell], dict[str, Runner]]":
     """Return all cells, and what runs those of each grid."""
     from everylabel.experiments.catalogue import EXPERIMENTS, FIGURES
@@ -175,7 +189,7 @@ def _plan(run: _Run) -> "tuple[list[Cell], dict[str, Runner]]":
 
 
 def _run_cells(
-    console: Console,
+    told: Console,
     run: _Run,
     cells: "list[Cell]",
     runners: "dict[str, Runner]",
@@ -185,19 +199,21 @@ def _run_cells(
     from everylabel.experiments.engine import run_cells
     from everylabel.experiments.machine import code, describe
 
-    finished = stored.finished() & {cell.name for cell in cells}
-    if len(finished) < len(cells):
-        stored.begin(command, describe())
     others = "; ".join(f"{n} by {made}" for made, n in stored.codes().items() if made != code())
     if others:
-        told = f"{run.results} holds cells measured by other source ({others}; this is {code()})"
-        console.print(
-            f"[yellow]note:[/] {escape(told)}; to measure all anew, name another file with --results"
-        )
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("reproducing", total=len(cells), completed=len(finished))
-        for cell in run_cells(cells, runners, run.folder, stored, run.jobs):
+        note = f"{run.results} holds cells measured by other source ({others}; this is {code()})"
+        told.print(f"[yellow]note:[/] {escape(note)}; to measure all anew, name another file with --results")
+    started = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
+    running = run_cells(cells, runners, run.folder, stored, run.jobs)  # other data are refused here
+    n_before = len(stored.finished() & {cell.name for cell in cells})
+    columns = (MofNCompleteColumn(), BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=told) as progress:
+        task = progress.add_task("reproducing", total=len(cells), completed=n_before)
+        for i, cell in enumerate(running, start=1):
+            if i == 1:
+                stored.begin(command, describe(), started)
             what = " ".join(filter(None, (cell.experiment, cell.part, "on", cell.dataset)))
             what += f", repetition {cell.repetition + 1} of {run.reps}"
             progress.update(task, advance=1, description=what)
+            if not told.is_terminal:  # a log
+                told.print(f"{n_before + i} of {len(cells)}: {what}")

@@ -86,11 +86,20 @@ def run_cells(
     results: Results,
     jobs: int,
 ) -> Iterator[Cell]:
-    """Run what is not finished yet, store each cell as it ends, and yield it."""
+    """Run what is not finished yet, store each cell as it ends, and yield it.
+
+    Data other than that of the stored cells are refused at once.
+    """
+    for dataset in dict.fromkeys(cell.dataset for cell in cells):
+        results.same_data(dataset, load(dataset, folder).digest)
     done = results.finished()
     todo = [cell for cell in cells if cell.name not in done]
-    for dataset in dict.fromkeys(cell.dataset for cell in todo):
-        results.same_data(dataset, load(dataset, folder).digest)
+    return _run_all(todo, runners, folder, results, jobs)
+
+
+def _run_all(
+    todo: Sequence[Cell], runners: Mapping[str, Runner], folder: str, results: Results, jobs: int
+) -> Iterator[Cell]:
     tasks = (delayed(_run)(cell, runners[cell.experiment], folder) for cell in todo)
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs")
     for cell, seconds, measurements in parallel(tasks):

@@ -5,11 +5,12 @@ run again. pandas reads it with `read_sql("select * from measurements", connecti
 """
 
 import csv
+import gzip
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from everylabel.core.errors import EverylabelError
 
@@ -41,7 +42,7 @@ class Row(NamedTuple):
 _SCHEMA = """
 create table about (version integer not null);
 create table runs (
-    command text not null, machine text not null, started text not null default current_timestamp);
+    command text not null, machine text not null, started text not null);
 create table datasets (dataset text primary key, digest text not null);
 create table cells (
     cell text primary key, seconds real not null, code text not null,
@@ -59,11 +60,17 @@ class Results:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with self._errors():
+        try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(path)
             tables = {name for (name,) in self._connection.execute("select name from sqlite_master")}
-            if not tables:
+        except (sqlite3.Error, OSError) as error:
+            raise EverylabelError(
+                f"results file {str(path)!r} cannot be opened ({error}); expected one that this everylabel "
+                "writes, or none yet: name another file with --results"
+            ) from error
+        if not tables:
+            with self._errors():
                 self._connection.execute("pragma journal_mode=wal")
                 self._connection.executescript(
                     f"begin; {_SCHEMA} insert into about values ({VERSION}); commit"
@@ -85,10 +92,10 @@ class Results:
             return None
         return None if found is None else int(found[0])
 
-    def begin(self, command: str, machine: str) -> None:
+    def begin(self, command: str, machine: str, started: str) -> None:
         """Note what was run, where and when, for the report."""
         with self._errors(), self._connection:
-            self._connection.execute("insert into runs (command, machine) values (?, ?)", (command, machine))
+            self._connection.execute("insert into runs values (?, ?, ?)", (command, machine, started))
 
     def runs(self) -> list[tuple[str, str, str]]:
         """Return command, machine and date of every run that added something, the first first."""
@@ -146,13 +153,17 @@ class Results:
         return [Row(*row) for row in self._connection.execute(query, (experiment, training))]
 
     def export(self, path: Path) -> None:
-        """Write all measurements as CSV."""
+        """Write all measurements as CSV, compressed if the name ends in .gz; whole or not at all."""
+        rows = self.rows()
+        partial = path.with_name(f"{path.name}.partial")
         try:
-            with path.open("w", newline="", encoding="utf-8") as file:
+            with _opened(path, partial) as file:
                 writer = csv.writer(file)
                 writer.writerow(Row._fields)
-                writer.writerows(self.rows())
+                writer.writerows(rows)
+            partial.replace(path)
         except OSError as error:
+            partial.unlink(missing_ok=True)
             raise EverylabelError(
                 f"export file {str(path)!r}: {error}; name another one with --export (the measurements are "
                 f"safe in {str(self.path)!r})"
@@ -171,3 +182,10 @@ class Results:
                 "Make room, or name another file with --results, and run the command again: it goes on "
                 "where it was"
             ) from error
+
+
+def _opened(path: Path, partial: Path) -> TextIO:
+    """Return the file to write, as its name wants it."""
+    if path.suffix == ".gz":
+        return gzip.open(partial, "wt", newline="", encoding="utf-8")
+    return partial.open("w", newline="", encoding="utf-8")

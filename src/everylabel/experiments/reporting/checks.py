@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from everylabel.experiments.reporting.summary import (
+    TITLES,
     Curves,
     Estimate,
     by_repetition,
@@ -26,6 +27,7 @@ from everylabel.experiments.reporting.summary import (
 from everylabel.experiments.results import Row
 
 CONFIDENCE = 0.95
+LEAST = 0.001  # a tenth of a point of accuracy: less counts for nothing
 UNMEASURED = "nothing was measured that it speaks of"
 
 
@@ -35,13 +37,14 @@ class Found(NamedTuple):
     dataset: str
     estimate: Estimate
     text: str  # the figure as people read it
+    least: float = 0.0  # the smallest mean that counts
     partly: bool = False  # something that could speak against the claim was not measured
 
     @property
     def side(self) -> int:
         """On which side of zero the confidence interval lies, 0 if on both."""
         mean, error, n = self.estimate
-        if n < 2:
+        if n < 2 or abs(mean) < self.least:
             return 0
         width = float(stdtrit(n - 1, 0.5 + CONFIDENCE / 2)) * error
         side = int(mean > width) - int(mean < -width)
@@ -75,13 +78,19 @@ def tally(
     return ("holds" if can or (not against and 2 * for_it >= len(sides)) else "mixed"), text
 
 
+def _accuracy(dataset: str, found: Estimate, label: str = "", partly: bool = False) -> Found:
+    """Return a difference of accuracies as what was found."""
+    text = f"{TITLES.get(dataset, dataset)}{label} {points(found)}"
+    return Found(dataset, found, text, LEAST, partly)
+
+
 def each(statistic: Statistic) -> Check:
     """Return a check by a number that each repetition's accuracies give."""
 
     def check(rows: list[Row]) -> list[Found]:
         names = datasets_of(rows)
         numbers = [over_repetitions(rows, "accuracy", name, statistic) for name in names]
-        return [Found(d, e, f"{d} {points(e)}") for d, e in zip(names, numbers, strict=True)]
+        return [_accuracy(name, number) for name, number in zip(names, numbers, strict=True)]
 
     return check
 
@@ -103,13 +112,10 @@ def no_worse(variant: str, other: str, tolerance: float) -> Check:
     """Claim: one variant's curve lies at most so much below another's."""
     slack = partial(gap, better=variant, worse=other)
 
-    def check(rows: list[Row]) -> list[Found]:
-        shown = each(slack)(rows)
-        return [
-            one._replace(estimate=one.estimate._replace(mean=one.estimate.mean + tolerance)) for one in shown
-        ]
+    def shifted(one: Found) -> Found:
+        return one._replace(estimate=one.estimate._replace(mean=one.estimate.mean + tolerance), least=0.0)
 
-    return check
+    return lambda rows: [shifted(one) for one in each(slack)(rows)]
 
 
 def leads_early(better: str, worse: str) -> Check:
@@ -146,7 +152,7 @@ def closer(near: str, far: str, goal: str) -> Check:
             whole = [run for run in runs if {near, far, goal} <= run.keys()]
             closest, farther = (_apart(whole, name, goal) for name in (near, far))
             difference = estimate(b - a for a, b in zip(closest, farther, strict=True))
-            found.append(Found(dataset, difference, f"{dataset} {points(difference)}"))
+            found.append(_accuracy(dataset, difference))
         return found
 
     return check
@@ -190,9 +196,12 @@ def beats_all(better: str, others: Sequence[str]) -> Check:
             if not fair:
                 continue
             name = min(fair, key=lambda n: gaps[n].mean)
-            missing = [other for other in others if gaps[other].n < 2]
-            label = f"{dataset} (over {name}{'; not tested: ' + ', '.join(missing) if missing else ''})"
-            found.append(Found(dataset, gaps[name], f"{label} {points(gaps[name])}", partly=bool(missing)))
+            label = f" (over {name}"
+            for what, n in (("not tested", 0), ("one repetition", 1)):
+                some = [other for other in others if gaps[other].n == n and other != name]
+                label += f"; {what}: {', '.join(some)}" if some else ""
+            partly = any(gaps[other].n < 2 for other in others)
+            found.append(_accuracy(dataset, gaps[name], f"{label})", partly))
         return found
 
     return check
@@ -212,7 +221,7 @@ def nothing_helps(variants: Sequence[str]) -> Check:
                 for variant in variants
             ]
             least = min(losses, key=lambda loss: loss.mean)
-            found.append(Found(dataset, least, f"{dataset} {points(least)}"))
+            found.append(_accuracy(dataset, least))
         return found
 
     return check
@@ -229,7 +238,8 @@ def smaller_share(variant: str, than_on: str) -> Check:
                 continue
             error = float(np.hypot(goal.error, mine.error))
             apart = Estimate(goal.mean - mine.mean, error, min(goal.n, mine.n))
-            text = f"{dataset} {mine} of retraining's gain ({than_on} {goal})"
+            one, other = (TITLES.get(name, name) for name in (dataset, than_on))
+            text = f"{one} {mine} of retraining's gain ({other} {goal})"
             found.append(Found(dataset, apart, text))
         return found
 
@@ -281,7 +291,7 @@ def _ratios(way: str, ratio: Statistic, bounds: Callable[[float], float], label:
                 over_repetitions(rows, f"speed-up over {way}", dataset, statistic)
                 for statistic in (ratio, lambda curves: bounds(ratio(curves)))
             )
-            found.append(Found(dataset, judged, f"{dataset} {times(shown)}{label}"))
+            found.append(Found(dataset, judged, f"{TITLES.get(dataset, dataset)} {times(shown)}{label}"))
         return found
 
     return check

@@ -1,20 +1,23 @@
 """The report's two faces: a page of HTML that needs no other file, and Markdown."""
 
 import html
+import re
 from typing import NamedTuple
 
 from everylabel.experiments.reporting.plots import as_img
 
 TRAININGS = {"recipe": "by the paper's recipe (RAdam, 200 epochs)", "fast": "to the optimum by fit_map"}
+MADE = "Made by the command below; not edited by hand."
 VERDICTS = ("holds", "does not hold", "mixed", "undecided", "not tested")
 RULE = (
     "Each claim is a number that is positive where the claim is right, worked out in every repetition. A "
     "dataset is for the claim if the 95% confidence interval of the mean over repetitions (Student's t) lies "
-    "above zero, against it if below. A claim holds if no dataset is against it and at least half are for "
-    "it (one, if it only says what can happen); it does not hold if none is for it and some are against it; "
-    "it is undecided if none is either; all else is mixed. Counted are the datasets that the sentence or its "
-    "figure shows; others stand after the bar. Datasets with one repetition are shown and do not count, and "
-    "none is for having beaten all where not all were measured."
+    "above zero, against it if below; a difference of accuracies counts from a tenth of a point on. A claim "
+    "holds if no dataset is against it and at least half are for it (one, if it only says what can happen); "
+    "it does not hold if none is for it and some are against it; it is undecided if none is either; all "
+    "else is mixed. Counted are the datasets that the sentence or its figure shows; others stand after the "
+    "bar. Datasets with one repetition are shown and do not count, and none is for having beaten all where "
+    "not all were measured."
 )
 Table = list[list[str]]  # the first row is the heading
 
@@ -41,6 +44,7 @@ class Report(NamedTuple):
 
     facts: list[tuple[str, str]]
     repetitions: Table
+    verdicts: Table
     claims: Table
     sections: list[Section]
     runs: Table
@@ -51,17 +55,32 @@ def as_html(report: Report) -> str:
     facts = "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd>" for k, v in report.facts)
     trained = "".join(f"<dt>training: {k}</dt><dd>{html.escape(v)}</dd>" for k, v in TRAININGS.items())
     parts = [f"<h1>everylabel: the paper, reproduced</h1><dl>{facts}{trained}</dl>"]
+    headings = ["The paper's claims", *(section.heading for section in report.sections), "Runs"]
+    links = "".join(
+        f'<li><a href="#{_anchor(name)}">{html.escape(name, quote=False)}</a></li>' for name in headings
+    )
+    parts.append(f"<nav><ul>{links}</ul></nav>")
     parts.append(_html_table(report.repetitions))
-    parts.append(f"<h2>The paper's claims</h2><p>{RULE}</p>{_html_table(report.claims)}")
+    parts.append(f"{_h2(headings[0])}<p>{RULE}</p>{_html_table(report.verdicts)}")
+    parts.append(_html_table(report.claims, "claims"))
     for section in report.sections:
-        parts.append(f"<h2>{html.escape(section.heading)}</h2><p>{html.escape(section.note)}</p>")
+        parts.append(f"{_h2(section.heading)}<p>{html.escape(section.note)}</p>")
         parts += [as_img(picture.png, html.escape(picture.caption)) for picture in section.pictures]
         parts += [_html_table(table) for table in section.tables]
-    parts.append(f"<h2>Runs</h2>{_html_table(report.runs)}")
+    parts.append(f"{_h2('Runs')}{_html_table(report.runs)}")
     return PAGE.format(body="\n".join(parts))
 
 
-def _html_table(rows: Table) -> str:
+def _h2(heading: str) -> str:
+    return f'<h2 id="{_anchor(heading)}">{html.escape(heading, quote=False)}</h2>'
+
+
+def _anchor(heading: str) -> str:
+    """Return a heading as the name of a place in the page."""
+    return re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
+
+
+def _html_table(rows: Table, kind: str = "") -> str:
     lines = []
     for i, row in enumerate(rows):
         tag = "th" if i == 0 else "td"
@@ -70,16 +89,17 @@ def _html_table(rows: Table) -> str:
             mark = f' class="{cell.replace(" ", "-")}"' if cell in VERDICTS else ""
             cells.append(f"<{tag}{mark}>{html.escape(cell)}</{tag}>")
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<table>{''.join(lines)}</table>"
+    return f"<table{f' class={kind!r}' if kind else ''}>{''.join(lines)}</table>"
 
 
 def as_markdown(report: Report) -> str:
     """Return the README; its pictures lie beside it."""
-    lines = ["# The paper, reproduced", "", "Made by the command below; not edited by hand.", ""]
+    lines = ["# The paper, reproduced", "", MADE, ""]
     lines += [f"- {name}: {f'`{text}`' if name == 'command' else text}" for name, text in report.facts]
     lines += [f"- training, {name}: {text}" for name, text in TRAININGS.items()]
     lines += ["", *_md_table(report.repetitions)]
-    lines += ["", "## The paper's claims", "", RULE, "", *_md_table(report.claims)]
+    lines += ["", "## The paper's claims", "", RULE, "", *_md_table(report.verdicts)]
+    lines += ["", *_md_table(report.claims)]
     for section in report.sections:
         lines += ["", f"## {section.heading}", "", section.note]
         for picture in section.pictures:
@@ -104,7 +124,8 @@ h2 {{ margin-top: 2.5rem; border-bottom: 1px solid #8884; padding-bottom: .2rem;
 dt {{ font-weight: 600; }} dd {{ margin: 0 0 .4rem 0; overflow-wrap: anywhere; }}
 table {{ border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; font-size: .88rem; }}
 th, td {{ text-align: left; padding: .25rem .7rem; border-bottom: 1px solid #8884; vertical-align: top; }}
-td {{ font-variant-numeric: tabular-nums; }}
+th {{ white-space: nowrap; }} td {{ font-variant-numeric: tabular-nums; min-width: 4rem; }}
+.claims td:nth-child(2), .claims td:nth-child(6) {{ min-width: 18rem; }} nav ul {{ columns: 22rem; }}
 img {{ max-width: 100%; height: auto; background: white; display: block; margin: 1rem 0; }}
 .holds {{ color: #0a7d32; font-weight: 600; }} .does-not-hold {{ color: #c02020; font-weight: 600; }}
 .mixed {{ color: #b07000; font-weight: 600; }} .undecided, .not-tested {{ color: #777; }}

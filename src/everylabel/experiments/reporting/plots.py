@@ -9,14 +9,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from everylabel.experiments.reporting.summary import Curve, curves, datasets_of, paired
+from everylabel.experiments.reporting.summary import TITLES, Curve, curves, datasets_of, paired
 from everylabel.experiments.results import Row
 
 BLUE, SKY, ORANGE, RED, GREEN, PINK = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#009E73", "#CC79A7"
-GREY, BLACK = "#777777", "#000000"
+GREY, BLACK, SILVER = "#777777", "#000000", "#bbbbbb"
 STYLES: dict[str, tuple[str, str]] = {  # colour, line
     "baseline": (GREY, ":"),
-    "retraining": (BLACK, "-"),
+    "retraining": (SILVER, "-"),
     "second order": (BLUE, "-"),
     "first order": (ORANGE, "-"),
     "Monte Carlo": (GREEN, "-"),
@@ -33,9 +33,8 @@ STYLES: dict[str, tuple[str, str]] = {  # colour, line
     "look-ahead": (PINK, "-"),
     "look-ahead, whole pool": (PINK, "-."),
 }
-STEPS = ("#cfe1f2", "#93c4df", "#4b98ca", "#1764ab", "#08306b", "#041a3d")  # small steps are light
-TITLES = {"digits": "Digits", "cifar10": "CIFAR-10", "snacks": "Snacks", "dtd": "DTD", "dbpedia": "DBpedia"}
-TITLES |= {"banking77": "Banking-77", "clinc150": "Clinc-150"}
+STEPS = (SKY, BLUE, GREEN, ORANGE, RED, PINK)  # from the smallest
+BENEATH = "retraining"  # drawn wide, below what may cover it
 COLOURS = 256  # of a PNG: a quarter of the size
 
 
@@ -133,7 +132,8 @@ def _line(axis: Axes, variant: str, curve: Curve, style: tuple[str, str]) -> Non
     error = [0.0 if e.error != e.error else e.error for e in curve.values()]
     low = [m - e for m, e in zip(mean, error, strict=True)]
     high = [m + e for m, e in zip(mean, error, strict=True)]
-    axis.plot(x, mean, color=style[0], ls=style[1], label=variant, lw=1.5)
+    width, order = (4.0, 1.5) if variant == BENEATH else (1.5, 2.0)
+    axis.plot(x, mean, color=style[0], ls=style[1], label=variant, lw=width, zorder=order)
     axis.fill_between(x, low, high, color=style[0], alpha=0.15, lw=0)
 
 

@@ -4,6 +4,8 @@ Everything in it comes from the results file. Where there are results of both wa
 are shown.
 """
 
+import re
+import tempfile
 from collections import defaultdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -17,7 +19,9 @@ from everylabel.experiments.reporting import illustrations
 from everylabel.experiments.reporting.checks import UNMEASURED
 from everylabel.experiments.reporting.claims import judge
 from everylabel.experiments.reporting.pages import (
+    MADE,
     TRAININGS,
+    VERDICTS,
     Picture,
     Report,
     Section,
@@ -25,8 +29,9 @@ from everylabel.experiments.reporting.pages import (
     as_html,
     as_markdown,
 )
-from everylabel.experiments.reporting.plots import STYLES, TITLES, as_png, panels, step_panels
+from everylabel.experiments.reporting.plots import STYLES, as_png, panels, step_panels
 from everylabel.experiments.reporting.summary import (
+    TITLES,
     Curves,
     curve_mean,
     curves,
@@ -40,9 +45,9 @@ from everylabel.experiments.selecting import BATCHES, LARGE
 from everylabel.experiments.updating import MOST_NUMBERS, SAMPLES, StepSize
 
 BOTH = ""  # experiments that time both ways of training
-_SAMPLES = (
-    f"Monte Carlo: {SAMPLES:,} samples, fewer where they would have more than {MOST_NUMBERS:.0e} weights."
-)
+SHORT = {"recipe": ", trained by the recipe", "fast": ", trained by fit_map", BOTH: ""}
+_MOST = f"{MOST_NUMBERS // 10**6} million"
+_SAMPLES = f"Monte Carlo: {SAMPLES:,} samples, fewer where they would have more than {_MOST} weights."
 NOTES = {
     "step-size": _SAMPLES,
     "stages": _SAMPLES,
@@ -78,12 +83,17 @@ def write_report(results: Results, command: str, folder: Path) -> Path:
     ]
     runs = [["command", "began (UTC)", "machine"], *([c, s, m] for c, m, s in results.runs())]
     facts = _facts(results, command)
-    report = Report(facts, _repetition_table(rows), _claims(rows), [*sections, _illustrations()], runs)
+    claims = _claims(rows)
+    sections.append(_illustrations())
+    report = Report(facts, _repetition_table(rows), _verdicts(claims), claims, sections, runs)
     page = folder / "report.html"
+    check_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for picture in (p for section in report.sections for p in section.pictures):
-            (folder / picture.file).write_bytes(picture.png)
+        pictures = {p.file: p.png for section in report.sections for p in section.pictures}
+        for old in _pictures_of(folder) - pictures.keys():
+            (folder / old).unlink(missing_ok=True)
+        for file, png in pictures.items():
+            (folder / file).write_bytes(png)
         (folder / "README.md").write_text(as_markdown(report), encoding="utf-8")
         page.write_text(as_html(report), encoding="utf-8")
     except OSError as error:
@@ -92,6 +102,30 @@ def write_report(results: Results, command: str, folder: Path) -> Path:
             "make room or name another folder with --report and run the command again"
         ) from error
     return page
+
+
+def check_folder(folder: Path) -> None:
+    """Make the report's folder, and refuse one that cannot be written or has a README of something else."""
+    advice = "name another folder with --report"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise EverylabelError(
+            f"report folder {str(folder)!r} cannot be written ({error}); {advice}"
+        ) from error
+    readme = folder / "README.md"
+    if readme.is_file() and MADE not in readme.read_text(encoding="utf-8", errors="replace"):
+        raise EverylabelError(
+            f"report folder {str(folder)!r} has a README.md that is no report, and would lose it; {advice}"
+        )
+
+
+def _pictures_of(folder: Path) -> set[str]:
+    """Return the pictures of the report that is there."""
+    readme = folder / "README.md"
+    return set(re.findall(r"\]\(([\w-]+\.png)\)", readme.read_text())) if readme.is_file() else set()
 
 
 def _stored(results: Results) -> dict[str, dict[str, list[Row]]]:
@@ -111,9 +145,10 @@ def _all_rows(results: Results, training: str) -> dict[str, list[Row]]:
     order = {variant: i for i, variant in enumerate(STYLES)}
     found = {}
     for name in EXPERIMENTS:
-        rows = rows_of(results, name, training)
-        if _own(name) & {row.variant for row in rows} or not _own(name):
-            found[name] = sorted(rows, key=lambda row: order.get(row.variant, 0))
+        rows, own = rows_of(results, name, training), _own(name)
+        run_on = {row.dataset for row in rows if not own or row.variant in own}
+        rows = [row for row in rows if row.dataset in run_on]
+        found[name] = sorted(rows, key=lambda row: order.get(row.variant, 0))
     return {name: rows for name, rows in found.items() if rows}
 
 
@@ -136,24 +171,30 @@ def _facts(results: Results, command: str) -> list[tuple[str, str]]:
         ("made", f"{now:%Y-%m-%d %H:%M} UTC by everylabel {version('everylabel')}"),
     ]
     seconds = results.seconds()
-    facts.append(
-        ("cells", f"{len(seconds)}, which took {sum(seconds.values()) / 3600:.1f} hours on one core each")
-    )
+    facts.append(("cells", f"{len(seconds):,}, {_duration(sum(seconds.values()))} of one core's work"))
     codes = [f"{code} ({n} cells)" for code, n in results.codes().items()]
     facts.append(("measured by", "; ".join(codes)))
     facts += [(f"data, {TITLES.get(name, name)}", digest) for name, digest in results.datasets().items()]
     return facts
 
 
-def _repetitions(rows: list[Row]) -> str:
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 6000 else f"{seconds / 3600:.1f} hours"
+
+
+def _repetitions(name: str, rows: list[Row]) -> str:
     """Return how many repetitions there are: of every dataset, or from the fewest to the most."""
-    counts = {_count(rows, d) for d in datasets_of(rows)}
+    counts = {_count(name, rows, d) for d in datasets_of(rows)}
     return str(min(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
 
 
-def _count(rows: list[Row], dataset: str) -> int:
-    """Return how many repetitions every variant on a dataset has."""
-    found: dict[str, set[int]] = defaultdict(set)
+def _count(name: str, rows: list[Row], dataset: str) -> int:
+    """Return how many repetitions every variant on a dataset has; those that must be there count if not."""
+    needed = set(getattr(EXPERIMENTS[name], "strategies", ()))
+    needed -= set(getattr(EXPERIMENTS[name], "small_only", ()))
+    found: dict[str, set[int]] = defaultdict(set, {variant: set() for variant in needed})
     for row in rows:
         if row.dataset == dataset:
             found[row.variant].add(row.repetition)
@@ -166,27 +207,48 @@ def _repetition_table(rows: dict[str, dict[str, list[Row]]]) -> Table:
     for name in EXPERIMENTS:
         for training, found in rows.items():
             if name in found:
-                table.append([name, training, *(str(_count(found[name], d) or "") for d in datasets)])
+                table.append([name, training, *(str(_count(name, found[name], d) or "") for d in datasets)])
     return table
 
 
 def _claims(rows: dict[str, dict[str, list[Row]]]) -> Table:
-    """Return the table of claims: one line for each way of training that tested it."""
+    """Return the table of claims: one line for each way of training that tested it, untested ones last."""
     table = [["", "claim", "where", "training", "verdict", "found (points of accuracy, ± standard error)"]]
+    untested = []
     judged = {training: judge(found) for training, found in rows.items()}
     for verdicts in zip(*judged.values(), strict=True):
         tested = {t: v for t, v in zip(judged, verdicts, strict=True) if v.found != UNMEASURED}
-        for training, v in (tested or {"": verdicts[0]}).items():
+        for training, v in tested.items():
             table.append([v.number, v.claim, v.where, training, v.verdict, v.found])
+        if not tested:
+            v = verdicts[0]
+            untested.append([v.number, v.claim, v.where, "", v.verdict, v.found])
+    return [*table, *untested]
+
+
+def _verdicts(claims: Table) -> Table:
+    """Return which claims have which verdict, a column a way of training."""
+    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for number, _, _, training, verdict, _ in claims[1:]:
+        found[verdict][training].append(number)
+    trainings = [training for training in (*TRAININGS, BOTH) if any(training in by for by in found.values())]
+    table = [["claims", *(training or "speed, untested" for training in trainings)]]
+    for verdict in VERDICTS:
+        by = found[verdict]
+        if by:
+            cells = (f"{len(by[t])} ({', '.join(by[t])})" if t in by else "" for t in trainings)
+            table.append([verdict, *cells])
     return table
 
 
 def _section(name: str, training: str, rows: list[Row]) -> Section:
     experiment = EXPERIMENTS[name]
     note = (experiment.__doc__ or "").split("\n")[0]
-    heading = f"{experiment.title} ({experiment.figure})"
+    heading = f"{experiment.title} ({experiment.figure}){SHORT[training]}"
     note += f" {NOTES[name]}" if name in NOTES else ""
-    note += f" {_repetitions(rows)} repetitions" + (f", trained {TRAININGS[training]}." if training else ".")
+    note += f" {_repetitions(name, rows)} repetitions" + (
+        f", trained {TRAININGS[training]}." if training else "."
+    )
     file = f"{name}-{training}"
     if name == "speed-up":
         ways = sorted({row.metric for row in rows})
@@ -219,7 +281,7 @@ def _closeness(training: str, rows: list[Row]) -> Section:
     apart = panels(
         rows, "|D|", "mean total variation", metric="distance", without=("retraining", "Monte Carlo"), log="x"
     )
-    heading = "How close updates come to retraining (beyond the paper)"
+    heading = f"How close updates come to retraining (beyond the paper){SHORT[training]}"
     note = (
         f"Over the learning stages, |D+| = 10, trained {TRAININGS[training]}. Monte Carlo averages "
         "predictions where the others predict at the mean, so it has no distance and no flips."

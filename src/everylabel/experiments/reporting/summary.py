@@ -9,6 +9,9 @@ import numpy as np
 from everylabel.experiments.data import SETTINGS
 from everylabel.experiments.results import Row
 
+TITLES = {"digits": "Digits", "cifar10": "CIFAR-10", "snacks": "Snacks", "dtd": "DTD", "dbpedia": "DBpedia"}
+TITLES |= {"banking77": "Banking-77", "clinc150": "Clinc-150"}
+
 
 class Estimate(NamedTuple):
     """A mean over repetitions, its standard error, and how many there were."""
@@ -22,9 +25,10 @@ class Estimate(NamedTuple):
 
 
 def points(found: Estimate) -> str:
-    """Return a difference of accuracies as people read it."""
-    spread = f"± {100 * found.error:.1f}" if found.n > 1 else "(one repetition)"
-    return f"{100 * found.mean:+.1f} {spread}"
+    """Return a difference of accuracies as people read it; with two digits where one would say nothing."""
+    digits = 1 if abs(found.mean) >= 0.00095 else 2
+    spread = f"± {100 * found.error:.{digits}f}" if found.n > 1 else "(one repetition)"
+    return f"{100 * found.mean:+.{digits}f} {spread}".replace("-0.00 ", "+0.00 ")
 
 
 def times(found: Estimate) -> str:
