@@ -19,14 +19,7 @@ import everylabel as el
 from everylabel.cli import app
 from tests.serving.servers import label
 
-
-@pytest.fixture(autouse=True)
-def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EVERYLABEL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.delenv("EVERYLABEL_TOKEN", raising=False)
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_place")
 
 
 def run(*arguments: object) -> Result:

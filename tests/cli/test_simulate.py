@@ -13,13 +13,7 @@ from everylabel.cli.simulate import _table
 from everylabel.serving.simulation.people import Point, milestones
 from tests.serving.servers import label
 
-
-@pytest.fixture(autouse=True)
-def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EVERYLABEL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_place")
 
 
 def run(*arguments: object) -> Result:

@@ -62,7 +62,12 @@ class Data(NamedTuple):
 
 def available(folder: str) -> list[str]:
     """Return the datasets that can be run on now: digits, and those with a feature file in the folder."""
-    return [name for name in SETTINGS if name == "digits" or any(Path(folder).glob(f"{name}*.npz"))]
+    return [name for name in SETTINGS if name == "digits" or _files(name, folder)]
+
+
+def _files(name: str, folder: str) -> list[str]:
+    """Return a dataset's feature files in the folder."""
+    return sorted(file.name for file in Path(folder).glob(f"{name}*.npz"))
 
 
 @lru_cache(maxsize=2)
@@ -70,14 +75,14 @@ def load(name: str, folder: str) -> Data:
     """Return a dataset's features; the split is the same in every run."""
     if name not in SETTINGS:
         raise EverylabelError(f"dataset is {name!r}; expected one of {', '.join(SETTINGS)}")
-    if name not in available(folder):
+    files = _files(name, folder)
+    if name != "digits" and not files:
         raise EverylabelError(
             f"dataset {name!r} has no feature file in {folder!r}; expected {name}*.npz with X_train, "
             "y_train, X_test, y_test and classes (load_dataset(...).embed().save(...) makes one; --data "
             "names the folder)"
         )
-    files = [] if name == "digits" else sorted(file.name for file in Path(folder).glob(f"{name}*.npz"))
-    if len(files) > 1:
+    if name != "digits" and len(files) > 1:
         raise EverylabelError(
             f"dataset {name!r} has several feature files in {folder!r}: {', '.join(files)}; expected one: "
             "move the others away, or name another folder with --data"

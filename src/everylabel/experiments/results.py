@@ -6,13 +6,15 @@ run again. pandas reads it with `read_sql("select * from measurements", connecti
 
 import csv
 import gzip
+import io
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
 
 from everylabel.core.errors import EverylabelError
+from everylabel.core.store import write_atomically
 
 VERSION = 2
 
@@ -154,16 +156,16 @@ class Results:
 
     def export(self, path: Path) -> None:
         """Write all measurements as CSV, compressed if the name ends in .gz; whole or not at all."""
-        rows = self.rows()
-        partial = path.with_name(f"{path.name}.partial")
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(Row._fields)
+        writer.writerows(self.rows())
+        whole = text.getvalue().encode()
         try:
-            with _opened(path, partial) as file:
-                writer = csv.writer(file)
-                writer.writerow(Row._fields)
-                writer.writerows(rows)
-            partial.replace(path)
-        except OSError as error:
-            partial.unlink(missing_ok=True)
+            write_atomically(
+                path, lambda file: file.write(gzip.compress(whole) if path.suffix == ".gz" else whole)
+            )
+        except EverylabelError as error:
             raise EverylabelError(
                 f"export file {str(path)!r}: {error}; name another one with --export (the measurements are "
                 f"safe in {str(self.path)!r})"
@@ -182,10 +184,3 @@ class Results:
                 "Make room, or name another file with --results, and run the command again: it goes on "
                 "where it was"
             ) from error
-
-
-def _opened(path: Path, partial: Path) -> TextIO:
-    """Return the file to write, as its name wants it."""
-    if path.suffix == ".gz":
-        return gzip.open(partial, "wt", newline="", encoding="utf-8")
-    return partial.open("w", newline="", encoding="utf-8")
