@@ -62,7 +62,7 @@ bench-serving: install   ## the labelling server over HTTP; kill -9 under load o
 	$(BIN)/python -m benchmarks.kills --kills 200 --out docs/results
 
 screenshots: install ## the README's pictures of the labelling page, from the real page (needs chromium)
-	$(BIN)/python -m tests.serving.browser.screenshots
+	$(BIN)/python -m tests.web.browser.screenshots
 
 mutants: install ## break every formula in turn and see its test fail
 	$(BIN)/python -m tests.mutants

@@ -28,11 +28,11 @@ from rich.progress import Progress
 from sklearn.datasets import load_digits
 
 from benchmarks.timing import report, write
-from everylabel.serving.learner import prepare
-from everylabel.serving.replay import fingerprint, replay
-from everylabel.serving.run import one_thread
-from everylabel.serving.store import Store
-from tests.serving import postgres
+from everylabel.labelling.learner import prepare
+from everylabel.labelling.replay import fingerprint, replay
+from everylabel.projects.store import Store
+from everylabel.web.server import one_thread
+from tests.projects import postgres
 
 PEOPLE = 4
 LONGEST = 3.0  # seconds that a server lives at most

@@ -20,7 +20,7 @@ from torch import nn
 
 import everylabel as el
 from benchmarks.timing import report, seconds, write
-from everylabel.models.datasets import Dataset, Split
+from everylabel.data.datasets import Dataset, Split
 from everylabel.torch import LastLayer, dropout_logits, train_ensemble, train_head
 
 WORDS = [

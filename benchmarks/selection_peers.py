@@ -110,7 +110,7 @@ def _batchbald_redux(x: np.ndarray, pool: el.Pool, compare: Callable[..., None])
     import torch
     from batchbald_redux.batchbald import get_batchbald_batch
 
-    from everylabel.selection.members import Members
+    from everylabel.selection.sampling import Members
 
     some = pool.free_idx[:200]
     probs = Members(pool, 100, np.random.default_rng(0)).probs(some)

@@ -26,7 +26,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.timing import report, write
-from everylabel.serving.learner import Change, Learner, prepare
+from everylabel.labelling.learner import Change, Learner, prepare
 
 N, D, K = 100_000, 384, 20
 WARM_UP, LABELS, PEOPLE, RATE = 60, 300, 16, 2.0

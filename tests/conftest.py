@@ -5,10 +5,10 @@ from jaxtyping import install_import_hook
 # The modules behind the checks of user input; those in front must see what users pass.
 CHECKED = [
     "likelihoods",
-    "woodbury",
+    "kernel",
     "newton",
     "preconditioner",
-    "data",
+    "labelled",
     "updates.second_order",
     "updates.first_order",
     "updates.exact",

@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 import everylabel as el
 from everylabel.cli import app
-from tests.serving.servers import label
+from tests.web.servers import label
 
 pytestmark = pytest.mark.usefixtures("own_place")
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 import everylabel as el
 from everylabel.cli import app
 from tests.cli.test_label import labelled_reviews, reviews
-from tests.serving.servers import label
+from tests.web.servers import label
 
 pytestmark = pytest.mark.usefixtures("own_place")
 

@@ -10,8 +10,8 @@ from typer.testing import CliRunner, Result
 
 from everylabel.cli import app
 from everylabel.cli.simulate import _table
-from everylabel.serving.simulation.people import Point, milestones
-from tests.serving.servers import label
+from everylabel.simulation.people import Point, milestones
+from tests.web.servers import label
 
 pytestmark = pytest.mark.usefixtures("own_place")
 

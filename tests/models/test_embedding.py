@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import everylabel as el
+from everylabel.core.errors import EverylabelWarning
 from everylabel.models.embedding import choose
 from everylabel.models.embedding import embed as embedding
-from everylabel.models.places import EverylabelWarning
 
 PAIRS = [(a, b) for a in ("card", "money", "loan") for b in ("lost", "late")]
 TEXTS = [f"{a} {b} number {i}" for i in range(20) for a, b in PAIRS]

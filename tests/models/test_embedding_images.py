@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import everylabel as el
+from everylabel.core.errors import EverylabelWarning
+from everylabel.data import Items
 from everylabel.models.embedding import choose, pixels, tables
 from everylabel.models.embedding.source import Source
-from everylabel.models.places import EverylabelWarning
-from everylabel.models.reading import Items
 
 PIL = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
 

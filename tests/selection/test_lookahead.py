@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import everylabel as el
-from everylabel.selection import optimal, threads
-from everylabel.selection.batches import SOURCES, draw_batches
-from everylabel.selection.expected import RISKS, expected_risk
+from everylabel.selection import threads
+from everylabel.selection.lookahead import optimal
+from everylabel.selection.lookahead.batches import SOURCES, draw_batches
+from everylabel.selection.lookahead.expected import RISKS, expected_risk
 from everylabel.selection.strategies.lookahead import label_shift, lookahead
 from tests.selection.problems import Problem, problem
 

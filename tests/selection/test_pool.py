@@ -151,7 +151,7 @@ def test_memory_mapped_pool_is_read_in_chunks(
     rng = np.random.default_rng(0)
     np.save(tmp_path / "pool.npy", rng.normal(size=(50, 6)).astype(dtype))
     mapped = np.load(tmp_path / "pool.npy", mmap_mode="r")
-    monkeypatch.setattr("everylabel.selection.features.CHUNK", 6 * 7)  # seven rows at a time
+    monkeypatch.setattr("everylabel.selection.pool.features.CHUNK", 6 * 7)  # seven rows at a time
     post = el.laplace(rng.normal(size=(7, 3)), rng.normal(size=(9, 6)))
     pool, plain = el.Pool(mapped, post), el.Pool(np.asarray(mapped, np.float64), post)
     for each in (pool, plain):

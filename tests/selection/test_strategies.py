@@ -9,13 +9,13 @@ import pytest
 import everylabel as el
 from everylabel.selection import threads
 from everylabel.selection.kmeans import kmeans
-from everylabel.selection.members import Members, entropies
+from everylabel.selection.sampling import Members, entropies
 from everylabel.selection.strategies import bait, batchbald
 from everylabel.selection.strategies.badge import badge, badge_norm
-from everylabel.selection.strategies.base import best
 from everylabel.selection.strategies.bemps import core_scores
 from everylabel.selection.strategies.coreset import coreset
 from everylabel.selection.strategies.stochastic import stochastic
+from everylabel.selection.strategies.strategy import best
 from everylabel.selection.strategies.typiclust import typiclust
 from everylabel.selection.strategies.uncertainty import margin, narrowest
 from tests.selection.problems import problem

@@ -76,9 +76,9 @@ def _items(
 ) -> tuple[Any, str]:
     """Return what to embed, and its kind; every row of the file keeps its place."""
     from everylabel.core.errors import EverylabelError
-    from everylabel.models.reading import read_items
-    from everylabel.models.reading.rows import Column, check_columns
-    from everylabel.models.reading.tables import read_table
+    from everylabel.data import read_items
+    from everylabel.data.readers.frames import read_table
+    from everylabel.data.readers.rows import Column, check_columns
 
     if text is not None and image is not None:
         raise EverylabelError(f"--text-column is {text!r} and --image-column {image!r}; expected one only")

@@ -27,10 +27,10 @@ def export(
     console = Console(stderr=True)
     with errors_in_one_line(console):
         from everylabel.core.checks import check_choice
-        from everylabel.core.store import write_atomically
-        from everylabel.serving.downloads import WHAT, Downloads
-        from everylabel.serving.learner import prepare
-        from everylabel.serving.offline import check_labelled, read_state
+        from everylabel.core.files import write_atomically
+        from everylabel.formats.downloads import WHAT, Downloads
+        from everylabel.labelling.learner import prepare
+        from everylabel.projects.state import check_labelled, read_state
 
         check_choice(what, "--what", [*WHAT, "model"])
         check = check_labelled(store, needed=True)
@@ -54,8 +54,8 @@ def export(
 
 def _format(out: Path, what: str) -> str:
     """Return the format that a file's name implies."""
-    from everylabel.serving.downloads import MEDIA
-    from everylabel.serving.exports import MODEL_FORMATS
+    from everylabel.formats.downloads import MEDIA
+    from everylabel.formats.writing import MODEL_FORMATS
 
     return format_of(out, MODEL_FORMATS if what == "model" else list(MEDIA))
 
@@ -63,8 +63,8 @@ def _format(out: Path, what: str) -> str:
 def format_of(out: Path, formats: Collection[str]) -> str:
     """Return the one of these formats that a file's name implies."""
     from everylabel.core.errors import EverylabelError
-    from everylabel.serving.downloads import MEDIA
-    from everylabel.serving.exports import MODEL_FORMATS
+    from everylabel.formats.downloads import MEDIA
+    from everylabel.formats.writing import MODEL_FORMATS
 
     known = MODEL_FORMATS | {name: ending for name, (_, ending) in MEDIA.items()}
     endings = {name: known[name] for name in formats}

@@ -14,8 +14,8 @@ from everylabel.cli import sources
 from everylabel.cli.sources import errors_in_one_line, noted, opened
 
 if TYPE_CHECKING:
-    from everylabel.serving.imports import Label
-    from everylabel.serving.project import Project
+    from everylabel.formats.reading import Label
+    from everylabel.projects.project import Project
 
 
 def label(
@@ -58,8 +58,8 @@ def label(
     console = Console(stderr=True)
     with errors_in_one_line(console):
         from everylabel.core.checks import check_choice
-        from everylabel.serving.offline import check_labelled
-        from everylabel.serving.run import ServeOptions, check_settings, kept_in, serve
+        from everylabel.projects.state import check_labelled, kept_in
+        from everylabel.web.server import ServeOptions, check_settings, serve
 
         check_choice(layout, "--layout", ["pca", "umap"])
         _check_layout(layout)
@@ -135,9 +135,9 @@ def _check_layout(layout: str) -> None:
 def _imported(
     console: Console, path: Path, project: "Project", store: str | None, columns: dict[str, Any]
 ) -> "list[Label]":
-    from everylabel.models.places import listed
-    from everylabel.serving.imports import read_labels
-    from everylabel.serving.offline import class_names
+    from everylabel.core.errors import listed
+    from everylabel.formats.reading import read_labels
+    from everylabel.projects.state import class_names
 
     found = read_labels(path, project, **columns)
     noted(console)(f"{path.name}: {found}")

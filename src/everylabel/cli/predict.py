@@ -30,11 +30,11 @@ def predict(
     console = Console(stderr=True)
     with errors_in_one_line(console):
         from everylabel.core.checks import check_choice
-        from everylabel.core.store import write_atomically
-        from everylabel.serving.exports import TABLE_FORMATS, write_table
-        from everylabel.serving.offline import check_labelled, read_state
-        from everylabel.serving.options import Options
-        from everylabel.serving.predicting import predict as run
+        from everylabel.core.files import write_atomically
+        from everylabel.data.options import Options
+        from everylabel.formats.predictions import predict as run
+        from everylabel.formats.writing import TABLE_FORMATS, write_table
+        from everylabel.projects.state import check_labelled, read_state
 
         chosen = form or ("csv" if out is None else format_of(out, TABLE_FORMATS))
         check_choice(chosen, "--format", list(TABLE_FORMATS))

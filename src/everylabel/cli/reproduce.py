@@ -109,11 +109,11 @@ def _reproduce(
     console: Console, told: Console, run: _Run, report: Path, export: Path | None, mlflow: bool
 ) -> None:
     """Run the cells that are missing, then write the report and whatever else is asked for."""
+    from everylabel.core.errors import need
     from everylabel.experiments.reporting.pages import TRAININGS
     from everylabel.experiments.reporting.report import check_folder, write_report
     from everylabel.experiments.reporting.tracking import log_to_mlflow, need_mlflow
     from everylabel.experiments.results import Results
-    from everylabel.models.places import need
 
     _check_names(run)
     if run.report_only and (run.names or run.datasets):

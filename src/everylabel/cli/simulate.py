@@ -16,8 +16,8 @@ from everylabel.cli import sources
 from everylabel.cli.sources import errors_in_one_line, opened
 
 if TYPE_CHECKING:
-    from everylabel.serving.project import Project
-    from everylabel.serving.simulation import Point
+    from everylabel.projects.project import Project
+    from everylabel.simulation import Point
 
 WIDTH = 10  # of a bar in the table
 ROWS = 12  # of the table at most, the last point among them
@@ -47,8 +47,8 @@ def simulate(
     """Label by the true labels through the HTTP API; print the learning curve that a budget buys."""
     console = Console()
     with errors_in_one_line(Console(stderr=True)), tempfile.TemporaryDirectory() as place:
-        from everylabel.serving.simulation import simulate as run
-        from everylabel.serving.simulation.curve import check_ending, write_curve
+        from everylabel.simulation import simulate as run
+        from everylabel.simulation.curve import check_ending, write_curve
 
         check_ending(out)
         project = opened(
@@ -95,7 +95,7 @@ def _truth(project: "Project") -> dict[str, str]:
 @contextmanager
 def _server(project: "Project", url: str | None, arguments: list[str]) -> Iterator[str]:
     from everylabel.core.errors import EverylabelError
-    from everylabel.serving.simulation import server_process
+    from everylabel.simulation import server_process
 
     if url is None:
         with server_process(project, arguments) as address:

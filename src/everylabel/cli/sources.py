@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from everylabel.serving.project import Project
+    from everylabel.projects.project import Project
 
 Source = Annotated[
     str, typer.Argument(help="A CSV, JSONL or Parquet file, a folder of images, a .npy file, or digits.")
@@ -66,7 +66,7 @@ def embedding_bar(console: Console) -> Iterator[Callable[[int, int], None]]:
 
 def opened(console: Console, source: str, **options: Any) -> "Project":
     """Return a source as a project; a bar shows how far its embedding is, notes what was chosen."""
-    from everylabel.serving.project import open_project
+    from everylabel.projects.project import open_project
 
     with embedding_bar(console) as progress:
         project = open_project(source, progress=progress, **options)

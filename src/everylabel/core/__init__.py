@@ -1,11 +1,11 @@
 """The mathematics: posteriors, updates, predictions and exact training on plain arrays."""
 
-from everylabel.core.change import add_class, condition, forget
 from everylabel.core.errors import EverylabelError
+from everylabel.core.files import load, save
 from everylabel.core.laplace_fit import laplace
 from everylabel.core.posterior import Posterior
 from everylabel.core.predict import logit_variance, logits, predict_proba
-from everylabel.core.store import load, save
+from everylabel.core.revise import add_class, condition, forget
 from everylabel.core.training import fit_map
 from everylabel.core.updates import update
 from everylabel.core.updates.monte_carlo import Samples, mix, reweight, sample

@@ -1,4 +1,7 @@
-"""The one family of errors this package raises on bad input."""
+"""What is told when something is wrong: one family of errors, one of warnings, a missing extra."""
+
+from importlib import import_module
+from typing import Any
 
 
 class EverylabelError(ValueError):
@@ -6,3 +9,23 @@ class EverylabelError(ValueError):
 
     It is a `ValueError`, so code that knows nothing of everylabel can catch it.
     """
+
+
+class EverylabelWarning(UserWarning):
+    """Something was skipped, mended or done in a simpler way; the text counts and lists it."""
+
+
+def need(module: str, extra: str, purpose: str) -> Any:
+    """Import a library of an extra, or say what to install."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        name = module.partition(".")[0]
+        raise EverylabelError(
+            f"{purpose} needs {name} ({error}); install it with: pip install 'everylabel[{extra}]'"
+        ) from error
+
+
+def listed(names: list[str], most: int = 5) -> str:
+    """Return names in one line, the first few of many."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

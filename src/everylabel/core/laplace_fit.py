@@ -15,8 +15,8 @@ from everylabel.core.checks import (
     check_weights,
     with_bias,
 )
-from everylabel.core.data import start
 from everylabel.core.errors import EverylabelError
+from everylabel.core.labelled import start
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
 

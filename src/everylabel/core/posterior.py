@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from everylabel.core.arrays import Array
-from everylabel.core.data import Data
+from everylabel.core.labelled import Data
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)

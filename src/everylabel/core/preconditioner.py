@@ -17,7 +17,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Float, Int
 
 from everylabel.core.arrays import Array, eye, float64
-from everylabel.core.woodbury import inverse_of_precision
+from everylabel.core.kernel import inverse_of_precision
 
 TOP = 3  # classes of a point that get its curvature in full
 NEGLIGIBLE = 0.05  # share of a class's variance at a point below which it is left out of B_c

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
-from everylabel.models.datasets import Split, load_dataset
+from everylabel.data.datasets import Split, load_dataset
 
 CYCLES = 20  # of a learning curve
 MOST_TESTED = 1000  # instances of the test and of the validation data at most

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from everylabel.core.errors import EverylabelError
-from everylabel.core.store import write_atomically
+from everylabel.core.files import write_atomically
 
 VERSION = 2
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.core import fit_map, laplace
-from everylabel.core.likelihoods.base import one_hot, softmax
+from everylabel.core.likelihoods.likelihood import one_hot, softmax
 from everylabel.core.newton import Objective, Point, inner, newton_step
 from everylabel.core.posterior import Posterior
 from everylabel.core.preconditioner import build

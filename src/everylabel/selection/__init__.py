@@ -1,6 +1,6 @@
 """Selection: the pool, strategies that choose the next instance from it, and look-ahead."""
 
-from everylabel.selection.optimal import optimal_batch
+from everylabel.selection.lookahead.optimal import optimal_batch
 from everylabel.selection.pool import Pool
 from everylabel.selection.select import select
 from everylabel.selection.strategies import strategies

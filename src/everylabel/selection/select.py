@@ -10,7 +10,7 @@ from everylabel.core.checks import check_count, check_rng
 from everylabel.core.errors import EverylabelError
 from everylabel.selection import strategies
 from everylabel.selection.pool import FREE, Pool
-from everylabel.selection.strategies.base import Strategy, best
+from everylabel.selection.strategies.strategy import Strategy, best
 
 COLD = ("random", "coreset", "typiclust")  # these need no model
 

@@ -24,7 +24,7 @@ def compiled(module: str) -> Any | None:
 
 def worth_compiling(work: int) -> bool:
     """Return whether so many numbers are worth a compiled loop."""
-    return work >= SMALL and compiled("loops") is not None
+    return work >= SMALL and compiled("pool.loops") is not None
 
 
 def workers() -> int:

@@ -1,7 +1,7 @@
 """The likelihoods, by the name a user gives."""
 
-from everylabel.core.likelihoods.base import Likelihood
 from everylabel.core.likelihoods.full import full
+from everylabel.core.likelihoods.likelihood import Likelihood
 from everylabel.core.likelihoods.matrix_normal import matrix_normal
 from everylabel.core.likelihoods.per_class import per_class
 from everylabel.core.likelihoods.shared import binary, categorical, gaussian

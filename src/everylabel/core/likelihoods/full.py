@@ -10,10 +10,10 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from everylabel.core.arrays import Array, eye, zeros
-from everylabel.core.likelihoods.base import Projection, Softmax
+from everylabel.core.kernel import condition_cov, gauss_newton, inverse_of_precision
+from everylabel.core.likelihoods.likelihood import Projection, Softmax
 from everylabel.core.likelihoods.shared import diagonal
 from everylabel.core.posterior import Posterior
-from everylabel.core.woodbury import condition_cov, gauss_newton, inverse_of_precision
 
 
 class Full(Softmax):

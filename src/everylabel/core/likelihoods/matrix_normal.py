@@ -15,10 +15,10 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from everylabel.core.arrays import Array, eye, zeros
-from everylabel.core.likelihoods.base import Projection, Softmax
+from everylabel.core.kernel import condition_cov_one, inverse_of_precision, not_learned
+from everylabel.core.likelihoods.likelihood import Projection, Softmax
 from everylabel.core.likelihoods.shared import diagonal
 from everylabel.core.posterior import Posterior
-from everylabel.core.woodbury import condition_cov_one, inverse_of_precision, not_learned
 
 _TOLERANCE = 1e-13  # relative change of beta or of Gamma at which the iteration stops
 _MAX_ITER = 500

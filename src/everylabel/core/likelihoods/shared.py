@@ -13,14 +13,14 @@ from array_api_compat import array_namespace
 from jaxtyping import Float, Int
 
 from everylabel.core.arrays import Array, eye
-from everylabel.core.likelihoods.base import Projection, Softmax
-from everylabel.core.posterior import Posterior
-from everylabel.core.woodbury import (
+from everylabel.core.kernel import (
     condition_cov,
     condition_cov_one,
     gauss_newton,
     inverse_of_precision,
 )
+from everylabel.core.likelihoods.likelihood import Projection, Softmax
+from everylabel.core.posterior import Posterior
 
 
 class SharedCovariance(Softmax):

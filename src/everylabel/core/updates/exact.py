@@ -16,10 +16,10 @@ from array_api_compat import array_namespace
 from jaxtyping import Float, Int
 
 from everylabel.core.arrays import Array, float64
-from everylabel.core.data import Data, Solved
 from everylabel.core.errors import EverylabelError
+from everylabel.core.labelled import Data, Solved
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.likelihoods.base import condition_many
+from everylabel.core.likelihoods.likelihood import condition_many
 from everylabel.core.newton import Objective, Point, inner, newton_step
 from everylabel.core.posterior import Posterior
 from everylabel.core.preconditioner import Preconditioner, build

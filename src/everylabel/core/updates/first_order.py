@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 
 from everylabel.core.arrays import Array
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.likelihoods.base import condition_many
+from everylabel.core.likelihoods.likelihood import condition_many
 from everylabel.core.posterior import Posterior
 
 DEFAULT_STEP = 0.001  # App. B: "gamma = 0.001 generates the highest accuracy for CIFAR-10"

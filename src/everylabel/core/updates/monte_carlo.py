@@ -28,7 +28,7 @@ from everylabel.core.checks import (
 )
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.likelihoods.base import softmax
+from everylabel.core.likelihoods.likelihood import softmax
 from everylabel.core.posterior import Posterior
 
 DEFAULT_STEP = 0.01  # App. B: 0.01 for text; the paper has 0.005 for images

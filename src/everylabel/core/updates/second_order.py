@@ -13,11 +13,11 @@ from array_api_compat import array_namespace
 from jaxtyping import Float, Int
 
 from everylabel.core.arrays import Array, eye
+from everylabel.core.kernel import add_outer
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.likelihoods.base import apply_cov, condition_many
+from everylabel.core.likelihoods.likelihood import apply_cov, condition_many
 from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.core.posterior import Posterior
-from everylabel.core.woodbury import add_outer
 
 DEFAULT_STEP = 10.0  # Sec. 4.2: "we will be using gamma = 10 in all subsequent experiments"
 NEWTON_STEP = 1.0  # where the curvature is the loss's own, ten times its Newton step overshoots

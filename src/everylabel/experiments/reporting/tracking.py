@@ -9,11 +9,10 @@ import time
 from collections import defaultdict
 from typing import Any
 
-from everylabel.core.errors import EverylabelError
+from everylabel.core.errors import EverylabelError, need
 from everylabel.experiments.catalogue import EXPERIMENTS, rows_of
 from everylabel.experiments.reporting.summary import curves
 from everylabel.experiments.results import Results, Row
-from everylabel.models.places import need
 
 EXPERIMENT = "everylabel reproduce"
 

@@ -14,10 +14,9 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-from everylabel.core.errors import EverylabelError
+from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.models.embedding import sentences, vision
-from everylabel.models.embedding.base import Backend
-from everylabel.models.places import EverylabelWarning
+from everylabel.models.embedding.backend import Backend
 
 ALIASES = {"bert": "cls:bert-base-uncased", "minilm": sentences.DEFAULT, "dinov2": vision.DEFAULT}
 Sample = Callable[[], Any]

@@ -15,13 +15,13 @@ from typing import IO, Any
 import numpy as np
 
 from everylabel.core.checks import check_choice, check_count
-from everylabel.core.errors import EverylabelError
-from everylabel.core.store import write_atomically
-from everylabel.models.embedding.base import Backend
+from everylabel.core.errors import EverylabelError, EverylabelWarning, listed
+from everylabel.core.files import write_atomically
+from everylabel.data.cache import cache_folder, make_folder
+from everylabel.models.embedding.backend import Backend
 from everylabel.models.embedding.choose import choose, kind_of
 from everylabel.models.embedding.fitted import load_fit, save_fit
 from everylabel.models.embedding.source import Source
-from everylabel.models.places import EverylabelWarning, cache_folder, listed, make_folder
 
 
 def embed(

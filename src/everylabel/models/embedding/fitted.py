@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
-from everylabel.core.store import write_atomically
-from everylabel.models.embedding.base import Backend, Fitted
+from everylabel.core.files import write_atomically
+from everylabel.data.cache import make_folder
+from everylabel.models.embedding.backend import Backend, Fitted
 from everylabel.models.embedding.pixels import Pixels
 from everylabel.models.embedding.tfidf import Tfidf
-from everylabel.models.places import make_folder
 
 FORMAT, VERSION = "everylabel embedder", 1
 FITTED: dict[str, type[Tfidf] | type[Pixels]] = {"tfidf": Tfidf, "pixels": Pixels}

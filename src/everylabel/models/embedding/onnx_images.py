@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError
-from everylabel.models.embedding.base import cannot_load, model_key
-from everylabel.models.images import IMAGENET, encode_in_batches, pixels, pooled
-from everylabel.models.places import need
+from everylabel.core.errors import EverylabelError, need
+from everylabel.data.images import IMAGENET, encode_in_batches, pixels, pooled
+from everylabel.models.embedding.backend import cannot_load, model_key
 
 
 class Onnx:

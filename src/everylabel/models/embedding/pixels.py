@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
-from everylabel.models.images import encode_in_batches, image_bytes, pixels
+from everylabel.data.images import encode_in_batches, image_bytes, pixels
 
 SIDE = 32
 DIMENSIONS = 128

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.models.embedding.base import cannot_load, model_key, quiet
+from everylabel.core.errors import need
+from everylabel.models.embedding.backend import cannot_load, model_key, quiet
 from everylabel.models.embedding.texts import clean
-from everylabel.models.places import need
 
 DEFAULT = "sentence-transformers/all-MiniLM-L6-v2"
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data import Items
+from everylabel.data.images import SUFFIXES, are_paths, image_bytes, is_image
+from everylabel.data.missing import is_missing
+from everylabel.data.readers.frames import read_table
 from everylabel.models.embedding.texts import check_text
-from everylabel.models.images import SUFFIXES, are_paths, image_bytes, is_image
-from everylabel.models.missing import is_missing
-from everylabel.models.reading import Items
-from everylabel.models.reading.tables import read_table
 
 KINDS = ("text", "image", "table")
 FIT_ON = 20_000  # items that a backend without a pretrained model is fitted on

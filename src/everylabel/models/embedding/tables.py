@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError
-from everylabel.models.places import need
+from everylabel.core.errors import EverylabelError, need
 
 MAX_CATEGORIES = 50  # of a column; rarer ones share a place
 

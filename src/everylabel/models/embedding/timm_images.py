@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.models.embedding.base import cannot_load, on_device
-from everylabel.models.images import IMAGENET, encode_in_batches, pixels, pooled
-from everylabel.models.places import need
+from everylabel.core.errors import need
+from everylabel.data.images import IMAGENET, encode_in_batches, pixels, pooled
+from everylabel.models.embedding.backend import cannot_load, on_device
 
 
 class Timm:

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.models.embedding.base import cannot_load, model_key, on_device, quiet
-from everylabel.models.images import encode_in_batches, pooled
-from everylabel.models.places import need
+from everylabel.core.errors import need
+from everylabel.data.images import encode_in_batches, pooled
+from everylabel.models.embedding.backend import cannot_load, model_key, on_device, quiet
 
 DEFAULT = "facebook/dinov2-small"
 

@@ -15,7 +15,7 @@ from everylabel.selection.strategies import (
     uncertainty,
     variance,
 )
-from everylabel.selection.strategies.base import Strategy, best
+from everylabel.selection.strategies.strategy import Strategy, best
 
 _ALL = [
     Strategy("random", "a random instance", "baseline", "nothing", random.random),

@@ -3,8 +3,8 @@
 import numpy as np
 
 from everylabel.core.checks import check_count
-from everylabel.selection.members import Members, entropies
 from everylabel.selection.pool import Pool
+from everylabel.selection.sampling import Members, entropies
 
 
 def bald(pool: Pool, idx: np.ndarray, rng: np.random.Generator, *, n_samples: int = 100) -> np.ndarray:

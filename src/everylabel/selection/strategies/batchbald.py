@@ -11,8 +11,8 @@ Departure: the `n_tried` instances that tell most alone are searched; no other t
 import numpy as np
 
 from everylabel.core.checks import check_count
-from everylabel.selection.members import Members, entropies
 from everylabel.selection.pool import Pool
+from everylabel.selection.sampling import Members, entropies
 
 AT_ONCE = 64  # instances looked at together
 

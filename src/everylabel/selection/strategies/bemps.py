@@ -13,8 +13,8 @@ import numpy as np
 
 from everylabel.core.arrays import CHUNK
 from everylabel.core.checks import check_choice, check_count
-from everylabel.selection.members import Members
 from everylabel.selection.pool import Pool
+from everylabel.selection.sampling import Members
 from everylabel.selection.strategies.lookahead import candidates, sample
 
 

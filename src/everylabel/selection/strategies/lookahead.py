@@ -12,7 +12,7 @@ import numpy as np
 from everylabel.core.checks import check_choice, check_count
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.shared import SharedCovariance
-from everylabel.selection.expected import RISKS, expected_risk
+from everylabel.selection.lookahead.expected import RISKS, expected_risk
 from everylabel.selection.pool import Pool
 from everylabel.selection.strategies.uncertainty import margin
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from everylabel.selection.kmeans import kmeans
 from everylabel.selection.pool import LABELLED, OUT, Pool
-from everylabel.selection.strategies.base import squared_distances
+from everylabel.selection.strategies.strategy import squared_distances
 
 MAX_CLUSTERS, NEIGHBOURS = 500, 20
 MAX_INSTANCES = 10_000  # App. F: Typiclust chooses from 10,000

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.selection.pool import Pool
-from everylabel.selection.strategies.base import TIE, best
+from everylabel.selection.strategies.strategy import TIE, best
 from everylabel.selection.threads import compiled, share, worth_compiling
 
 
@@ -47,7 +47,7 @@ def _loop_over_all(pool: Pool, idx: np.ndarray) -> bool:
 
 
 def _margins(pool: Pool, usable: np.ndarray, one: bool) -> np.ndarray:
-    loops, logits = compiled("loops"), pool.cache.logits
+    loops, logits = compiled("pool.loops"), pool.cache.logits
     out = np.empty(len(pool), logits.dtype)
     share(lambda start, stop: loops.margins(logits, usable, one, out, start, stop), len(out))  # type: ignore
     return out

@@ -1,0 +1,201 @@
+"""A posterior on disk: one .npz file of plain arrays and a JSON header; never pickle.
+
+The header tells format, version, likelihood, prior precision, bias and class names. A file is
+written beside its place and moved there when it is whole, so that a crash leaves the old one.
+"""
+
+import json
+import os
+import tempfile
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.arrays import Array, from_numpy, to_numpy
+from everylabel.core.checks import check_positive, check_posterior
+from everylabel.core.errors import EverylabelError
+from everylabel.core.kernel import cholesky_or_none
+from everylabel.core.labelled import Buffer, Data
+from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.posterior import Posterior
+
+FORMAT = "everylabel posterior"
+VERSION = 1
+_ARRAYS = ("mean", "cov", "class_cov")
+_DATA = ("features", "labels", "weights", "label_sums")
+
+
+def save(posterior: Posterior, path: str | os.PathLike[str], *, data: bool = True) -> None:
+    """Write a posterior to `path` (.npz), with its class names and a version number.
+
+    The labelled instances go with it, so that what is loaded learns as what was saved; with
+    data=False they stay out, and so does method="exact" of what is loaded.
+    """
+    header, arrays = packed(posterior, data=data)
+    write_file(Path(path), header, arrays)
+
+
+def packed(posterior: Posterior, *, data: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the header and the arrays that a posterior's file holds."""
+    check_posterior(posterior)
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "likelihood": posterior.likelihood,
+        "prior_precision": posterior.prior_precision,
+        "bias": posterior.bias,
+        "classes": None if posterior.classes is None else list(posterior.classes),
+    }
+    arrays = {name: getattr(posterior, name) for name in _ARRAYS}
+    if data and posterior.data is not None:
+        counted = posterior.data.counted(LIKELIHOODS[posterior.likelihood].targets)
+        arrays |= {f"data_{name}": getattr(counted, name) for name in _DATA}
+    return header, {name: to_numpy(array) for name, array in arrays.items() if array is not None}
+
+
+def write_file(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Write a header and arrays as one .npz file."""
+    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    stored: dict[str, Any] = {"header": text, **arrays}
+    write_atomically(path, lambda file: np.savez(file, **stored))
+
+
+def write_atomically(path: Path, write: Any) -> None:
+    """Call write(file) on a new file beside `path`, then put it in place in one move."""
+    path = path.resolve()  # through a link, to what it names
+    part: Path | None = None
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
+            part = Path(file.name)
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        part.chmod(0o666 & ~mask)  # as any new file, not for its owner's eyes only
+        part.replace(path)
+    except OSError as error:
+        raise EverylabelError(f"path {str(path)!r} cannot be written: {error.strerror or error}") from error
+    finally:
+        if part is not None:
+            part.unlink(missing_ok=True)
+
+
+def load(path: str | os.PathLike[str], *, like: Array | None = None) -> Posterior:
+    """Read a posterior that `save` wrote; arrays of `like`'s library and device, or NumPy's."""
+    header, arrays = read_file(Path(path), FORMAT, "posterior", "save")
+    return unpacked(Path(path), header, arrays, like)
+
+
+def read_file(path: Path, form: str, what: str, writer: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the header and arrays of a file of format `form`; an error says what it is instead."""
+    name, expected = str(path), f"expected a file written by {writer}"
+    try:
+        with path.open("rb") as stream:
+            header, arrays = _read(stream)
+    except OSError as error:
+        raise EverylabelError(f"path {name!r} cannot be read: {error.strerror or error}") from error
+    except _DAMAGE as error:
+        raise EverylabelError(f"path {name!r} is damaged or no everylabel {what}; {expected}") from error
+    if header.get("format") != form:
+        raise EverylabelError(
+            f"path {name!r} is no everylabel {what} (but {str(header.get('format'))!r:.40}); {expected}"
+        )
+    if header.get("version") != VERSION:
+        raise EverylabelError(
+            f"path {name!r} has version {header.get('version')!r}; this everylabel reads version {VERSION}: "
+            f"update everylabel, or save the {what} again"
+        )
+    return header, arrays
+
+
+def unpacked(
+    path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray], like: Array | None = None
+) -> Posterior:
+    """Return the posterior of a file's header and arrays; they are checked."""
+    try:
+        return _posterior(header, arrays, like)
+    except _DAMAGE as error:
+        raise EverylabelError(
+            f"path {str(path)!r} is damaged ({error}); expected a file that everylabel wrote"
+        ) from error
+
+
+_DAMAGE = (
+    *(ValueError, KeyError, TypeError, AttributeError, EOFError, RuntimeError, NotImplementedError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+
+
+def _read(stream: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    if not zipfile.is_zipfile(stream):
+        raise ValueError("no zip file")
+    stream.seek(0)
+    with np.load(stream, allow_pickle=False) as file:
+        arrays = {key: file[key] for key in file.files if key != "header"}
+        header = json.loads(file["header"].tobytes())
+    if not isinstance(header, dict):
+        raise ValueError("no header")
+    return header, arrays
+
+
+def _posterior(header: dict[str, Any], arrays: dict[str, np.ndarray], like: Array | None) -> Posterior:
+    """Return the posterior of a file; whatever does not fit together is a ValueError."""
+    classes = header["classes"]
+    if classes is not None and not isinstance(classes, list):
+        raise ValueError("its class names are no list")
+    posterior = Posterior(
+        mean=arrays["mean"],
+        cov=arrays["cov"],
+        class_cov=arrays.get("class_cov"),
+        likelihood=header["likelihood"],
+        prior_precision=check_positive(header["prior_precision"], "prior_precision"),
+        bias=bool(header["bias"]),
+        classes=None if classes is None else tuple(map(str, classes)),
+    )
+    d, k = posterior.mean.shape
+    _check_arrays(posterior, arrays, d, k)
+    if like is not None:
+        known = {*_ARRAYS, *(f"data_{name}" for name in _DATA)}
+        arrays = {key: from_numpy(array, like) for key, array in arrays.items() if key in known}
+        posterior = posterior.replace(**{key: arrays[key] for key in _ARRAYS if key in arrays})
+    if "data_features" not in arrays:
+        return posterior
+    features, labels, weights, label_sums = (arrays[f"data_{name}"] for name in _DATA)
+    return posterior.replace(data=Data(Buffer(features, {}), labels, weights, label_sums))
+
+
+def _check_arrays(posterior: Posterior, arrays: dict[str, np.ndarray], d: int, k: int) -> None:
+    if (
+        posterior.likelihood not in LIKELIHOODS
+        or d < 1
+        or (k != 1 if posterior.likelihood == "binary" else k < 1)
+    ):
+        raise ValueError("its likelihood and mean do not fit together")
+    if posterior.classes is not None and len(posterior.classes) != posterior.n_classes:
+        raise ValueError("its class names do not fit its mean")
+    shape = {"per_class": (k, d, d), "full": (k * d, k * d)}.get(posterior.likelihood, (d, d))
+    if posterior.cov.shape != shape or not _data_fits(arrays, d, k):
+        raise ValueError("its arrays do not fit together")
+    if (posterior.likelihood == "matrix_normal") != (posterior.class_cov is not None):
+        raise ValueError("its arrays do not fit together")
+    if posterior.class_cov is not None and posterior.class_cov.shape != (k, k):
+        raise ValueError("its arrays do not fit together")
+    for name in ("mean", "cov", "class_cov"):
+        array = arrays.get(name)
+        if array is not None and (array.dtype != np.float64 or not np.all(np.isfinite(array))):
+            raise ValueError(f"its {name} holds other than finite numbers in double precision")
+        if array is not None and name != "mean" and cholesky_or_none(array) is None:
+            raise ValueError(f"its {name} is no covariance")
+
+
+def _data_fits(arrays: dict[str, np.ndarray], d: int, k: int) -> bool:
+    """Return whether the labelled instances are whole, or not there at all."""
+    shapes = {name: arrays[f"data_{name}"].shape for name in _DATA if f"data_{name}" in arrays}
+    if not shapes:
+        return True
+    n = shapes.get("labels", (0,))[0]
+    return shapes == {"features": (n, d), "labels": (n,), "weights": (n,), "label_sums": (d, k)}

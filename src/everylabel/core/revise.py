@@ -1,0 +1,128 @@
+"""More than adding labels: condition without a label, take a label back, add a class.
+
+b points, d features, k classes.
+    condition  Sigma^-1 += sum_x w_x c_x h_x h_x'            no label is needed for the covariance
+    forget     Sigma^-1 -= sum_x w_x c_x h_x h_x'            the same formula with the sign turned;
+               mu = argmin J without the labels               if the labelled instances are kept, or
+               mu += Sigma h_x w_x (p_x - e_y)'               the label's own gradient is undone
+    add_class  a new column at the prior, nothing else moves
+"""
+
+from typing import Any
+
+from array_api_compat import array_namespace
+from jaxtyping import Float, Int
+
+from everylabel.core.arrays import Array, float64, zeros
+from everylabel.core.checks import check_count, check_features, check_labels, check_posterior, check_weights
+from everylabel.core.errors import EverylabelError
+from everylabel.core.labelled import Data
+from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.likelihoods.likelihood import apply_cov, condition_many
+from everylabel.core.posterior import Posterior
+from everylabel.core.updates.exact import resolve
+
+
+def condition(posterior: Posterior, features: Any, *, weights: Any = None) -> Posterior:
+    """Return the posterior as sure as if it had seen these instances; its mean does not move.
+
+    Use it for instances that are out with an annotator, so that their like are not picked too.
+    """
+    posterior = check_posterior(posterior)
+    design = check_features(features, posterior.mean, posterior.bias)
+    weights = check_weights(weights, design.shape[0], design)
+    if design.shape[0] == 0:
+        return posterior
+    kind = LIKELIHOODS[posterior.likelihood]
+    return condition_many(kind, posterior, design, kind.link(design @ posterior.mean), weights, 1)
+
+
+def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: Any = None) -> Posterior:
+    """Return the posterior without these instances, the latest first.
+
+    The covariance is restored to what it was before `update` (or `condition`, if labels is
+    None): to the letter with the Gaussian likelihood, in any order; where the curvature depends on
+    the mean it is taken at the present one, which is exact for the latest label.
+    Where the posterior keeps its labelled instances, the mean is that of retraining without these
+    labels, as if they had never been. Where it does not, the mean takes the Newton step of the
+    objective without the label, which undoes little of a step of size 10.
+    """
+    posterior = check_posterior(posterior)
+    design = check_features(features, posterior.mean, posterior.bias)
+    n = int(design.shape[0])
+    weights = check_weights(weights, n, design)
+    if labels is not None:
+        labels = check_labels(labels, n, posterior.n_classes, design)
+    if n == 0:
+        return posterior
+    if labels is None or posterior.data is None:
+        return _step_back(posterior, design, labels, weights)
+    targets = LIKELIHOODS[posterior.likelihood].targets
+    data = posterior.data.counted(targets).take_back(design, labels, weights, targets)
+    try:
+        narrow = _step_back(posterior, design, None, weights)
+    except EverylabelError:  # these labels were learned, at another curvature than today's
+        narrow = _covariance_anew(posterior, data)
+    return resolve(narrow, data)
+
+
+def _step_back(
+    posterior: Posterior,
+    design: Float[Array, "n d"],
+    labels: Int[Array, " n"] | None,
+    weights: Float[Array, " n"],
+) -> Posterior:
+    """Return the posterior with instances (and labels) taken back one by one in closed form."""
+    kind = LIKELIHOODS[posterior.likelihood]
+    targets = None if labels is None else kind.targets(labels, posterior.mean.shape[1])
+    for i in reversed(range(design.shape[0])):
+        row = slice(i, i + 1)
+        probs = kind.link(design[row, :] @ posterior.mean)
+        seen = kind.project(posterior, design[row, :])
+        posterior = kind.condition(posterior, seen, probs, weights[row], -1)
+        if targets is not None:
+            residual = weights[row, None] * (probs - targets[row, :])
+            mean = posterior.mean + apply_cov(kind, posterior, design[row, :], residual)
+            posterior = posterior.replace(mean=mean)
+    return posterior
+
+
+def _covariance_anew(posterior: Posterior, data: Data) -> Posterior:
+    """Return the posterior with the covariance of all labelled instances, and of nothing else."""
+    kind = LIKELIHOODS[posterior.likelihood]
+    features = float64(data.features)
+    return posterior.replace(**kind.fit(posterior.mean, features, data.weights, posterior.prior_precision))
+
+
+def add_class(
+    posterior: Posterior, n: int = 1, *, names: str | tuple[str, ...] | list[str] | None = None
+) -> Posterior:
+    """Return the posterior with n classes more, whose weights are at the prior.
+
+    If the posterior names its classes, `names` are needed for the new ones.
+    """
+    posterior, n = check_posterior(posterior), check_count(n, "n")
+    names = [names] if isinstance(names, str) else names
+    if posterior.likelihood == "binary":
+        raise EverylabelError(
+            "posterior has likelihood 'binary', which has room for two classes; "
+            "fit it with likelihood='gaussian' to add a third"
+        )
+    if (posterior.classes is None) != (names is None) or (names is not None and len(names) != n):
+        came = "nothing" if names is None else f"{len(names)} name(s)"
+        expected = (
+            "nothing, since the posterior names no classes" if posterior.classes is None else f"{n} name(s)"
+        )
+        raise EverylabelError(f"names is {came}; expected {expected}")
+    classes = None if names is None else (*(posterior.classes or ()), *map(str, names))
+    if classes is not None and len(set(classes)) < len(classes):
+        raise EverylabelError(
+            f"names holds {list(names or ())}, of which some are there already; expected new names"
+        )
+    xp = array_namespace(posterior.mean)
+    column = zeros((posterior.mean.shape[0], n), posterior.mean)
+    kind = LIKELIHOODS[posterior.likelihood]
+    fields = kind.extend(posterior, n)
+    if posterior.data is not None:
+        fields["data"] = posterior.data.counted(kind.targets).add_classes(n)
+    return posterior.replace(mean=xp.concat([posterior.mean, column], axis=1), classes=classes, **fields)

@@ -1,0 +1,135 @@
+"""Downloads that go on where they stopped, are checked, and appear in their place whole or not at all.
+
+While it runs, FILE.part grows beside FILE; FILE.part.tag holds the server's version of it, so that a
+file that has changed meanwhile is begun anew.
+"""
+
+import hashlib
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+
+from everylabel.core.errors import EverylabelError
+from everylabel.core.files import write_atomically
+from everylabel.data.cache import make_folder
+
+BLOCK = 2**20
+Progress = Callable[[int, int | None], object]
+
+
+def fetch(url: str, path: Path, sha256: str | None = None, progress: Progress | None = None) -> Path:
+    """Return `path`, downloaded if it is not there and checked if it is.
+
+    Without a known sum, that of the first download is kept in FILE.sha256 and checked later on.
+    """
+    known = sha256 or recorded(path)
+    if path.exists():
+        check_sum(path, known)
+        return path
+    make_folder(path.parent)
+    part = path.with_name(path.name + ".part")
+    try:
+        _download(url, part, progress)
+    except (urllib.error.URLError, HTTPException, OSError, ValueError) as error:
+        if isinstance(error, EverylabelError):
+            raise
+        raise EverylabelError(
+            f"{url} cannot be downloaded ({getattr(error, 'reason', None) or error}); put {path.name} into "
+            f"{str(path.parent)!r}, or pass source= its folder; a proxy is taken from HTTPS_PROXY"
+        ) from error
+    try:
+        _check_no_page(url, part)
+        check_sum(part, known)
+    except EverylabelError:
+        part.unlink()
+        raise
+    finally:
+        _tag(part).unlink(missing_ok=True)
+    if known is None:
+        write_atomically(_record(path), lambda file: file.write(sum_of(part).encode()))
+    part.replace(path)
+    return path
+
+
+def recorded(path: Path) -> str | None:
+    """Return the sum that was noted when a file was first downloaded."""
+    return _record(path).read_text().strip() if _record(path).exists() else None
+
+
+def forget(path: Path) -> None:
+    """Remove a downloaded file and the sum that was noted."""
+    for file in (path, _record(path)):
+        file.unlink(missing_ok=True)
+
+
+def check_sum(path: Path, sha256: str | None) -> None:
+    """Say if a file is not what it should be."""
+    found = sha256 and sum_of(path)
+    if found != sha256:
+        raise EverylabelError(
+            f"{path.name.removesuffix('.part')} has SHA-256 {found}; expected {sha256}: it is damaged or "
+            f"another version; delete {str(path)!r} and fetch it again"
+        )
+
+
+def sum_of(path: Path) -> str:
+    """Return a file's SHA-256."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _download(url: str, part: Path, progress: Progress | None) -> None:
+    """Add to `part` until it is all there."""
+    if not url.startswith(("http://", "https://")):
+        raise EverylabelError(f"source is {url!r}; expected a path, or a URL that starts with https://")
+    have = part.stat().st_size if part.exists() else 0
+    headers = {"User-Agent": "everylabel", "Accept-Encoding": "identity"}
+    if have and _tag(part).exists():
+        headers |= {"Range": f"bytes={have}-", "If-Range": _tag(part).read_text()}
+    request = urllib.request.Request(url, headers=headers)
+    with urllib.request.urlopen(request, timeout=30) as response:
+        if response.headers.get_content_type() == "text/html":
+            raise _page(url)
+        goes_on = response.status == 206
+        _save(response, part, have if goes_on else 0, progress)
+
+
+def _save(response: HTTPResponse, part: Path, have: int, progress: Progress | None) -> None:
+    length = response.headers.get("Content-Length")
+    total = have + int(length) if length else None
+    _tag(part).write_text(response.headers.get("ETag") or response.headers.get("Last-Modified") or "")
+    if not _tag(part).read_text():
+        _tag(part).unlink()  # the server cannot tell versions apart: the next time begins anew
+    with part.open("ab" if have else "wb") as file:
+        while block := response.read(BLOCK):
+            file.write(block)
+            if progress is not None:
+                progress(file.tell(), total)
+    size = part.stat().st_size
+    if total is not None and size < total:
+        raise ValueError(f"the connection ended after {size:,} of {total:,} bytes; call again to go on")
+
+
+def _check_no_page(url: str, part: Path) -> None:
+    """Proxies, log-in pages and lost files answer with HTML: no dataset is that."""
+    with part.open("rb") as file:
+        start = file.read(512).lower()
+    if b"<html" in start or b"<!doctype" in start:
+        raise _page(url)
+
+
+def _page(url: str) -> EverylabelError:
+    return EverylabelError(
+        f"{url} answered with a web page instead of the file; open it in a browser, and pass source= "
+        "the file you get there"
+    )
+
+
+def _tag(part: Path) -> Path:
+    return part.with_name(part.name + ".tag")
+
+
+def _record(path: Path) -> Path:
+    return path.with_name(path.name + ".sha256")

@@ -1,0 +1,197 @@
+"""`load_dataset`: from a file of features, a folder of official files, the cache or its URL."""
+
+import hashlib
+import os
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError, EverylabelWarning
+from everylabel.data.cache import cache_folder
+from everylabel.data.datasets.archives import SUFFIXES, NotThere, unpacked, unpacked_to
+from everylabel.data.datasets.catalog import CATALOG, NAMES, Entry, File
+from everylabel.data.datasets.dataset import Dataset, Split
+from everylabel.data.datasets.features import read_features
+from everylabel.data.datasets.fetch import Progress, check_sum, fetch, forget, recorded
+
+KINDS = {"cifar10": "image", "snacks": "image", "dtd": "image"}
+
+
+def load_dataset(
+    name: str,
+    source: str | os.PathLike[str] | None = None,
+    *,
+    features: str | bool | None = None,
+    download: bool = True,
+    check: bool = True,
+    progress: Progress | None = None,
+) -> Dataset:
+    """Return one of the paper's datasets (App. E), or digits, which ships with scikit-learn.
+
+    Parameters
+    ----------
+    name : {"cifar10", "snacks", "dtd", "dbpedia", "banking77", "clinc150", "digits"}
+        Which one.
+    source : path or URL, optional
+        A file of precomputed features (.npz), a folder that holds one (NAME*.npz) or the official
+        files or archives, or another URL of the official archive. None looks in $EVERYLABEL_DATA,
+        then in the cache folder, and downloads what is not there.
+    features : str or True, optional
+        Embed the items: by this model (see `everylabel.embed`), or by the default one.
+    download : bool
+        Whether the network may be used.
+    check : bool
+        Whether sums, class counts and sizes must be the published ones (sizes: official files only).
+    progress : function, optional
+        Called with bytes done and in all (None if unknown) while downloading.
+    """
+    key = name.lower().replace("-", "").replace("_", "")
+    if key not in NAMES:
+        raise EverylabelError(f"name is {name!r}; expected one of {', '.join(NAMES)}")
+    data = _digits() if key == "digits" else _found(key, source, not features, download, check, progress)
+    if not features:
+        return data
+    return data.embed(None if features is True else features)
+
+
+def _found(
+    key: str, source: Any, stored: bool, download: bool, check: bool, progress: Progress | None
+) -> Dataset:
+    """Return the dataset from the first place that has it."""
+    entry, home = CATALOG[key], cache_folder() / "datasets" / key
+    if source is not None and "://" in str(source):
+        files = _beside(str(source), entry, check)
+        folder = cache_folder() / "sources" / hashlib.sha256(str(source).encode()).hexdigest()[:16]
+        place = folder / files[0].name if len(files) == 1 else folder
+        return _fetched(key, files, folder, place, check, progress)
+    if source is not None:
+        place = Path(source)
+        found = _look(key, place, (place / "official" / key, place / key, place), stored, check)
+        if found is None:
+            wanted = ", ".join((f"{key}*.npz", *(official.name for official in entry.files)))
+            raise EverylabelError(f"source {str(source)!r} has no {key}; expected in it one of {wanted}")
+        return found
+    if os.environ.get("EVERYLABEL_DATA"):
+        place = Path(os.environ["EVERYLABEL_DATA"])
+        found = _look(key, place, (place / "official" / key, place / key), stored, check)
+        if found is not None:
+            return found
+    found = _look(key, home, (home,), stored, check)
+    if found is not None:
+        return found
+    if not download:
+        wanted = ", ".join(f"{official.name} ({official.url})" for official in entry.files)
+        raise EverylabelError(f"{key} is not here and download=False; put {wanted} into {str(home)!r}")
+    return _fetched(key, entry.files, home, home, check, progress)
+
+
+def _beside(url: str, entry: Entry, check: bool) -> tuple[File, ...]:
+    """Return the file at a URL; if it has an official file's name, all official files, from there."""
+    base, _, last = url.rpartition("/")
+    name, mark, query = last.partition("?")
+    if name not in {official.name for official in entry.files}:
+        return (File(name or "data", url, None),)
+    return tuple(
+        File(official.name, f"{base}/{official.name}{mark}{query}", official.sha256 if check else None)
+        for official in entry.files
+    )
+
+
+def _fetched(
+    key: str, files: tuple[File, ...], folder: Path, place: Path, check: bool, progress: Progress | None
+) -> Dataset:
+    """Fetch files into a folder and read them; new ones of unknown sum that cannot be read are not kept."""
+    new = [folder / file.name for file in files if not (folder / file.name).exists()]
+    for file in files:
+        fetch(file.url, folder / file.name, file.sha256, progress)
+    try:
+        return _read(key, place, check)
+    except EverylabelError:
+        for path in new:
+            if recorded(path) is not None:
+                shutil.rmtree(unpacked_to(path), ignore_errors=True)
+                forget(path)
+        raise
+
+
+def _look(key: str, place: Path, folders: tuple[Path, ...], stored: bool, check: bool) -> Dataset | None:
+    """Return the dataset if it is in this place, as features (if these may be) or as official files."""
+    if place.is_file():
+        return _read(key, place, check)
+    files = sorted(place.glob(f"{key}*.npz")) if stored else []
+    if len(files) > 1:
+        raise EverylabelError(f"source {str(place)!r} has {', '.join(p.name for p in files)}; pass one file")
+    if files:
+        return _read(key, files[0], check)
+    for folder in folders:
+        try:
+            return _read(key, folder, check)
+        except NotThere:
+            continue
+    return None
+
+
+def _read(key: str, path: Path, check: bool) -> Dataset:
+    """Return the dataset in a features file, an archive, or a folder of official files."""
+    entry = CATALOG[key]
+    if path.suffix == ".npz":
+        data = read_features(path, key, KINDS.get(key, "text"))
+        if check:
+            _check_classes(data, path, entry.n_classes)
+        return data
+    if path.is_file() and not path.name.endswith(SUFFIXES):
+        path = path.parent
+    folder = path
+    sums = {official.name: official.sha256 for official in entry.files}
+    for file in [path] if path.is_file() else [path / name for name in sums]:
+        if file.is_file():
+            if check:
+                check_sum(file, sums.get(file.name) or recorded(file))
+            folder = unpacked(file) if file.name.endswith(SUFFIXES) else folder
+    data = entry.read(folder)
+    if check:
+        _check_sizes(data, entry)
+    return data
+
+
+def _check_classes(data: Dataset, path: Path, n_classes: int) -> None:
+    """Say where a file of features has fewer classes than the dataset; refuse one that has more."""
+    found = f"path {str(path)!r} has {len(data.classes)} classes and {data.name} {n_classes}"
+    if len(data.classes) > n_classes:
+        raise EverylabelError(f"{found}; expected features of {data.name} (check=False takes it as it is)")
+    if len(data.classes) < n_classes:
+        warnings.warn(f"{found}: it is a subset", EverylabelWarning, stacklevel=6)
+
+
+def _check_sizes(data: Dataset, entry: Entry) -> None:
+    """Say where classes or sizes are not the published ones."""
+    anyway = "(check=False takes it as it is)"
+    if len(data.classes) != entry.n_classes:
+        raise EverylabelError(
+            f"{data.name} has {len(data.classes)} classes; expected {entry.n_classes} {anyway}"
+        )
+    for part, size in entry.sizes.items():
+        split = data[part]
+        counts = np.bincount(split.labels[split.labels >= 0], minlength=entry.n_classes)
+        uneven = entry.balanced and not part.startswith("oos") and np.ptp(counts) > 0
+        if len(split) != size or uneven:
+            found = f"{len(split)} instances in {part}, {counts.min()} to {counts.max()} a class"
+            wanted = f"{size}{', as many of each class' if entry.balanced else ''}"
+            raise EverylabelError(f"{data.name} has {found}; expected {wanted} {anyway}")
+
+
+def _digits() -> Dataset:
+    """scikit-learn's digits, pixels from 0 to 1; 500 of them, drawn once, are the test split."""
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    pixels = np.repeat((x.reshape(-1, 8, 8, 1) * 15.9).astype(np.uint8), 3, axis=3)
+    splits = {
+        part: Split(y[rows].astype(np.int64), pixels[rows], x[rows] / 16.0)
+        for part, rows in (("train", order[500:]), ("test", order[:500]))
+    }
+    return Dataset("digits", "image", tuple("0123456789"), splits)

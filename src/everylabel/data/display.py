@@ -1,0 +1,118 @@
+"""How an item is shown: its text, its picture, its fields; one class for each kind of content."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError
+from everylabel.data.pictures import SMALL_SIDE, Picture, png, read_picture
+
+Columns = Mapping[str, Sequence[Any]]  # of fields, one value an item
+SHORT = 300  # characters of a text in a list
+LONGEST_FIELD = 2000
+
+
+class Contents(Protocol):
+    """What the page shows of item i."""
+
+    def item(self, i: int) -> dict[str, Any]:
+        """Return {"text": str or None, "image": bool, "pixelated": bool, "fields": [[name, value] ...]}."""
+
+    def picture(self, i: int) -> Picture:
+        """Return the item's image and its media type; an EverylabelError says why there is none."""
+
+    def text(self, i: int) -> str:
+        """Return a short text to search in and to show in lists."""
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Texts, with fields beside them."""
+
+    texts: Sequence[str]
+    columns: Columns = field(default_factory=dict)
+
+    def item(self, i: int) -> dict[str, Any]:
+        return shown_item(self.texts[i], fields=fields_of(self.columns, i))
+
+    def picture(self, i: int) -> Picture:
+        raise no_picture(i, "a text")
+
+    def text(self, i: int) -> str:
+        return self.texts[i][:SHORT]
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Image files, read when they are asked for: these and no others."""
+
+    paths: Sequence[Path]
+    names: Sequence[str]
+    columns: Columns = field(default_factory=dict)
+
+    def item(self, i: int) -> dict[str, Any]:
+        return shown_item(None, image=True, fields=fields_of(self.columns, i))
+
+    def picture(self, i: int) -> Picture:
+        return read_picture(self.paths[i])
+
+    def text(self, i: int) -> str:
+        return self.names[i][:SHORT]
+
+
+@dataclass(frozen=True, eq=False)
+class Pixels:
+    """Pictures that are arrays: (n, h, w) grey or (n, h, w, 3), 8 bits."""
+
+    pixels: np.ndarray
+    names: Sequence[str]
+
+    def item(self, i: int) -> dict[str, Any]:
+        return shown_item(None, image=True, pixelated=min(self.pixels.shape[1:3]) < SMALL_SIDE)
+
+    def picture(self, i: int) -> Picture:
+        return png(self.pixels[i]), "image/png"
+
+    def text(self, i: int) -> str:
+        return self.names[i]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of features that only have fields, or nothing but their number."""
+
+    names: Sequence[str]
+    columns: Columns = field(default_factory=dict)
+
+    def item(self, i: int) -> dict[str, Any]:
+        return shown_item(None, fields=fields_of(self.columns, i) or [["row", self.names[i]]])
+
+    def picture(self, i: int) -> Picture:
+        raise no_picture(i, "a row of features")
+
+    def text(self, i: int) -> str:
+        values = [value for _, value in fields_of(self.columns, i)]
+        return " · ".join(values)[:SHORT] if values else f"row {self.names[i]}"
+
+
+def shown_item(
+    text: str | None, *, image: bool = False, pixelated: bool = False, fields: list[list[str]] | None = None
+) -> dict[str, Any]:
+    """Return an item as the page takes it."""
+    return {"text": text, "image": image, "pixelated": pixelated, "fields": fields or []}
+
+
+def fields_of(columns: Columns, i: int) -> list[list[str]]:
+    """Return the fields of item i that are not empty, as text."""
+    from everylabel.data.readers.rows import label_of
+
+    values = [[name, label_of(column[i])[:LONGEST_FIELD]] for name, column in columns.items()]
+    return [pair for pair in values if pair[1].strip()]
+
+
+def no_picture(i: int, what: str) -> EverylabelError:
+    """Return the error for an item that has no picture."""
+    return EverylabelError(f"item {i} is {what} and has no image; expected an item of a project of images")

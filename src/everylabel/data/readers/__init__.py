@@ -1,0 +1,1 @@
+"""Readers of what a user points at: one module a format."""

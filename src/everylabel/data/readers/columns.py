@@ -1,0 +1,79 @@
+"""Columns of a user's file: which one holds what is to be labelled, and what is shown beside it."""
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from everylabel.core.errors import EverylabelError, listed
+from everylabel.data.images import SUFFIXES
+from everylabel.data.readers.rows import check_columns, column_names, read_rows, text_of
+
+LOOK_AT = 1000  # rows that a column is judged by
+MOST_FIELDS = 12  # columns shown beside the item
+NEAR = 0.5  # of the longest mean length: as long as that, a column could be the text as well
+
+
+def read_columns(path: Path, wanted: Sequence[str | None], encoding: str | None) -> dict[str, list[Any]]:
+    """Return the columns that are wanted, then the first few others, of all rows."""
+    there = list(dict.fromkeys(column_names(path, encoding)))
+    named = [name for name in wanted if name is not None]
+    check_columns(path, there, named)
+    others = [name for name in there if name not in named][:MOST_FIELDS]
+    columns: dict[str, list[Any]] = {name: [] for name in [*dict.fromkeys(named), *others]}
+    for row in read_rows(path, list(columns), encoding):
+        for name, column in columns.items():
+            column.append(row[name])
+    if not next(iter(columns.values()), []):
+        raise EverylabelError(f"source {str(path)!r} has a header and no rows; expected at least one")
+    return columns
+
+
+def choose_column(path: Path, taken: Sequence[str | None], encoding: str | None) -> tuple[str, str]:
+    """Return "text" or "image" and the one column that looks like it; an error lists them if none does."""
+    there = list(dict.fromkeys(column_names(path, encoding)))
+    check_columns(path, there, [name for name in taken if name is not None])
+    names = [name for name in there if name not in taken]
+    rows = list(islice(read_rows(path, names, encoding), LOOK_AT)) if names else []
+    if not rows:
+        raise EverylabelError(f"source {str(path)!r} has no rows to label; expected a header and rows")
+    columns = {name: [text_of(row[name]).strip() for row in rows] for name in names}
+    texts = _texts(columns)
+    if len(texts) == 1:
+        return "text", texts[0]
+    images = [name for name in names if _are_images(path.parent, columns[name])]
+    if len(images) == 1 and not texts:
+        return "image", images[0]
+    found = listed([repr(name) for name in there], 30)
+    many = (
+        f"{listed([repr(name) for name in texts])} could all be the text" if texts else "none looks like text"
+    )
+    raise EverylabelError(
+        f"source {str(path)!r} has columns {found}, and {many}; pass --text-column or --image-column"
+    )
+
+
+def _texts(columns: dict[str, list[str]]) -> list[str]:
+    """Return columns of words: the longest, and all that are about as long."""
+    lengths = {
+        name: sum(map(len, values)) / len(values)
+        for name, values in columns.items()
+        if len(columns) == 1 or _are_words(values)
+    }
+    longest = max(lengths.values(), default=0)
+    return [name for name, length in lengths.items() if length and length >= NEAR * longest]
+
+
+def _are_words(values: list[str]) -> bool:
+    """Return whether most values that are there hold a letter and a space, and are no paths of images."""
+    filled = [value for value in values if value]
+    words = sum(" " in value and any(map(str.isalpha, value)) for value in filled)
+    paths = sum(value.lower().endswith(tuple(SUFFIXES)) for value in filled)
+    return bool(filled) and words > len(filled) / 2 and paths < len(filled) / 2
+
+
+def _are_images(base: Path, values: list[str]) -> bool:
+    filled = [value for value in values if value]
+    if not filled or not all(value.lower().endswith(tuple(SUFFIXES)) for value in filled):
+        return False
+    return any((base / value).is_file() for value in filled[:20])

@@ -1,0 +1,1 @@
+"""Files that come in and go out: tables, the model, Label Studio."""

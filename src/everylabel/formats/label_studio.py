@@ -1,0 +1,90 @@
+"""Label Studio's exported tasks: Choices of every annotation that was not cancelled."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from everylabel.core.errors import EverylabelError, listed
+from everylabel.formats.matching import Imported, Label, Matcher
+
+Entry = dict[str, Any]
+
+
+def read_tasks(path: Path, tasks: list[Entry], matcher: Matcher, control: str | None) -> Imported:
+    """Return the labels of tasks; by their own ids only if neither data.id nor a text matches any item."""
+    _check_control(path, tasks, control)
+    by_data = _collect(tasks, matcher, control, by_task=False)
+    return by_data if by_data.labels else _collect(tasks, matcher, control, by_task=True)
+
+
+def _collect(tasks: list[Entry], matcher: Matcher, control: str | None, by_task: bool) -> Imported:
+    found = Imported()
+    for number, task in enumerate(tasks, 1):
+        data = task.get("data")
+        values = data if isinstance(data, dict) else {}
+        ids = [str(values["id"])] if "id" in values else []
+        if by_task and "id" in task:
+            ids.append(str(task["id"]))
+        items = matcher.find(ids, (value for value in values.values() if isinstance(value, str)))
+        if not items:
+            found.unmatched.append(f"task {task.get('id', number)}")
+            continue
+        for annotation in _annotations(task):
+            label = _choice(annotation, control, found)
+            if label is not None:
+                person = _person(annotation.get("completed_by"))
+                found.labels += [Label(item, label, person) for item in items]
+    return found
+
+
+def _annotations(task: Entry) -> Iterator[Entry]:
+    entries = task.get("annotations", task.get("completions"))
+    yield from (entry for entry in entries if isinstance(entry, dict)) if isinstance(entries, list) else ()
+
+
+def _choice(annotation: Entry, control: str | None, found: Imported) -> str | None:
+    """Return the one choice of an annotation, or count why there is none."""
+    if annotation.get("was_cancelled"):
+        found.skipped["cancelled"] += 1
+        return None
+    chosen = [choice for name, values in _choices(annotation) if control in (None, name) for choice in values]
+    if len(chosen) == 1 and str(chosen[0]).strip():
+        return str(chosen[0]).strip()
+    found.skipped["no choice" if not chosen else "several choices"] += 1
+    return None
+
+
+def _choices(annotation: Entry) -> Iterator[tuple[str, list[Any]]]:
+    results = annotation.get("result")
+    for result in results if isinstance(results, list) else ():
+        value = result.get("value") if isinstance(result, dict) else None
+        choices = value.get("choices") if isinstance(value, dict) else None
+        if isinstance(choices, list):
+            yield str(result.get("from_name")), choices
+
+
+def _person(completed_by: Any) -> str | None:
+    """Return a name for a user: an address, or a number."""
+    if isinstance(completed_by, dict):
+        completed_by = completed_by.get("email") or completed_by.get("username") or completed_by.get("id")
+    if completed_by is None or completed_by == "":
+        return None
+    return f"annotator {completed_by}" if isinstance(completed_by, int) else str(completed_by)
+
+
+def _check_control(path: Path, tasks: Iterable[Entry], control: str | None) -> None:
+    """Ask which of several Choices is meant."""
+    names = list(
+        dict.fromkeys(
+            name for task in tasks for annotation in _annotations(task) for name, _ in _choices(annotation)
+        )
+    )
+    if control is not None and names and control not in names:
+        raise EverylabelError(
+            f"{str(path)!r} has no Choices named {control!r}; expected one of {listed(names)}"
+        )
+    if control is None and len(names) > 1:
+        raise EverylabelError(
+            f"{str(path)!r} holds several Choices, {listed(names)}; pass which one (label_column, "
+            "--import-label-column)"
+        )

@@ -1,0 +1,101 @@
+"""The model for other programs: scikit-learn (skops, or our own .npz), ONNX, a torch Linear.
+
+d features, k classes. The scaling h = (x - center) * scale is folded into the layer:
+    logits = x W + b  with  W = scale * w (d, k)  and  b = w_bias - center W (k,)
+"""
+
+import io
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from everylabel.core import EverylabelError, Posterior
+from everylabel.core.arrays import to_numpy
+from everylabel.core.checks import check_choice
+from everylabel.core.errors import need
+from everylabel.models.scaling import Scaling
+
+MODEL_FORMATS = {"everylabel": ".npz", "skops": ".skops", "onnx": ".onnx", "torch": ".pt"}
+OPSET = 13
+
+
+def export_model(posterior: Posterior, scaling: Scaling, classes: Sequence[str], form: str) -> bytes:
+    """Return a file of the model that predicts these classes from features as they come.
+
+    form : "everylabel" (`everylabel.load_classifier`), "skops" (`skops.io.load`), "onnx" (inputs `features`,
+    outputs `label` and `probabilities`, class names in the metadata) or "torch" (`torch.load`: a dict of
+    `state_dict`, for `torch.nn.Linear(d, k)`, and `classes`).
+    """
+    check_choice(form, "format", list(MODEL_FORMATS))
+    if len(classes) != posterior.n_classes:
+        raise EverylabelError(f"classes has {len(classes)} names; expected {posterior.n_classes}")
+    if len(classes) < 2:
+        raise EverylabelError("the model has fewer than two classes; label some items of two classes first")
+    if form == "onnx":
+        return _onnx(*linear(posterior, scaling), classes)
+    if form == "torch":
+        return _torch(*linear(posterior, scaling), classes)
+    from everylabel.models.classifier_files import (  # scikit-learn takes two seconds
+        as_classifier,
+        save_classifier,
+    )
+
+    classifier = as_classifier(posterior, scaling, classes)
+    if form == "skops":
+        return bytes(need("skops.io", "export", "exporting for skops").dumps(classifier))
+    with tempfile.TemporaryDirectory() as folder:
+        save_classifier(classifier, Path(folder) / "model.npz")
+        return (Path(folder) / "model.npz").read_bytes()
+
+
+def linear(posterior: Posterior, scaling: Scaling) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights (d, k) and biases (k,) of one layer that takes features as they come."""
+    mean = np.asarray(to_numpy(posterior.mean), np.float64)
+    if posterior.likelihood == "binary":
+        mean = np.concatenate([np.zeros_like(mean), mean], axis=1)
+    d = posterior.n_features
+    weights = scaling.scale * mean[:d]
+    bias = mean[d] if posterior.bias else np.zeros(mean.shape[1])
+    return weights, bias - scaling.center @ weights
+
+
+def _onnx(weights: np.ndarray, bias: np.ndarray, classes: Sequence[str]) -> bytes:
+    onnx = need("onnx", "export", "exporting as ONNX")
+    make, single, whole = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+    d, k = weights.shape
+    nodes = [
+        make.make_node("Gemm", ["features", "weights", "bias"], ["logits"]),
+        make.make_node("Softmax", ["logits"], ["probabilities"], axis=1),
+        make.make_node("ArgMax", ["logits"], ["label"], axis=1, keepdims=0),
+    ]
+    stored = {"weights": weights, "bias": bias}
+    graph = make.make_graph(
+        nodes,
+        "everylabel",
+        [make.make_tensor_value_info("features", single, ["n", d])],
+        [
+            make.make_tensor_value_info("label", whole, ["n"]),
+            make.make_tensor_value_info("probabilities", single, ["n", k]),
+        ],
+        [onnx.numpy_helper.from_array(array.astype(np.float32), name) for name, array in stored.items()],
+    )
+    model = make.make_model(graph, opset_imports=[make.make_opsetid("", OPSET)], producer_name="everylabel")
+    model.ir_version = 8  # older runtimes read it, too
+    make.set_model_props(model, {"classes": json.dumps(list(classes), ensure_ascii=False)})
+    onnx.checker.check_model(model)
+    return bytes(model.SerializeToString())
+
+
+def _torch(weights: np.ndarray, bias: np.ndarray, classes: Sequence[str]) -> bytes:
+    torch: Any = need("torch", "torch", "exporting for torch")
+    state = {
+        "weight": torch.tensor(weights.T, dtype=torch.float32),
+        "bias": torch.tensor(bias, dtype=torch.float32),
+    }
+    file = io.BytesIO()
+    torch.save({"state_dict": state, "classes": list(classes)}, file)
+    return file.getvalue()

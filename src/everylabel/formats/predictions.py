@@ -1,0 +1,114 @@
+"""Predictions of new items by a project's model: embedded as its own were, or with features as they come."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from everylabel.core import predict_proba
+from everylabel.core.errors import EverylabelError
+from everylabel.data.options import Options
+from everylabel.data.readers.rows import column_names
+from everylabel.data.source import Source
+from everylabel.formats.downloads import Downloads, Snapshot
+from everylabel.formats.writing import Records, prediction_records
+from everylabel.labelling.learner import prepare
+from everylabel.projects.features import Progress, embed_as
+from everylabel.projects.project import ARRAYS, TABLES, Project, left_out, read_source, without
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """New items with the probabilities (n, k) of the classes, and what was chosen or left out."""
+
+    found: Source
+    probabilities: np.ndarray
+    classes: Sequence[str]
+    notes: tuple[str, ...]
+
+    def records(self) -> Records:
+        """Return a row for each item."""
+        ids, contents = self.found.ids, self.found.contents
+        shown = (lambda i: str(contents.item(i)["text"])) if self.found.kind == "text" else None
+        rows = np.arange(len(ids))
+        return prediction_records(ids, rows, lambda at: self.probabilities[at], self.classes, shown)
+
+
+def predict(
+    project: Project,
+    snapshot: Snapshot,
+    new: str | Path,
+    options: Options,
+    progress: Progress | None = None,
+) -> Predicted:
+    """Return what the model, trained exactly on all labels, says of new items.
+
+    Parameters
+    ----------
+    project : Project
+        Whose model predicts.
+    snapshot : Snapshot
+        Its labels: `offline.read_state`.
+    new : path
+        A table, a folder of images, or features, as `open_project` takes them.
+    options : Options
+        Of the new file; the project's own where they say nothing and the file has such a column.
+    progress : function, optional
+        Called with the rows embedded so far and in all.
+    """
+    prepared = prepare(project.features)
+    posterior = Downloads(project, prepared).trained(snapshot)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = _read(project, Path(new), options)
+        features, found, left = _features(project, found, progress)
+    notes = found.notes if Path(new).suffix.lower() in TABLES else []  # others are advice for labelling
+    told = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
+    if features.shape[1] != project.features.shape[1]:
+        raise EverylabelError(
+            f"{str(new)!r} has {features.shape[1]} features; expected {project.features.shape[1]}, as the "
+            "project has"
+        )
+    scaled = prepared.scaling(np.asarray(features, np.float64))
+    probabilities = np.asarray(predict_proba(posterior, scaled, method="mean"))
+    return Predicted(found, probabilities, snapshot.classes, (*notes, *left, *dict.fromkeys(told)))
+
+
+def _read(project: Project, path: Path, options: Options) -> Source:
+    if not path.exists():
+        raise EverylabelError(
+            f"{str(path)!r} is not there; expected new items: a table, a folder or features"
+        )
+    if project.about is not None and path.suffix.lower() in TABLES and path.is_file():
+        own, there = project.about.options, column_names(path, options.encoding)
+        usual = Options(own.text_column, own.image_column, id_column=own.id_column)
+        unknown = {
+            name: None
+            for name in ("text_column", "image_column", "id_column")
+            if getattr(usual, name) not in there
+        }
+        options = options.or_else(replace(usual, **unknown))
+    return read_source(str(path.absolute()), options)
+
+
+def _features(
+    project: Project, found: Source, progress: Progress | None
+) -> tuple[np.ndarray, Source, tuple[str, ...]]:
+    """Return features, the source without broken images, and notes."""
+    if found.features is not None:
+        return found.features, found, ()
+    if project.embedded_in is None:
+        raise EverylabelError(
+            f"project {project.name!r} was labelled on features that came with it; expected new ones of "
+            f"{project.features.shape[1]} columns ({', '.join(ARRAYS)}), made the same way"
+        )
+    if found.kind != project.kind:
+        raise EverylabelError(f"the new items are of kind {found.kind!r}; expected {project.kind!r}")
+    features = embed_as(found.items, project.embedded_in, progress)
+    broken = np.flatnonzero(np.isnan(features).any(axis=1)) if found.kind == "image" else np.array([], int)
+    if not len(broken):
+        return features, found, ()
+    gone = [int(i) for i in broken]
+    return np.delete(features, gone, axis=0), without(found, gone), (left_out(found, gone),)

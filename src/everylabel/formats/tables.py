@@ -1,0 +1,88 @@
+"""Tables as CSV, JSONL or Parquet, in pieces, so that no file is ever whole in memory.
+
+A spreadsheet takes a cell that starts with = + - @ (or a tab) for a formula, and texts and ids come from
+anywhere. In CSV such a cell gets an apostrophe in front, unless it is a number; what this package
+imports takes it off again. JSONL and Parquet hold every text as it is.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from everylabel.core.checks import check_choice
+from everylabel.core.errors import need
+from everylabel.formats.records import Records
+
+TABLE_FORMATS = ("csv", "jsonl", "parquet")
+AT_A_TIME = 1024  # rows in a piece
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_table(records: Records, form: str) -> Iterator[bytes]:
+    """Return the pieces of a file; a format that is not there is told at once."""
+    check_choice(form, "format", list(TABLE_FORMATS))
+    if form == "parquet":
+        need("pyarrow.parquet", "export", "writing Parquet")
+    return {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}[form](records)
+
+
+def guarded(value: Any) -> Any:
+    """Return a cell that no spreadsheet runs as a formula."""
+    if isinstance(value, str) and value.startswith(_FORMULA) and not _is_number(value):
+        return f"'{value}"
+    return value
+
+
+def unguarded(value: str) -> str:
+    """Return what `guarded` was given."""
+    return value[1:] if value.startswith("'") and value[1:].startswith(_FORMULA) else value
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _csv(records: Records) -> Iterator[bytes]:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow([guarded(name) for name in records.columns])
+    for rows in _pieces(records):
+        writer.writerows([[guarded(value) for value in row] for row in rows])
+        yield buffer.getvalue().encode("utf-8", "replace")
+        buffer.seek(0)
+        buffer.truncate()
+    if buffer.tell():
+        yield buffer.getvalue().encode()
+
+
+def _jsonl(records: Records) -> Iterator[bytes]:
+    names = list(records.columns)
+    for rows in _pieces(records):
+        lines = [json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in rows]
+        yield ("\n".join(lines) + "\n").encode("utf-8", "replace")
+
+
+def _parquet(records: Records) -> Iterator[bytes]:
+    arrow, parquet = (need(name, "export", "writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
+    types = {str: arrow.string(), float: arrow.float64(), int: arrow.int64()}
+    schema = arrow.schema([(name, types[kind]) for name, kind in records.columns.items()])
+    buffer = io.BytesIO()
+    with parquet.ParquetWriter(buffer, schema) as writer:
+        for rows in _pieces(records, 16 * AT_A_TIME):
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            arrays = [arrow.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
+            writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
+    yield buffer.getvalue()
+
+
+def _pieces(records: Records, size: int = AT_A_TIME) -> Iterator[list[Sequence[Any]]]:
+    rows = iter(records.rows)
+    while piece := list(islice(rows, size)):
+        yield piece

@@ -1,0 +1,50 @@
+"""The first label as fast as the others: compiled loops are loaded while the first item is being read."""
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from everylabel.labelling.learner import Change, Learner
+from everylabel.selection.threads import SMALL
+
+log = logging.getLogger(__name__)
+WIDTH = 8  # features of the small pool
+
+
+@contextmanager
+def warming(size: int, strategy: str) -> Iterator[threading.Event]:
+    """Warm up in a thread of its own once the event is set; it has ended when the block is left.
+
+    size : numbers in the real pool: a small one takes other paths
+    """
+    begin, left = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begin.wait()
+        if not left.is_set():
+            try:
+                warm_up(size, strategy)
+            except Exception:  # the first label takes longer, then
+                log.exception("warming up failed")
+
+    thread = threading.Thread(target=work, name="warm", daemon=True)
+    thread.start()
+    try:
+        yield begin
+    finally:
+        left.set()
+        begin.set()
+        thread.join()
+
+
+def warm_up(size: int, strategy: str) -> None:
+    """Learn a label and pick an instance in a pool of noise that takes the paths of the real one."""
+    n = SMALL // WIDTH + 1 if size >= SMALL else 200
+    rng = np.random.default_rng(0)
+    learner = Learner(rng.normal(size=(n, WIDTH)).astype(np.float32), {0: 0, 1: 1, 2: 0}, 2)
+    learner.follow([Change(1, 1, 3, 1, 2)])
+    learner.expected()
+    learner.pick(strategy, 1, rng)

@@ -1,0 +1,282 @@
+"""The desk: one thread that takes requests in turn, writes them down, learns, and hands out.
+
+Requests that arrive while the desk is busy are taken together: their labels are learned in one pass
+over the pool, their next instances picked at once, and all is written in one commit. A reply is
+given after the commit. If the commit fails nothing has happened: the state is read from the log anew.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError
+from everylabel.labelling.events import Event
+from everylabel.labelling.learner import Change, Learner
+from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.refused import Refused
+from everylabel.labelling.replay import Start, change_of, replay, start_of
+from everylabel.projects.store import Store
+
+log = logging.getLogger(__name__)
+AT_ONCE = 64  # requests taken together at most
+TICK = 1.0  # seconds between looks for leases that have ended
+QUIET = 10.0  # seconds without such looks after a commit has failed
+
+Finish = Callable[[], Any]  # makes the reply, once all is learned and handed out
+Command = Callable[[], Finish]
+
+
+class _Job(NamedTuple):
+    command: Command
+    future: "Future[Any]"
+    alone: bool = False  # in a round of its own
+    reads: bool = False  # changes nothing
+
+
+class Desk:
+    """The state of one project, and the one thread that may change it.
+
+    Parameters
+    ----------
+    ids, features
+        The instances, and their features brought to scale by `learner.prepare`.
+    store : Store
+        Their log. An empty one is begun with these classes and settings.
+    """
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        features: np.ndarray,
+        store: Store,
+        *,
+        classes: Sequence[str] = (),
+        settings: dict[str, Any] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.ids, self.features, self.store = ids, features, store
+        self.ledger: Ledger
+        self.learner: Learner
+        self.update_ms: float | None = None
+        self.select_ms: float | None = None
+        self.changed: tuple[float, int] | None = None  # share of the pool, without so many last labels
+        self.learned = threading.Event()  # a label came since the last exact training
+        self._changes: list[Change] = []
+        self._fresh: list[Event] = []
+        self._asking: list[str] = []
+        self._stale = self._closed = False
+        self._quiet_until = 0.0  # no lease ends before, after a commit that failed
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._reload()
+        if self.ledger.seq == 0:
+            body = {"classes": list(classes), "settings": settings or {}, "seed": seed}
+            self._begin_block()
+            self.emit("project", "", body)
+            self._write()
+        self._thread = threading.Thread(target=self._work, name="desk", daemon=True)
+        self._thread.start()
+
+    def submit(self, command: Command, *, alone: bool = False) -> "Future[Any]":
+        """Have a command run by the desk's thread; the future holds what its finish returns.
+
+        A command that raises Refused must not have emitted anything.
+        """
+        future: Future[Any] = Future()
+        return self._put(_Job(command, future, alone))
+
+    def _put(self, job: _Job) -> "Future[Any]":
+        self._jobs.put(job)
+        if self._closed:
+            self._refuse_rest()
+        return job.future
+
+    def read(self, look: Callable[[], Any]) -> "Future[Any]":
+        """Have a look at the state between changes."""
+        return self._put(_Job(lambda: look, Future(), reads=True))
+
+    def close(self) -> None:
+        """Finish what has been asked, and stop."""
+        self._jobs.put(None)
+        self._thread.join()
+        self._closed = True
+        self._refuse_rest()
+
+    def _refuse_rest(self) -> None:
+        """Tell all who still ask that the server is going."""
+        while not self._jobs.empty():
+            job = self._jobs.get()
+            if job is not None and job.future.set_running_or_notify_cancel():
+                job.future.set_exception(Refused(503, "closing", "the server is stopping; ask again later"))
+
+    def emit(self, kind: str, person: str, body: dict[str, Any], key: str | None = None) -> Event:
+        """Take an event into ledger and model; it is written at the end of the round."""
+        event = Event(self.ledger.seq + 1, self._block, time.time(), person, kind, body, key)
+        change = change_of(self.ledger, event)
+        self.learner.become(change)
+        self._changes.append(change)
+        self._fresh.append(event)
+        return event
+
+    def ask_for(self, person: str) -> None:
+        """Have an instance ready for this person at the end of the round."""
+        if person not in self._asking:
+            self._asking.append(person)
+
+    def start(self) -> Start:
+        """Return where a model that is trained now starts."""
+        self.learned.clear()
+        return start_of(self.ledger)
+
+    def changes_since(self, seq: int) -> list[Change]:
+        """Return what happened to the model after an event."""
+        return [change for change in self._changes if change.seq > seq]
+
+    def take(self, learner: Learner, start: Start, seen: int) -> None:
+        """Go on with a newly trained model that has followed all changes up to `seen`."""
+        learner.follow(self.changes_since(seen))
+        self.learner, self._changes = learner, self.changes_since(start.seq)
+        self.emit("refit", "", {"upto": start.seq})
+
+    def _reload(self) -> None:
+        self._stale = True  # until it is done
+        self.ledger, self.learner, self._changes = replay(self.store.read(), self.ids, self.features)
+        self._fresh, self._asking, self._stale = [], [], False
+        self.learned.set()
+
+    def _work(self) -> None:
+        while True:
+            try:
+                jobs = [self._jobs.get(timeout=TICK)]
+                while len(jobs) < AT_ONCE and not self._jobs.empty():
+                    jobs.append(self._jobs.get())
+            except queue.Empty:
+                jobs = []
+            wanted = [job for job in jobs if job is not None and job.future.set_running_or_notify_cancel()]
+            groups = [list(some) for _, some in groupby(wanted, key=lambda job: job.alone and id(job))]
+            for group in groups or [[]]:
+                self._round(group)
+            if None in jobs:
+                return
+
+    def _round(self, jobs: list[_Job]) -> None:
+        """Run commands, learn, hand out, write, reply."""
+        finishes: list[tuple[_Job, Finish]] = []
+        refused: list[tuple[_Job, Refused]] = []
+        try:
+            if self._stale:  # the log could not be read after a failure: nothing may be built on what is here
+                self._reload()
+            began, labels = time.perf_counter(), self.ledger.n_changes
+            self._begin_block()
+            with self.learner.pool.together():
+                if not jobs or not all(job.reads for job in jobs):
+                    self._end_leases()
+                for job in jobs:
+                    try:
+                        finishes.append((job, job.command()))
+                    except Refused as error:  # before anything was changed
+                        refused.append((job, error))
+            if self.ledger.n_changes > labels:
+                self.update_ms = 1e3 * (time.perf_counter() - began)
+                self.learned.set()
+            self._hand_out()
+            self._write()
+        except Exception as error:
+            self._recover(jobs, error)
+            return
+        for job, refusal in refused:
+            job.future.set_exception(refusal)
+        for job, finish in finishes:
+            try:
+                job.future.set_result(finish())
+            except Exception as error:
+                job.future.set_exception(error)
+
+    def _recover(self, jobs: list[_Job], error: Exception) -> None:
+        """Go back to what the log says, and tell all who asked that nothing has happened."""
+        if not isinstance(error, EverylabelError):
+            log.exception("a round of the desk failed")
+        self._quiet_until = time.time() + QUIET
+        try:
+            self._reload()
+        except Exception:  # tried again before the next request
+            log.exception("the log cannot be read either")
+        for job in jobs:
+            job.future.set_exception(error)
+
+    def _begin_block(self) -> None:
+        self._block = self.ledger.seq + 1
+
+    def _write(self) -> None:
+        if self._fresh:
+            self.store.append(self._fresh)
+            self._fresh = []
+
+    def _end_leases(self) -> None:
+        """Take back what people have had for too long."""
+        if time.time() < self._quiet_until:
+            return
+        oldest = time.time() - self.ledger.settings["lease_seconds"]
+        for person, lease in list(self.ledger.leases.items()):
+            if lease.at < oldest:
+                self.emit("release", person, {"item": self.ids[lease.item]})
+
+    def _hand_out(self) -> None:
+        """Give an instance to each who asks and has none."""
+        asking = [person for person in self._asking if person not in self.ledger.leases]
+        self._asking = []
+        if not asking:
+            return
+        began = time.perf_counter()
+        self._begin_block()
+        rng = np.random.default_rng([self.ledger.seed, self.ledger.seq])
+        expected = {} if not self.ledger.labels else {"expected": round(self.learner.expected(), 6)}
+        waiting = []
+        for person in asking:
+            item, reason = self._due(person, rng)
+            if item is None:
+                waiting.append(person)
+            else:
+                self._give(person, item, reason, expected)
+        strategy, among = self.ledger.settings["strategy"], len(self.ledger.leases) + len(waiting)
+        picked = self.learner.pick(strategy, len(waiting), rng, among)
+        for person, item in zip(waiting, picked, strict=False):
+            self._give(person, item, "chosen", expected)
+        for person in waiting[len(picked) :]:
+            item = self._left(person)
+            if item is not None:
+                self._give(person, item, "chosen", expected)
+        self.select_ms = 1e3 * (time.perf_counter() - began)
+
+    def _due(self, person: str, rng: np.random.Generator) -> tuple[int | None, str]:
+        """Return what comes before the strategy's choice: a second opinion, or a random check."""
+        if self.ledger.not_wanted[person] < len(self.ledger.wanting):
+            for item in self.ledger.wanting:
+                known = self.ledger.answer_of(item, person) is not None
+                if not (known or item in self.ledger.holder or self.ledger.was_skipped(item, person)):
+                    return item, "second"
+        every = self.ledger.settings["check_every"]
+        if every and (self.ledger.handed + 1) % every == 0:
+            return self.learner.draw(rng), "check"
+        return None, "chosen"
+
+    def _left(self, person: str) -> int | None:
+        """Return an instance that was skipped, when nothing else is left: others' first, the oldest first."""
+        ledger, wanted = self.ledger, self.ledger.settings["annotators_per_item"]
+        left = [
+            item
+            for item in ledger.skipped
+            if item not in ledger.holder
+            and len(ledger.answers.get(item, [])) < wanted
+            and ledger.answer_of(item, person) is None
+        ]
+        return min(left, key=lambda item: ledger.was_skipped(item, person), default=None)
+
+    def _give(self, person: str, item: int, reason: str, expected: dict[str, float]) -> None:
+        self.emit("out", person, {"item": self.ids[item], "reason": reason, **expected})

@@ -1,0 +1,164 @@
+"""The model behind the page: a pool whose instances become labelled, out, aside or free.
+
+On pools of up to some 10,000 instances each label is learned exactly, as if trained anew. On larger ones
+it is learned by the second-order update in one pass, and exact training follows in the background:
+without it, 100 labels of digits gave an accuracy of .86 in place of .94.
+A learner is a pure function of where it started (labels trained on exactly) and of the changes it
+followed since, block by block: the same changes give the same numbers, bit for bit.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+
+from everylabel.core import fit_map, laplace
+from everylabel.labelling.ledger import ASIDE, FREE, OUT, Target
+from everylabel.models.scaling import Scaling, fit_scaling
+from everylabel.selection import Pool, select
+from everylabel.selection.pool import ASIDE as _ASIDE
+from everylabel.selection.pool import FREE as _FREE
+from everylabel.selection.pool import LABELLED as _LABELLED
+from everylabel.selection.pool import OUT as _OUT
+from everylabel.selection.select import knows_nothing
+
+SAMPLED = 1000  # instances that tell how sure the model is of the whole pool
+COLD_FROM = 2000  # candidates of the first picks, before anything is known
+COPIES = 0.95  # cosine from which on two instances are near copies
+TRIED, FEWEST_TRIED = 300, 60  # candidates of look-ahead for one person, and when many are labelling
+CHUNK = 8192
+EXACT_UP_TO = 10**8  # n d k: so far each label is learned exactly; beyond, by the second-order update
+
+
+class Change(NamedTuple):
+    """What an event did to the model: an instance's new place, and how many classes there are."""
+
+    seq: int
+    block: int
+    item: int | None
+    target: Target
+    n_classes: int
+
+
+class Prepared(NamedTuple):
+    """Features brought to the scale that the prior suits, and how."""
+
+    features: np.ndarray  # (n, d) float32
+    scaling: Scaling
+
+
+def prepare(features: np.ndarray) -> Prepared:
+    """Return the features in single precision, centred and scaled by an even sample of them."""
+    sample = np.asarray(features[:: max(1, len(features) // 5000)], np.float64)
+    scaling = fit_scaling(sample, np.ones(len(sample)))
+    center, factor = scaling.center.astype(np.float32), np.float32(scaling.scale)
+    scaled = np.empty(features.shape, np.float32)
+    for at in range(0, len(features), CHUNK):
+        part = scaled[at : at + CHUNK]
+        np.subtract(features[at : at + CHUNK], center, out=part, dtype=np.float32)
+        part *= factor
+    return Prepared(scaled, scaling)
+
+
+class Learner:
+    """A pool that starts from labels trained on exactly, and follows changes."""
+
+    def __init__(self, features: np.ndarray, labels: Mapping[int, int], n_classes: int) -> None:
+        idx = np.array(sorted(labels), dtype=np.int64)  # sorted: the order of labelling must not matter
+        y = np.array([labels[int(i)] for i in idx], dtype=np.int64)
+        x, k = features[idx].astype(np.float64), max(1, n_classes)
+        mean = fit_map(x, y, k, tol=1e-6) if len(idx) else np.zeros((features.shape[1] + 1, k))
+        posterior = laplace(mean, x, labels=y)
+        self.exact = features.size * k <= EXACT_UP_TO
+        how: dict[str, str] = {"method": "exact"} if self.exact else {"step_size": "auto"}
+        self.pool = Pool(features, posterior, labelled_idx=idx, labels=y, **how)
+        rng = np.random.default_rng(0)
+        self.sample = np.sort(rng.permutation(len(features))[:SAMPLED])
+
+    def follow(self, changes: Iterable[Change]) -> None:
+        """Make these changes, each block in one pass over the pool."""
+        for _, block in groupby(changes, key=lambda change: change.block):
+            with self.pool.together():
+                for change in block:
+                    self.become(change)
+
+    def become(self, change: Change) -> None:
+        """Put one instance where it belongs now."""
+        new = max(1, change.n_classes) - self.pool.n_classes
+        if new > 0:
+            self.pool.add_class(new)
+        item, target = change.item, change.target
+        if item is None or self.place(item) == target:
+            return
+        if not (self.place(item) == OUT and isinstance(target, int)):  # the pool knows how to answer that
+            self._free(item)
+        if isinstance(target, int):
+            self.pool.add(item, target)
+        elif target == OUT:
+            self.pool.condition(item)
+        elif target == ASIDE:
+            self.pool.set_aside(item)
+
+    def place(self, item: int) -> Target:
+        """Return what the instance is to the model now."""
+        state = self.pool.state[item]
+        return int(self.pool.labels[item]) if state == _LABELLED else _PLACES[int(state)]
+
+    def _free(self, item: int) -> None:
+        free = {_LABELLED: self.pool.remove_label, _OUT: self.pool.release, _ASIDE: self.pool.bring_back}
+        state = int(self.pool.state[item])
+        if state != _FREE:
+            free[state](item)
+
+    def probabilities(self, item: int) -> np.ndarray:
+        """Return the class probabilities of one instance, also while the logits are late."""
+        f = (self.pool.rows([item]) @ np.asarray(self.pool.posterior.mean))[0]
+        p = np.exp(f - f.max())
+        return p / p.sum()
+
+    def expected(self) -> float:
+        """Return the mean largest probability over what is left: the accuracy the model expects there."""
+        left = self.sample[self.pool.state[self.sample] != _LABELLED]
+        return float(self.pool.probs(left if len(left) else self.sample).max(axis=1).mean())
+
+    def pick(self, strategy: str, n: int, rng: np.random.Generator, among: int = 1) -> list[int]:
+        """Return n free instances, no near copies of each other or of what is out."""
+        free = len(self.pool.free_idx)
+        out = [int(i) for i in self.pool.out_idx]
+        n = min(n, free)
+        if n == 0:
+            return []
+        tried = n if n == 1 and not out else min(free, 4 * n + len(out))
+        cold = knows_nothing(self.pool)
+        options = (
+            {"n_candidates": max(tried, FEWEST_TRIED, TRIED // max(among, 1))}
+            if strategy == "lookahead"
+            else {}
+        )
+        candidates = COLD_FROM if cold and tried <= COLD_FROM else None
+        options = {} if cold else options
+        picked = select(self.pool, strategy, tried, rng, candidates=candidates, **options)  # type: ignore
+        return self._apart([int(i) for i in picked], out, n)
+
+    def draw(self, rng: np.random.Generator) -> int | None:
+        """Return a free instance at random, each as likely as any other."""
+        free = self.pool.free_idx
+        return int(rng.choice(free)) if len(free) else None
+
+    def _apart(self, picked: Sequence[int], out: Sequence[int], n: int) -> list[int]:
+        """Return the n first that are no near copies of those before or of what is out."""
+        if n == len(picked) and not out:
+            return list(picked)
+        rows = self.pool.features[[*out, *picked]].astype(np.float64)
+        rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+        chosen = list(range(len(out)))
+        for at in range(len(out), len(rows)):
+            if len(chosen) < len(out) + n and (rows[chosen] @ rows[at]).max(initial=-1.0) < COPIES:
+                chosen.append(at)
+        rest = [at for at in range(len(out), len(rows)) if at not in chosen]
+        best = [*chosen[len(out) :], *rest][:n]
+        return [picked[at - len(out)] for at in best]
+
+
+_PLACES: dict[int, Target] = {_FREE: FREE, _OUT: OUT, _ASIDE: ASIDE}

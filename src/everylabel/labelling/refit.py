@@ -1,0 +1,107 @@
+"""Exact training in the background: never in the way, and what is shown never goes backwards.
+
+A second model is trained on the labels as they are, follows what happens meanwhile, and takes the
+first one's place once it has caught up. The log notes up to which event it was trained, so that a
+replay does the same.
+"""
+
+import logging
+import threading
+import time
+from functools import partial
+
+import numpy as np
+
+from everylabel.core import fit_map
+from everylabel.labelling.desk import Desk, Finish
+from everylabel.labelling.learner import Learner
+from everylabel.labelling.replay import Start
+
+log = logging.getLogger(__name__)
+REST = 4.0  # rest this many times as long as training took: a fifth of one core at most
+NEARLY = 2  # changes left to follow when the desk takes over
+WAIT = 0.2  # seconds between looks whether training pays
+STABLE_EVERY = 10  # labels between looks at how much the last ones have changed
+
+
+class Refitter:
+    """A thread that trains the model exactly whenever labels have come."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self._stopped = threading.Event()
+        self._looked_at = -STABLE_EVERY
+        self._changes = 0
+        self._thread = threading.Thread(target=self._work, name="refit", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop after what is being trained."""
+        self._stopped.set()
+        self.desk.learned.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            self.desk.learned.wait()
+            if self._stopped.is_set():
+                return
+            if not self._due():
+                self._stopped.wait(WAIT)
+                continue
+            began, self._changes = time.perf_counter(), self.desk.ledger.n_changes
+            try:
+                refit(self.desk, self)
+            except Exception:  # labels go on being learned without it
+                log.exception("training in the background failed")
+            self._stopped.wait(REST * (time.perf_counter() - began))
+
+    def _due(self) -> bool:
+        """Return whether training pays: at once, or after some labels if each is learned exactly anyway."""
+        new = self.desk.ledger.n_changes - self._changes
+        return new >= (STABLE_EVERY if self.desk.learner.exact else 1)
+
+    def look(self, start: Start, learner: Learner) -> tuple[float, int] | None:
+        """Return what the last labels have changed, every some labels."""
+        if abs(len(start.labels) - self._looked_at) < STABLE_EVERY:
+            return None
+        self._looked_at = len(start.labels)
+        return without_last(start, learner)
+
+
+def refit(desk: Desk, looker: Refitter | None = None) -> None:
+    """Train on all labels there are, follow what happened meanwhile, and take over."""
+    start: Start = desk.read(desk.start).result()
+    if not start.labels:
+        return
+    learner, seen = start.learner(desk.features), start.seq
+    while len(changes := desk.read(partial(desk.changes_since, seen)).result()) > NEARLY:
+        learner.follow(changes)
+        seen = changes[-1].seq
+    changed = looker.look(start, learner) if looker is not None else None
+
+    def take_over() -> Finish:
+        desk.take(learner, start, seen)
+        desk.changed = changed or desk.changed
+        return lambda: None
+
+    desk.submit(take_over, alone=True).result()
+
+
+def without_last(start: Start, learner: Learner) -> tuple[float, int] | None:
+    """Return the share of a sample classified otherwise without the last fifth of the labels."""
+    n_last = max(10, len(start.labels) // 5)
+    kept = list(start.labels.items())[:-n_last]
+    if len({label for _, label in kept}) < 2:
+        return None
+    pool, mean = learner.pool, _trained(learner, dict(kept), start.n_classes)
+    now = pool.logits(learner.sample)[:, : start.n_classes].argmax(axis=1)
+    then = (pool.rows(learner.sample) @ mean).argmax(axis=1)
+    return float(np.mean(now != then)), n_last
+
+
+def _trained(learner: Learner, labels: dict[int, int], n_classes: int) -> np.ndarray:
+    """Return the weights trained on some of the labels, to a thousandth: enough to classify by."""
+    idx = np.array(sorted(labels), dtype=np.int64)
+    y = np.array([labels[int(i)] for i in idx], dtype=np.int64)
+    return np.asarray(fit_map(learner.pool.rows(idx)[:, :-1], y, max(1, n_classes), tol=1e-3))

@@ -1,0 +1,130 @@
+"""A classifier from a posterior, and on disk: `as_classifier`, `save_classifier`, `load_classifier`.
+
+The file is that of a posterior (core/files.py) with the scaling of the features, the labels' names
+and the estimator's parameters beside it; plain arrays and a JSON header, never pickle.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from everylabel.core import EverylabelError, Posterior
+from everylabel.core.arrays import to_numpy
+from everylabel.core.files import packed, read_file, unpacked, write_file
+from everylabel.core.labelled import Buffer, Data
+from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.models.classifier import LaplaceClassifier
+from everylabel.models.scaling import Scaling
+
+FORMAT = "everylabel classifier"
+
+
+def as_classifier(
+    posterior: Posterior,
+    scaling: Scaling,
+    classes: Sequence[Any] | np.ndarray | None = None,
+    **parameters: Any,
+) -> LaplaceClassifier:
+    """Return a scikit-learn estimator that predicts as the posterior does, and goes on learning from there.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Over scaled features; with its labelled instances, if `partial_fit` is to be exact.
+    scaling : Scaling
+        How features, as they will be passed, are brought to the posterior's scale.
+    classes : sequence, optional
+        The labels, in the order of the posterior's columns; None takes its own names, or numbers.
+    parameters
+        Of `LaplaceClassifier`.
+
+    `forget` knows only what is learned from now on.
+    """
+    names = _classes(posterior, classes)
+    if scaling.center.shape != (posterior.n_features,):
+        raise EverylabelError(
+            f"scaling is for {len(scaling.center)} features; expected the posterior's {posterior.n_features}"
+        )
+    posterior = _plain(posterior)
+    classifier = LaplaceClassifier(
+        prior_precision=posterior.prior_precision, likelihood=posterior.likelihood, **parameters
+    )
+    classifier._check_parameters()
+    classifier.posterior_, classifier.classes_ = posterior, names
+    classifier.center_, classifier.scale_ = np.asarray(scaling.center, np.float64), float(scaling.scale)
+    classifier.n_features_in_ = posterior.n_features
+    classifier._taught = [_taught(posterior, scaling, names)]
+    classifier._first_classes, classifier._declared = names, names[:0]
+    return classifier
+
+
+def save_classifier(classifier: LaplaceClassifier, path: str | os.PathLike[str]) -> None:
+    """Write a fitted classifier to `path` (.npz): what `load_classifier` reads predicts and learns alike."""
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(classifier)
+    labels = classifier.classes_
+    if labels.dtype.kind not in "OUSiufb":
+        raise EverylabelError(f"classes_ have dtype {labels.dtype}; expected text or numbers")
+    names = labels.astype(str) if labels.dtype.kind in "OUS" else labels
+    posterior = classifier.posterior_.replace(classes=tuple(map(str, names.tolist())))
+    header, arrays = packed(posterior)
+    parameters = classifier.get_params()
+    if isinstance(parameters["class_weight"], dict):
+        raise EverylabelError("class_weight is a dict; expected None or 'balanced' to save the classifier")
+    header |= {"format": FORMAT, "parameters": parameters}
+    arrays |= {"center": classifier.center_, "scale": np.array(classifier.scale_), "labels": names}
+    write_file(Path(path), header, arrays)
+
+
+def load_classifier(path: str | os.PathLike[str]) -> LaplaceClassifier:
+    """Read a classifier that `save_classifier` or `everylabel export --what model` wrote."""
+    place = Path(path)
+    header, arrays = read_file(place, FORMAT, "classifier", "save_classifier")
+    posterior = unpacked(place, header, arrays)
+    try:
+        parameters = {str(name): value for name, value in header["parameters"].items()}
+        for known in ("prior_precision", "likelihood"):
+            parameters.pop(known, None)
+        scaling = Scaling(arrays["center"], float(arrays["scale"]))
+        if not (np.all(np.isfinite(scaling.center)) and 0 < scaling.scale < np.inf):
+            raise ValueError("its scaling is no number")
+        return as_classifier(posterior, scaling, arrays["labels"], **parameters)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise EverylabelError(
+            f"path {str(place)!r} is damaged ({error}); expected a file written by save_classifier"
+        ) from error
+
+
+def _classes(posterior: Posterior, classes: Sequence[Any] | np.ndarray | None) -> np.ndarray:
+    k = posterior.n_classes
+    names = np.asarray(posterior.classes if classes is None and posterior.classes else classes)
+    names = np.arange(k) if classes is None and not posterior.classes else names
+    if names.shape != (k,) or len(np.unique(names)) < k:
+        raise EverylabelError(f"classes is {classes!r:.80}; expected {k} different names")
+    return names
+
+
+def _plain(posterior: Posterior) -> Posterior:
+    """Return the posterior in NumPy, its instances counted and without those that were taken back."""
+    arrays = {name: getattr(posterior, name) for name in ("mean", "cov", "class_cov")}
+    posterior = posterior.replace(**{n: to_numpy(array) for n, array in arrays.items() if array is not None})
+    if posterior.data is None:
+        return posterior
+    data = posterior.data.counted(LIKELIHOODS[posterior.likelihood].targets)
+    labels, weights, sums = (to_numpy(part) for part in (data.labels, data.weights, data.label_sums))
+    there = weights > 0
+    rows = to_numpy(data.features)[there]
+    return posterior.replace(data=Data(Buffer(rows, {}), labels[there], weights[there], sums))
+
+
+def _taught(posterior: Posterior, scaling: Scaling, names: np.ndarray) -> Any:
+    """Return the labelled instances on the features' own scale."""
+    data = posterior.data
+    if data is None or np.any(data.labels < 0):
+        return np.empty((0, posterior.n_features)), names[:0], np.empty(0)
+    rows = np.asarray(data.features, np.float64)[:, : posterior.n_features]
+    return rows / scaling.scale + scaling.center, names[data.labels], np.asarray(data.weights, np.float64)

@@ -1,0 +1,76 @@
+"""What a backend must offer; one file a backend, listed in `choose.py`.
+
+To add one: copy `sentences.py`, and give it a name in `choose.py`.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError, need
+
+
+class Backend(Protocol):
+    """A model that turns items into rows of features; it is loaded when the first chunk needs it."""
+
+    key: str  # names the model and its settings: the same key and items give the same features
+    chunk: int  # items encoded and cached at a time
+
+    def encode(self, items: Any) -> np.ndarray:
+        """Return features (n, d) of a chunk; a row of NaN where an item cannot be read."""
+
+
+@runtime_checkable
+class Fitted(Backend, Protocol):
+    """A backend that learned from the items, and can be kept for others; see `fitted.py`."""
+
+    name: str
+    kind: str
+
+    @classmethod
+    def restored(cls, key: str, arrays: Mapping[str, np.ndarray]) -> "Fitted":
+        """Return what was fitted before."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return what was learned."""
+
+
+def model_key(model: str) -> str:
+    """Return what identifies a model: a hub name, or the state of a local folder or file."""
+    path = Path(model)
+    if not path.exists():
+        return model
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file()]
+    return f"{path.name} {stats}"
+
+
+def cannot_load(model: str, error: Exception, instead: str) -> EverylabelError:
+    """Return the error of a model that is neither here nor within reach."""
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return EverylabelError(
+        f"model {model!r} cannot be loaded ({reason}); expected a local folder, or the name of a model "
+        f"that this machine can download; {instead} needs no download"
+    )
+
+
+def on_device(model: Any, device: str | None) -> Any:
+    """Return a torch model ready to predict, on the device named or the best there is."""
+    torch = need("torch", "torch", "a neural network")
+    return model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Load a transformers model without its own progress bars."""
+    logging = need("transformers.utils.logging", "text", "embedding by a transformers model")
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()

@@ -1,0 +1,346 @@
+"""A project: what is to be labelled, wherever it comes from, with features, contents and a folder."""
+
+import os
+import secrets
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError, listed
+from everylabel.data.display import Contents, Images
+from everylabel.data.options import Options, Remembered, remember, remembered
+from everylabel.data.readers.features import read_arrays
+from everylabel.data.readers.image_folder import read_folder
+from everylabel.data.readers.named import read_dataset
+from everylabel.data.readers.table import read_file
+from everylabel.data.source import Source, only
+from everylabel.labelling.service import LONGEST_NAME, MOST_CLASSES
+from everylabel.projects.features import Progress, embedded, settle
+
+ENDING = ".everylabel"
+SHOWN = 5  # images that are named of those left out
+TABLES, ARRAYS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"), (".npy", ".npz")
+
+
+@dataclass(frozen=True, eq=False)
+class Project:
+    """Items to label.
+
+    name, kind : shown in the page; "text", "image" or "features"
+    ids, features (n, d), contents : one an item; features may be memory-mapped
+    classes, labels (n,) : names, and numbers that came with the source (-1: none)
+    truth (n,) : true labels of a demonstration, or None; never shown, for `everylabel simulate`
+    digests : one hash an item, or one in all for features; see `digests.compare`
+    folder : where its store and features lie
+    notes : what was chosen or left out, to be told
+    id : tells it from others of the same name; "" for a dataset, which is the same everywhere
+    about : what `keep` notes for next time
+    embedded_in : where the features lie if they were embedded, else None
+    """
+
+    name: str
+    kind: str
+    ids: Sequence[str]
+    features: np.ndarray
+    contents: Contents
+    classes: tuple[str, ...]
+    labels: np.ndarray
+    truth: np.ndarray | None
+    digests: Sequence[str]
+    folder: Path
+    source: str = ""
+    notes: tuple[str, ...] = ()
+    id: str = ""
+    about: Remembered | None = None
+    embedded_in: Path | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def keep(self) -> None:
+        """Note source and options for next time, and have the features take the place of older ones."""
+        if self.embedded_in is not None:
+            settle(self.folder, self.embedded_in)
+        if self.about is not None:
+            remember(self.folder, self.about)
+
+    def blind(self) -> "Project":
+        """Return the project with its labels as the truth that a simulated person knows, and no others."""
+        if self.truth is not None:
+            return replace(self, labels=np.full(len(self), -1, dtype=np.int64))
+        if not np.any(self.labels >= 0):
+            raise EverylabelError(
+                f"source {self.source!r} has no true labels; expected --label-column with the column of them"
+            )
+        return replace(self, truth=self.labels, labels=np.full(len(self), -1, dtype=np.int64))
+
+
+class Opening(NamedTuple):
+    """What is known before anything is embedded: where it goes, how it is read, now and last time."""
+
+    folder: Path
+    now: Remembered
+    before: Remembered | None
+    found: Source
+
+
+def open_project(
+    source: str | os.PathLike[str],
+    *,
+    text_column: str | None = None,
+    image_column: str | None = None,
+    label_column: str | None = None,
+    id_column: str | None = None,
+    classes: Sequence[str] | None = None,
+    show: str | os.PathLike[str] | None = None,
+    model: str | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    encoding: str | None = None,
+    progress: Progress | None = None,
+    check: Callable[[Opening], Any] | None = None,
+    keep: bool = True,
+) -> Project:
+    """Return a source as a project, with its features: memory-mapped, embedded if they are not there yet.
+
+    Parameters
+    ----------
+    source : path or name
+        A CSV, TSV, JSONL or Parquet file, a folder of images, a .npy or .npz file of features, a dataset's
+        name (digits needs nothing else), or the folder of a project that was opened before.
+    text_column, image_column : str, optional
+        What is labelled. Where the file has one column that can be meant, it is taken, and a note says so.
+    label_column, id_column : str, optional
+        Labels that are there already, and unique names; "folder" takes an image's sub-folder as its label,
+        "y" the labels of an .npz file.
+    classes : sequence of str, optional
+        Class names, in the order of their numbers.
+    show : path, optional
+        A table with a row for each row of features: what the page shows of it.
+    model : str, optional
+        As in `everylabel.embed`.
+    folder : path, optional
+        Where features and labels are kept; SOURCE.everylabel beside the source unless given.
+    encoding : str, optional
+        Of a text file that is not UTF-8.
+    progress : function, optional
+        Called with the rows embedded so far and in all.
+    check : function, optional
+        Called when the source has been read and nothing has been embedded or written; may refuse it.
+    keep : bool
+        Note the options for next time. False leaves that to `Project.keep`, and all as it was until then.
+
+    Options that are not given are those of last time, if the folder knows of one.
+    """
+    shown = None if show is None else str(Path(show).absolute())
+    names = None if classes is None else tuple(classes)
+    given = Options(text_column, image_column, label_column, id_column, names, shown, model, encoding)
+    place, about = located(source, folder, given)
+    where, options = about.source, about.options
+    before = remembered(place)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = with_clean_classes(read_source(where, options))
+        about = about._replace(options=replace(options, **found.chosen))  # type: ignore[arg-type]
+        if check is not None:
+            check(Opening(place, about, before, found))
+        _make(place)
+        project = _embedded(found, about, place, progress)
+    unsaid = options.besides(given).arguments()
+    again = [f"options as last time: {unsaid}"] if unsaid else []
+    told = (str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
+    project = replace(project, notes=(*again, *found.notes, *project.notes, *dict.fromkeys(told)))
+    if keep:
+        project.keep()
+    return project
+
+
+def located(
+    source: str | os.PathLike[str], folder: str | os.PathLike[str] | None, given: Options
+) -> tuple[Path, Remembered]:
+    """Return the project's folder, and its source (a full path, or a dataset's name), name and options."""
+    path = Path(source)
+    if path.is_dir() and path.name.endswith(ENDING):
+        before = remembered(path)
+        if before is None:
+            raise EverylabelError(
+                f"folder {str(source)!r} holds no project.json; expected a source, or a project's folder"
+            )
+        options = given.or_else(before.options)
+        return path.absolute(), before._replace(options=options, id=before.id or _new_id(before.source))
+    where = str(path.absolute()) if path.exists() else _dataset(str(source))
+    place = Path(f"{where}{ENDING}" if folder is None else folder).absolute()
+    before = remembered(place)
+    if before is not None and before.source == str(source):  # a dataset, whatever lies here by its name
+        where = before.source
+    name = Path(where).name
+    if before is None:
+        return place, Remembered(where, name, given, _new_id(where))
+    if folder is not None and Path(before.source).name != name:  # the same name: it was moved
+        raise EverylabelError(
+            f"--project {str(place)!r} belongs to {before.source!r}; expected another folder for {where!r}"
+        )
+    options = given.or_else(before.options)
+    return place, Remembered(where, before.name, options, before.id or _new_id(where))
+
+
+def class_name(name: str) -> str:
+    """Return a class's name as the page would take it, or say what is wrong with it."""
+    clean = " ".join(name.split())
+    if not clean or len(clean) > LONGEST_NAME or not clean.isprintable():
+        raise EverylabelError(
+            f"class is {name!r:.80}; expected 1 to {LONGEST_NAME} printable characters: check "
+            "--label-column, --import-label-column or --classes"
+        )
+    return clean
+
+
+def check_class_count(names: Sequence[str]) -> None:
+    """Refuse more classes than the page can hold."""
+    if len(names) > MOST_CLASSES:
+        raise EverylabelError(
+            f"classes are {', '.join(map(repr, names[:3]))} and others, {len(names):,} or more; expected "
+            f"{MOST_CLASSES:,} at most: check --label-column, --import-label-column or --classes"
+        )
+
+
+def with_clean_classes(found: Source) -> Source:
+    """Return a source with its classes named as the page would name them; names that become one are one."""
+    check_class_count(found.classes)
+    names = [class_name(name) for name in found.classes]
+    classes = tuple(dict.fromkeys(names))
+    if classes == found.classes:
+        return found
+    number = np.array([*(classes.index(name) for name in names), -1])  # -1, no label, stays so
+    truth = None if found.truth is None else number[found.truth]
+    return replace(found, classes=classes, labels=number[found.labels], truth=truth)
+
+
+def _new_id(where: str) -> str:
+    """Return what tells a project from others of its name."""
+    return secrets.token_hex(6) if Path(where).is_absolute() else ""
+
+
+def _dataset(name: str) -> str:
+    """Return a dataset's name as it is known, or say what a source can be."""
+    from everylabel.data.datasets.catalog import NAMES
+
+    key = name.lower().replace("-", "").replace("_", "")
+    if key not in NAMES:
+        raise EverylabelError(
+            f"source {name!r} is not there; expected a file ({', '.join((*TABLES, *ARRAYS))}), a folder of "
+            f"images, or one of {', '.join(NAMES)}"
+        )
+    return key
+
+
+def read_source(where: str, options: Options) -> Source:
+    """Return a source as it is read: a full path, or a dataset's name, which is no path."""
+    path = Path(where)
+    suffix = path.suffix.lower()
+    if options.show is not None and suffix not in ARRAYS:
+        raise EverylabelError(f"--show goes with a .npy or .npz file of features; source is {where!r}")
+    if not path.is_absolute() or not path.exists():
+        found = read_dataset(_dataset(where))
+        if options.classes is not None and options.classes != found.classes:
+            raise EverylabelError(f"--classes is for own data; {where} has {listed(list(found.classes), 12)}")
+        return found
+    if path.is_dir():
+        return read_folder(path, options)
+    if suffix in ARRAYS:
+        return read_arrays(path, options)
+    if suffix in TABLES:
+        return read_file(path, options)
+    raise EverylabelError(
+        f"source {where!r} has an unknown ending; expected {', '.join((*TABLES, *ARRAYS))}, or a folder"
+    )
+
+
+def _embedded(found: Source, about: Remembered, folder: Path, progress: Progress | None) -> Project:
+    """Return a source as a project, embedded if it has no features; unreadable images are left out."""
+    features = found.features
+    broken: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+    place: Path | None = None
+    if features is None:
+        n, options = len(found.ids), about.options
+        column = options.text_column or options.image_column
+        features, broken, place, notes = embedded(
+            found.items, found.kind, n, found.digests, options.model, folder, progress, column
+        )
+    if broken:
+        notes = (*notes, left_out(found, broken))
+        found = without(found, broken)
+    return Project(
+        name=about.name,
+        kind=found.kind,
+        ids=found.ids,
+        features=features,
+        contents=found.contents,
+        classes=found.classes,
+        labels=found.labels,
+        truth=found.truth,
+        digests=found.digests,
+        folder=folder,
+        source=about.source,
+        notes=notes,
+        id=about.id,
+        about=about,
+        embedded_in=place,
+    )
+
+
+def left_out(found: Source, broken: Sequence[int]) -> str:
+    """Return which images cannot be read, and why where Pillow tells."""
+    named = [str(found.ids[i]) + _why(found.items[i]) for i in broken[:SHOWN]]
+    more = f" and {len(broken) - SHOWN} more" if len(broken) > SHOWN else ""
+    return f"{len(broken)} images cannot be read and are left out: {', '.join(named)}{more}"
+
+
+def _why(item: Any) -> str:
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            Image.open(item).close()
+    except Image.DecompressionBombError:
+        limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
+        return f" (too large: Pillow reads up to {limit:,} pixels; make it smaller)"
+    except FileNotFoundError:
+        return " (not there)"
+    except Exception:  # Pillow tells a broken file in many ways
+        return ""
+    return ""
+
+
+def without(found: Source, broken: Sequence[int]) -> Source:
+    """Return a source of images without those that cannot be read."""
+    if not broken or not isinstance(found.contents, Images):
+        return found
+    gone = set(broken)
+    keep = [i for i in range(len(found.ids)) if i not in gone]
+    shown = found.contents
+    contents = Images(
+        [shown.paths[i] for i in keep], [shown.names[i] for i in keep], only(shown.columns, keep)
+    )
+    return replace(
+        found,
+        ids=[found.ids[i] for i in keep],
+        contents=contents,
+        labels=found.labels[keep],
+        truth=None if found.truth is None else found.truth[keep],
+        digests=[found.digests[i] for i in keep],
+    )
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EverylabelError(
+            f"folder {str(folder)!r} cannot be made ({error.strerror}); choose another by --project"
+        ) from error

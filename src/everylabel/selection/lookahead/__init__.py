@@ -1,0 +1,1 @@
+"""Look-ahead: what a label would change, expected or known."""

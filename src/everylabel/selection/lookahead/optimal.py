@@ -1,0 +1,210 @@
+"""The optimal look-ahead (Sec. 5, App. F): of many batches, the one that helps a validation set most.
+
+An upper baseline: it knows the labels of the pool. b instances a batch, C candidates, M validation
+instances; G = H cov H' between them is built once, and a batch never touches a d x d matrix.
+    jointly     dF_V = -step G_VB (I + c G_BB)^-1 R_B             all residuals at the old mean
+    one by one  the core's sweep over B in the b-dimensional space of the batch, for all batches at once
+Slow twin: `update` and `predict_proba` in a loop.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.arrays import CHUNK, to_numpy
+from everylabel.core.checks import (
+    check_choice,
+    check_count,
+    check_features,
+    check_labels,
+    check_positive,
+    check_rng,
+)
+from everylabel.core.errors import EverylabelError
+from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.updates import default_step, update
+from everylabel.selection.lookahead.batches import SOURCES, draw_batches
+from everylabel.selection.lookahead.greedy import greedy_batch
+from everylabel.selection.pool import Pool
+from everylabel.selection.select import free_candidates
+
+METRICS = ("accuracy", "log_loss")
+CANDIDATES = 1000  # App. F
+CACHE = 2**19  # validation logits that are scored while they are in the processor's cache (2 MB)
+
+
+def optimal_batch(
+    pool: Pool,
+    labels: Any,
+    val_features: Any,
+    val_labels: Any,
+    n: int,
+    n_batches: int = 2000,
+    *,
+    rng: np.random.Generator,
+    candidates: Any = CANDIDATES,
+    batches: str = "random",
+    metric: str = "accuracy",
+    joint: bool = False,
+    step_size: float | str | None = None,
+) -> np.ndarray:
+    """Return the batch of n free instances whose labels improve the validation set most.
+
+    Parameters
+    ----------
+    pool, labels : Pool, array (n,)
+        The pool and all its true labels.
+    val_features, val_labels : array (m, d), array (m,)
+        What batches are scored on.
+    n, n_batches : int
+        Size and number of the batches tried; the paper tries 2,000.
+    rng : numpy.random.Generator
+        Draws the batches.
+    candidates : int or array
+        As in `select`; the paper draws 1,000.
+    batches : {"random", "clusters", "uncertain", "mixed", "greedy"}
+        Random ones (the paper), one of each k-means cluster, of small margin, or a third each;
+        "greedy" tries no batches but adds the instance that lowers the log loss most, n times.
+    metric : {"accuracy", "log_loss"}
+        How an updated model is scored; at the mean.
+    joint, step_size
+        As in `update`; step_size="auto" is the pool's own.
+    """
+    if not isinstance(pool, Pool):
+        raise EverylabelError(f"pool is a {type(pool).__name__}; expected a Pool(features, posterior)")
+    n, n_batches, rng = check_count(n, "n"), check_count(n_batches, "n_batches"), check_rng(rng)
+    check_choice(batches, "batches", (*SOURCES, "greedy"))
+    check_choice(metric, "metric", METRICS)
+    step = pool.auto_step if step_size == "auto" else step_size
+    usual = default_step("second_order", pool.posterior.likelihood)
+    step = usual if step is None else check_positive(step, "step_size", zero=True)
+    truth = check_labels(_plain(labels), len(pool), pool.n_classes, np.zeros(1))
+    rows = to_numpy(check_features(val_features, pool.posterior.mean, pool.posterior.bias, "val_features"))
+    if not len(rows):
+        raise EverylabelError("val_features has no rows; expected at least one instance to score batches on")
+    right = check_labels(_plain(val_labels), len(rows), pool.n_classes, np.zeros(1), "val_labels")
+    idx = free_candidates(pool, candidates, rng)
+    if n > len(idx):
+        raise EverylabelError(f"n is {n}, but {len(idx)} free instance(s) can be chosen from")
+    if batches == "greedy" and pool.cache.shared:
+        return idx[greedy_batch(pool, idx, truth[idx], rows, right, n, step)]
+    if batches == "greedy":
+        raise EverylabelError(
+            f"batches is 'greedy', which needs one covariance for all classes, but the likelihood is "
+            f"{pool.posterior.likelihood!r}; expected one of {', '.join(map(repr, SOURCES))}"
+        )
+    tried = draw_batches(pool, idx, n, n_batches, batches, rng)
+    if pool.cache.shared:
+        scores = _in_kernel_space(pool, idx, truth[idx], rows, right, tried, step, joint, metric)
+    else:
+        scores = _by_updates(pool, idx, truth[idx], rows, right, tried, step, joint, metric)
+    return idx[tried[int(np.argmax(scores))]]
+
+
+def _plain(values: Any) -> np.ndarray:
+    return np.asarray(to_numpy(values) if hasattr(values, "detach") else values)
+
+
+def _in_kernel_space(
+    pool: Pool,
+    idx: np.ndarray,
+    labels: np.ndarray,
+    val_rows: np.ndarray,
+    val_labels: np.ndarray,
+    tried: np.ndarray,
+    step: float,
+    joint: bool,
+    metric: str,
+) -> np.ndarray:
+    """Return the score of every batch; tried (n_batches, b) are positions in idx."""
+    kind: Any = LIKELIHOODS[pool.posterior.likelihood]
+    rows = pool.rows(idx)
+    seen = rows @ to_numpy(pool.posterior.cov)
+    gram, cross = seen @ rows.T, (seen @ val_rows.T).astype(np.float32)  # G_CC, G_CV
+    f = pool.cache.logits[:, idx].T.astype(np.float64)
+    mean = to_numpy(pool.posterior.mean)
+    val_logits = (val_rows @ mean).T.astype(np.float32)
+    targets = kind.targets(labels, mean.shape[1])
+    at_once = max(1, CHUNK // (4 * tried.shape[1] * max(tried.shape[1], f.shape[1])))
+    scored = max(1, CACHE // (len(val_rows) * max(tried.shape[1], f.shape[1])))
+    scores = []
+    for start in range(0, len(tried), at_once):
+        b = tried[start : start + at_once]
+        g = gram[b[:, :, None], b[:, None, :]]
+        weights = (_joint if joint else _one_by_one)(kind, g, f[b], targets[b], step)
+        weights = np.ascontiguousarray(np.swapaxes(weights, 1, 2), np.float32)
+        for at in range(0, len(b), scored):
+            moved = weights[at : at + scored] @ cross[b[at : at + scored]]
+            scores.append(_score(np.subtract(val_logits, moved, out=moved), val_labels, metric))
+    return np.concatenate(scores)
+
+
+def _joint(kind: Any, gram: np.ndarray, f: np.ndarray, targets: np.ndarray, step: float) -> np.ndarray:
+    """Return step (I + c G_BB)^-1 R_B (n_batches, b, k), all residuals at the old mean (Eq. 5)."""
+    probs, shape = kind.link(f.reshape(-1, f.shape[2])), f.shape
+    curvature = kind.curvature(probs).reshape(shape[:2])
+    system = np.eye(shape[1]) + curvature[:, :, None] * gram
+    return step * np.linalg.solve(system, probs.reshape(shape) - targets)
+
+
+def _one_by_one(kind: Any, gram: np.ndarray, f: np.ndarray, targets: np.ndarray, step: float) -> np.ndarray:
+    """Return weights (n_batches, b, k) with dF_V = -G_VB weights after a pass label by label.
+
+    The core's sweep for all batches at once: cov_h = cov H_B' T is followed through T (b, b), which
+    starts as the identity and stays upper triangular. Column i of `learned` and of `moves` is what
+    label i adds to the weights and to the batch's own logits.
+    """
+    b, gram = f.shape[1], gram.copy()
+    through = np.broadcast_to(np.eye(b), gram.shape).copy()
+    residual, learned, moves = np.zeros_like(f), np.zeros_like(gram), np.zeros_like(gram)
+    for i in range(b):
+        variance = gram[:, i, i].copy()
+        here = f[:, i] - (moves[:, None, i, :i] @ residual[:, :i])[:, 0]
+        probs = kind.link(here)
+        residual[:, i] = probs - targets[:, i]
+        gain = step / (1.0 + kind.curvature(probs) * variance)
+        learned[:, : i + 1, i] = gain[:, None] * through[:, : i + 1, i]  # Eq. 5
+        moves[:, i:, i] = gain[:, None] * gram[:, i:, i]
+        curvature = kind.curvature(kind.link(here - moves[:, i, i, None] * residual[:, i]))  # Eq. 6
+        row = gram[:, i, i + 1 :] * (curvature / (1.0 + curvature * variance))[:, None]
+        through[:, : i + 1, i + 1 :] -= through[:, : i + 1, i, None] * row[:, None, :]  # Eq. 7
+        gram[:, i + 1 :, i + 1 :] -= gram[:, i + 1 :, i, None] * row[:, None, :]
+    return learned @ residual
+
+
+def _score(logits: np.ndarray, labels: np.ndarray, metric: str) -> np.ndarray:
+    """Return accuracy or mean log likelihood (n_batches,) from logits (n_batches, k, m)."""
+    if logits.shape[1] == 1:
+        logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
+    if metric == "log_loss":
+        own = np.take_along_axis(logits, labels[None, None, :], axis=1)[:, 0]
+        top = logits.max(axis=1)
+        normaliser = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
+        return (own - normaliser).mean(axis=1, dtype=np.float64)
+    top, right = logits[:, 0].copy(), np.broadcast_to(labels == 0, logits[:, 0].shape).copy()
+    for j in range(1, logits.shape[1]):  # argmax by rows; the first of equals wins
+        better = logits[:, j] > top
+        np.copyto(right, labels == j, where=better)
+        np.maximum(top, logits[:, j], out=top)
+    return right.mean(axis=1)
+
+
+def _by_updates(
+    pool: Pool,
+    idx: np.ndarray,
+    labels: np.ndarray,
+    val_rows: np.ndarray,
+    val_labels: np.ndarray,
+    tried: np.ndarray,
+    step: float,
+    joint: bool,
+    metric: str,
+) -> np.ndarray:
+    """Return the score of every batch by updates, for covariances that classes do not share."""
+    scores = []
+    for b in tried:
+        features = pool.cache.features.take(idx[b])
+        after = update(pool.posterior, features, labels[b].tolist(), step_size=step, joint=joint)
+        logits = (val_rows @ to_numpy(after.mean)).T
+        scores.append(_score(logits[None], val_labels, metric))
+    return np.concatenate(scores)

@@ -1,0 +1,145 @@
+"""Logits and variances of the whole pool, kept current as its posterior moves.
+
+logits (c, n), one row a column of the mean; variances (n,), computed when first asked for.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.arrays import to_numpy
+from everylabel.core.errors import EverylabelError
+from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.likelihoods.shared import SharedCovariance
+from everylabel.core.posterior import Posterior
+from everylabel.core.predict import logit_variance
+from everylabel.selection.pool.features import Features
+from everylabel.selection.threads import compiled, share, worth_compiling
+
+_ALONG = 1e-8  # a mean's change is along v when what is left of it is this small
+
+
+class Cache:
+    """F = H mean and q = diag(H cov H'), and the rules by which they follow the posterior."""
+
+    def __init__(self, features: Any, posterior: Posterior) -> None:
+        self.features = Features(features, posterior)
+        self.posterior = posterior
+        self._variances: np.ndarray | None = None
+
+    def reset(self, posterior: Posterior) -> None:
+        """Take another posterior and compute the logits from scratch."""
+        if posterior.n_features != self.features.array.shape[1] or posterior.bias != self.features.bias:
+            raise EverylabelError(
+                f"posterior has {posterior.n_features} features and bias={posterior.bias}; expected "
+                f"{self.features.array.shape[1]} and bias={self.features.bias}, like the pool's first one"
+            )
+        logits = self.features.product(to_numpy(posterior.mean))
+        if not np.isfinite(logits.sum()) and not np.all(np.isfinite(logits)):
+            bad = int(np.sum(~np.all(np.isfinite(logits), axis=0)))
+            raise EverylabelError(
+                f"features holds NaN or infinite values in {bad} instance(s); impute or drop those first"
+            )
+        self.logits, self.posterior, self._variances = logits, posterior, None
+
+    @property
+    def shared(self) -> bool:
+        return isinstance(LIKELIHOODS[self.posterior.likelihood], SharedCovariance)
+
+    @property
+    def variances(self) -> np.ndarray:
+        if self._variances is None:
+            self._variances = self._variances_from_scratch()
+        return self._variances
+
+    def shared_cov(self) -> np.ndarray:
+        """Return the covariance that all classes share, or the mean of the classes' own."""
+        cov, k = to_numpy(self.posterior.cov), int(self.posterior.mean.shape[1])
+        if self.posterior.likelihood == "per_class":
+            return cov.mean(axis=0)
+        if self.posterior.likelihood == "matrix_normal":
+            return cov * np.trace(to_numpy(self.posterior.class_cov)) / k
+        if self.posterior.likelihood == "full":
+            return np.einsum("cicj->ij", cov.reshape(k, len(cov) // k, k, len(cov) // k)) / k
+        return cov
+
+    def logits_of(self, idx: Any = None) -> np.ndarray:
+        """Return logits (n, k); those of a binary posterior as the two of a softmax."""
+        f = (self.logits if idx is None else self.logits[:, idx]).T
+        return np.c_[np.zeros_like(f), f] if self.posterior.likelihood == "binary" else f
+
+    def move(self, posterior: Posterior, i: int) -> None:
+        """Follow the posterior to where instance i has taken it."""
+        old, self.posterior = self.posterior, posterior
+        change = to_numpy(posterior.mean) - to_numpy(old.mean)
+        if not self.shared:
+            self._recompute(change)
+            return
+        h = self.features.rows([i])[0]
+        v = to_numpy(old.cov) @ h
+        residual = -(v @ change) / max(v @ v, 1e-300)  # change = -v residual', if it is along v
+        along = np.abs(change + np.outer(v, residual)).max() <= _ALONG * max(np.abs(change).max(), 1e-300)
+        if not along:
+            self._recompute(change)
+        at = int(np.argmax(np.abs(v)))
+        if not v[at]:
+            return  # an instance of zeros
+        gain = (float(old.cov[at, at]) - float(posterior.cov[at, at])) / v[at] ** 2  # c/(1 + c s), Eq. 7
+        moved = along and np.any(residual)
+        if not moved and self._variances is None:
+            return
+        u = self.features.product(v)
+        if moved:
+            _subtract_outer(self.logits, residual.astype(u.dtype), u)
+        if self._variances is not None:
+            self._variances -= u.dtype.type(gain) * u * u
+
+    def move_many(self, posterior: Posterior, idx: list[int]) -> None:
+        """Follow the posterior to where several instances have taken it, in one pass.
+
+        Each label moves the mean along S_i h_i, and S_i is S less directions S h_j of earlier ones: the
+        whole change is V C with V = S [h_1 .. h_m], so that F += C' (H V)'.
+        """
+        old, self.posterior, self._variances = self.posterior, posterior, None
+        change = to_numpy(posterior.mean) - to_numpy(old.mean)
+        v = to_numpy(old.cov) @ self.features.rows(idx).T if self.shared else change[:, :0]
+        factors = np.linalg.lstsq(v, change, rcond=None)[0]
+        left = np.abs(change - v @ factors).max()
+        if not self.shared or left > _ALONG * max(np.abs(change).max(), 1e-300):
+            self._recompute(change)
+            return
+        self.logits += factors.T.astype(self.logits.dtype) @ self.features.product(v)
+
+    def add_class(self, posterior: Posterior) -> None:
+        """Follow a posterior that has new columns of zeros."""
+        new = int(posterior.mean.shape[1]) - len(self.logits)
+        empty = np.zeros((new, self.features.n), self.logits.dtype)
+        self.logits, self.posterior = np.concatenate([self.logits, empty]), posterior
+        if not self.shared:
+            self._variances = None
+
+    def _recompute(self, change: np.ndarray) -> None:
+        moved = np.flatnonzero(np.any(change != 0.0, axis=0))
+        self.logits[moved] = self.features.product(to_numpy(self.posterior.mean)[:, moved])
+        if not self.shared:
+            self._variances = None
+
+    def _variances_from_scratch(self) -> np.ndarray:
+        if self.shared:
+            return self.features.quadratic(to_numpy(self.posterior.cov))
+        parts = [
+            to_numpy(logit_variance(self.posterior, part)).mean(axis=1)
+            for _, part in self.features._chunks(always=True)
+        ]
+        return np.concatenate(parts).astype(self.features.dtype)
+
+
+def _subtract_outer(logits: np.ndarray, residual: np.ndarray, shift: np.ndarray) -> None:
+    """Take logits -= residual shift' in place."""
+    if worth_compiling(logits.size):
+        loops = compiled("pool.loops")
+        share(lambda start, stop: loops.move(logits, shift, residual, start, stop), len(shift))  # type: ignore
+        return
+    for row, factor in zip(logits, residual, strict=True):
+        if factor:  # a class that a label leaves alone costs nothing
+            row -= factor * shift

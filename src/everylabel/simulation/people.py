@@ -1,0 +1,173 @@
+"""People who label at once by the truth, and what is measured while they do.
+
+accuracy        share of items without a label whose most probable class is the true one
+estimate        the page's own, from random checks, with its 95 % interval
+milliseconds    from sending a label to having the next item
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError
+from everylabel.simulation.client import Client, new_key
+
+PAGE = 10_000  # predictions asked for at a time
+POINTS = 20  # of the curve
+
+
+class Point(NamedTuple):
+    """The state after some labels."""
+
+    labels: int
+    accuracy: float | None
+    estimate: float | None
+    low: float | None
+    high: float | None
+    checks: int
+    median_ms: float
+    p99_ms: float
+
+
+@dataclass
+class _Budget:
+    """Labels that may still be given, shared by all people."""
+
+    left: int
+    lock: threading.Lock
+
+    def take(self) -> bool:
+        with self.lock:
+            self.left -= 1
+            return self.left >= 0
+
+
+class _Person:
+    """One who labels; knows the truth, and errs with a probability."""
+
+    def __init__(self, client: Client, name: str, truth: dict[str, str], noise: float, seed: int) -> None:
+        self.client, self.name, self.truth, self.noise = client, name, truth, noise
+        self.rng = np.random.default_rng(seed)
+        self.names = sorted(set(truth.values()))
+        self.task: dict[str, Any] | None = client.post("/api/next", person=name)["next"]
+
+    def label_while(self, budget: _Budget, done: Callable[[], Any]) -> list[float]:
+        """Label until the budget is spent or nothing is left; return milliseconds."""
+        taken = []
+        while self.task is not None and self._skip_unknown() and budget.take():
+            item = self.task["item"]["id"]
+            body = {"person": self.name, "item": item, "class": self._answer(item), "key": new_key()}
+            start = time.perf_counter()
+            reply = self.client.post("/api/label", **body)
+            taken.append(1e3 * (time.perf_counter() - start))
+            self.task = reply["next"]
+            done()
+        return taken
+
+    def _skip_unknown(self) -> bool:
+        """Pass over items whose truth is not known; return whether one is left."""
+        while self.task is not None and self.task["item"]["id"] not in self.truth:
+            item = self.task["item"]["id"]
+            reply = self.client.post("/api/cannot_tell", person=self.name, item=item, key=new_key())
+            self.task = reply["next"]
+        return self.task is not None
+
+    def _answer(self, item: str) -> str:
+        right = self.truth[item]
+        if self.rng.random() >= self.noise:
+            return right
+        others = [name for name in self.names if name != right]
+        return str(self.rng.choice(others)) if others else right
+
+
+def simulate(
+    url: str,
+    truth: dict[str, str],
+    classes: Sequence[str],
+    *,
+    budget: int,
+    people: int = 1,
+    noise: float = 0.0,
+    seed: int = 0,
+    token: str | None = None,
+    done: Callable[[], Any] = lambda: None,
+) -> Iterator[Point]:
+    """Yield points of the learning curve while `people` give `budget` labels in all.
+
+    truth : id -> class name
+    done : called after each label
+    """
+    clients = [Client(url, token) for _ in range(people)]
+    try:
+        _check(clients[0], truth, classes)
+        crew = [
+            _Person(client, f"simulated {i}", truth, noise, seed + i) for i, client in enumerate(clients, 1)
+        ]
+        given = 0
+        with ThreadPoolExecutor(people) as pool:
+            for stop in milestones(budget):
+                share = _Budget(stop - given, threading.Lock())
+                jobs = [pool.submit(person.label_while, share, done) for person in crew]
+                taken = [ms for job in jobs for ms in job.result()]
+                given += len(taken)
+                if taken:
+                    yield _point(clients[0], truth, taken)
+                if all(person.task is None for person in crew):
+                    return
+    finally:
+        for client in clients:
+            client.close()
+
+
+def milestones(budget: int) -> list[int]:
+    """Return after how many labels to measure."""
+    return np.unique(np.ceil(np.linspace(budget / POINTS, budget, POINTS)).astype(int)).tolist()
+
+
+def _check(client: Client, truth: dict[str, str], classes: Sequence[str]) -> None:
+    """Make sure the server has these items, and these classes."""
+    there = {entry["name"] for entry in client.get("/api/classes")["classes"]}
+    for name in classes:
+        if name not in there:
+            client.post("/api/classes", person="simulated 1", name=name)
+    items = client.get("/api/session", person="simulated 1")["items"]
+    if items < len(truth):
+        raise EverylabelError(
+            f"the server at {client.url} has {items:,} items and the source {len(truth):,} with a known "
+            "label; expected a server of the same source"
+        )
+
+
+def _point(client: Client, truth: dict[str, str], taken: list[float]) -> Point:
+    progress = client.get("/api/progress", person="simulated 1")
+    known = progress["accuracy"] or {}
+    return Point(
+        labels=progress["labelled"],
+        accuracy=_accuracy(client, truth),
+        estimate=known.get("estimate"),
+        low=known.get("low"),
+        high=known.get("high"),
+        checks=known.get("checks", 0),
+        median_ms=float(np.median(taken)),
+        p99_ms=float(np.quantile(taken, 0.99)),
+    )
+
+
+def _accuracy(client: Client, truth: dict[str, str]) -> float | None:
+    """Return the share of items without a label that are predicted right."""
+    right = n = offset = 0
+    while True:
+        page = client.get("/api/predictions", offset=offset, limit=PAGE)
+        if not page["ids"]:
+            return right / n if n else None
+        best = np.asarray(page["probabilities"]).argmax(axis=1)
+        for name, guess in zip(page["ids"], best.tolist(), strict=True):
+            if name in truth:
+                n += 1
+                right += truth[name] == page["classes"][guess]
+        offset += len(page["ids"])

@@ -1,0 +1,54 @@
+"""A real server process on this machine, for a project whose labels it is not told."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from everylabel.core.errors import EverylabelError
+from everylabel.data.options import remember, remembered
+from everylabel.projects.project import Project
+
+READY = "everylabel is ready: "
+PATIENCE = 10  # seconds to stop in
+
+
+@contextmanager
+def server_process(project: Project, arguments: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the address of a new server of the project, in a process of its own; stop it afterwards."""
+    hide_labels(project)
+    command = [sys.executable, "-m", "everylabel.cli", "label", str(project.folder)]
+    options = ["--port", "0", "--no-browser", *arguments]
+    with tempfile.TemporaryFile() as told:
+        process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=told, text=True)
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line.startswith(READY):
+                process.wait(PATIENCE)
+                told.seek(0)
+                raise EverylabelError(
+                    f"the server did not start: {told.read().decode(errors='replace').strip()}"
+                )
+            yield line.removeprefix(READY).strip()
+        finally:
+            process.terminate()
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+def hide_labels(project: Project) -> None:
+    """Have the project's folder know the names of the classes, and nothing of who is in which."""
+    about = remembered(project.folder)
+    if about is None:
+        raise EverylabelError(f"folder {str(Path(project.folder))!r} is of no project")
+    options = replace(about.options, label_column=None, classes=tuple(project.classes))
+    remember(project.folder, about._replace(options=options))

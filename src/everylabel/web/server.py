@@ -1,0 +1,220 @@
+"""`serve`: a project on a port, from start to a clean stop."""
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+from threadpoolctl import threadpool_limits
+
+from everylabel.core.errors import EverylabelError
+from everylabel.data.digests import compare
+from everylabel.formats.downloads import Downloads
+from everylabel.formats.reading import Label
+from everylabel.labelling.compile_ahead import warming
+from everylabel.labelling.desk import Desk
+from everylabel.labelling.learner import prepare
+from everylabel.labelling.refit import Refitter
+from everylabel.labelling.service import STRATEGIES, Service
+from everylabel.projects.log import begin
+from everylabel.projects.project import Project
+from everylabel.projects.state import store_name, store_place
+from everylabel.projects.store import Store
+from everylabel.web.access import is_local, new_token
+from everylabel.web.app import image_url, make_app
+
+PATIENCE = 3  # seconds that open requests get when the server stops
+Say = Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """Where and how to serve; None leaves a setting as it was.
+
+    store : a file's path or postgresql://...; labels.sqlite in the project's folder unless given
+    port : 0 takes any that is free
+    token : asked for unless host is this machine's own; made up and shown if none is given
+    settings : strategy, check_every, annotators_per_item, lease_seconds
+    labels : that exist already, besides the source's own
+    layout : "pca" or "umap"
+    """
+
+    store: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8765
+    token: str | None = None
+    browser: bool = False
+    accept_changes: bool = False
+    settings: dict[str, Any] = field(default_factory=dict)
+    labels: Sequence[Label] = ()
+    layout: str = "pca"
+
+
+def serve(project: Project, options: ServeOptions, ready: Say = print, note: Say = print) -> None:
+    """Serve a project until the process is asked to stop; `ready` gets the page's address.
+
+    `note` gets what a person should know: a source that has changed, labels that were imported.
+    """
+    one_thread()
+    token = options.token or (None if is_local(options.host) else new_token())
+    with _bound(options.host, options.port) as bound, _opened(project, options, note) as service:
+        downloads = Downloads(project, service.prepared, options.layout)
+        app = make_app(
+            service.service,
+            project.contents,
+            downloads,
+            name=project.name,
+            kind=project.kind,
+            project_id=project.id,
+            token=token,
+        )
+        address = _address(options.host, bound.getsockname()[1], token)
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, timeout_graceful_shutdown=PATIENCE, lifespan="off"
+        )
+        strategy = service.service.ledger.settings["strategy"]
+        with warming(project.features.size, strategy) as begin_warming:
+
+            def started() -> None:
+                _ready(address, options.browser, ready)
+                begin_warming.set()
+
+            _Server(config, started).run(sockets=[bound])
+
+
+def one_thread() -> None:
+    """Compute on one thread: two that wait for each other take longer where anything else is running.
+
+    At 100,000 x 384 on two busy cores a label took 56 ms in place of 134; training in the background has
+    the other core. It also makes a replay equal to the bit: sums depend on how they are shared out.
+    """
+    os.environ["OMP_NUM_THREADS"] = "1"  # of the compiled loops
+    threadpool_limits(1)
+
+
+def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings that are given; refuse a strategy that the page does not know."""
+    strategy = settings.get("strategy")
+    if strategy is not None and strategy not in STRATEGIES:
+        raise EverylabelError(f"--strategy is {strategy!r}; expected one of {', '.join(STRATEGIES)}")
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class _Opened:
+    service: Service
+    prepared: Any
+
+
+@contextlib.contextmanager
+def _opened(project: Project, options: ServeOptions, note: Say) -> Iterator[_Opened]:
+    """Yield the service of a project whose log is brought up to date; close all behind it."""
+    store = Store(store_place(project, options.store), store_name(project, options.store))
+    with contextlib.closing(store):
+        _check_source(store, project, options.accept_changes, note)
+        imported = begin(
+            store,
+            project.ids,
+            classes=project.classes,
+            settings=check_settings(options.settings),
+            source=source_labels(project),
+            labels=options.labels,
+            project=project.id,
+        )
+        project.keep()  # nothing was refused: from now on these are the options
+        if imported:
+            note(f"{imported:,} labels imported")
+        prepared = prepare(project.features)
+        desk = Desk(project.ids, prepared.features, store)
+        with contextlib.closing(desk), contextlib.closing(Refitter(desk)):
+            yield _Opened(Service(desk, lambda i: shown(project, i)), prepared)
+
+
+def source_labels(project: Project) -> list[Label]:
+    """Return the labels that came with the source."""
+    pairs = zip(project.ids, project.labels.tolist(), strict=True)
+    return [Label(name, project.classes[number]) for name, number in pairs if number >= 0]
+
+
+def shown(project: Project, i: int) -> dict[str, Any]:
+    """Return an item as the API gives it."""
+    item = project.contents.item(i)
+    image = image_url(project.ids[i]) if item["image"] else None
+    return {"id": project.ids[i], **item, "image": image, "kind": project.kind}
+
+
+def _check_source(store: Store, project: Project, accept: bool, note: Say) -> None:
+    """Compare the source with what it was last time, and note what it is now."""
+    old_ids, old_digests = store.items() or ([], [])
+    told = compare(old_ids, old_digests, project).check(project.source, accept)
+    if told is not None:
+        note(told)
+    if told is not None or not old_ids:
+        store.set_items(project.ids, project.digests)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Return a socket that listens nowhere yet, but has its port."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # named TCP: otherwise asyncio does not switch off Nagle's delay, and a reply takes 40 ms longer
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host.strip("[]"), port))
+    except (OSError, OverflowError) as error:
+        bound.close()
+        reason = getattr(error, "strerror", None) or error
+        raise EverylabelError(
+            f"--host {host} and --port {port} cannot be used ({reason}); expected an address of this machine "
+            "and a free port: --port 0 takes any"
+        ) from error
+    return bound
+
+
+def _address(host: str, port: int, token: str | None) -> str:
+    name = socket.gethostname() if host in ("0.0.0.0", "::", "") else host
+    name = f"[{name}]" if ":" in name and not name.startswith("[") else name
+    return f"http://{name}:{port}/" + (f"?token={token}" if token else "")
+
+
+def _ready(address: str, browser: bool, ready: Say) -> None:
+    ready(address)
+    if browser:
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it is ready, and for which a signal to stop is no failure."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        os.write(2, b"stopping ...\n")  # at once, and safe within a signal
+        super().handle_exit(sig, frame)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {
+            number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -1,0 +1,135 @@
+"""What the page shows of an item: pictures in a browser's formats, and only those of the project."""
+
+import io
+import os
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from everylabel.core.errors import EverylabelError
+from everylabel.data import pictures as picture
+from everylabel.data.display import Images, Rows, Texts
+from everylabel.data.pictures import media_type, png, read_picture
+from everylabel.labelling.layout import layout
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (4, 2, 3)])
+def test_pixels_as_png(shape: tuple[int, ...]) -> None:
+    pixels = np.random.default_rng(0).integers(256, size=shape).astype(np.uint8)
+    data = png(pixels)
+    at = data.index(b"IDAT")
+    raw = zlib.decompress(data[at + 4 : at + 4 + int.from_bytes(data[at - 4 : at], "big")])
+    lines = np.frombuffer(raw, np.uint8).reshape(shape[0], -1)
+    assert np.array_equal(lines[:, 1:].reshape(shape), pixels)
+    pil = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
+    assert np.array_equal(np.asarray(pil.open(io.BytesIO(data))), pixels)
+
+
+def test_images_are_shown_as_they_are_or_converted(tmp_path: Path) -> None:
+    pil = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
+    for name, media in (
+        ("a.png", "png"),
+        ("a.jpg", "jpeg"),
+        ("a.gif", "gif"),
+        ("a.webp", "webp"),
+        ("a.bmp", "bmp"),
+    ):
+        pil.new("RGB", (20, 10), "red").save(tmp_path / name)
+        data, kind = read_picture(tmp_path / name)
+        assert kind == f"image/{media}"
+        assert data == (tmp_path / name).read_bytes()
+    for mode in ("RGB", "I;16", "CMYK", "LA"):
+        pil.new(mode, (20, 10)).save(tmp_path / "a.tif")
+        data, kind = read_picture(tmp_path / "a.tif")
+        assert (kind, media_type(data)) == ("image/png", "image/png")
+
+
+@pytest.mark.parametrize(("name", "media"), [("big.jpg", "image/jpeg"), ("big.png", "image/png")])
+def test_large_images_are_made_smaller(tmp_path: Path, name: str, media: str) -> None:
+    pil = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
+    pil.new("RGB", (4000, 1000), "blue").save(tmp_path / name)
+    data, kind = read_picture(tmp_path / name)
+    assert kind == media
+    assert pil.open(io.BytesIO(data)).size == (1600, 400)
+
+
+def test_what_is_no_image_is_never_read_out(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.png"
+    secret.write_text("password")
+    with pytest.raises(EverylabelError, match=r"secret.png' is damaged or no image"):
+        read_picture(secret)
+    secret.write_bytes(b"\x89PNG\r\n\x1a\n" + b"password")
+    with pytest.raises(EverylabelError, match="is damaged or no image"):
+        read_picture(secret)
+    with pytest.raises(EverylabelError, match=r"gone.png' is not there any more"):
+        read_picture(tmp_path / "gone.png")
+    with pytest.raises(EverylabelError, match="is not there any more"):
+        read_picture(tmp_path)  # a folder
+    with pytest.raises(EverylabelError, match="is not there any more"):
+        read_picture(Path(os.devnull))
+
+
+def test_a_file_too_large_or_not_ours_to_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.png").write_bytes(png(np.zeros((2, 2))))
+    monkeypatch.setattr(picture, "LARGEST_FILE", 10)
+    with pytest.raises(EverylabelError, match="larger than"):
+        read_picture(tmp_path / "a.png")
+    monkeypatch.undo()
+    monkeypatch.setattr(
+        Path, "read_bytes", lambda _: (_ for _ in ()).throw(PermissionError(13, "Permission denied"))
+    )
+    with pytest.raises(EverylabelError, match="cannot be read: Permission denied"):
+        read_picture(tmp_path / "a.png")
+
+
+def test_without_pillow_browsers_formats_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(picture, "_pillow", lambda: None)
+    (tmp_path / "a.png").write_bytes(png(np.zeros((2, 2))))
+    assert read_picture(tmp_path / "a.png")[1] == "image/png"
+    (tmp_path / "a.tif").write_bytes(b"II*\0....")
+    with pytest.raises(EverylabelError, match=r"pip install 'everylabel\[image\]'"):
+        read_picture(tmp_path / "a.tif")
+
+
+def test_texts_fields_and_rows() -> None:
+    texts = Texts(["x" * 9000], {"n": [2.0], "empty": [None], "long": ["y" * 9000]})
+    item = texts.item(0)
+    assert len(item["text"]) == 9000
+    assert item["fields"][0] == ["n", "2"]
+    assert [name for name, _ in item["fields"]] == ["n", "long"]
+    assert len(texts.text(0)) == 300
+    assert Rows(["a"], {"colour": ["red"], "n": [1]}).text(0) == "red · 1"
+    assert Rows(["a"]).text(0) == "row a"
+    with pytest.raises(EverylabelError, match="a row of features and has no image"):
+        Rows(["a"]).picture(0)
+    assert Images([Path("x.png")], ["x.png"]).item(0)["image"] is True
+
+
+def test_layout_lies_within_the_square_and_is_repeatable() -> None:
+    features = np.random.default_rng(0).normal(size=(6000, 12)) * np.r_[9.0, 5.0, np.ones(10)]
+    points, method = layout(features.astype(np.float16), np.random.default_rng(1))
+    assert (points.shape, method) == ((6000, 2), "pca")
+    assert points.min() >= 0
+    assert points.max() <= 1
+    again, _ = layout(features.astype(np.float16), np.random.default_rng(1))
+    assert np.array_equal(points, again)
+    for axis in (0, 1):  # the two directions of most spread, up to their signs
+        assert abs(np.corrcoef(points[:, axis], features[:, axis])[0, 1]) > 0.95
+    for flat in (np.ones((7, 3)), np.ones((1, 1)), np.eye(2)):
+        assert np.isfinite(layout(flat, np.random.default_rng(0))[0]).all()
+    with pytest.raises(EverylabelError, match="method is 'tsne'"):
+        layout(features, np.random.default_rng(0), "tsne")
+
+
+def test_layout_is_that_of_principal_components() -> None:
+    from sklearn.decomposition import PCA
+
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(500, 40)) * np.linspace(3.0, 0.5, 40) + 5.0
+    points, _ = layout(features, np.random.default_rng(0))
+    inside = ((points > 0) & (points < 1)).all(axis=1)  # what lies beyond the edge is drawn on it
+    wanted = PCA(2).fit_transform(features)
+    for axis in (0, 1):
+        assert abs(np.corrcoef(points[inside, axis], wanted[inside, axis])[0, 1]) > 0.999

@@ -1,0 +1,269 @@
+"""read_items: own data from every kind of file, and every way in which it can be bad."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import everylabel as el
+from everylabel.core.errors import EverylabelWarning
+from everylabel.data.readers.frames import read_table
+from everylabel.data.readers.rows import Column
+
+TEXTS = ["my card, lost", 'he said "no"', "two\nlines"]
+LABELS = ["loss", "refusal", ""]
+
+
+def write_csv(path: Path, rows: list[list[str]], delimiter: str = ",") -> Path:
+    quoted = [delimiter.join('"' + cell.replace('"', '""') + '"' for cell in row) for row in rows]
+    path.write_text("\n".join(quoted) + "\n")
+    return path
+
+
+def table(**columns: Any) -> list[dict[str, Any]]:
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+@pytest.fixture(params=["csv", "semicolons", "tsv", "bom", "jsonl", "parquet", "frame", "dataset"])
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """The same three rows in every form."""
+    rows = table(id=["a", "b", "c"], body=TEXTS, label=LABELS)
+    cells = [["id", "body", "label"], *([row["id"], row["body"], row["label"]] for row in rows)]
+    kind = request.param
+    if kind in ("csv", "semicolons", "tsv"):
+        delimiter = {"csv": ",", "semicolons": ";", "tsv": "\t"}[kind]
+        return write_csv(tmp_path / f"x.{'tsv' if kind == 'tsv' else 'csv'}", cells, delimiter)
+    if kind == "bom":
+        path = write_csv(tmp_path / "x.csv", cells)
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+        return path
+    if kind == "jsonl":
+        path = tmp_path / "x.jsonl"
+        path.write_text("\n\n".join(json.dumps(row) for row in rows))
+        return path
+    if kind == "dataset":  # as Hugging Face's: column names, columns, class labels with names
+        features = {"label": SimpleNamespace(names=["loss", "refusal"])}
+        columns = {"id": ["a", "b", "c"], "body": TEXTS, "label": [0, 1, -1]}
+
+        class Dataset(dict[str, Any]):
+            column_names = property(list)
+
+        dataset = Dataset(columns)
+        dataset.features = features  # type: ignore[attr-defined]
+        return dataset
+    pandas = pytest.importorskip("pandas", reason="needs the extra everylabel[table]")
+    frame = pandas.DataFrame(rows)
+    if kind == "frame":
+        return frame
+    frame.to_parquet(tmp_path / "x.parquet")
+    return tmp_path / "x.parquet"
+
+
+def test_every_source_reads_alike(source: Any) -> None:
+    items = el.read_items(source, text_column="body", label_column="label", id_column="id")
+    assert items.items == TEXTS
+    assert items.labels.tolist() == [0, 1, -1]
+    assert items.classes == ("loss", "refusal")
+    assert list(items.ids) == ["a", "b", "c"]
+    assert repr(items) == "Items(3 of kind 'text', 2 labelled, 2 classes)"
+    assert len(el.embed(items, "tfidf")) == 3
+    plain = el.read_items(source, text_column="body")
+    assert list(plain.ids) == ["0", "1", "2"]
+    assert plain.labels.tolist() == [-1, -1, -1]
+
+
+def test_a_missing_column_is_named_with_those_there_are(source: Any) -> None:
+    with pytest.raises(el.EverylabelError, match=r"column 'text' is not in .*'id', 'body', 'label'"):
+        el.read_items(source, text_column="text")
+
+
+def test_a_column_can_be_counted_and_read_again(tmp_path: Path) -> None:
+    column = Column(write_csv(tmp_path / "x.csv", [["body"], *([text] for text in TEXTS)]), "body")
+    assert len(column) == 3
+    assert list(column) == list(column) == TEXTS
+
+
+def test_labels_and_texts_are_cleaned_and_counted(tmp_path: Path) -> None:
+    rows = [["t", "y"], ["one", " yes"], ["two", "yes"], ["  ", "no"], ["four", "no\t"]]
+    path = write_csv(tmp_path / "x.csv", rows)
+    with pytest.warns(EverylabelWarning) as caught:
+        items = el.read_items(path, text_column="t", label_column="y")
+    told = [str(warning.message) for warning in caught]
+    assert told == [
+        "1 of 4 texts are empty and were skipped: 2",
+        "2 label(s) had white space around them, which was taken off",
+    ]
+    assert all(warning.filename.endswith(".py") for warning in caught)
+    assert items.skipped == ("2",)
+    assert (items.labels.tolist(), items.classes) == ([1, 1, 0], ("no", "yes"))
+
+
+def test_undecodable_text_is_replaced_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes("body\ncaf\u00e9\nplain\n".encode("latin-1"))
+    with pytest.warns(EverylabelWarning, match=r"1 line\(s\) of x\.csv are not UTF-8.*line 2"):
+        items = el.read_items(path, text_column="body")
+    assert items.items == ["caf\ufffd", "plain"]
+    assert el.read_items(path, text_column="body", encoding="latin-1").items[0] == "caf\u00e9"
+    path.write_bytes("body\ncaf\u00e9\n".encode("utf-16"))
+    with pytest.raises(el.EverylabelError, match="UTF-16; pass encoding='utf-16'"):
+        el.read_items(path, text_column="body")
+    assert el.read_items(path, text_column="body", encoding="utf-16").items == ["caf\u00e9"]
+    with pytest.raises(el.EverylabelError, match="cannot be read as 'ascii'"):
+        el.read_items(path, text_column="body", encoding="ascii")
+
+
+def test_bad_files_are_named(tmp_path: Path) -> None:
+    def read(name: str, content: bytes, **options: Any) -> None:
+        (tmp_path / name).write_bytes(content)
+        el.read_items(tmp_path / name, **{"text_column": "t", **options})
+
+    cases: list[tuple[str, bytes, dict[str, Any], str]] = [
+        ("x.csv", b"", {}, "is empty"),
+        ("x.csv", b"t\n", {}, "a header and no rows"),
+        ("x.csv", b"t,u\ra,b\rc,d\r", {}, "is no clean CSV file: new-line"),
+        ("x.csv", b"t\n \n", {}, "all texts are empty"),
+        ("x.csv", b"t\na\n", {"text_column": None}, "text_column or image_column is needed"),
+        ("x.csv", b"t\na\n", {"image_column": "t"}, "one only"),
+        ("x.csv", b"t,i\na,1\nb,2\nc,1\n", {"id_column": "i"}, "ids are not unique, 1 occur again: 1;"),
+        ("x.jsonl", b'{"t": "a"}\n{"t": \n', {}, "line 2 of .* is no JSON"),
+        ("x.jsonl", b"[1]\n", {}, "line 1 of .* is no object"),
+        ("x.docx", b"x", {}, "unknown ending"),
+        ("x.npy", b"x", {}, "empty or damaged"),
+        ("x.npz", b"", {}, "empty or damaged"),
+    ]
+    for name, content, options, message in cases:
+        with pytest.raises(el.EverylabelError, match=message):
+            read(name, content, **options)
+    pytest.importorskip("pyarrow", reason="needs the extra everylabel[table]")
+    with pytest.raises(el.EverylabelError, match="no Parquet file"):
+        read("x.parquet", b"PAR1 nonsense")
+    with pytest.raises(el.EverylabelError, match="is not there"):
+        el.read_items(tmp_path / "gone.csv")
+    with pytest.raises(el.EverylabelError, match="with splits train, test; pass one"):
+        el.read_items({"train": 1, "test": 2}, text_column="t")
+
+
+def test_arrays(tmp_path: Path) -> None:
+    x = np.arange(12, dtype=np.float16).reshape(4, 3)
+    np.save(tmp_path / "x.npy", x)
+    items = el.read_items(tmp_path / "x.npy")
+    assert isinstance(items.items, np.memmap)
+    assert (items.kind, items.labels.tolist()) == ("features", [-1] * 4)
+    np.savez(tmp_path / "x.npz", X=x, y=[0, 1, -1, 1], classes=["a", "b"], ids=["p", "q", "r", "s"])
+    items = el.read_items(tmp_path / "x.npz")
+    assert (items.labels.tolist(), items.classes, items.ids[3]) == ([0, 1, -1, 1], ("a", "b"), "s")
+    np.savez(tmp_path / "x.npz", features=x, labels=["b", "a", " a", "b"])
+    with pytest.warns(EverylabelWarning, match="1 label"):
+        assert el.read_items(tmp_path / "x.npz").labels.tolist() == [1, 0, 0, 1]
+    bad: list[tuple[dict[str, Any], str]] = [
+        ({"z": x}, r"holds z \(4, 3\); expected numbers X"),
+        ({"X": x, "y": [0, 1]}, "another length"),
+        ({"X": x, "y": [0, 1, 2, 9], "classes": ["a"]}, "labels from 0 to 9 and 1 classes"),
+        ({"X": x, "ids": ["p", "p", "q", "r"]}, "ids are not unique"),
+    ]
+    for arrays, message in bad:
+        np.savez(tmp_path / "x.npz", **arrays)
+        with pytest.raises(el.EverylabelError, match=message):
+            el.read_items(tmp_path / "x.npz")
+
+
+def test_a_folder_of_images_and_a_column_of_paths(tmp_path: Path) -> None:
+    pil = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
+    for name in ("cat/1.png", "cat/2.png", "dog/1.png", "dog/broken.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        pil.new("RGB", (9, 9)).save(tmp_path / name)
+    (tmp_path / "dog" / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (tmp_path / "dog" / "notes.txt").write_text("no image")
+    with pytest.warns(EverylabelWarning, match=r"1 of 4 images.*broken\.png"):
+        items = el.read_items(tmp_path)
+    assert list(items.ids) == ["cat/1.png", "cat/2.png", "dog/1.png"]
+    assert (items.labels.tolist(), items.classes) == ([0, 0, 1], ("cat", "dog"))
+    assert items.skipped == ("dog/broken.png",)
+    assert len(el.embed(items, "pixels")) == 3
+    path = write_csv(tmp_path / "x.csv", [["file", "y"], ["cat/1.png", "tom"], ["dog/1.png", "rex"]])
+    items = el.read_items(path, image_column="file", label_column="y")
+    assert (items.items[1], items.classes) == (tmp_path / "dog/1.png", ("rex", "tom"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(el.EverylabelError, match="holds no images"):
+        el.read_items(tmp_path / "empty")
+
+
+def test_hugging_face_datasets() -> None:
+    datasets = pytest.importorskip("datasets", reason="needs the library datasets")
+    features = datasets.Features({"t": datasets.Value("string"), "y": datasets.ClassLabel(names=["b", "a"])})
+    data = datasets.Dataset.from_dict({"t": ["one", "two"], "y": [0, 1]}, features=features)
+    items = el.read_items(data, text_column="t", label_column="y")
+    assert (items.labels.tolist(), items.classes) == ([0, 1], ("b", "a"))
+    with pytest.raises(el.EverylabelError, match="with splits train"):
+        el.read_items(datasets.DatasetDict(train=data), text_column="t")
+
+
+def test_the_order_of_class_names_is_kept(tmp_path: Path) -> None:
+    class Dataset(dict[str, Any]):
+        column_names = property(list)
+        features = {"y": SimpleNamespace(names=["world", "sports", "business"])}  # noqa: RUF012
+
+    data = Dataset({"t": ["one", "two", "three"], "y": [1, 0, -1]})
+    items = el.read_items(data, text_column="t", label_column="y")
+    assert (items.labels.tolist(), items.classes) == ([1, 0, -1], ("world", "sports", "business"))
+    order = ["business", "world", "sports"]
+    items = el.read_items(data, text_column="t", label_column="y", classes=order)
+    assert (items.labels.tolist(), items.classes) == ([2, 1, -1], tuple(order))
+    np.savez(tmp_path / "x.npz", X=np.zeros((3, 2)), y=[1, 0, -1], classes=["a", "b"])
+    assert el.read_items(tmp_path / "x.npz", classes=["c", "b", "a"]).labels.tolist() == [1, 2, -1]
+    path = write_csv(tmp_path / "x.csv", [["t", "y"], ["one", "10"], ["two", "9"], ["three", ""]])
+    items = el.read_items(path, text_column="t", label_column="y", classes=[9, 10])  # type: ignore[list-item]
+    assert (items.labels.tolist(), items.classes) == ([1, 0, -1], ("9", "10"))
+    with pytest.raises(el.EverylabelError, match="labels hold '10'; expected classes 8, 9"):
+        el.read_items(path, text_column="t", label_column="y", classes=["8", "9"])
+    for bad in ([], "ab", ["a", "a"], ["a", ""]):
+        with pytest.raises(el.EverylabelError, match=r"classes is .*; expected a list of different names"):
+            el.read_items(path, text_column="t", label_column="y", classes=bad)
+
+
+def test_gaps_of_pandas_are_empty_and_whole_numbers_stay_whole() -> None:
+    pandas = pytest.importorskip("pandas", reason="needs the extra everylabel[table]")
+    frame = pandas.DataFrame({"t": ["one", "two", "three", "four"], "y": [1, 2, None, 10]})
+    for kind in ("float64", "float32", "Int64", object):
+        items = el.read_items(frame.astype({"y": kind}), text_column="t", label_column="y")
+        assert (items.labels.tolist(), items.classes) == ([0, 2, -1, 1], ("1", "10", "2")), kind
+    frame["y"] = [0.5, 1.0, pandas.NA, pandas.NaT]
+    items = el.read_items(frame, text_column="t", label_column="y")
+    assert (items.labels.tolist(), items.classes) == ([0, 1, -1, -1], ("0.5", "1"))
+    frame["t"] = pandas.Series(["one", pandas.NA, pandas.NaT, "four"], dtype=object)
+    with pytest.warns(EverylabelWarning, match="2 of 4 texts are empty"):
+        assert el.read_items(frame, text_column="t").items == ["one", "four"]
+
+
+def test_a_gap_in_a_column_of_images_is_a_broken_image(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas", reason="needs the extra everylabel[table]")
+    pil = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
+    pil.new("RGB", (9, 9)).save(tmp_path / "a.png")
+    frame = pandas.DataFrame(
+        {"file": pandas.Series([str(tmp_path / "a.png"), None, float("nan")], dtype=object)}
+    )
+    with pytest.warns(EverylabelWarning, match="2 of 3 images cannot be read"):
+        items = el.read_items(frame, image_column="file")
+    assert items.skipped == ("1", "2")
+
+
+def test_tables_find_out_delimiter_and_encoding(tmp_path: Path) -> None:
+    pytest.importorskip("pandas", reason="needs the extra everylabel[table]")
+    path = tmp_path / "x.csv"
+    for delimiter in ",;\t":
+        path.write_bytes(b"\xef\xbb\xbf" + delimiter.join(["age", "city\n1", "Oslo\n2", "Rome\n"]).encode())
+        table = read_table(path)
+        assert (list(table.columns), table["age"].tolist()) == (["age", "city"], [1, 2])
+    path.write_bytes("age,city\n1,K\u00f6ln\n".encode("latin-1"))
+    with pytest.warns(EverylabelWarning, match="are not UTF-8"):
+        assert read_table(path)["city"].tolist() == ["K\ufffdln"]
+    path.write_bytes("age,city\n1,Oslo\n".encode("utf-16"))
+    with pytest.raises(el.EverylabelError, match="is UTF-16"):
+        read_table(path)
+    path.write_bytes(b"")
+    with pytest.raises(el.EverylabelError, match="is empty or no table"):
+        read_table(path)

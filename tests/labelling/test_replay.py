@@ -1,0 +1,94 @@
+"""Replaying a log gives the same posterior, logits and next instance, bit for bit."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from everylabel.labelling import learner
+from everylabel.labelling.refit import refit
+from everylabel.labelling.service import Service
+from tests.labelling.desks import fingerprint, label, service
+
+
+def busy(made: Service, rng: np.random.Generator, n: int) -> None:
+    """Do all kinds of things as three people, several at once."""
+    people = ("anna", "ben", "me")
+    for _ in range(n):
+        futures = []
+        for person in people:
+            lease = made.desk.ledger.leases.get(person)
+            what = rng.choice(["label", "label", "label", "skip", "undo", "tell", "jump", "class"])
+            if lease is None:
+                futures.append(made.next(person))
+                continue
+            item = made.desk.ids[lease.item]
+            if what == "label":
+                futures.append(made.label(person, item, int(rng.integers(10))))
+            elif what == "skip":
+                futures.append(made.skip(person, item))
+            elif what == "undo":
+                futures.append(made.undo(person))
+            elif what == "tell":
+                futures.append(made.cannot_tell(person, item))
+            elif what == "jump":
+                futures.append(made.jump(person, made.desk.ids[int(rng.integers(len(made.desk.ids)))]))
+            else:
+                futures.append(made.add_class(person, f"class {rng.integers(3)}"))
+        for future in futures:
+            future.exception()  # a refusal is fine
+
+
+@pytest.mark.parametrize("strategy", ["lookahead", "margin", "typiclust"])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("exact_up_to", [0, learner.EXACT_UP_TO])
+def test_a_replay_equals_what_was_before(
+    tmp_path: Path, strategy: str, seed: int, exact_up_to: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner, "EXACT_UP_TO", exact_up_to)
+    rng = np.random.default_rng(seed)
+    with service(tmp_path / "log", strategy=strategy, check_every=4) as made:
+        busy(made, rng, 15)
+        if seed:
+            refit(made.desk)
+            busy(made, rng, 10)
+        if seed == 2:
+            refit(made.desk)
+        before = fingerprint(made)
+        tasks = [made.next(person).result()["next"]["item"] for person in ("anna", "ben", "me")]
+        after = fingerprint(made)
+    with service(tmp_path / "log") as made:
+        if before == after:  # everybody had an item
+            assert fingerprint(made) == before
+        assert fingerprint(made) == after
+        assert [made.next(person).result()["next"]["item"] for person in ("anna", "ben", "me")] == tasks
+
+
+def test_refitting_while_labels_come_in_is_replayed_too(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        label(made, 12)
+        start = made.desk.read(made.desk.start).result()
+        label(made, 5)  # while the model is being trained
+        trained = start.learner(made.desk.features)
+
+        def take_over() -> object:
+            made.desk.take(trained, start, start.seq)
+            return lambda: None
+
+        made.desk.submit(take_over, alone=True).result()  # type: ignore[arg-type]
+        label(made, 5)
+        before = fingerprint(made)
+    with service(tmp_path / "log") as made:
+        assert fingerprint(made) == before
+        assert len(made.desk.ledger.labels) == 22
+
+
+def test_an_exact_refit_is_training_on_all_labels(tmp_path: Path) -> None:
+    from everylabel.core import fit_map
+
+    with service(tmp_path / "log") as made:
+        label(made, 30)
+        refit(made.desk)
+        idx, y = zip(*sorted(made.desk.ledger.labels.items()), strict=True)
+        mean = fit_map(made.desk.features[list(idx)].astype(float), list(y), 10)
+        np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, mean, atol=1e-4)

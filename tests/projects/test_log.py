@@ -1,0 +1,115 @@
+"""What a start writes to the log: once, and so that the model starts trained."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from everylabel.core.errors import EverylabelError
+from everylabel.formats.reading import Label
+from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.replay import replay
+from everylabel.projects.log import begin
+from everylabel.projects.store import Store
+from tests.labelling.desks import FEATURES, IDS, service, truth
+
+LABELS = [Label(IDS[i], str(truth(IDS[i])), "Ann" if i % 2 else None) for i in range(20)]
+
+
+def begun(path: Path, **options: Any) -> tuple[int, Ledger]:
+    with closing(Store(path, "test")) as store:
+        imported = begin(store, IDS, **options)
+        ledger = Ledger(IDS)
+        for event in store.read():
+            ledger.apply(event)
+    return imported, ledger
+
+
+def test_labels_are_imported_once_and_trained_on(tmp_path: Path) -> None:
+    path = tmp_path / "l.sqlite"
+    imported, ledger = begun(path, classes=["9"], labels=[*LABELS, Label("gone", "9")])
+    assert imported == 20
+    assert ledger.classes[0] == "9"
+    assert {IDS[i]: ledger.classes[c] for i, c in ledger.labels.items()} == {x.id: x.label for x in LABELS}
+    assert ledger.by_person == {"Ann": 10, "import": 10}
+    again, same = begun(path, classes=["9"], labels=LABELS)
+    assert (again, same.seq) == (0, ledger.seq)
+    with closing(Store(path, "test")) as store:
+        _, learner, changes = replay(store.read(), IDS, FEATURES)
+    assert [change for change in changes if change.item is not None] == []
+    labelled = np.array(sorted(ledger.labels))
+    guesses = learner.pool.probs(labelled).argmax(axis=1)
+    assert [int(guess) for guess in guesses] == [ledger.labels[int(i)] for i in labelled]
+
+
+def test_a_later_start_changes_only_what_it_says(tmp_path: Path) -> None:
+    path = tmp_path / "l.sqlite"
+    begun(path, classes=["a", "b"], settings={"strategy": "margin"})
+    with service(path) as made:
+        made.rename_class("me", 0, "alpha").result()
+        made.label("me", IDS[0], 0).result()
+    _, ledger = begun(path, classes=["a", "b", "c"], labels=[Label(IDS[1], "a")])
+    assert ledger.classes == ["alpha", "b", "c"]  # a is alpha now
+    assert ledger.labels == {0: 0, 1: 0}
+    assert ledger.settings["strategy"] == "margin"
+    _, ledger = begun(path, settings={"check_every": 3})
+    assert (ledger.settings["strategy"], ledger.settings["check_every"]) == ("margin", 3)
+    before = ledger.seq
+    assert begun(path, settings={"check_every": 3})[1].seq == before
+
+
+def test_an_imported_label_can_be_taken_over_by_a_person(tmp_path: Path) -> None:
+    path = tmp_path / "l.sqlite"
+    begun(path, classes=["a", "b"], labels=[Label(IDS[0], "a")])
+    with service(path) as made:
+        made.jump("me", IDS[0]).result()
+        made.label("me", IDS[0], 1).result()
+        assert made.ledger.labels == {0: 1}
+    assert begun(path, labels=[Label(IDS[0], "a")])[1].labels == {0: 1}
+
+
+def test_the_label_imported_last_counts(tmp_path: Path) -> None:
+    path, one, two = tmp_path / "l.sqlite", [Label(IDS[0], "1")], [Label(IDS[0], "2")]
+    counts = [begun(path, classes=["1", "2"], labels=labels)[0] for labels in (one, two, two, one, one)]
+    assert counts == [1, 1, 0, 1, 0]
+    _, ledger = begun(path, classes=["1", "2"], labels=[*two, *one])  # of several in one file, too
+    assert (ledger.labels, ledger.answers[0][0].person) == ({0: 0}, "import")
+
+
+def test_a_start_brings_back_neither_the_sources_label_nor_a_persons_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "l.sqlite"
+    source, labels = [Label(IDS[0], "a"), Label(IDS[1], "a")], [Label(IDS[0], "b"), Label(IDS[2], "a", "Ann")]
+    assert begun(path, classes=["a", "b"], source=source, labels=labels)[0] == 4
+    with service(path) as made:
+        made.label("Ann", IDS[2], 1).result()
+    imported, ledger = begun(path, source=source, labels=labels)
+    assert (imported, ledger.labels) == (0, {0: 1, 1: 0, 2: 1})
+    assert begun(path, source=[Label(IDS[0], "a"), Label(IDS[1], "b")])[1].labels == {0: 1, 1: 1, 2: 1}
+
+
+def test_names_are_as_the_page_would_take_them(tmp_path: Path) -> None:
+    path = tmp_path / "l.sqlite"
+    labels = [Label(IDS[0], "a\t b", "Ann\0 B."), Label(IDS[1], "c", "\0")]
+    _, ledger = begun(path, classes=[" a  b"], labels=labels)
+    assert ledger.classes == ["a b", "c"]
+    assert set(ledger.by_person) == {"Ann B.", "import"}
+    for name in ("", "x" * 201, "a\0b"):
+        with pytest.raises(
+            EverylabelError, match="expected 1 to 200 printable characters: check --label-column"
+        ):
+            begun(path, labels=[Label(IDS[0], name)])
+
+
+def test_a_column_of_something_else_is_not_taken_for_classes(tmp_path: Path) -> None:
+    path = tmp_path / "l.sqlite"
+    names = [f"text {i}" for i in range(1001)]
+    with pytest.raises(EverylabelError, match="expected 1,000 at most: check --label-column"):
+        begun(path, classes=names)
+    begun(path, classes=names[:999])
+    with pytest.raises(
+        EverylabelError, match=r"classes are 'text 0'.* 1,001 or more; expected 1,000 at most"
+    ):
+        begun(path, labels=[Label(IDS[i], f"other {i}") for i in range(5)])
+    assert len(begun(path)[1].classes) == 999  # nothing was written

@@ -1,0 +1,169 @@
+"""The log in real databases: order, all or none, one writer, readers beside it, and what failure says."""
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from everylabel.labelling.events import Event
+from everylabel.projects.store import Store, StoreError
+
+
+def event(seq: int, key: str | None = None) -> Event:
+    return Event(seq, seq, 1.5, "änna", "label", {"item": "a\n\"b' ☃", "class": 1}, key)
+
+
+def test_events_come_back_as_they_were(where: str) -> None:
+    store = Store(where, "p")
+    store.append([event(1, "k"), event(2)])
+    store.append([])
+    store.append([event(3)])
+    assert store.read() == [event(1, "k"), event(2), event(3)]
+    assert store.read(after=2) == [event(3)]
+    store.close()
+    again = Store(where, "p")
+    assert len(again.read()) == 3
+    again.close()
+
+
+def test_events_are_written_all_or_none(where: str) -> None:
+    store = Store(where, "p")
+    store.append([event(1)])
+    with pytest.raises(StoreError, match="another server; nothing of this was saved"):
+        store.append([event(2), event(1)])
+    assert store.read() == [event(1)]
+    store.append([event(2)])
+    store.close()
+
+
+def test_projects_share_a_database_without_seeing_each_other(where: str) -> None:
+    one = Store(where, "one")
+    one.append([event(1, "k")])
+    one.close()
+    two = Store(where, "two")
+    assert two.read() == []
+    two.append([event(1, "k")])
+    two.close()
+
+
+def test_a_second_server_is_refused_and_a_reader_is_not(where: str) -> None:
+    store = Store(where, "p")
+    store.append([event(1)])
+    with pytest.raises(StoreError, match="in use by another server"):
+        Store(where, "p")
+    reader = Store(where, "p", write=False)
+    store.append([event(2)])
+    assert len(reader.read()) == 2
+    reader.close()
+    store.close()
+    Store(where, "p").close()
+
+
+def test_the_source_is_remembered(where: str) -> None:
+    store = Store(where, "p")
+    assert store.items() is None
+    store.set_items(["a", "b"], ["1", "2"])
+    store.set_items(["a", "b", "c"], ["1", "2", "3"])
+    assert store.items() == (["a", "b", "c"], ["1", "2", "3"])
+    store.close()
+
+
+def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no database, but long enough to be taken for one" * 10)
+    with pytest.raises(StoreError, match="cannot be opened: file is not a database"):
+        Store(tmp_path / "file", "p")
+    with pytest.raises(StoreError, match=r"'mysql://.*expected a file's path or postgresql://"):
+        Store("mysql://user@localhost/db", "p")
+    with pytest.raises(StoreError, match="is not there; expected a log"):
+        Store(tmp_path / "nothing", "p", write=False)
+
+
+def test_a_database_that_does_not_answer_is_named_without_its_password() -> None:
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'everylabel[postgresql]'")
+    with pytest.raises(StoreError) as told:
+        Store("postgresql://anna:secret@127.0.0.1:1/db", "p")
+    assert "127.0.0.1" in str(told.value)
+    assert "secret" not in str(told.value)
+
+
+def test_a_log_of_another_format_is_refused(tmp_path: Path) -> None:
+    import sqlite3
+
+    store = Store(tmp_path / "log", "p")
+    store.set_items(["a"], ["1"])
+    store.close()
+    connection = sqlite3.connect(tmp_path / "log")
+    connection.execute("UPDATE everylabel_items SET format = 99")
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreError, match="has format 99; expected 1"):
+        Store(tmp_path / "log", "p")
+
+
+def test_any_path_is_taken_as_it_is(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("run #1", "run #2", "what?", "100%41", "a&b=c")]
+    for path in paths:
+        store = Store(path, "p")
+        store.append([event(1)])
+        store.close()
+        assert path.is_file()
+    assert all(len(Store(path, "p", write=False).read()) == 1 for path in paths)
+
+
+def test_places_that_cannot_be_are_named() -> None:
+    for place in ("/dev/null/x.sqlite", "/proc/x.sqlite"):
+        with pytest.raises(StoreError, match=f"store '{place}' cannot be"):
+            Store(place, "p")
+
+
+def test_the_lock_of_a_lost_session_is_taken_again(postgres: str) -> None:
+    import psycopg
+
+    store = Store(postgres, "lost")
+    store.append([event(1)])
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+        connection.execute(query)
+    with pytest.raises(StoreError, match="nothing was saved"):
+        store.append([event(2)])
+    store.append([event(2)])
+    with pytest.raises(StoreError, match="in use by another server"):
+        Store(postgres, "lost")
+    assert len(store.read()) == 2
+    store.close()
+
+
+FILL = """
+import resource, signal, sys
+from tests.labelling.desks import label, service
+from everylabel.projects.store import StoreError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with service(sys.argv[1]) as made:
+    label(made, 3)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+    told = 0
+    for _ in range(60):
+        item = made.next("me").result()["next"]["item"]["id"] if not told else item
+        try:
+            made.label("me", item, 1).result()
+        except StoreError as error:
+            told, message = told + 1, str(error)
+    count = len(made.desk.ledger.labels)
+    print("told", told, message)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    made.label("me", item, 1).result()
+    print("after", len(made.desk.ledger.labels) - count)
+"""
+
+
+def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
+    limit = 120_000  # bytes a file may have: the log fills it within a few labels
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
+    done = subprocess.run(
+        [sys.executable, "-c", FILL, str(tmp_path / "log"), str(limit)], capture_output=True, text=True
+    )
+    assert "told" in done.stdout, done.stderr
+    assert "nothing was saved" in done.stdout
+    assert "after 1" in done.stdout

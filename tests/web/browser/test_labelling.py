@@ -1,0 +1,398 @@
+"""Labelling digits in the page, with the keyboard alone unless said otherwise."""
+
+from pathlib import Path
+
+from everylabel.labelling.progress import wilson
+from tests.web.browser.pages import BACKSPACE, CONTROL, ENTER, SHIFT, TAB, Page
+from tests.web.browser.servers import Server
+
+
+def _answers(server: Server, person: str) -> list[dict[str, object]]:
+    events = server.get(f"/api/history?person={person}&limit=100")["events"]
+    return [event for event in events if not event["undone"]]
+
+
+def test_thirty_digits_by_keys(page: Page, digits: Server) -> None:
+    page.open("thirty")
+    before = page.labelled
+    items = [page.answer(str(i % 10)) for i in range(30)]
+    assert len(set(items)) == 30
+    page.until(lambda: page.labelled == before + 30)
+    assert digits.get("/api/progress")["labelled"] == before + 30
+    given = [(event["item"], event["class"]) for event in reversed(_answers(digits, "thirty"))]
+    assert given == [(item, i % 10) for i, item in enumerate(items)]
+    assert "learned in" in page.text("#tick")
+    assert "learned in" in page.text("#speed")
+    page.until(lambda: page.all("#curve svg path.expected"))
+    page.until(lambda: len(page.all("#balance tbody tr")) >= 10)
+
+
+def test_feedback_does_not_wait_for_the_server(page: Page) -> None:
+    page.open("feedback")
+    seen = page.script("""
+        const press = () => document.body.dispatchEvent(
+            new KeyboardEvent("keydown", {key: "3", code: "Digit3", bubbles: true}));
+        press(); press();  // the second is a double press
+        return [document.querySelectorAll(".class.chosen").length,
+                document.querySelector(".class.chosen").dataset.class,
+                document.getElementById("item").classList.contains("leaving")];
+    """)
+    assert seen == [1, "3", True]
+    page.until(lambda: not page.busy)
+
+
+SLOW = """
+    const [ms, done, usual] = [arguments[0], arguments[arguments.length - 1], window.fetch];
+    window.fetch = async (...request) => {
+        await new Promise((resolve) => setTimeout(resolve, ms));
+        return usual(...request);
+    };
+    done();
+"""
+FIRST = """
+    const done = arguments[arguments.length - 1];
+    import("/static/state.js").then(({state}) => {
+        state.progress.update_ms = null; // and the key at once, before news of the progress tell otherwise
+        document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "3", code: "Digit3", bubbles: true}));
+        done();
+    });
+"""
+
+
+def test_waiting_is_explained(page: Page) -> None:
+    page.size(360, 740)
+    page.open("waiting")
+    page.answer("1")
+    page.driver.execute_async_script(SLOW, 1500)
+    item = page.item
+    page.press("2")
+    page.until(lambda: page.text("#tick") == "Learning …")
+    page.moved_on(item)
+    assert "Saved: 2" in page.text("#tick")
+    page.driver.execute_async_script(SLOW, 6000)
+    item = page.item
+    page.driver.execute_async_script(FIRST)  # as before the first label of a server
+    page.until(lambda: "compiling, once only" in page.text("#tick"))
+    assert page.script(
+        "const tick = document.getElementById('tick'); return tick.scrollWidth <= tick.clientWidth"
+    )
+    page.moved_on(item)
+    assert "Saved: 3" in page.text("#tick")
+
+
+PROGRESS = """
+    const [checks, right, low, high, done] = arguments;
+    import("/static/state.js").then(({setProgress, state}) => {
+        const known = {checks, right, estimate: right / checks, low, high, expected: 0.5, surplus: 0.1};
+        const point = {expected: 0.5, accuracy: known.estimate, checks, low, high};
+        const curve = [10, 20, 30].map((labels) => ({labels, ...point}));
+        setProgress({...state.progress, version: Infinity, labelled: 28, left: 1768, accuracy: known, curve});
+        done();
+    });
+"""
+
+
+def test_few_checks_are_not_made_a_sure_figure(page: Page) -> None:
+    page.open("few")
+    page.driver.execute_async_script(PROGRESS, 2, 2, *wilson(1.0, 2))
+    assert page.text("#accuracy") == "34–100 %"
+    assert page.text("#accuracy-range") == ""
+    assert page.text("#accuracy-note") == "from 2 random checks"
+    assert page.script("return document.getElementById('side-summary').textContent") == (
+        "28 labels, 1,768 left · accuracy 34–100 %"
+    )
+    assert "34–100 %" in str(page.find("#curve svg").get_attribute("aria-label"))
+    page.driver.execute_async_script(PROGRESS, 20, 19, *wilson(0.95, 20))
+    assert [page.text("#accuracy"), page.text("#accuracy-range")] == ["95 %", "76–99 %"]
+    assert "accuracy 95 % (76–99 %)" in page.script(
+        "return document.getElementById('side-summary').textContent"
+    )
+
+
+def test_the_curve_of_checks_begins_with_the_fifth(page: Page) -> None:
+    page.open("fifth")
+    for checks in (1, 4, 5, 50):
+        for right in (0, checks // 2, checks):
+            page.driver.execute_async_script(PROGRESS, checks, right, *wilson(right / checks, checks))
+            assert page.all("#curve path.band")
+            assert bool(page.all("#curve path.checked")) == (checks >= 5)
+            assert bool(page.all("#curve .legend .checked")) == (checks >= 5)
+
+
+def test_undo_any_number_of_times(page: Page, digits: Server) -> None:
+    page.open("undo")
+    first, second = page.answer("1"), page.answer("2")
+    page.answer("s")
+    page.answer("u")
+    for key, item in (("u", second), (BACKSPACE, first)):
+        page.answer(key)
+        assert page.item == item
+    assert _answers(digits, "undo") == []
+    page.answer("5")
+    page.press_with(CONTROL, "z")
+    page.shows(first)
+    page.answer("7")
+    assert [event["class"] for event in _answers(digits, "undo")] == [7]
+
+
+def test_nothing_to_undo_is_said(page: Page) -> None:
+    page.open("nothing").press("u")
+    assert "take" in page.until(lambda: page.text(".toast.problem"))
+    assert page.item
+    page.console()  # the browser notes the 409
+
+
+def test_skip_and_cannot_tell(page: Page, digits: Server) -> None:
+    page.open("skips")
+    skipped, untold = page.answer(" "), page.answer("x")
+    kinds = {event["item"]: event["kind"] for event in _answers(digits, "skips")}
+    assert kinds == {skipped: "skip", untold: "cannot_tell"}
+
+
+def test_a_new_class_is_used_at_once(page: Page, digits: Server) -> None:
+    page.open("adding")
+    assert page.dialog("n") == "New class"
+    page.press("3", ENTER)
+    assert "already" in page.until(lambda: page.text(".problem-note"))
+    page.console()  # the browser notes the 409
+    page.press(BACKSPACE, "not a digit", ENTER)
+    page.until(lambda: "not a digit" in page.text("#classes"))
+    item = page.item
+    page.press_with(SHIFT, "1")  # the eleventh
+    page.moved_on(item)
+    assert _answers(digits, "adding")[0]["class"] == 10
+    assert [button.get_attribute("data-key") for button in page.all("#classes .class")] == [
+        *"0123456789",
+        "⇧1",
+    ]
+
+
+def test_rename_keeps_labels_and_keys(page: Page, digits: Server) -> None:
+    page.open("renaming")
+    assert page.dialog("c") == "Classes"
+    box = page.find("#class-9")
+    box.clear()
+    box.send_keys("nine", ENTER)
+    page.until(lambda: "nine" in page.text("#classes"))
+    page.close()
+    assert digits.get("/api/classes")["classes"][9]["name"] == "nine"
+    page.dialog("c")
+    box = page.find("#class-9")
+    box.clear()
+    box.send_keys("9", ENTER)
+    page.until(lambda: "nine" not in page.text("#classes"))
+
+
+def test_reload_keeps_the_place(page: Page) -> None:
+    page.open("reload")
+    page.answer("4")
+    item, labelled = page.item, page.labelled
+    page.driver.refresh()
+    page.ready()
+    assert (page.item, page.labelled) == (item, labelled)
+    assert page.text("#person") == "reload"
+
+
+def test_a_second_person_gets_another_item(page: Page) -> None:
+    first = page.open("anna").item
+    second = page.open("ben").item
+    assert first != second
+    assert "anna" in page.text("#people")
+    assert page.open("anna").item == first
+
+
+def test_a_dispute_is_found_and_settled(page: Page, digits: Server) -> None:
+    for person, number in (("anna", 1), ("ben", 2)):
+        digits.post("/api/label", **{"person": person, "item": "77", "class": number})
+    page.open("clara")
+    page.until(lambda: "1 disputed item" in page.text("#disputed"))
+    page.find("#disputed").click()
+    page.until(lambda: page.all("dialog .result"))
+    assert "anna: 1 · ben: 2" in page.text("dialog .result .meta")
+    page.find("dialog .result").click()
+    page.shows("77")
+    page.answer("1")
+    assert digits.get("/api/items/77")["label"] == 1  # two say so against one
+    page.until(lambda: not page.find("#disputed").is_displayed())
+
+
+def test_changing_the_name(page: Page) -> None:
+    page.open()
+    assert page.text("#person") == "me"
+    page.find(".person").click()
+    page.until(lambda: page.all("dialog.person-dialog"))
+    page.press("clara", ENTER)
+    page.until(lambda: page.text("#person") == "clara" and not page.busy)
+    page.driver.refresh()
+    page.ready()
+    assert page.text("#person") == "clara"
+
+
+def test_probabilities_are_hidden_on_request_and_on_checks(page: Page, digits: Server) -> None:
+    page.open("hiding")
+    page.answer("1")
+    reasons = set()
+    for i in range(25):
+        check = "Random check" in page.text("#reason")
+        shown = any(page.text(f'[data-class="{number}"] .share') for number in range(10))
+        assert shown != check
+        reasons.add(check)
+        if reasons == {True, False}:
+            break
+        page.answer(str(i % 10))
+    assert reasons == {True, False}
+    while "Random check" in page.text("#reason"):
+        page.answer("1")
+    page.press("p")
+    page.until(lambda: not page.text('[data-class="1"] .share'))
+    page.driver.refresh()
+    page.ready()
+    assert not page.text('[data-class="1"] .share')
+    page.press("p")
+    page.until(lambda: page.text('[data-class="1"] .share'))
+
+
+def test_search_and_jump(page: Page) -> None:
+    page.open("search")
+    assert page.dialog("/") == "Search"
+    page.press("17")
+    found = page.until(lambda: page.all(".result"))
+    wanted = found[1].get_attribute("data-item")
+    found[1].click()
+    page.shows(str(wanted))
+    assert "asked" in page.text("#reason")
+
+
+def test_history_relabels(page: Page, digits: Server) -> None:
+    page.open("history")
+    item = page.answer("2")
+    page.answer("3")
+    assert page.dialog("h") == "History"
+    page.until(lambda: len(page.all(".result")) == 2)
+    page.all(".result")[1].click()
+    page.shows(item)
+    assert page.find('[data-class="2"]').get_attribute("aria-description")
+    page.answer("8")
+    assert _answers(digits, "history")[0]["class"] == 8
+
+
+def test_the_map_opens_items(page: Page) -> None:
+    page.open("map")
+    assert page.dialog("m") == "Map"
+    page.until(lambda: page.all("canvas.scatter"))
+    before = page.item
+    page.press("\ue014", "\ue015")  # right, down
+    page.until(lambda: page.text(".map-card"))
+    page.press(ENTER)
+    page.until(lambda: not page.all("dialog[open]") and page.item != before)
+
+
+def test_settings_choose_the_strategy(page: Page, digits: Server) -> None:
+    page.open("settings")
+    assert page.dialog(",") == "Settings"
+    assert len(page.all(".option-note")) >= 3
+    page.find("#strategy-margin").click()
+    page.until(lambda: digits.get("/api/session")["settings"]["strategy"] == "margin")
+    page.find("#strategy-lookahead").click()
+    page.until(lambda: digits.get("/api/session")["settings"]["strategy"] == "lookahead")
+
+
+def test_export_saves_a_file_or_says_why_not(page: Page, digits: Server, tmp_path: Path) -> None:
+    behaviour = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    page.driver.execute_cdp_cmd("Browser.setDownloadBehavior", behaviour)
+    page.open("export")
+    page.answer("6")
+    page.dialog("e")
+    page.find('[aria-label="Answers as CSV"]').click()
+    page.until(lambda: "Saved" in page.text("dialog"))
+    files = page.until(lambda: list(tmp_path.glob("*.csv")))
+    assert "export" in files[0].read_text()
+    offered = [link.get_attribute("aria-label") for link in page.all('.download[href*="labelstudio"]')]
+    assert offered == ["Answers as Label Studio"]  # the server refuses the others
+    page.driver.execute_cdp_cmd("Network.enable", {})
+    page.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/api/model*"]})
+    page.find('[aria-label="Model: ONNX"]').click()
+    page.until(lambda: "does not answer" in page.text("dialog"))
+    page.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    page.console()  # the browser notes what was blocked
+
+
+def test_all_by_tab_and_enter(page: Page, digits: Server) -> None:
+    page.open("tab")
+    for _ in range(40):
+        page.press(TAB)
+        if page.script("return document.activeElement.dataset.class") == "6":
+            break
+    item = page.item
+    page.press(ENTER)
+    page.moved_on(item)
+    assert _answers(digits, "tab")[0]["class"] == 6
+    assert page.script("return document.activeElement.dataset.class") == "6"  # the focus stays
+
+
+def test_typing_is_not_taken_for_shortcuts(page: Page) -> None:
+    item = page.open("typing").item
+    page.dialog("/")
+    page.press("1 u s x n")
+    assert page.find("#search-box").get_attribute("value") == "1 u s x n"
+    page.close()
+    assert page.item == item
+
+
+def test_single_keys_can_be_switched_off(page: Page) -> None:
+    item = page.open("off").item
+    page.dialog(",")
+    page.find("#plain-keys").click()
+    page.close()
+    page.press("1", "s", "x")
+    assert page.item == item
+    page.find('[data-class="1"]').click()
+    page.moved_on(item)
+    page.press_with(CONTROL, "z")
+    page.shows(item)
+
+
+def test_an_echo_of_a_key_is_no_answer(page: Page, digits: Server) -> None:
+    page.open("echo")
+    item = page.item
+    press = """document.body.dispatchEvent(
+        new KeyboardEvent("keydown", {key: "3", code: "Digit3", bubbles: true}));"""
+    page.script(f"""{press}
+        new MutationObserver(() => {{ {press} }}).observe(
+            document.getElementById("item"), {{attributes: true, attributeFilter: ["data-item"]}});
+    """)
+    page.moved_on(item)
+    assert len(_answers(digits, "echo")) == 1
+    assert not page.all(".class.chosen")
+
+
+def test_the_figure_claims_no_more_than_the_checks_say(page: Page) -> None:
+    page.open("claims")
+    script = """const [accuracy, every, done] = arguments;
+        import("/static/side.js").then((side) => done(side.whyBelieve(accuracy, every)));"""
+
+    def told(**more: object) -> str:
+        known: dict[str, object] = {"checks": 50, "right": 45, "estimate": 0.9, "low": 0.79, "high": 0.96}
+        known |= {"expected": 0.85, "surplus": 0.05, "unanswered": 0, **more}
+        return str(page.driver.execute_async_script(script, known, 10))
+
+    text = told()
+    assert "Over the last 50 random checks it was right 45 of 50 times, 5 points more often than" in text
+    assert "It expects to be right on 85 % of what is left now" in text
+    assert "95 times" not in text
+    assert "skipped or left" not in text
+    assert "1 point less often than" in told(surplus=-0.01)
+    assert "as often as it expected" in told(surplus=0.001)
+    assert "3 checks were skipped or left, so the figure may be too high." in told(unanswered=3)
+    assert "1 check was skipped" in told(unanswered=1)
+    assert "figure" not in str(page.driver.execute_async_script(script, None, 10))
+
+
+def test_the_end_tells_what_becomes_of_skipped_items(page: Page) -> None:
+    page.open("end")
+    page.script("""import("/static/state.js").then((state) => state.setTask(null));""")
+    page.until(
+        lambda: (
+            "Skipped items come back when nothing else is left, the longest ago first" in page.text("#item")
+        )
+    )

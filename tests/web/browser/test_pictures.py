@@ -1,0 +1,72 @@
+"""A folder of pictures without classes: from the first class to the last picture."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from selenium import webdriver
+
+from tests.web.browser.conftest import fresh
+from tests.web.browser.pages import ENTER, Page
+from tests.web.browser.servers import Server
+
+SIZES = {"wide": (1800, 200), "tall": (200, 1800), "large": (1600, 1200), "small": (32, 32)}
+
+
+@pytest.fixture(scope="module")
+def photos(browser_there: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("pictures")
+    (folder / "photos").mkdir()
+    rng = np.random.default_rng(0)
+    for name, (width, height) in SIZES.items():
+        tile = rng.integers(0, 256, (4, 4, 3), dtype=np.uint8)
+        Image.fromarray(tile).resize((width, height)).save(folder / "photos" / f"{name}.png")
+    server = Server(folder, "photos", "--model", "pixels").start()
+    yield server
+    server.stop()
+
+
+def _fits(page: Page) -> bool:
+    return bool(page.script("return document.documentElement.scrollWidth <= innerWidth"))
+
+
+def _add_class(page: Page, name: str) -> None:
+    page.until(lambda: page.all("dialog.add"))
+    page.press(name, ENTER)
+    page.until(lambda: name in page.text("#classes"))
+
+
+def test_from_no_class_to_nothing_left(driver: webdriver.Chrome, photos: Server) -> None:
+    page = fresh(driver, photos).open()
+    page.dialog("e")
+    page.find('[aria-label="Model: everylabel"]').click()
+    page.until(lambda: "Not possible" in page.text("dialog"))
+    page.console()  # the browser notes the 409
+    page.close()
+    page.find("#no-classes button").click()
+    _add_class(page, "warm")
+    page.press("n")
+    _add_class(page, "cold")
+    assert not page.find("#no-classes").is_displayed()
+    for i in range(len(SIZES)):
+        page.until(lambda: page.find("#item img").get_property("naturalWidth"))
+        assert page.find("#item img").rect["height"] <= page.find("#item").rect["height"]
+        page.press("z")
+        assert _fits(page)
+        page.answer("12"[i % 2])
+    assert "Nothing is left" in page.text("#item")
+    page.answer("u")
+    page.answer("1")
+    assert photos.get("/api/progress")["labelled"] == len(SIZES)
+    assert page.console() == []
+
+
+def test_a_deleted_picture_is_told(driver: webdriver.Chrome, photos: Server) -> None:
+    page = fresh(driver, photos)
+    driver.execute_cdp_cmd("Network.clearBrowserCache", {})
+    (Path(photos.folder) / "photos" / "tall.png").unlink()
+    page.open("late").jump("tall")
+    assert "cannot be shown" in page.until(lambda: page.text("#item .missing"))
+    page.console()  # the browser notes the missing picture

@@ -1,0 +1,145 @@
+"""Texts that are hard to show, and more classes than there are keys."""
+
+from pathlib import Path
+
+from selenium import webdriver
+
+from tests.web.browser.conftest import fresh
+from tests.web.browser.pages import ENTER, Page
+from tests.web.browser.servers import Server
+from tests.web.browser.texts import ARABIC, JOINED_NAME, LONG_NAME, MARKUP, write_texts
+
+
+def test_markup_is_shown_as_text(text_page: Page) -> None:
+    text_page.open("markup").jump("hacked")
+    assert text_page.text("#item .text") == MARKUP
+    text_page.dialog("h")
+    text_page.close()
+    assert text_page.script("return window.hacked === undefined")
+
+
+def test_right_to_left(text_page: Page) -> None:
+    text_page.open("arabic").jump("عربي")
+    assert text_page.text("#item .text") == ARABIC
+    assert (
+        text_page.script("return getComputedStyle(document.querySelector('#item .text')).direction") == "rtl"
+    )
+
+
+def test_a_long_text_scrolls_in_its_box_by_keys(text_page: Page) -> None:
+    text_page.size(1280, 900)
+    text_page.open("long").jump("needle")
+    assert text_page.all("#item .fields")  # its hidden caption once made the page as long as the text
+    box = text_page.until(lambda: text_page.find("#item.scrolls"))
+    assert box.get_attribute("tabindex") == "0"
+    assert text_page.script("return document.documentElement.scrollHeight <= innerHeight")
+    box.send_keys(" ")  # scrolls, does not skip
+    text_page.until(lambda: text_page.script("return document.getElementById('item').scrollTop > 50"))
+    assert text_page.find("#classes .class").is_displayed()
+
+
+def test_an_unbroken_text_breaks(text_page: Page) -> None:
+    text_page.open("unbroken").jump("unbrokenunbroken")
+    for width in (1280, 360):
+        text_page.size(width, 800)
+        assert text_page.script("return document.documentElement.scrollWidth <= innerWidth")
+        assert text_page.script(
+            "const b = document.getElementById('item'); return b.scrollWidth <= b.clientWidth"
+        )
+
+
+def test_without_a_guess_a_line_says_what_the_number_keys_do(
+    driver: webdriver.Chrome, tmp_path: Path
+) -> None:
+    server = Server(tmp_path, *write_texts(tmp_path)).start()
+    try:
+        page = fresh(driver, server).open("keys")
+        assert "as soon as a label is learned" in page.text("#no-keys")
+        page.press("f", "pic 03")
+        page.answer(ENTER)
+        while "Random check" in page.text("#reason"):
+            assert "on a random check" in page.text("#no-keys")
+            page.answer("s")
+        assert page.text("#no-keys") == ""
+        page.press("p")
+        assert "p shows it" in page.until(lambda: page.text("#no-keys"))
+        page.press("p")
+        page.answer("1")
+        assert page.console() == []
+    finally:
+        server.stop()
+
+
+def test_filter_picks_the_first(text_page: Page, texts: Server) -> None:
+    text_page.open("filter")
+    assert len(text_page.all("#classes .class")) == 25
+    text_page.press("f", "pic 07")
+    text_page.until(lambda: len([b for b in text_page.all("#classes .class") if b.is_displayed()]) == 1)
+    item = text_page.item
+    text_page.press(ENTER)
+    text_page.until(lambda: text_page.item != item and not text_page.busy)
+    assert texts.get("/api/history?person=filter")["events"][0]["class"] == 7
+    assert text_page.script("return document.activeElement === document.body")
+    text_page.press("f", "nowhere", ENTER)
+    assert "No class" in text_page.text("#no-match")
+    assert text_page.script("return document.activeElement.id") == "filter"
+
+
+def test_likely_classes_have_keys(text_page: Page, texts: Server) -> None:
+    texts.post(
+        "/api/label",
+        person="likely",
+        item=texts.post("/api/next", person="likely")["next"]["item"]["id"],
+        **{"class": 3},
+    )
+    text_page.open("likely")
+    while "Random check" in text_page.text("#reason"):
+        assert not text_page.all("#likely .class")
+        text_page.answer("s")
+    wanted = text_page.until(lambda: text_page.all("#likely .class"))[1].get_attribute("data-class")
+    text_page.answer("2")
+    assert str(texts.get("/api/history?person=likely")["events"][0]["class"]) == wanted
+    text_page.press("p")
+    text_page.until(lambda: not text_page.all("#likely .class"))
+    item = text_page.item
+    text_page.press("2")  # means nothing now, rather than something else
+    assert text_page.item == item
+    assert not text_page.busy
+
+
+def test_a_long_class_name_stays_in_its_button(text_page: Page) -> None:
+    text_page.open("names")
+    for width in (1280, 360):
+        text_page.size(width, 800)
+        button = text_page.find(f'#classes [title="{LONG_NAME}"]')
+        assert text_page.script("return arguments[0].scrollWidth <= arguments[0].clientWidth", button)
+        assert button.size["height"] < 140
+
+
+CUT = """const cut = (part) => {
+    const [box, room] = [part.getBoundingClientRect(), part.closest("button, tr").getBoundingClientRect()];
+    return box.top < room.top || box.bottom > room.bottom || part.scrollHeight > part.clientHeight + 1;
+};
+return [...document.querySelectorAll(arguments[0])].filter(cut).map((part) => part.textContent)"""
+
+
+def test_names_are_not_cut(text_page: Page) -> None:
+    text_page.open("cut")
+    text_page.press("f", "pic 05")
+    text_page.answer(ENTER)
+    while "Random check" in text_page.text("#reason"):
+        text_page.answer("s")  # probabilities take room, too
+    for width in (1280, 360):
+        text_page.size(width, 800)
+        text_page.until(lambda: set(text_page.script(CUT, "#classes .name")) <= {LONG_NAME})
+    text_page.size(1280, 800)
+    assert set(text_page.script(CUT, "#balance .name")) <= {LONG_NAME}
+    assert JOINED_NAME in text_page.text("#balance")
+    likely = """const button = document.querySelector(arguments[0]).cloneNode(true);
+        const cap = document.createElement("kbd");
+        cap.textContent = "1";
+        button.prepend(cap);
+        document.getElementById("likely-box").hidden = false;
+        document.getElementById("likely").replaceChildren(button)"""
+    text_page.script(likely, f'#classes [title="{JOINED_NAME}"]')
+    assert text_page.script(CUT, "#likely .name") == []

@@ -1,0 +1,52 @@
+"""Real server processes for tests."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from everylabel.simulation.client import Client
+
+READY = "everylabel is ready: "
+
+
+class Running(NamedTuple):
+    """A server: its process, the address it printed, and a client."""
+
+    process: "subprocess.Popen[str]"
+    address: str
+    client: Client
+
+    def stop(self, how: int = signal.SIGINT) -> tuple[int, str]:
+        """Ask it to stop; return its code and what it printed since."""
+        self.process.send_signal(how)
+        assert self.process.stdout is not None
+        text = self.process.stdout.read()
+        return self.process.wait(20), text
+
+
+@contextmanager
+def label(folder: Path, *arguments: object) -> Iterator[Running]:
+    """Run `everylabel label` in a folder, until it is ready."""
+    command = [sys.executable, "-m", "everylabel.cli", "label", *map(str, arguments), "--no-browser"]
+    process = subprocess.Popen(
+        [*command, "--port", "0"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        line = process.stdout.readline()
+        assert line.startswith(READY), process.stderr.read()
+        address = line.removeprefix(READY).strip()
+        client = Client(address)
+        yield Running(process, address, client)
+        client.close()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+        process.stderr.close()

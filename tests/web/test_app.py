@@ -1,0 +1,312 @@
+"""The HTTP API over a real server on loopback: replies, errors, access, and whatever can be sent to it."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import schemathesis
+import uvicorn
+from fastapi.responses import Response
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import positive_data_acceptance
+
+from everylabel.core.errors import EverylabelError
+from everylabel.web import access
+from everylabel.web.app import PAGE, make_app
+from tests.labelling.desks import FEATURES, IDS, N, service, truth
+from tests.projects.postgres import free_port
+
+
+class Contents:
+    """Texts that need care in a page."""
+
+    def item(self, i: int) -> dict[str, Any]:
+        return {"text": self.text(i), "image": i == 1, "pixelated": False, "fields": []}
+
+    def text(self, i: int) -> str:
+        return f"<b>number {i}</b>"
+
+    def picture(self, i: int) -> tuple[bytes, str]:
+        if i != 1:
+            raise EverylabelError("image 'x.png' cannot be read")
+        return b"png", "image/png"
+
+
+class Files:
+    """The least that can be downloaded."""
+
+    def export(self, snapshot: Any, what: str, form: str) -> Response:
+        return Response("\n".join(f"{i},{label}" for i, label in snapshot.labels.items()))
+
+    def model(self, snapshot: Any, form: str) -> Response:
+        return Response(snapshot.posterior.mean.tobytes())
+
+    def layout(self) -> tuple[np.ndarray, str]:
+        return FEATURES[:, :2], "pca"
+
+
+@contextmanager
+def server(path: Path, token: str | None = None, **settings: Any) -> Iterator[str]:
+    """Yield the address of a real server."""
+    with service(path, **settings) as made:
+        app = make_app(made, Contents(), Files(), name="digits", kind="text", token=token)
+        port = free_port()
+        running = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", port, log_level="warning"))
+        thread = threading.Thread(target=running.run)
+        thread.start()
+        while not running.started:
+            time.sleep(0.01)
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            running.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    with (
+        server(tmp_path_factory.mktemp("app") / "log") as url,
+        httpx.Client(base_url=url, timeout=30) as made,
+    ):
+        yield made
+
+
+def post(client: httpx.Client, path: str, status: int = 200, **body: Any) -> Any:
+    reply = client.post(f"/api/{path}", json=body)
+    assert reply.status_code == status, reply.text
+    return reply.json()
+
+
+def test_a_round_of_labelling(client: httpx.Client) -> None:
+    task = post(client, "next", person="anna")["next"]
+    for _ in range(12):
+        item = task["item"]["id"]
+        reply = post(client, "label", person="anna", item=item, **{"class": truth(item)})
+        task = reply["next"]
+    assert reply["progress"]["people"][0]["name"] == "anna"
+    assert post(client, "undo", person="anna")["next"]["item"]["id"] == item
+    assert post(client, "skip", person="anna", item=item)["saved"] > reply["saved"]
+    progress = client.get("/api/progress", params={"person": "anna"}).json()
+    assert progress["labelled"] == 11
+    assert [point["labels"] for point in progress["curve"]][-1] == 11
+    assert sum(c["predicted"] for c in progress["classes"]) == N
+    events = client.get("/api/history").json()["events"]
+    assert [event["kind"] for event in events[:3]] == ["skip", "label", "label"]
+    assert events[1]["undone"]
+    assert events[0]["text"].startswith("<b>number")
+    session = client.get("/api/session").json()
+    assert session["project"] == "digits"
+    assert {s["name"] for s in session["strategies"]} >= {"lookahead", "random"}
+    found = client.get("/api/search", params={"q": "NUMBER 17"}).json()["items"]
+    assert [hit["id"] for hit in found][:3] == ["digit 17", "digit 117", "digit 170"]
+    shown = client.get("/api/items/digit 1").json()
+    assert shown["item"]["id"] == "digit 1"
+    assert len(shown["probabilities"]) == 10
+    some = client.get("/api/predictions", params={"offset": 5, "limit": 7}).json()
+    assert len(some["ids"]) == 7
+    assert some["total"] == N - 11
+    np.testing.assert_allclose(np.sum(some["probabilities"], axis=1), 1.0, atol=1e-4)
+    points = client.get("/api/map").json()
+    assert len(points["ids"]) == N
+    assert sum(label is not None for label in points["label"]) == 11
+    assert client.get("/api/image/digit%201").content == b"png"
+    assert len(client.get("/api/export").text.splitlines()) == 11
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "message"),
+    [
+        ("label", {"item": "x", "class": 1}, 404, "item is 'x'; expected an id of this project"),
+        ("label", {"item": "digit 1", "class": 99}, 422, "class is 99; expected 0 to 9"),
+        ("label", {"item": "digit 1"}, 422, "class: Field required"),
+        ("label", {"item": "digit 1", "class": 1, "colour": 2}, 422, "colour: Extra inputs"),
+        (
+            "label",
+            {"item": "digit 1", "class": 1, "person": " "},
+            422,
+            "person: String should have at least 1",
+        ),
+        (
+            "label",
+            {"item": "digit 1", "class": 1, "person": "x" * 65},
+            422,
+            "person: String should have at most",
+        ),
+        *(
+            (
+                "label",
+                {"item": "digit 1", "class": wrong},
+                422,
+                "class: expected a class's number or name; see",
+            )
+            for wrong in (None, -1, True, 1.5, [1])
+        ),
+        ("undo", {"saved": -1}, 422, "saved: Input should be greater than or equal to 0; see"),
+        ("next", {"person": "a\0b"}, 422, "person: expected no control characters"),
+        ("next", {"person": "a\x85b"}, 422, "person: expected no control characters"),
+        ("skip", {"item": "digit 1", "key": "k\0"}, 422, "key: expected no control characters"),
+        ("next", {"person": 5}, 422, "person: Input should be a valid string"),
+        ("undo", {"person": "nobody"}, 409, "nobody has given no answer"),
+        ("classes", {"name": ""}, 422, "name is ''"),
+    ],
+)
+def test_bad_requests_are_explained(
+    client: httpx.Client, path: str, body: dict[str, Any], status: int, message: str
+) -> None:
+    assert message in post(client, path, status, **body)["error"]["message"]
+
+
+def test_what_is_no_json_is_refused(client: httpx.Client) -> None:
+    json = {"content-type": "application/json"}
+    assert client.post("/api/next", content=b"{", headers=json).status_code == 422
+    assert client.post("/api/next", content=b"\xff\xfe", headers=json).status_code in (400, 422)
+    assert client.post("/api/next", content=b"{}", headers={"content-type": "text/plain"}).status_code == 415
+    assert client.post("/api/next", data={"person": "x"}).status_code == 415
+    assert client.post("/api/next", content=b"x" * 1_000_001, headers=json).status_code == 413
+    chunks = (b"x" * 100_000 for _ in range(20))  # without a length
+    assert client.post("/api/next", content=chunks, headers=json).status_code == 413
+    assert client.get("/api/nothing").json()["error"]["message"] == "Not Found"
+
+
+@pytest.mark.parametrize("path", ["session", "progress", "history"])
+def test_no_control_characters_in_a_query(client: httpx.Client, path: str) -> None:
+    reply = client.get(f"/api/{path}", params={"person": "a\0b"})
+    assert reply.status_code == 422
+    assert reply.json()["error"]["message"].startswith("person: expected no control characters")
+
+
+def test_an_image_that_is_gone_is_told(client: httpx.Client) -> None:
+    reply = client.get("/api/image/digit%202")
+    assert reply.status_code == 404
+    assert "cannot be read" in reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["..%2f..%2fetc%2fpasswd", "../../etc/passwd", "%00", "/etc/passwd"])
+def test_no_path_leads_out(client: httpx.Client, path: str) -> None:
+    assert client.get(f"/api/image/{path}").status_code == 404
+    assert client.get(f"/static/{path}").status_code == 404
+
+
+def test_another_site_can_do_nothing(client: httpx.Client) -> None:
+    body = {"person": "me"}
+    other = client.post("/api/next", json=body, headers={"origin": "http://evil.example"})
+    assert other.status_code == 403
+    assert client.get("/api/health", headers={"host": "evil.example"}).status_code == 403
+    assert client.get("/api/health", headers={"host": "localhost:80"}).status_code == 200
+    own = client.post("/api/next", json=body, headers={"origin": str(client.base_url).rstrip("/")})
+    assert own.status_code == 200
+    assert client.get("/api/health", headers={"host": "["}).status_code == 403
+    assert client.post("/api/next", json=body, headers={"origin": "http://["}).status_code == 403
+    policy = client.get("/api/health").headers["content-security-policy"]
+    assert policy.startswith("default-src 'self'")
+
+
+def test_a_token_is_asked_for(tmp_path: Path) -> None:
+    with server(tmp_path / "log", token="secret") as url, httpx.Client(base_url=url) as client:
+        name = f"everylabel-{client.base_url.port}"
+        assert client.get("/api/health").status_code == 401
+        assert client.get("/api/health", headers={"authorization": "Bearer wrong"}).status_code == 401
+        assert client.get("/api/health", headers={"cookie": f"{name}=wrong"}).status_code == 401
+        assert client.get("/api/health", headers={"cookie": "everylabel-1=secret"}).status_code == 401
+        assert client.get("/api/health", headers={"authorization": "Bearer secret"}).status_code == 200
+        assert client.get("/?token=wrong").status_code == 401
+        assert "a token is needed" in client.get("/").text
+        reply = client.get('/?token=secret&person=<a "b">')
+        assert reply.status_code == 200
+        assert '<meta http-equiv="refresh" content="0; url=/?person=%3Ca+%22b%22%3E">' in reply.text
+        assert reply.headers["content-security-policy"].startswith("default-src 'self'")
+        cookie = reply.headers["set-cookie"]
+        assert cookie.startswith(f"{name}=secret;")
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+        assert client.get("/api/health").status_code == 200  # by the cookie
+        for host, known in (("label.example", name), ("label.example:81", "everylabel-81"), ("[", name)):
+            headers = {"host": host, "cookie": f"{known}=secret"}
+            assert client.get("/api/health", headers=headers).status_code == 200
+
+
+def test_sixteen_people_behind_one_address_open_the_page(tmp_path: Path) -> None:
+    paths = ["/", *(f"/static/{file.name}" for file in PAGE.iterdir()), "/api/session", "/api/progress"]
+    statuses: list[int] = []
+
+    def load(url: str) -> None:
+        with httpx.Client(base_url=url, timeout=60, headers={"authorization": "Bearer secret"}) as client:
+            statuses.extend(client.get(path).status_code for path in paths)
+
+    with server(tmp_path / "log", token="secret") as url:
+        threads = [threading.Thread(target=load, args=(url,)) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert statuses == [200] * 16 * len(paths)
+    assert len(statuses) > 350
+
+
+def test_rates_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "INSIDE", access.Rate(1.0, 20.0))
+    monkeypatch.setattr(access, "FAILURES", access.Rate(1.0, 30.0))
+    right = {"authorization": "Bearer secret"}
+    with server(tmp_path / "log", token="secret") as url, httpx.Client(base_url=url) as client:
+        inside = [client.get("/api/health", headers=right).status_code for _ in range(40)]
+        assert inside[:20] == [200] * 20
+        assert 429 in inside[20:]
+        assert client.get("/", headers=right).status_code == 200  # the page itself is free
+        wrong = [client.get("/api/health", headers={"authorization": f"Bearer {i}"}) for i in range(60)]
+        assert [reply.status_code for reply in wrong[:30]] == [401] * 30
+        assert {reply.status_code for reply in wrong[30:]} <= {401, 429}
+        assert wrong[-1].status_code == 429
+        assert client.get("/", headers=right).status_code == 429  # even if the next guess is right
+        assert client.get("/?token=secret").status_code == 429
+        time.sleep(1.5)
+        assert client.get("/", headers=right).status_code == 200
+
+
+def test_the_description_holds_every_path(client: httpx.Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    names = "next label undo skip cannot_tell jump classes progress predictions export history search map"
+    assert {f"/api/{name}" for name in names.split()} <= set(paths)
+
+
+def test_people_who_label_at_once_never_get_the_same_item(tmp_path: Path) -> None:
+    with server(tmp_path / "log") as url:
+        items: list[list[str]] = [[] for _ in range(6)]
+
+        def work(who: int) -> None:
+            with httpx.Client(base_url=url, timeout=60) as client:
+                task = post(client, "next", person=f"p{who}")["next"]
+                for _ in range(10):
+                    items[who].append(task["item"]["id"])
+                    body: Any = {"item": items[who][-1], "class": truth(items[who][-1])}
+                    task = post(client, "label", person=f"p{who}", **body)["next"]
+
+        threads = [threading.Thread(target=work, args=(who,)) for who in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        handed = [item for own in items for item in own]
+        assert len(handed) == len(set(handed)) == 60
+        assert set(handed) <= set(IDS)
+
+
+# a class that is not there or a name of invisible characters is as described, and refused all the same
+def test_whatever_is_sent_is_answered_as_described(client: httpx.Client) -> None:
+    description = schemathesis.openapi.from_url(f"{client.base_url}/openapi.json")
+    operations: list[Any] = [result.ok() for result in description.get_all_operations()]  # type: ignore
+    assert len(operations) > 15
+    for operation in operations:
+
+        @given(case=operation.as_strategy())
+        @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+        def send(case: Any) -> None:
+            case.call_and_validate(excluded_checks=[positive_data_acceptance])
+
+        send()

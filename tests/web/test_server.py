@@ -1,0 +1,77 @@
+"""A server on each kind of database, stopped and started again, with an export beside it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from everylabel.cli import app
+from everylabel.core.errors import EverylabelError
+from everylabel.projects.project import open_project
+from everylabel.projects.state import kept_in, store_name
+from everylabel.web.server import check_settings
+from tests.web.servers import label
+
+
+def test_labels_are_kept_in_either_database(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with label(tmp_path, "digits", "--store", where) as server:
+        item = server.client.post("/api/next")["next"]["item"]["id"]
+        server.client.post("/api/label", item=item, **{"class": 4})
+        out = tmp_path / "labels.jsonl"
+        beside = CliRunner().invoke(app, ["export", "digits", "--store", where, "-o", str(out)])
+        assert beside.exit_code == 0, beside.output
+        assert json.loads(out.read_text()) == {"id": item, "label": "4"}
+        code, text = server.stop()
+    assert code == 0
+    assert str(tmp_path / "digits.everylabel") in text
+    with label(tmp_path, "digits", "--store", where) as server:
+        assert server.client.get("/api/progress")["labelled"] == 1
+
+
+def test_no_password_is_told(tmp_path: Path) -> None:
+    project = open_project("digits", folder=tmp_path / "p")
+    told = kept_in(project, "postgresql://me:secret@db.example.org/labels")
+    assert "secret" not in told
+    assert "db.example.org/labels" in told
+    assert check_settings({"strategy": None, "check_every": 0}) == {"check_every": 0}
+
+
+def test_projects_of_one_name_share_a_store(where: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for place in ("one", "two"):
+        (tmp_path / place).mkdir()
+        np.save(tmp_path / place / "x.npy", rng.normal(size=(20, 4)))
+    options = ("x.npy", "--classes", "a,b", "--store", where)
+    for expected in (1, 2):  # and again
+        for place in ("one", "two"):
+            with label(tmp_path / place, *options) as server:
+                item = server.client.post("/api/next")["next"]["item"]["id"]
+                reply = server.client.post("/api/label", item=item, **{"class": "a"})
+                assert reply["progress"]["labelled"] == expected
+                assert server.client.get("/api/session")["project"] == "x.npy"
+    first, second = (open_project(tmp_path / place / "x.npy") for place in ("one", "two"))
+    assert store_name(first, where) == "x.npy"
+    assert store_name(second, where) == f"x.npy {second.id}"
+    assert store_name(second, None) == "x.npy"  # in its own folder nobody else is
+    (first.folder / "project.json").unlink()
+    anew = open_project(tmp_path / "one" / "x.npy", classes=["a", "b"])
+    assert anew.id != first.id
+    assert store_name(anew, where) == "x.npy"  # known by its items
+    assert store_name(open_project(first.folder), where) == "x.npy"
+
+
+def test_classes_are_checked_before_anything_is_embedded(tmp_path: Path) -> None:
+    rows = [f"a text that says {i},{i}" for i in range(1200)]
+    (tmp_path / "x.csv").write_text("\n".join(["body,number", *rows]))
+    with pytest.raises(EverylabelError, match="1,200 or more; expected 1,000 at most: check --label-column"):
+        open_project(tmp_path / "x.csv", text_column="body", label_column="number", model="tfidf")
+    assert not (tmp_path / "x.csv.everylabel").exists()
+    (tmp_path / "y.csv").write_text("body,kind\none text,b  c\nanother text,a\nno label,\nmore text,b c\n")
+    project = open_project(tmp_path / "y.csv", text_column="body", label_column="kind", model="tfidf")
+    assert project.classes == ("a", "b c")
+    assert project.labels.tolist() == [1, 0, -1, 1]
