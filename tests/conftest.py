@@ -6,6 +6,7 @@ from jaxtyping import install_import_hook
 CHECKED = [
     "likelihoods",
     "kernel",
+    "softmax",
     "newton",
     "preconditioner",
     "labelled",

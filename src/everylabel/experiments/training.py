@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from everylabel.core import fit_map, laplace
-from everylabel.core.likelihoods.likelihood import one_hot, softmax
+from everylabel.core.likelihoods.likelihood import one_hot
 from everylabel.core.newton import Objective, Point, inner, newton_step
 from everylabel.core.posterior import Posterior
 from everylabel.core.preconditioner import build
+from everylabel.core.softmax import softmax
 from everylabel.experiments.data import Data
 
 MAX_STEPS, MAX_PRODUCTS = 50, 1000

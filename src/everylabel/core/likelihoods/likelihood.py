@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 
 from everylabel.core.arrays import Array
 from everylabel.core.posterior import Posterior
+from everylabel.core.softmax import softmax
 
 
 class Projection(NamedTuple):
@@ -112,13 +113,6 @@ class Softmax:
 
     def targets(self, labels: Int[Array, " n"], k: int) -> Float[Array, "n k"]:
         return one_hot(labels, k)
-
-
-def softmax(logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
-    """Return probabilities along the last axis; shifted so that nothing overflows."""
-    xp = array_namespace(logits)
-    shifted = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
-    return shifted / xp.sum(shifted, axis=-1, keepdims=True)
 
 
 def one_hot(labels: Int[Array, " n"], k: int) -> Float[Array, "n k"]:

@@ -14,6 +14,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from everylabel.core.arrays import Array
+from everylabel.core.softmax import log_softmax
 
 TOLERANCE = 1e-3  # of a, against the weight: the steps over all labels polish it
 MAX_STEPS = 30
@@ -59,9 +60,6 @@ def _at(
 ) -> tuple[Float[Array, " k"], float]:
     """Return softmax(f + s a) and D(a)."""
     xp: Any = array_namespace(f)
-    logits = f + variance * a
-    top = xp.max(logits)
-    shifted = xp.exp(logits - top)
-    total = xp.sum(shifted)
-    loss = xp.log(total) + top - xp.sum(label * logits)
-    return shifted / total, float(weight * loss + 0.5 * xp.sum(variance * a * a))
+    log_probs = log_softmax(f + variance * a)
+    loss = -xp.sum(label * log_probs)
+    return xp.exp(log_probs), float(weight * loss + 0.5 * xp.sum(variance * a * a))

@@ -28,8 +28,8 @@ from everylabel.core.checks import (
 )
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.likelihoods.likelihood import softmax
 from everylabel.core.posterior import Posterior
+from everylabel.core.softmax import log_softmax, softmax
 
 DEFAULT_STEP = 0.01  # App. B: 0.01 for text; the paper has 0.005 for images
 ROWS = 256  # instances predicted for at once
@@ -79,7 +79,7 @@ def monte_carlo(
         for chunk in _chunks(design.shape[0], samples)
     ]
     explained = array_namespace(design).concat(likelihoods)
-    return replace(samples, log_weights=_normalised(samples.log_weights + step_size * explained))
+    return replace(samples, log_weights=log_softmax(samples.log_weights + step_size * explained))
 
 
 def predict_samples(samples: Samples, features: Float[Array, "n d"]) -> Float[Array, "n k"]:
@@ -121,7 +121,7 @@ def reweight(
     logits, log_weights = _check_members(member_logits, log_weights)
     labels = check_labels(labels, logits.shape[1], logits.shape[2], logits)
     weights = check_weights(weights, logits.shape[1], logits)
-    return _normalised(log_weights + step_size * _log_likelihood(logits, labels, weights))
+    return log_softmax(log_weights + step_size * _log_likelihood(logits, labels, weights))
 
 
 def mix(member_logits: Any, log_weights: Any = None) -> Float[Array, "n k"]:
@@ -152,18 +152,8 @@ def _log_likelihood(
     logits: Float[Array, "m n k"], labels: Int[Array, " n"], weights: Float[Array, " n"]
 ) -> Float[Array, " m"]:
     xp: Any = array_namespace(logits)
-    logits = float64(logits)
-    top = xp.max(logits, axis=2, keepdims=True)
-    normaliser = top[:, :, 0] + xp.log(xp.sum(xp.exp(logits - top), axis=2))
     index = xp.broadcast_to(labels[None, :, None], (*logits.shape[:2], 1))
-    chosen = xp.take_along_axis(logits, index, axis=2)[:, :, 0]
-    return (chosen - normaliser) @ weights
-
-
-def _normalised(log_weights: Float[Array, " m"]) -> Float[Array, " m"]:
-    xp = array_namespace(log_weights)
-    shifted = log_weights - xp.max(log_weights)
-    return shifted - xp.log(xp.sum(xp.exp(shifted)))
+    return xp.take_along_axis(log_softmax(float64(logits)), index, axis=2)[:, :, 0] @ weights
 
 
 def _check_members(member_logits: Any, log_weights: Any) -> tuple[Array, Array]:
@@ -193,7 +183,7 @@ def _check_members(member_logits: Any, log_weights: Any) -> tuple[Array, Array]:
         raise EverylabelError(
             "log_weights holds NaN or infinite weights; expected finite ones, as reweight returns"
         )
-    return logits, _normalised(log_weights)
+    return logits, log_softmax(log_weights)
 
 
 def _chunks(n: int, samples: Samples) -> list[slice]:
