@@ -10,6 +10,7 @@ import torch
 import everylabel as el
 from everylabel.core.arrays import to_numpy
 from everylabel.selection import threads
+from everylabel.selection.pool import Where, state
 from tests.conftest import LIKELIHOODS
 from tests.selection.problems import problem
 
@@ -24,11 +25,11 @@ def check_cache(pool: el.Pool, rtol: float = 1e-7) -> None:
     close(pool.variances(), q, rtol=rtol, atol=10 * rtol)
 
 
-def mixed_operations(pool: el.Pool, labels: Any, n: int, seed: int = 1) -> None:
+def mixed_operations(pool: el.Pool, labels: Any, trained: Any, n: int, seed: int = 1) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(n):
         out, free = pool.out_idx, pool.free_idx
-        known = [e.idx for e in pool._events if e.kind == "label" and pool.labels[e.idx] >= 0]
+        known = np.setdiff1d(pool.labelled_idx, trained)
         what = rng.choice(["add", "add", "answer", "condition", "release", "remove"])
         if what == "add" and len(free) > 5:
             i = int(rng.choice(free))
@@ -46,10 +47,10 @@ def mixed_operations(pool: el.Pool, labels: Any, n: int, seed: int = 1) -> None:
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_cache_after_mixed_operations(likelihood: str) -> None:
-    pool, _, labels, _ = problem(n=90, n_labelled=12, likelihood=likelihood)
+    pool, _, labels, trained = problem(n=90, n_labelled=12, likelihood=likelihood)
     pool.variances()
     for part in range(4):  # 200 in all, looked at four times
-        mixed_operations(pool, labels, 50 if likelihood != "full" else 15, seed=part)
+        mixed_operations(pool, labels, trained, 50 if likelihood != "full" else 15, seed=part)
         check_cache(pool, 1e-6)
 
 
@@ -165,11 +166,11 @@ def test_memory_mapped_pool_is_read_in_chunks(
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_tensors_give_the_same_cache(dtype: Any) -> None:
-    pool, _, labels, _ = problem(convert=torch.as_tensor, dtype=dtype)
+    pool, _, labels, trained = problem(convert=torch.as_tensor, dtype=dtype)
     plain, *_ = problem(dtype=dtype)
     for each in (pool, plain):
         each.variances()
-        mixed_operations(each, labels, 30)
+        mixed_operations(each, labels, trained, 30)
     assert isinstance(pool.posterior.mean, torch.Tensor)
     close(pool.logits(), plain.logits(), rtol=1e-3, atol=1e-4)
     close(pool.variances(), plain.variances(), rtol=1e-3)
@@ -319,17 +320,68 @@ def test_a_label_learned_exactly_is_forgotten_without_a_replay(
     out: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = (problem(k=3, method="exact") for _ in range(2))
-    monkeypatch.setattr(one.pool, "_replay", lambda *_: pytest.fail("replayed"))
     free = [int(i) for i in one.pool.free_idx]
     for i in free[:5]:
         for made in (one, other)[: 2 if i != free[1] else 1]:
             if out:
                 made.pool.condition(i)
             made.pool.add(i, int(made.labels[i]))
-    one.pool.remove_label(free[1])
+    with monkeypatch.context() as patched:
+        patched.setattr(state, "update", lambda *_, **__: pytest.fail("replayed"))
+        one.pool.remove_label(free[1])
     close(one.pool.posterior.mean, other.pool.posterior.mean, atol=1e-2)  # the exact update's tolerance
     close(one.pool.posterior.cov, other.pool.posterior.cov, atol=1e-9)
     check_cache(one.pool)
     one.pool.remove_label(int(one.labelled[0]))  # known to the training
     one.pool.add(free[1], int(one.labels[free[1]]))
     check_cache(one.pool)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "categorical"])
+@pytest.mark.parametrize("there", list(Where))
+@pytest.mark.parametrize("here", list(Where))
+def test_an_instance_can_be_put_from_anywhere_to_anywhere(here: Where, there: Where, likelihood: str) -> None:
+    moved, twin = (problem(likelihood=likelihood).pool for _ in range(2))
+    i, j = (int(x) for x in moved.free_idx[:2])
+    moved.put(i, here, 2 if here is Where.LABELLED else None, 0.5 if here is Where.LABELLED else 1.0)
+    moved.variances()
+    moved.put(i, there, 1 if there is Where.LABELLED else None)
+    twin.put(i, there, 1 if there is Where.LABELLED else None)
+    for pool in (moved, twin):
+        pool.add(j, 0, step_size=2.0)
+    close(moved.posterior.mean, twin.posterior.mean, atol=1e-12)
+    close(moved.posterior.cov, twin.posterior.cov, atol=1e-12)
+    assert (moved.where(i), moved.labels[i], moved.weights[i]) == (there, twin.labels[i], 1.0)
+    check_cache(moved)
+
+
+def test_an_instance_that_is_there_already_is_not_learned_again() -> None:
+    pool = problem().pool
+    i = int(pool.free_idx[0])
+    for where, label in ((Where.LABELLED, 1), (Where.OUT, None), (Where.ASIDE, None)):
+        pool.put(i, where, label)
+        before = pool.posterior
+        pool.put(i, where, label)
+        assert pool.posterior is before
+    pool.put(i, Where.LABELLED, 1, 2.0)  # another weight is another label
+    assert pool.weights[i] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((Where.LABELLED,), "label is None and where is labelled; expected its class"),
+        ((Where.OUT, 1), "label is 1 and where is out; expected none"),
+        ((7,), "where is 7; expected one of Where.FREE"),
+        ((Where.LABELLED, 5), "label runs from 5 to 5"),
+        ((Where.LABELLED, 0, -1.0), "weight is -1.0"),
+    ],
+)
+def test_what_cannot_be_put_changes_nothing(given: Any, message: str) -> None:
+    pool = problem().pool
+    i = int(pool.labelled_idx[0])
+    before = pool.posterior
+    with pytest.raises(el.EverylabelError, match=message):
+        pool.put(i, *given)
+    assert pool.posterior is before
+    assert pool.where(i) is Where.LABELLED

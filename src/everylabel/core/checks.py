@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from everylabel.core.arrays import Array, as_array, float64, from_numpy, namespace
+from everylabel.core.arrays import Array, as_array, float64, from_numpy, namespace, to_numpy
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 
@@ -38,6 +38,20 @@ def check_count(value: Any, name: str, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise EverylabelError(f"{name} is {value!r}; expected a whole number of at least {least}")
     return int(value)
+
+
+def check_positions(values: Any, n: int, name: str) -> np.ndarray:
+    """Return different positions 0 .. n - 1 as int64."""
+    array = np.asarray(to_numpy(values) if hasattr(values, "detach") else values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise EverylabelError(f"{name} is {values!r}; expected positions in the pool, whole numbers")
+    if array.size and (array.min() < 0 or array.max() >= n):
+        raise EverylabelError(
+            f"{name} runs from {array.min()} to {array.max()}; expected positions 0 to {n - 1}"
+        )
+    if len(np.unique(array)) < array.size:
+        raise EverylabelError(f"{name} names some instance twice; expected each once")
+    return array.astype(np.int64)
 
 
 def check_rng(rng: Any, name: str = "rng") -> np.random.Generator:

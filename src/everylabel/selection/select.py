@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.arrays import to_numpy
-from everylabel.core.checks import check_count, check_rng
+from everylabel.core.checks import check_count, check_positions, check_rng
 from everylabel.core.errors import EverylabelError
 from everylabel.selection import strategies
-from everylabel.selection.pool import FREE, Pool
+from everylabel.selection.pool import Pool, Where
 from everylabel.selection.strategies.strategy import Strategy, best
 
 COLD = ("random", "coreset", "typiclust")  # these need no model
@@ -111,10 +111,10 @@ def free_candidates(pool: Pool, candidates: Any, rng: np.random.Generator) -> np
     if isinstance(candidates, (int, np.integer)) and not isinstance(candidates, bool):
         free, size = pool.free_idx, check_count(candidates, "candidates")
         return free if len(free) <= size else np.sort(rng.choice(free, size, replace=False))
-    idx = np.sort(pool._check_idx(candidates, "candidates"))
-    if np.any(pool.state[idx] != FREE):
+    idx = np.sort(check_positions(candidates, len(pool), "candidates"))
+    taken = int(np.sum(pool.state[idx] != Where.FREE))
+    if taken:
         raise EverylabelError(
-            f"candidates holds {int(np.sum(pool.state[idx] != FREE))} instance(s) that are labelled or out; "
-            "expected free ones"
+            f"candidates holds {taken} instance(s) that are labelled or out; expected free ones"
         )
     return idx

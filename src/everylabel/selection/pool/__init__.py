@@ -1,5 +1,8 @@
 """The pool that strategies choose from."""
 
-from everylabel.selection.pool.local import ASIDE, FREE, LABELLED, OUT, Pool
+from everylabel.selection.pool.local import Pool
+from everylabel.selection.pool.state import Where
 
-__all__ = ["ASIDE", "FREE", "LABELLED", "OUT", "Pool"]
+FREE, LABELLED, OUT, ASIDE = Where
+
+__all__ = ["ASIDE", "FREE", "LABELLED", "OUT", "Pool", "Where"]

@@ -10,43 +10,25 @@ The pool is the one object that changes in place; its posterior is a value of th
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from everylabel.core import revise as change
-from everylabel.core.arrays import Array, to_numpy
-from everylabel.core.checks import check_choice, check_labels, check_positive, check_posterior
+from everylabel.core.arrays import Array
+from everylabel.core.checks import (
+    check_choice,
+    check_labels,
+    check_positions,
+    check_positive,
+    check_posterior,
+)
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
-from everylabel.core.updates import default_step, update
+from everylabel.core.updates import default_step
 from everylabel.selection.pool.cache import Cache
+from everylabel.selection.pool.state import Answered, Conditioned, Learned, NewClasses, Record, Where
 
-FREE, LABELLED, OUT, ASIDE = 0, 1, 2, 3
-
-
-class Event(NamedTuple):
-    """What happened to an instance since the last refit; a label is None for conditioning."""
-
-    kind: str  # "label", "condition", "release" or "add_class"
-    idx: int
-    label: int | None = None
-    weight: float = 1.0
-    method: str | None = None
-    step_size: float | None = None
-    was_out: bool = False
-    n_classes: int = 0  # added
-    names: tuple[str, ...] | None = None  # of the classes added
-
-
-@dataclass
-class Late:
-    """What the logits have yet to follow."""
-
-    moves: list[tuple[Posterior, int]] = field(default_factory=list)
-    labelled: list[int] = field(default_factory=list)
-    anew: bool = False  # not by moves: compute them from scratch
+UPDATES = ("second_order", "first_order", "exact")
 
 
 class Pool:
@@ -75,10 +57,7 @@ class Pool:
         method: str | None = None,
         step_size: float | str | None = None,
     ) -> None:
-        if not isinstance(posterior, Posterior):
-            raise EverylabelError(
-                f"posterior is a {type(posterior).__name__}; expected what laplace or update return"
-            )
+        posterior = check_posterior(posterior)
         if (labelled_idx is None) != (labels is None):
             raise EverylabelError("labelled_idx and labels are given together: one label an instance")
         if method is not None:
@@ -86,29 +65,28 @@ class Pool:
         if step_size not in (None, "auto"):
             check_positive(step_size, "step_size", zero=True)
         self.method, self.step_size = method, step_size
-        self._late: Late | None = None
-        self._base: Posterior = posterior
-        self._events: list[Event] = []
+        self._record = Record(posterior, posterior)
+        self._late: list[Record] | None = None  # what the logits have yet to follow
         self.cache = Cache(features, posterior)
         self.labels = np.full(self.cache.features.n, -1)
         self.weights = np.ones(self.cache.features.n)
         self.state = np.zeros(self.cache.features.n, np.int8)
         if labelled_idx is not None:
-            idx = self._check_idx(labelled_idx, "labelled_idx")
+            idx = check_positions(labelled_idx, len(self), "labelled_idx")
             self.labels[idx] = check_labels(np.asarray(labels), len(idx), posterior.n_classes, idx)
-            self.state[idx] = LABELLED
+            self.state[idx] = Where.LABELLED
         self.refit(posterior)
 
     def __len__(self) -> int:
         return self.cache.features.n
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{name}={np.sum(self.state == s)}" for s, name in enumerate(_NAMES))
+        counts = ", ".join(f"{where.words}={np.sum(self.state == where)}" for where in Where)
         return f"Pool({counts}, {self.posterior!r})"
 
     @property
     def posterior(self) -> Posterior:
-        return self.cache.posterior
+        return self._record.posterior
 
     @property
     def features(self) -> Array:
@@ -120,15 +98,50 @@ class Pool:
 
     @property
     def free_idx(self) -> np.ndarray:
-        return np.flatnonzero(self.state == FREE)
+        return np.flatnonzero(self.state == Where.FREE)
 
     @property
     def labelled_idx(self) -> np.ndarray:
-        return np.flatnonzero(self.state == LABELLED)
+        return np.flatnonzero(self.state == Where.LABELLED)
 
     @property
     def out_idx(self) -> np.ndarray:
-        return np.flatnonzero(self.state == OUT)
+        return np.flatnonzero(self.state == Where.OUT)
+
+    def put(
+        self,
+        idx: int,
+        where: Where,
+        label: int | None = None,
+        weight: float = 1.0,
+        *,
+        method: str | None = None,
+        step_size: float | str | None = None,
+    ) -> None:
+        """Bring one instance from wherever it is to where it shall be, with a label if that is LABELLED.
+
+        Nothing happens if it is there already. A label that it had is taken back as if it had never been.
+        """
+        i, where, here = self._check_one(idx), _check_where(where), self.where(idx)
+        if (label is None) == (where is Where.LABELLED):
+            expected = "its class" if label is None else "none, since only a labelled instance has one"
+            raise EverylabelError(f"label is {label!r} and where is {where.words}; expected {expected}")
+        h, record = self.cache.features.native(i), self._record
+        new = (-1, 1.0) if label is None else self._check_label(label, weight)
+        if here is where and (self.labels[i], self.weights[i]) == new:
+            return
+        answer = here is Where.OUT and where is Where.LABELLED and self.posterior.likelihood == "gaussian"
+        if here is Where.LABELLED:
+            record = record.without_label(i, h, int(self.labels[i]), float(self.weights[i]))
+        elif here is Where.OUT and not answer:
+            record = record.without_condition(i, h)
+        if where is Where.LABELLED:
+            how = method or self.method, self._step(self.step_size if step_size is None else step_size)
+            record = record.then((Answered if answer else Learned)(i, h, *new, *how))
+        elif where is Where.OUT:
+            record = record.then(Conditioned(i, h))
+        self._follow(record)
+        (self.labels[i], self.weights[i]), self.state[i] = new, where
 
     def add(
         self,
@@ -140,56 +153,35 @@ class Pool:
         step_size: float | str | None = None,
     ) -> None:
         """Learn the label of one instance that is free or out."""
-        i = self._check_one(idx)
-        if self.state[i] == LABELLED:
+        if self.where(idx) is Where.LABELLED:
             raise EverylabelError(
-                f"idx is {i}, which has label {self.labels[i]} already; call remove_label({i}) first"
+                f"idx is {idx}, which has label {self.labels[idx]} already; call remove_label({idx}) first"
             )
-        label = int(check_labels(np.asarray([label]), 1, self.n_classes, np.zeros(1), "label")[0])
-        method = method or self.method
-        step = self._step(self.step_size if step_size is None else step_size, method)
-        weight = check_positive(weight, "weight", zero=True)
-        out = self.state[i] == OUT
-        if out and self.posterior.likelihood != "gaussian":
-            self._replay(self._base, self._without_condition(i))  # its curvature must not count twice
-            out = False
-        self._take(Event("label", i, label, weight, method, step, out))
-        self.labels[i], self.weights[i], self.state[i] = label, weight, LABELLED
+        self.put(idx, Where.LABELLED, label, weight, method=method, step_size=step_size)
 
     def condition(self, idx: int) -> None:
         """Mark a free instance as out with an annotator: it is certain to be known, its label is not."""
-        i = self._check_one(idx)
-        if self.state[i] != FREE:
-            raise EverylabelError(f"idx is {i}, which is {_NAMES[self.state[i]]}; expected a free instance")
-        self._take(Event("condition", i))
-        self.state[i] = OUT
+        self._turn(idx, Where.FREE, Where.OUT, "a free instance")
 
     def release(self, idx: int) -> None:
         """Make an instance that is out free again, and forget that it was to be known."""
-        i = self._check_one(idx)
-        if self.state[i] != OUT:
-            raise EverylabelError(f"idx is {i}, which is {_NAMES[self.state[i]]}; expected one that is out")
-        self.state[i] = FREE
-        if self.posterior.likelihood == "gaussian":
-            self._take(Event("release", i))
-        else:  # its curvature was taken at a mean that has gone since
-            self._replay(self._base, self._without_condition(i))
+        self._turn(idx, Where.OUT, Where.FREE, "one that is out")
 
     def set_aside(self, idx: int) -> None:
         """Keep a free instance from being chosen; nothing is learned from it."""
-        self._turn(idx, FREE, ASIDE)
+        self._turn(idx, Where.FREE, Where.ASIDE, "one that is free")
 
     def bring_back(self, idx: int) -> None:
         """Make an instance that was set aside free again."""
-        self._turn(idx, ASIDE, FREE)
+        self._turn(idx, Where.ASIDE, Where.FREE, "one that is set aside")
 
-    def _turn(self, idx: int, old: int, new: int) -> None:
-        i = self._check_one(idx)
-        if self.state[i] != old:
-            raise EverylabelError(
-                f"idx is {i}, which is {_NAMES[self.state[i]]}; expected one that is {_NAMES[old]}"
-            )
-        self.state[i] = new
+    def remove_label(self, idx: int) -> None:
+        """Take a label back, as if it had never been."""
+        self._turn(idx, Where.LABELLED, Where.FREE, "a labelled one")
+
+    def where(self, idx: int) -> Where:
+        """Return where an instance is."""
+        return Where(self.state[self._check_one(idx)])
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -198,52 +190,12 @@ class Pool:
         Inside, the posterior is current and the logits are not. Afterwards all is as if learned
         one by one, to rounding.
         """
-        before, self._late = self.posterior, Late()
+        before, self._late = self._record, []
         try:
             yield
         finally:
             late, self._late = self._late, None
-            if late.anew:
-                self.cache.reset(self.posterior)
-            elif len(late.labelled) > 1:
-                self.cache.posterior, now = before, self.posterior
-                self.cache.move_many(now, late.labelled)
-            else:
-                self.cache.posterior = before
-                for posterior, i in late.moves:
-                    self.cache.move(posterior, i)
-
-    def remove_label(self, idx: int) -> None:
-        """Take a label back, as if it had never been.
-
-        Labels learned exactly do not depend on each other's order: the label is forgotten. After any
-        other update all that was learned since the last refit is replayed without it.
-        """
-        i = self._check_one(idx)
-        if self.state[i] != LABELLED:
-            raise EverylabelError(f"idx is {i}, which is {_NAMES[self.state[i]]}; expected a labelled one")
-        base, events = self._base, [e for e in self._events if not (e.kind == "label" and e.idx == i)]
-        if len(events) == len(self._events):  # the last training knew it
-            given = self.cache.features.native(i), [int(self.labels[i])]
-            try:
-                base = change.forget(base, *given, weights=[float(self.weights[i])])
-            except EverylabelError as error:
-                raise EverylabelError(
-                    f"the label of instance {i} came with the last training and cannot be taken back "
-                    "here; train without it and call refit"
-                ) from error
-        elif any(e.idx == i and e.was_out for e in self._events if e.kind == "label"):
-            last = max(at for at, e in enumerate(events) if e.kind == "condition" and e.idx == i)
-            del events[last]
-        exact = all(e.method == "exact" for e in self._events if e.kind == "label")
-        if exact and self.posterior.likelihood == "gaussian":
-            given = self.cache.features.native(i), [int(self.labels[i])]
-            posterior = change.forget(self.posterior, *given, weights=[float(self.weights[i])])
-            self._base, self._events = base, events
-            self._reset(posterior)
-        else:
-            self._replay(base, events)
-        self.labels[i], self.weights[i], self.state[i] = -1, 1.0, FREE
+            self._catch_up(before, late)
 
     def refit(self, posterior: Posterior) -> None:
         """Go on from a newly trained posterior; the labels stay, their updates are in it."""
@@ -254,20 +206,14 @@ class Pool:
                 f"{int(self.labels.max())}; expected a posterior with all classes of the pool"
             )
         self.cache.reset(posterior)
-        self._base, self._events = posterior, []
+        self._record = Record(posterior, posterior)
         for i in self.out_idx:
-            self._take(Event("condition", int(i)))
+            self._follow(self._record.then(Conditioned(int(i), self.cache.features.native(i))))
         self.auto_step = self._auto_step()
 
     def add_class(self, n: int = 1, *, names: tuple[str, ...] | list[str] | None = None) -> None:
         """Make room for n classes more, at the prior; nothing else moves."""
-        event = Event("add_class", -1, n_classes=n, names=None if names is None else tuple(names))
-        posterior = self._after(self.posterior, event)
-        if self._late is None:
-            self.cache.add_class(posterior)
-        else:
-            self._reset(posterior)
-        self._events.append(event)
+        self._follow(self._record.then(NewClasses(n, None if names is None else tuple(names))))
 
     def logits(self, idx: Any = None) -> np.ndarray:
         """Return the logits at the mean (n, k) of the instances; (0, f) if the posterior is binary.
@@ -298,49 +244,36 @@ class Pool:
         rows = features.rows(idx, features.dtype)
         return lambda w: (rows @ w.astype(rows.dtype)).T, np.einsum("nd,nd->n", rows, rows)
 
-    def _take(self, event: Event) -> None:
-        posterior = self._after(self.posterior, event)
+    def _follow(self, record: Record) -> None:
+        """Take another record, and let the logits follow: now, or at the end of `together`."""
+        before, self._record = self._record, record
         if self._late is None:
-            self.cache.move(posterior, event.idx)
+            self._catch_up(before, [record])
         else:
-            self._late.moves.append((posterior, event.idx))
-            self._late.labelled += [event.idx] if event.kind == "label" else []
-            self.cache.posterior = posterior
-        self._events.append(event)
+            self._late.append(record)
 
-    def _reset(self, posterior: Posterior) -> None:
-        """Compute the logits from scratch, now or at the end of `together`."""
-        if self._late is None:
-            self.cache.reset(posterior)
+    def _catch_up(self, before: Record, records: list[Record]) -> None:
+        """Bring the logits from one record over others, a step each, to the last of them."""
+        steps = records[-1].since(before) if records else ()
+        learned = [step.idx for step in steps if isinstance(step, Learned)]
+        if len(steps) < len(records):  # something was taken back on the way
+            self.cache.reset(self.posterior)
+        elif len(learned) > 1 and before.posterior.n_classes == self.n_classes:
+            self.cache.move_many(self.posterior, learned)
         else:
-            self.cache.posterior, self._late.anew = posterior, True
+            for record, step in zip(records, steps, strict=True):
+                if isinstance(step, NewClasses):
+                    self.cache.add_class(record.posterior)
+                else:
+                    self.cache.move(record.posterior, step.idx)
 
-    def _without_condition(self, i: int) -> list[Event]:
-        """Return the events without the last conditioning on instance i."""
-        last = max(at for at, e in enumerate(self._events) if e.kind == "condition" and e.idx == i)
-        return self._events[:last] + self._events[last + 1 :]
+    def _turn(self, idx: int, old: Where, new: Where, expected: str) -> None:
+        here = self.where(idx)
+        if here is not old:
+            raise EverylabelError(f"idx is {idx}, which is {here.words}; expected {expected}")
+        self.put(idx, new)
 
-    def _after(self, posterior: Posterior, event: Event) -> Posterior:
-        if event.kind == "add_class":
-            return change.add_class(posterior, event.n_classes, names=event.names)
-        h = self.cache.features.native(event.idx)
-        if event.kind == "condition":
-            return change.condition(posterior, h)
-        if event.kind == "release" or (event.was_out and posterior.likelihood == "gaussian"):
-            posterior = change.forget(posterior, h)
-        if event.kind == "release":
-            return posterior
-        given: dict[str, Any] = {"weights": [event.weight], "method": event.method}
-        return update(posterior, h, [event.label], step_size=event.step_size, **given)
-
-    def _replay(self, base: Posterior, events: list[Event]) -> None:
-        posterior = base
-        for event in events:
-            posterior = self._after(posterior, event)
-        self._base, self._events = base, events
-        self._reset(posterior)
-
-    def _step(self, step_size: float | str | None, method: str | None) -> float | None:
+    def _step(self, step_size: float | str | None) -> float | None:
         if step_size == "auto":
             return self.auto_step
         return None if step_size is None else check_positive(step_size, "step_size", zero=True)
@@ -359,27 +292,22 @@ class Pool:
     def _check_one(self, idx: Any) -> int:
         if isinstance(idx, (bool, np.bool_)) or not isinstance(idx, (int, np.integer)):
             raise EverylabelError(f"idx is {idx!r}; expected the position of one instance, a whole number")
-        return int(self._check_idx([idx], "idx")[0])
+        return int(check_positions([idx], len(self), "idx")[0])
 
-    def _check_idx(self, idx: Any, name: str) -> np.ndarray:
-        array = np.asarray(to_numpy(idx) if hasattr(idx, "detach") else idx)
-        n = len(self)
-        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-            raise EverylabelError(f"{name} is {idx!r}; expected positions in the pool, whole numbers")
-        if array.size and (array.min() < 0 or array.max() >= n):
-            raise EverylabelError(
-                f"{name} runs from {array.min()} to {array.max()}; expected positions 0 to {n - 1}"
-            )
-        if len(np.unique(array)) < array.size:
-            raise EverylabelError(f"{name} names some instance twice; expected each once")
-        return array.astype(np.int64)
+    def _check_label(self, label: Any, weight: Any) -> tuple[int, float]:
+        checked = check_labels(np.asarray([label]), 1, self.n_classes, np.zeros(1), "label")
+        return int(checked[0]), check_positive(weight, "weight", zero=True)
+
+
+def _check_where(where: Any) -> Where:
+    if where not in list(Where):
+        raise EverylabelError(
+            f"where is {where!r}; expected one of {', '.join(f'Where.{w.name}' for w in Where)}"
+        )
+    return Where(where)
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
     view = array.view()
     view.flags.writeable = False
     return view
-
-
-_NAMES = ("free", "labelled", "out", "set aside")
-UPDATES = ("second_order", "first_order", "exact")

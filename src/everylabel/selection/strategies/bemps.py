@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.arrays import CHUNK
-from everylabel.core.checks import check_choice, check_count
+from everylabel.core.checks import check_choice, check_count, check_positions
 from everylabel.selection.pool import Pool
 from everylabel.selection.sampling import Members
 from everylabel.selection.strategies.lookahead import candidates, sample
@@ -48,7 +48,7 @@ def epig(
     if target_idx is None:
         targets = sample(np.arange(len(pool)), check_count(n_targets, "n_targets"), rng)
     else:
-        targets = pool._check_idx(target_idx, "target_idx")
+        targets = check_positions(target_idx, len(pool), "target_idx")
     return _scores(pool, idx, targets, rng, "log", n_samples, n_candidates)
 
 
