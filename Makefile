@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install system demo test lint bench bench-updates bench-selection bench-quality bench-models bench-serving screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-models bench-serving screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -31,14 +31,17 @@ system:          ## install the browser and the database that some tests need, w
 	  ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "no PostgreSQL here: its tests will be skipped"; \
 	fi
 
-test: install system lint   ## lint, types, import directions and all tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+test: install system   ## lint, types, import directions and all tests; both to their end, failing if either does
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 lint pytest
 
-lint: install    ## style, types and the direction of imports
+lint: install    ## style, the direction of imports and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+pytest: install  ## all tests, on every core
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal
 
 bench: install   ## speed and memory of the core, as ratios measured in one run
 	$(BIN)/python -m benchmarks.core

@@ -128,8 +128,11 @@ class Killed:
                 self.states[state["version"]] = state["hash"]
             time.sleep(0.05)
 
-    def run(self, kills: int, seed: int, told: Any = None) -> Outcome:
-        """Kill the server so many times; return what the log says at the end."""
+    def run(self, kills: int, seed: int, told: Any = None, least: int = 0) -> Outcome:
+        """Kill the server so many times; return what the log says at the end.
+
+        It goes on until `least` labels are acknowledged and as many states were seen, however long it takes.
+        """
         rng, process = random.Random(seed), self.start()
         threads = [threading.Thread(target=self.person, args=(f"p{i}",)) for i in range(PEOPLE)]
         threads.append(threading.Thread(target=self.watch))
@@ -144,6 +147,8 @@ class Killed:
                 if told is not None:
                     told(number + 1)
             time.sleep(0.5)
+            while min(len(self.acknowledged), len(self.states)) < least and process.poll() is None:
+                time.sleep(0.05)
         finally:
             self.done.set()
             for thread in threads:

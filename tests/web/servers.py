@@ -25,7 +25,7 @@ class Running(NamedTuple):
         self.process.send_signal(how)
         assert self.process.stdout is not None
         text = self.process.stdout.read()
-        return self.process.wait(20), text
+        return self.process.wait(), text
 
 
 @contextmanager

@@ -28,7 +28,7 @@ def server_process(project: Project, arguments: Sequence[str] = ()) -> Iterator[
             assert process.stdout is not None
             line = process.stdout.readline()
             if not line.startswith(READY):
-                process.wait(PATIENCE)
+                process.wait()
                 told.seek(0)
                 raise EverylabelError(
                     f"the server did not start: {told.read().decode(errors='replace').strip()}"

@@ -1,8 +1,9 @@
-"""One server of each kind and one browser a module; each test labels under a name of its own."""
+"""One server of each kind and one browser a worker; each test labels under a name of its own."""
 
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def texts(browser_there: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
     server.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def driver(browser_there: None) -> Iterator[webdriver.Chrome]:
     driver = pages.start_browser()
     yield driver
@@ -78,18 +79,13 @@ def axe(browser_there: None) -> str:
             pytest.skip(
                 "axe-core is not there, and npm is not installed to fetch it (Debian: apt-get install npm)"
             )
-        cache.mkdir(parents=True, exist_ok=True)
-        command = [
-            npm,
-            "install",
-            "--silent",
-            "--no-audit",
-            "--no-fund",
-            "--prefix",
-            str(cache),
-            "axe-core@4",
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-        if done.returncode:
-            pytest.skip(f"axe-core is not there, and npm could not fetch it: {done.stderr.strip()[-200:]}")
+        source.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as folder:  # another worker may fetch too
+            command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder]
+            done = subprocess.run([*command, "axe-core@4"], capture_output=True, text=True, check=False)
+            if done.returncode:
+                pytest.skip(
+                    f"axe-core is not there, and npm could not fetch it: {done.stderr.strip()[-200:]}"
+                )
+            (Path(folder) / source.relative_to(cache)).replace(source)
     return source.read_text()

@@ -16,6 +16,7 @@ FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --disable-background-networking "
     "--disable-component-update --disable-sync --no-first-run --hide-scrollbars"
 )
+PATIENCE = 120  # seconds until the page must have changed, however busy the machine is
 ECHO = 0.11  # seconds in which the page takes a key for the echo of the last one
 ENTER, ESCAPE, BACKSPACE, TAB, SHIFT, CONTROL = "\ue007", "\ue00c", "\ue003", "\ue004", "\ue008", "\ue009"
 
@@ -27,7 +28,9 @@ def start_browser(*more: str) -> webdriver.Chrome:
     for flag in [*FLAGS.split(), *more]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return webdriver.Chrome(options=options, service=Service(str(CHROMEDRIVER)))
+    driver = webdriver.Chrome(options=options, service=Service(str(CHROMEDRIVER)))
+    driver.set_script_timeout(PATIENCE)
+    return driver
 
 
 class Page:
@@ -61,14 +64,12 @@ class Page:
     def script(self, text: str, *values: Any) -> Any:
         return self.driver.execute_script(text, *values)
 
-    def until(self, condition: Callable[[], Any], seconds: float = 20) -> Any:
+    def until(self, condition: Callable[[], Any]) -> Any:
         """Wait for something to become true and return it."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + PATIENCE
         while not (found := condition()):
             if time.monotonic() > end:
-                raise AssertionError(
-                    f"waited {seconds} s in vain; the page says: {self.text('body')[-2000:]}"
-                )
+                raise AssertionError(f"waited in vain; the page says: {self.text('body')[-2000:]}")
             time.sleep(0.02)
         return found
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 COMMAND = [sys.executable, "-m", "everylabel.cli", "label"]
-PATIENCE = 90  # seconds until a server must be up, compiling and a busy machine included
+PATIENCE = 300  # seconds until a server must be up, compiling and a busy machine included
 
 
 class Server:
@@ -47,23 +47,23 @@ class Server:
         if self.process is not None:
             self.process.terminate()
             try:
-                self.process.wait(20)
+                self.process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 self.kill()
 
     def _answers(self, url: str) -> bool:
         try:
-            with urllib.request.urlopen(f"{url}/api/health", timeout=5) as reply:
+            with urllib.request.urlopen(f"{url}/api/health", timeout=PATIENCE) as reply:
                 return bool(json.load(reply)["ok"])
         except OSError:
             return False
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(self.url + path, timeout=30) as reply:
+        with urllib.request.urlopen(self.url + path, timeout=PATIENCE) as reply:
             return json.load(reply)
 
     def post(self, path: str, **body: Any) -> Any:
         data = json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, {"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=30) as reply:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
             return json.load(reply)

@@ -41,13 +41,10 @@ def test_feedback_does_not_wait_for_the_server(page: Page) -> None:
     page.until(lambda: not page.busy)
 
 
-SLOW = """
-    const [ms, done, usual] = [arguments[0], arguments[arguments.length - 1], window.fetch];
-    window.fetch = async (...request) => {
-        await new Promise((resolve) => setTimeout(resolve, ms));
-        return usual(...request);
-    };
-    done();
+HOLD = """
+    const usual = window.fetch;
+    const held = new Promise((resolve) => { window.release = () => { window.fetch = usual; resolve(); }; });
+    window.fetch = async (...request) => { await held; return usual(...request); };
 """
 FIRST = """
     const done = arguments[arguments.length - 1];
@@ -63,19 +60,21 @@ def test_waiting_is_explained(page: Page) -> None:
     page.size(360, 740)
     page.open("waiting")
     page.answer("1")
-    page.driver.execute_async_script(SLOW, 1500)
+    page.script(HOLD)
     item = page.item
     page.press("2")
     page.until(lambda: page.text("#tick") == "Learning …")
+    page.script("release()")
     page.moved_on(item)
     assert "Saved: 2" in page.text("#tick")
-    page.driver.execute_async_script(SLOW, 6000)
+    page.script(HOLD)
     item = page.item
     page.driver.execute_async_script(FIRST)  # as before the first label of a server
     page.until(lambda: "compiling, once only" in page.text("#tick"))
     assert page.script(
         "const tick = document.getElementById('tick'); return tick.scrollWidth <= tick.clientWidth"
     )
+    page.script("release()")
     page.moved_on(item)
     assert "Saved: 3" in page.text("#tick")
 
