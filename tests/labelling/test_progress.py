@@ -8,8 +8,8 @@ from scipy.stats import binomtest
 
 from everylabel.labelling import progress
 from everylabel.labelling.agreement import Agreement
-from everylabel.labelling.events import Event
-from everylabel.labelling.ledger import Check, Ledger
+from everylabel.labelling.events import Label
+from everylabel.labelling.ledger import Check, Entry, Ledger
 
 
 @pytest.mark.parametrize(("right", "n"), [(0, 1), (3, 7), (40, 50), (50, 50)])
@@ -74,7 +74,7 @@ def test_agreement_needs_two_answers_and_more_than_one_class() -> None:
 def test_breaks_are_left_out_of_the_speed() -> None:
     made = ledger(0, [])
     times = [0.0, *(1000.0 + 3.0 * i for i in range(10))]
-    made.history = [Event(i, i, at, "me", "label", {"item": "1"}) for i, at in enumerate(times)]
+    made.history = [Entry(i, at, "me", 1, Label("1", 0)) for i, at in enumerate(times)]
     assert progress.per_minute(made, "me") == pytest.approx(20.0)
     assert progress.per_minute(made, "anna") is None
 

@@ -245,7 +245,7 @@ def test_the_background_training_takes_over_and_nothing_goes_backwards(tmp_path:
             versions.append(reply["progress"]["version"])
             counts.append(reply["progress"]["labelled"])
         refitter.close()
-        kinds = [event.kind for event in made.desk.store.read()]
+        kinds = [event.body.kind for event in made.desk.store.read()]
         assert kinds.count("refit") >= 1
         assert counts == list(range(1, 81))
         assert versions == sorted(versions)

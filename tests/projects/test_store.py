@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from everylabel.labelling.events import Event
+from everylabel.labelling.events import Event, Label
 from everylabel.projects.store import Store, StoreError
 
 
 def event(seq: int, key: str | None = None) -> Event:
-    return Event(seq, seq, 1.5, "änna", "label", {"item": "a\n\"b' ☃", "class": 1}, key)
+    return Event(seq, seq, 1.5, "änna", Label("a\n\"b' ☃", 1), key)
 
 
 def test_events_come_back_as_they_were(where: str) -> None:

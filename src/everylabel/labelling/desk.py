@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.events import Event
+from everylabel.labelling.events import Body, Event, Out, Refit, Release
 from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.refused import Refused
@@ -48,7 +48,7 @@ class Desk:
     ids, features
         The instances, and their features brought to scale by `learner.prepare`.
     store : Store
-        Their log. An empty one is begun with these classes and settings.
+        Their log, which `projects.log.begin` has begun.
     """
 
     def __init__(
@@ -56,10 +56,6 @@ class Desk:
         ids: Sequence[str],
         features: np.ndarray,
         store: Store,
-        *,
-        classes: Sequence[str] = (),
-        settings: dict[str, Any] | None = None,
-        seed: int = 0,
     ) -> None:
         self.ids, self.features, self.store = ids, features, store
         self.ledger: Ledger
@@ -76,10 +72,7 @@ class Desk:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._reload()
         if self.ledger.seq == 0:
-            body = {"classes": list(classes), "settings": settings or {}, "seed": seed}
-            self._begin_block()
-            self.emit("project", "", body)
-            self._write()
+            raise EverylabelError("store holds no event of this project; expected a log that was begun")
         self._thread = threading.Thread(target=self._work, name="desk", daemon=True)
         self._thread.start()
 
@@ -115,9 +108,9 @@ class Desk:
             if job is not None and job.future.set_running_or_notify_cancel():
                 job.future.set_exception(Refused(503, "closing", "the server is stopping; ask again later"))
 
-    def emit(self, kind: str, person: str, body: dict[str, Any], key: str | None = None) -> Event:
+    def emit(self, person: str, body: Body, key: str | None = None) -> Event:
         """Take an event into ledger and model; it is written at the end of the round."""
-        event = Event(self.ledger.seq + 1, self._block, time.time(), person, kind, body, key)
+        event = Event(self.ledger.seq + 1, self._block, time.time(), person, body, key)
         change = change_of(self.ledger, event)
         self.learner.become(change)
         self._changes.append(change)
@@ -142,7 +135,7 @@ class Desk:
         """Go on with a newly trained model that has followed all changes up to `seen`."""
         learner.follow(self.changes_since(seen))
         self.learner, self._changes = learner, self.changes_since(start.seq)
-        self.emit("refit", "", {"upto": start.seq})
+        self.emit("", Refit(start.seq))
 
     def _reload(self) -> None:
         self._stale = True  # until it is done
@@ -225,7 +218,7 @@ class Desk:
         oldest = time.time() - self.ledger.settings["lease_seconds"]
         for person, lease in list(self.ledger.leases.items()):
             if lease.at < oldest:
-                self.emit("release", person, {"item": self.ids[lease.item]})
+                self.emit(person, Release(self.ids[lease.item]))
 
     def _hand_out(self) -> None:
         """Give an instance to each who asks and has none."""
@@ -236,7 +229,7 @@ class Desk:
         began = time.perf_counter()
         self._begin_block()
         rng = np.random.default_rng([self.ledger.seed, self.ledger.seq])
-        expected = {} if not self.ledger.labels else {"expected": round(self.learner.expected(), 6)}
+        expected = round(self.learner.expected(), 6) if self.ledger.labels else None
         waiting = []
         for person in asking:
             item, reason = self._due(person, rng)
@@ -278,5 +271,5 @@ class Desk:
         ]
         return min(left, key=lambda item: ledger.was_skipped(item, person), default=None)
 
-    def _give(self, person: str, item: int, reason: str, expected: dict[str, float]) -> None:
-        self.emit("out", person, {"item": self.ids[item], "reason": reason, **expected})
+    def _give(self, person: str, item: int, reason: str, expected: float | None) -> None:
+        self.emit(person, Out(self.ids[item], reason, expected=expected))

@@ -1,26 +1,128 @@
 """What is written down: every answer, hand-out and change, in the order it happened.
 
 The log is the only truth. All that a server knows is computed from it: who labelled what by
-`ledger.Ledger`, what the model has learned by `learner.Learner`.
-
-kind          body
-project       classes, settings, seed              the first event of a log
-class         name                                 its number is how many there were before
-rename        class, name
-settings      strategy, check_every ...            what changed
-out           item, reason, expected               handed out to the person
-release       item                                 taken back unanswered
-label         item, class, guess, sure             with what the model said before it learned
-cannot_tell   item
-skip          item
-undo          saved                                number of the event taken back
-refit         upto                                 the model was trained on all labels up to there
+`ledger.Ledger`, what the model has learned by `learner.Learner`. One class a kind; a new kind is a class
+here, a member of `Body`, and a method of the ledger that applies it. In the store an event is its kind and
+a JSON object of its fields, without those at their default; `class_` is `class` there.
 """
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar, get_args
 
-ANSWERS = ("label", "cannot_tell", "skip")  # what a person can take back
+from everylabel.core.errors import EverylabelError
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The first event of a log."""
+
+    kind: ClassVar[str] = "project"
+    classes: Sequence[str]
+    settings: Mapping[str, Any]
+    seed: int
+    id: str | None = None  # tells projects of one name apart
+
+
+@dataclass(frozen=True, slots=True)
+class NewClass:
+    """Its number is how many there were before."""
+
+    kind: ClassVar[str] = "class"
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Another name for a class; its labels stay."""
+
+    kind: ClassVar[str] = "rename"
+    class_: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What changed; the others stay."""
+
+    kind: ClassVar[str] = "settings"
+    strategy: str | None = None
+    check_every: int | None = None
+    annotators_per_item: int | None = None
+    lease_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """Handed out to the person."""
+
+    kind: ClassVar[str] = "out"
+    item: str
+    reason: str  # chosen, check, second, asked, again
+    again: bool = False  # shown before, its answer taken back
+    expected: float | None = None  # the accuracy that the model expected of itself
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Taken back unanswered."""
+
+    kind: ClassVar[str] = "release"
+    item: str
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A class, with what the model said before it learned."""
+
+    kind: ClassVar[str] = "label"
+    item: str
+    class_: int
+    guess: int | None = None
+    sure: float | None = None  # the probability of the guess
+    check: bool = False  # the item was drawn at random
+    imported: str | bool = False  # from where: "source" or "file"; older logs say True
+
+
+@dataclass(frozen=True, slots=True)
+class CannotTell:
+    """An answer that teaches nothing."""
+
+    kind: ClassVar[str] = "cannot_tell"
+    item: str
+    check: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Left for later."""
+
+    kind: ClassVar[str] = "skip"
+    item: str
+    check: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """An answer taken back."""
+
+    kind: ClassVar[str] = "undo"
+    saved: int  # number of the event
+
+
+@dataclass(frozen=True, slots=True)
+class Refit:
+    """The model was trained on all labels up to an event."""
+
+    kind: ClassVar[str] = "refit"
+    upto: int
+
+
+Answered = Label | CannotTell | Skip  # what a person can take back
+OfItem = Out | Release | Answered
+Body = Project | NewClass | Rename | Settings | OfItem | Undo | Refit
+KINDS: dict[str, type[Body]] = {body.kind: body for body in get_args(Body)}
+_DEFAULTS = {body: {field.name: field.default for field in fields(body)} for body in KINDS.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +133,29 @@ class Event:
     block: int
     at: float  # seconds since 1970
     person: str
-    kind: str
-    body: dict[str, Any] = field(default_factory=dict)
+    body: Body
     key: str | None = None  # of the request, so that one sent twice counts once
+
+
+def to_row(body: Body) -> tuple[str, dict[str, Any]]:
+    """Return the kind and the fields as they are stored."""
+    values = ((name, getattr(body, name), default) for name, default in _DEFAULTS[type(body)].items())
+    return body.kind, {name.rstrip("_"): value for name, value, default in values if value != default}
+
+
+def from_row(kind: str, stored: Mapping[str, Any]) -> Body:
+    """Return what a stored row says; fields that only other versions know are left alone."""
+    if kind not in KINDS:
+        raise EverylabelError(
+            f"the log holds an event of kind {kind!r}; expected one of {', '.join(KINDS)}: open it with the "
+            "version of everylabel that wrote it"
+        )
+    defaults = _DEFAULTS[KINDS[kind]]
+    names = {name.rstrip("_"): name for name in defaults}
+    missing = [name for name in names if name not in stored and defaults[names[name]] is MISSING]
+    if missing:
+        raise EverylabelError(
+            f"the log holds an event of kind {kind!r} without {', '.join(missing)}; expected "
+            f"{', '.join(names)}: it was written by another version of everylabel"
+        )
+    return KINDS[kind](**{names[name]: value for name, value in stored.items() if name in names})

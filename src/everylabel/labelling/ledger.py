@@ -7,8 +7,11 @@ position in the source; events of items that the source no longer has are kept a
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import singledispatchmethod
 from typing import Any, NamedTuple
 
+from everylabel.core.errors import EverylabelError
+from everylabel.labelling import events
 from everylabel.labelling.agreement import Agreement
 from everylabel.labelling.events import Event
 
@@ -40,6 +43,16 @@ class Answer(NamedTuple):
     value: int
 
 
+class Entry(NamedTuple):
+    """An answer or a skip on record."""
+
+    seq: int
+    at: float
+    person: str
+    item: int
+    body: events.Answered
+
+
 class Check(NamedTuple):
     """A random check: what the model said of an item, after so many labels, before it learned."""
 
@@ -64,7 +77,7 @@ class Ledger:
     holder: dict[int, str] = field(default_factory=dict)
     skipped: dict[int, list[tuple[int, str]]] = field(default_factory=dict)  # item -> (event, person)
     done: dict[str, list[int]] = field(default_factory=dict)  # person -> events that can be taken back
-    history: list[Event] = field(default_factory=list)  # answers, in order
+    history: list[Entry] = field(default_factory=list)  # answers and skips, in order
     undone: set[int] = field(default_factory=set)
     keys: dict[str, Event] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
@@ -83,21 +96,20 @@ class Ledger:
 
     def __post_init__(self) -> None:
         self.position = {name: i for i, name in enumerate(self.ids)}
-        self._events: dict[int, Event] = {}
-        self._by_item: dict[int, list[Event]] = {}
+        self._entries: dict[int, Entry] = {}
+        self._by_item: dict[int, list[Entry]] = {}
 
     def apply(self, event: Event) -> int | None:
         """Take in one event; return the item whose place in the model may have changed."""
         self.seq = event.seq
         if event.key is not None:
             self.keys[event.key] = event
-        item = None
-        if "item" in event.body:
-            item = self.position.get(event.body["item"])
-            if item is None:
-                return None
-        touched = getattr(self, f"_{event.kind}")(event, item)
-        return item if touched is None else touched
+        if not isinstance(event.body, events.OfItem):
+            return self._take(event.body, event, -1)
+        item = self.position.get(event.body.item)
+        if item is not None:
+            self._take(event.body, event, item)
+        return item
 
     def target(self, item: int) -> Target:
         """Return what the item is to the model: a class, out with a person, set aside, or free."""
@@ -107,10 +119,10 @@ class Ledger:
             return OUT
         return ASIDE if item in self.answers or item in self.skipped else FREE
 
-    def last(self, person: str) -> Event | None:
+    def last(self, person: str) -> Entry | None:
         """Return the person's last answer that is not taken back."""
         done = self.done.get(person)
-        return self._events[done[-1]] if done else None
+        return self._entries[done[-1]] if done else None
 
     def answer_of(self, item: int, person: str) -> int | None:
         """Return this person's own answer."""
@@ -142,92 +154,112 @@ class Ledger:
     def n_cannot_tell(self) -> int:
         return len(self.answers) - len(self.labels)
 
-    def _project(self, event: Event, _: Any) -> None:
-        self.classes = list(event.body["classes"])
-        self.seed = event.body["seed"]
-        self.settings.update(event.body["settings"])
+    @singledispatchmethod
+    def _take(self, body: events.Body, event: Event, item: int) -> int | None:
+        """Apply what an event says, by its type; return an item that it is about without naming it."""
+        raise EverylabelError(f"event {event.seq} is of kind {body.kind!r}; the ledger cannot apply it")
 
-    def _class(self, event: Event, _: Any) -> None:
-        self.classes.append(event.body["name"])
+    @_take.register
+    def _(self, body: events.Project, event: Event, item: int) -> None:
+        self.classes = list(body.classes)
+        self.seed = body.seed
+        self.settings.update(body.settings)
 
-    def _rename(self, event: Event, _: Any) -> None:
-        self.classes[event.body["class"]] = event.body["name"]
+    @_take.register
+    def _(self, body: events.NewClass, event: Event, item: int) -> None:
+        self.classes.append(body.name)
 
-    def _settings(self, event: Event, _: Any) -> None:
-        for item in self.answers:
-            self._count(item, -1)
-        self.settings.update(event.body)
-        for item in self.answers:
-            self._count(item, 1)
+    @_take.register
+    def _(self, body: events.Rename, event: Event, item: int) -> None:
+        self.classes[body.class_] = body.name
 
-    def _refit(self, event: Event, _: Any) -> None:
+    @_take.register
+    def _(self, body: events.Settings, event: Event, item: int) -> None:
+        for answered in self.answers:
+            self._count(answered, -1)
+        self.settings.update(events.to_row(body)[1])
+        for answered in self.answers:
+            self._count(answered, 1)
+
+    @_take.register
+    def _(self, body: events.Refit, event: Event, item: int) -> None:
         """Nothing here: the model was trained, the labels are as they were."""
 
-    def _out(self, event: Event, item: int) -> None:
-        self.leases[event.person] = Lease(item, event.body["reason"], event.at)
+    @_take.register
+    def _(self, body: events.Out, event: Event, item: int) -> None:
+        self.leases[event.person] = Lease(item, body.reason, event.at)
         self.holder[item] = event.person
-        if event.body["reason"] == "check":
+        if body.reason == "check":
             self.checked.add(item)
-        if event.body["reason"] in ("chosen", "check") and not event.body.get("again"):
+        if body.reason in ("chosen", "check") and not body.again:
             self.handed += 1
-        if "expected" in event.body:
-            self.curve.append((len(self.labels), event.body["expected"]))
+        if body.expected is not None:
+            self.curve.append((len(self.labels), body.expected))
 
-    def _release(self, event: Event, item: int) -> None:
-        lease = self.leases.get(event.person)
-        if lease is not None and lease.item == item:
-            del self.leases[event.person]
-            del self.holder[item]
+    @_take.register
+    def _(self, body: events.Release, event: Event, item: int) -> None:
+        self._release(event.person, item)
 
-    def _label(self, event: Event, item: int) -> None:
-        self._note(event, item)
+    @_take.register
+    def _(self, body: events.Label, event: Event, item: int) -> None:
+        self._record(body, event, item)
         before = len(self.labels)
-        self._set(item, event, event.body["class"])
-        if event.body.get("check"):
-            self.checks.append(Check(event.seq, item, before, event.body["guess"], event.body["sure"]))
+        self._answer(event, item, body.class_)
+        if body.check and body.guess is not None and body.sure is not None:
+            self.checks.append(Check(event.seq, item, before, body.guess, body.sure))
 
-    def _cannot_tell(self, event: Event, item: int) -> None:
-        self._note(event, item)
-        self._set(item, event, CANNOT_TELL)
+    @_take.register
+    def _(self, body: events.CannotTell, event: Event, item: int) -> None:
+        self._record(body, event, item)
+        self._answer(event, item, CANNOT_TELL)
 
-    def _skip(self, event: Event, item: int) -> None:
-        self._note(event, item)
+    @_take.register
+    def _(self, body: events.Skip, event: Event, item: int) -> None:
+        self._record(body, event, item)
         self.skipped[item] = [*self.skipped.pop(item, []), (event.seq, event.person)]  # the last comes last
 
-    def _undo(self, event: Event, _: Any) -> int | None:
-        undone = self._events.get(event.body["saved"])
+    @_take.register
+    def _(self, body: events.Undo, event: Event, item: int) -> int | None:
+        undone = self._entries.get(body.saved)
         if undone is None:  # of an item that the source no longer has
             return None
-        item = self.position[undone.body["item"]]
         self.undone.add(undone.seq)
         self.done[undone.person].remove(undone.seq)
         self.checks = [check for check in self.checks if check.seq != undone.seq]
-        if undone.kind == "skip":
-            left = [entry for entry in self.skipped.pop(item, []) if entry[0] != undone.seq]
+        if isinstance(undone.body, events.Skip):
+            left = [entry for entry in self.skipped.pop(undone.item, []) if entry[0] != undone.seq]
             if left:
-                self.skipped[item] = left
+                self.skipped[undone.item] = left
         else:
-            self._settle(item, self._given(item))
-        return item
+            self._settle(undone.item, self._given(undone.item))
+        return undone.item
 
-    def _note(self, event: Event, item: int) -> None:
+    def _release(self, person: str, item: int) -> None:
+        lease = self.leases.get(person)
+        if lease is not None and lease.item == item:
+            del self.leases[person]
+            del self.holder[item]
+
+    def _record(self, body: events.Answered, event: Event, item: int) -> None:
         """Put an answer on record, and take the item back from the person."""
-        self._release(event, item)
-        self._events[event.seq] = event
-        self._by_item.setdefault(item, []).append(event)
-        self.history.append(event)
+        self._release(event.person, item)
+        entry = Entry(event.seq, event.at, event.person, item, body)
+        self._entries[event.seq] = entry
+        self._by_item.setdefault(item, []).append(entry)
+        self.history.append(entry)
         self.done.setdefault(event.person, []).append(event.seq)
 
-    def _set(self, item: int, event: Event, value: int) -> None:
+    def _answer(self, event: Event, item: int, value: int) -> None:
         others = [answer for answer in self.answers.get(item, []) if answer.person != event.person]
         self._settle(item, [*others, Answer(event.seq, event.person, value)])
 
     def _given(self, item: int) -> list[Answer]:
         """Return each person's last answer that is not taken back, from the record."""
         last: dict[str, Answer] = {}
-        for event in self._by_item[item]:
-            if event.kind != "skip" and event.seq not in self.undone:
-                last[event.person] = Answer(event.seq, event.person, event.body.get("class", CANNOT_TELL))
+        for entry in self._by_item[item]:
+            if not isinstance(entry.body, events.Skip) and entry.seq not in self.undone:
+                value = entry.body.class_ if isinstance(entry.body, events.Label) else CANNOT_TELL
+                last[entry.person] = Answer(entry.seq, entry.person, value)
         return sorted(last.values())
 
     def _settle(self, item: int, answers: list[Answer]) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from everylabel.labelling.events import Label, Skip
 from everylabel.labelling.ledger import CANNOT_TELL, Check, Ledger
 
 WINDOW = 50  # random checks that the present accuracy is taken from
@@ -68,7 +69,8 @@ def curve(ledger: Ledger) -> list[dict[str, Any]]:
 
 def per_minute(ledger: Ledger, person: str) -> float | None:
     """Return the person's answers a minute, over the last of them, breaks left out."""
-    times = [e.at for e in ledger.history[-500:] if e.person == person and e.kind != "skip"][-SPEED_OVER:]
+    own = (entry for entry in ledger.history[-500:] if entry.person == person)
+    times = [entry.at for entry in own if not isinstance(entry.body, Skip)][-SPEED_OVER:]
     spent = [gap for gap in np.diff(times) if gap < BREAK]
     return 60.0 * len(spent) / float(sum(spent)) if len(spent) > 1 and sum(spent) > 0 else None
 
@@ -181,20 +183,20 @@ def answers_to(ledger: Ledger, item: int) -> list[dict[str, Any]]:
 def history(ledger: Ledger, person: str, limit: int, before: int | None) -> list[dict[str, Any]]:
     """Return answers, the latest first."""
     found: list[dict[str, Any]] = []
-    for event in reversed(ledger.history):
-        if (before is not None and event.seq >= before) or (person and event.person != person):
+    for entry in reversed(ledger.history):
+        if (before is not None and entry.seq >= before) or (person and entry.person != person):
             continue
         if len(found) == limit:
             break
         found.append(
             {
-                "saved": event.seq,
-                "at": datetime.fromtimestamp(event.at, UTC).isoformat(timespec="seconds"),
-                "person": event.person,
-                "kind": event.kind,
-                "item": event.body["item"],
-                "class": event.body.get("class"),
-                "undone": event.seq in ledger.undone,
+                "saved": entry.seq,
+                "at": datetime.fromtimestamp(entry.at, UTC).isoformat(timespec="seconds"),
+                "person": entry.person,
+                "kind": entry.body.kind,
+                "item": entry.body.item,
+                "class": entry.body.class_ if isinstance(entry.body, Label) else None,
+                "undone": entry.seq in ledger.undone,
             }
         )
     return found

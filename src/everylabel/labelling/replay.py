@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everylabel.labelling.events import Event
+from everylabel.labelling.events import Event, Refit
 from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.ledger import FREE, Ledger, Target
 
@@ -46,7 +46,7 @@ def replay(
     events: Sequence[Event], ids: Sequence[str], features: np.ndarray
 ) -> tuple[Ledger, Learner, list[Change]]:
     """Return the ledger, the model, and the changes it has followed since it was last trained."""
-    upto = max((event.body["upto"] for event in events if event.kind == "refit"), default=0)
+    upto = max((event.body.upto for event in events if isinstance(event.body, Refit)), default=0)
     ledger, changes = Ledger(ids), []
     start = start_of(ledger)
     for event in events:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.labelling import progress
+from everylabel.labelling import events, progress
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.events import Event
+from everylabel.labelling.events import Body, Event
 from everylabel.labelling.learner import Learner
 from everylabel.labelling.ledger import CANNOT_TELL
 from everylabel.labelling.refused import Refused
@@ -56,24 +56,24 @@ class Service:
         def write(i: int) -> Event:
             number = self._class(value)
             probs = self.desk.learner.probabilities(i)
-            body = {"item": item, "class": number, "guess": int(probs.argmax()), "sure": float(probs.max())}
-            return self.desk.emit("label", person, {**body, **self._check(person, i)}, key)
+            said = int(probs.argmax()), float(probs.max())
+            return self.desk.emit(person, events.Label(item, number, *said, self._check(person, i)), key)
 
-        return self._answer("label", person, item, key, write)
+        return self._answer(events.Label, person, item, key, write)
 
     def cannot_tell(self, person: str, item: str, key: str | None = None) -> "Future[Reply]":
         """Note that the person cannot tell; the instance is not asked again."""
-        return self._plain("cannot_tell", person, item, key)
+        return self._plain(events.CannotTell, person, item, key)
 
     def skip(self, person: str, item: str, key: str | None = None) -> "Future[Reply]":
         """Leave an instance for later."""
-        return self._plain("skip", person, item, key)
+        return self._plain(events.Skip, person, item, key)
 
     def undo(self, person: str, saved: int | None = None, key: str | None = None) -> "Future[Reply]":
         """Take back the person's last answer or skip, and show that instance again."""
 
         def command() -> Finish:
-            if (reply := self._again("undo", person, None, key)) is not None:
+            if (reply := self._again(events.Undo, person, None, key)) is not None:
                 return reply
             last = self.ledger.last(person)
             if last is None:
@@ -81,8 +81,9 @@ class Service:
             if saved is not None and saved != last.seq:
                 what = f"saved is {saved}, but the last answer of {person} is {last.seq}"
                 raise Refused(409, "stale_undo", f"{what}: take that one back first")
-            event = self.desk.emit("undo", person, {"saved": last.seq}, key)
-            self._hand_over(person, self.ledger.position[last.body["item"]], _reason(last))
+            event = self.desk.emit(person, events.Undo(last.seq), key)
+            reason = "check" if last.body.check else "again"  # a check stays a check
+            self._hand_over(person, events.Out(last.body.item, reason, again=True))
             self.desk.ask_for(person)
             return lambda: self._reply(person, event.seq)
 
@@ -92,11 +93,10 @@ class Service:
         """Give this instance to the person, whatever they had before."""
 
         def command() -> Finish:
-            if (reply := self._again("out", person, item, key)) is not None:
+            if (reply := self._again(events.Out, person, item, key)) is not None:
                 return reply
-            i = self._position(item)
-            self._check_holder(i, person)
-            self._hand_over(person, i, {"reason": "asked"}, key)
+            self._check_holder(self._position(item), person)
+            self._hand_over(person, events.Out(item, "asked"), key)
             return lambda: self._reply(person, None)
 
         return self.desk.submit(command)
@@ -106,11 +106,11 @@ class Service:
 
         def command() -> Finish:
             clean = clean_name(name)
-            if not self._sent_before("class", person, None, key):
+            if not self._sent_before(events.NewClass, person, None, key):
                 self._check_new(clean)
                 if len(self.ledger.classes) >= MOST_CLASSES:
                     raise Refused(409, "too_many_classes", f"there are {MOST_CLASSES} classes already")
-                self.desk.emit("class", person, {"name": clean}, key)
+                self.desk.emit(person, events.NewClass(clean), key)
             number = self.ledger.classes.index(clean) if clean in self.ledger.classes else None
             return lambda: {"classes": progress.classes(self.ledger), "class": number}
 
@@ -124,7 +124,7 @@ class Service:
             clean = clean_name(name)
             if clean != self.ledger.classes[number]:
                 self._check_new(clean)
-                self.desk.emit("rename", person, {"class": number, "name": clean})
+                self.desk.emit(person, events.Rename(number, clean))
             return lambda: {"classes": progress.classes(self.ledger)}
 
         return self.desk.submit(command)
@@ -140,7 +140,7 @@ class Service:
                     422, "unknown_strategy", f"strategy is {strategy!r}; expected one of {expected}"
                 )
             if changes:
-                self.desk.emit("settings", person, changes)
+                self.desk.emit(person, events.Settings(**changes))
             return lambda: {"settings": dict(self.ledger.settings)}
 
         return self.desk.submit(command)
@@ -215,20 +215,22 @@ class Service:
         """Return copies of what exports and the map are made of."""
         return self.desk.read(lambda: Snapshot(self.desk.learner, self.ledger))
 
-    def _plain(self, kind: str, person: str, item: str, key: str | None) -> "Future[Reply]":
+    def _plain(
+        self, kind: type[events.CannotTell | events.Skip], person: str, item: str, key: str | None
+    ) -> "Future[Reply]":
         def write(i: int) -> Event:
-            return self.desk.emit(kind, person, {"item": item, **self._check(person, i)}, key)
+            return self.desk.emit(person, kind(item, self._check(person, i)), key)
 
         return self._answer(kind, person, item, key, write)
 
-    def _check(self, person: str, i: int) -> dict[str, bool]:
-        """Return what marks an answer as a random check's, so that it stays one after an undo."""
+    def _check(self, person: str, i: int) -> bool:
+        """Return whether an answer is a random check's: noted, so that it stays one after an undo."""
         lease = self.ledger.leases.get(person)
         drawn = lease is not None and lease.item == i and lease.reason == "check"
-        return {"check": True} if drawn and self.ledger.labels else {}
+        return drawn and bool(self.ledger.labels)
 
     def _answer(
-        self, kind: str, person: str, item: str, key: str | None, write: Callable[[int], Event]
+        self, kind: type[Body], person: str, item: str, key: str | None, write: Callable[[int], Event]
     ) -> "Future[Reply]":
         def command() -> Finish:
             if (reply := self._again(kind, person, item, key)) is not None:
@@ -241,32 +243,32 @@ class Service:
 
         return self.desk.submit(command)
 
-    def _again(self, kind: str, person: str, item: str | None, key: str | None) -> Finish | None:
+    def _again(self, kind: type[Body], person: str, item: str | None, key: str | None) -> Finish | None:
         """Return the reply to a request that was sent before."""
         if not self._sent_before(kind, person, item, key):
             return None
         self.desk.ask_for(person)
         return lambda: self._reply(person, self.ledger.keys[str(key)].seq)
 
-    def _sent_before(self, kind: str, person: str, item: str | None, key: str | None) -> bool:
+    def _sent_before(self, kind: type[Body], person: str, item: str | None, key: str | None) -> bool:
         """Return whether this very request has come before; refuse another one with its key."""
         if key is None or key not in self.ledger.keys:
             return False
         event = self.ledger.keys[key]
-        if (event.kind, event.person, event.body.get("item")) != (kind, person, item):
+        if (type(event.body), event.person, getattr(event.body, "item", None)) != (kind, person, item):
             raise Refused(
                 409, "key_used", f"key is {key!r}, which another request has used; expected a new one"
             )
         return True
 
-    def _hand_over(self, person: str, item: int, body: dict[str, Any], key: str | None = None) -> None:
+    def _hand_over(self, person: str, out: events.Out, key: str | None = None) -> None:
         """Take back what the person has and give them this, unless another has it."""
-        if item in self.ledger.holder and self.ledger.holder[item] != person:
+        if self.ledger.holder.get(self.ledger.position[out.item], person) != person:
             return
         lease = self.ledger.leases.get(person)
         if lease is not None:
-            self.desk.emit("release", person, {"item": self.ledger.ids[lease.item]})
-        self.desk.emit("out", person, {"item": self.ledger.ids[item], **body}, key)
+            self.desk.emit(person, events.Release(self.ledger.ids[lease.item]))
+        self.desk.emit(person, out, key)
 
     def _check_holder(self, item: int, person: str) -> None:
         holder = self.ledger.holder.get(item, person)
@@ -375,8 +377,3 @@ def clean_name(name: str) -> str:
             422, "bad_name", f"name is {name!r:.80}; expected 1 to {LONGEST_NAME} printable characters"
         )
     return clean
-
-
-def _reason(event: Event) -> dict[str, Any]:
-    """Return how an answer taken back is shown again: a check stays a check."""
-    return {"reason": "check" if event.body.get("check") else "again", "again": True}

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from everylabel.formats.reading import Label
+from everylabel.labelling import events
 from everylabel.labelling.events import Event
 from everylabel.labelling.ledger import Ledger
 from everylabel.projects.project import check_class_count, class_name
@@ -23,26 +24,27 @@ LONGEST_PERSON = 64
 class _Writer:
     """Events to append, taken into a ledger as they are made."""
 
-    def __init__(self, events: Sequence[Event], ids: Sequence[str]) -> None:
+    def __init__(self, before: Sequence[Event], ids: Sequence[str]) -> None:
         self.ledger, self.fresh = Ledger(ids), list[Event]()
         self.names: dict[str, int] = {}  # every name that a class has or had
         self.imported: dict[tuple[str, str, str], int] = {}  # item, person, from where -> class
-        for event in events:
+        for event in before:
             self._take(event)
         self.block = self.ledger.seq + 1
 
-    def emit(self, kind: str, person: str, body: dict[str, Any], key: str | None = None) -> None:
-        event = Event(self.ledger.seq + 1, self.block, time.time(), person, kind, body, key)
+    def emit(self, person: str, body: events.Body) -> None:
+        event = Event(self.ledger.seq + 1, self.block, time.time(), person, body)
         self._take(event)
         self.fresh.append(event)
 
     def _take(self, event: Event) -> None:
         self.ledger.apply(event)
-        if event.kind in ("project", "class", "rename"):
+        body = event.body
+        if isinstance(body, events.Project | events.NewClass | events.Rename):
             self.names |= {" ".join(name.split()): i for i, name in enumerate(self.ledger.classes)}
-        for origin in (SOURCE, FILE):
-            if event.kind == "label" and event.body.get("imported") in (True, origin):
-                self.imported[event.body["item"], event.person, origin] = event.body["class"]
+        if isinstance(body, events.Label) and body.imported:
+            for origin in (SOURCE, FILE) if body.imported is True else (body.imported,):
+                self.imported[body.item, event.person, origin] = body.class_
 
 
 def begin(
@@ -65,17 +67,16 @@ def begin(
     if writer.ledger.seq == 0:
         check_class_count(classes)
         names = list(dict.fromkeys(map(class_name, classes)))
-        noted = {"id": project} if project else {}
-        writer.emit("project", "", {"classes": names, "settings": settings, "seed": 0, **noted})
+        writer.emit("", events.Project(names, settings, seed=0, id=project or None))
     changed = {name: value for name, value in settings.items() if writer.ledger.settings[name] != value}
     if changed:
-        writer.emit("settings", "", changed)
+        writer.emit("", events.Settings(**changed))
     for name in classes:
         _number(writer, name)
     before = writer.ledger.seq
     imported = _import(writer, source, SOURCE) + _import(writer, labels, FILE)
     if writer.ledger.seq > before and imported:
-        writer.emit("refit", "", {"upto": writer.ledger.seq})
+        writer.emit("", events.Refit(writer.ledger.seq))
     store.append(writer.fresh)
     return imported
 
@@ -85,7 +86,7 @@ def _number(writer: _Writer, name: str) -> int:
     clean = class_name(name)
     if clean not in writer.names:
         check_class_count([*writer.ledger.classes, clean])
-        writer.emit("class", IMPORTER, {"name": clean})
+        writer.emit(IMPORTER, events.NewClass(clean))
     return writer.names[clean]
 
 
@@ -97,7 +98,7 @@ def _import(writer: _Writer, labels: Iterable[Label], origin: str) -> int:
     for (item, person), name in last.items():
         number = _number(writer, name)
         if writer.imported.get((item, person, origin)) != number:
-            writer.emit("label", person, {"item": item, "class": number, "imported": origin})
+            writer.emit(person, events.Label(item, number, imported=origin))
             count += 1
     return count
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from everylabel.data.digests import compare
 from everylabel.data.source import Source
+from everylabel.labelling.events import NewClass, Rename
+from everylabel.labelling.events import Project as FirstEvent
 from everylabel.labelling.ledger import Answer, Ledger
 from everylabel.projects.project import Opening, Project
 from everylabel.projects.store import Store, StoreError
@@ -71,8 +73,10 @@ def class_names(project: Project, store: str | None) -> set[str]:
     except StoreError:  # nothing is there yet
         return names
     for event in events:
-        names |= set(event.body.get("classes", ())) if event.kind == "project" else set()
-        names |= {event.body["name"]} if event.kind in ("class", "rename") else set()
+        if isinstance(event.body, FirstEvent):
+            names |= set(event.body.classes)
+        elif isinstance(event.body, NewClass | Rename):
+            names.add(event.body.name)
     return names
 
 
@@ -99,7 +103,7 @@ def log_name(name: str, own_id: str, found: Project | Source, store: str | None)
             first, items = next(iter(log.read()), None), log.items()
     except StoreError:  # nothing is there yet, or opening it tells what is wrong
         return name
-    owner = None if first is None else first.body.get("id")
+    owner = first.body.id if first is not None and isinstance(first.body, FirstEvent) else None
     ours = owner in (None, own_id) or (items is not None and compare(*items, found).only_appended)
     return name if ours else f"{name} {own_id}"
 

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.events import Event
+from everylabel.labelling.events import Event, from_row, to_row
 
 FORMAT = 1
 _tables = sa.MetaData()
@@ -83,7 +83,7 @@ class Store:
         except DBAPIError as error:
             raise StoreError(f"store {self._shown} cannot be read: {_reason(error)}") from error
         return [
-            Event(row.seq, row.block, row.at, row.person, row.kind, json.loads(row.body), row.key)
+            Event(row.seq, row.block, row.at, row.person, from_row(row.kind, json.loads(row.body)), row.key)
             for row in rows
         ]
 
@@ -92,19 +92,7 @@ class Store:
 
         PostgreSQL is written to by the session that holds the lock, so that nothing is written without it.
         """
-        rows = [
-            {
-                "project": self.project,
-                "seq": event.seq,
-                "block": event.block,
-                "at": event.at,
-                "person": event.person,
-                "kind": event.kind,
-                "body": json.dumps(event.body, ensure_ascii=False),
-                "key": event.key,
-            }
-            for event in events
-        ]
+        rows = [self._row(event) for event in events]
         if not rows:
             return
         try:
@@ -122,6 +110,19 @@ class Store:
             if error.connection_invalidated and self._path is None:
                 self._let_go()  # the lock is gone with its session: take it again before writing again
             raise StoreError(f"nothing was saved, {self._shown} says: {_reason(error)}") from error
+
+    def _row(self, event: Event) -> dict[str, Any]:
+        kind, body = to_row(event.body)
+        return {
+            "project": self.project,
+            "seq": event.seq,
+            "block": event.block,
+            "at": event.at,
+            "person": event.person,
+            "kind": kind,
+            "body": json.dumps(body, ensure_ascii=False),
+            "key": event.key,
+        }
 
     @contextmanager
     def _locked(self) -> Iterator[sa.Connection]:

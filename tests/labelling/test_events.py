@@ -1,0 +1,78 @@
+"""Events as they are stored: logs of the version before are read as they are, and written as they were."""
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everylabel.core.errors import EverylabelError
+from everylabel.labelling import events
+from everylabel.labelling.ledger import Ledger
+from everylabel.projects.store import Store
+from tests.labelling.desks import service
+
+ROWS: list[tuple[str, dict[str, Any]]] = [  # as the version before has written them
+    ("project", {"classes": ["a", "b"], "settings": {"strategy": "margin"}, "seed": 0}),
+    ("class", {"name": "c"}),
+    ("rename", {"class": 0, "name": "alpha"}),
+    ("settings", {"check_every": 0}),
+    ("label", {"item": "1", "class": 0, "imported": "source"}),
+    ("out", {"item": "0", "reason": "check", "expected": 0.75}),
+    ("label", {"item": "0", "class": 1, "guess": 0, "sure": 0.5, "check": True}),
+    ("undo", {"saved": 7}),
+    ("out", {"item": "0", "reason": "check", "again": True}),
+    ("skip", {"item": "0", "check": True}),
+    ("cannot_tell", {"item": "2"}),
+    ("out", {"item": "3", "reason": "chosen"}),
+    ("release", {"item": "3"}),
+    ("refit", {"upto": 5}),
+]
+
+
+def test_rows_come_back_as_they_were() -> None:
+    assert {kind for kind, _ in ROWS} == set(events.KINDS)
+    for kind, stored in ROWS:
+        body = events.from_row(kind, stored)
+        assert (kind, json.dumps(stored)) == (body.kind, json.dumps(events.to_row(body)[1]))
+
+
+def test_the_ledger_applies_every_kind() -> None:
+    ledger = Ledger(["0", "1", "2", "3"])
+    for seq, (kind, stored) in enumerate(ROWS, 1):
+        ledger.apply(events.Event(seq, seq, 0.0, "me", events.from_row(kind, stored)))
+    assert ledger.classes == ["alpha", "b", "c"]
+    assert ledger.labels == {1: 0}
+    assert (ledger.settings["strategy"], ledger.settings["check_every"]) == ("margin", 0)
+    assert (ledger.leases, ledger.n_cannot_tell(), set(ledger.skipped)) == ({}, 1, {0})
+
+
+def test_what_only_other_versions_know_is_left_alone() -> None:
+    old = {"item": "1", "class": 0, "guess": 1, "p": 0.25}
+    assert events.from_row("label", old) == events.Label("1", 0, guess=1)
+    assert events.from_row("label", {"item": "1", "class": 0, "imported": True}) == events.Label(
+        "1", 0, imported=True
+    )
+
+
+def test_a_kind_or_a_field_that_is_missing_is_told() -> None:
+    for kind in ("note", "apply", "vote"):
+        with pytest.raises(EverylabelError, match=f"kind '{kind}'; expected one of project, .*version"):
+            events.from_row(kind, {"item": "1"})
+    with pytest.raises(EverylabelError, match="kind 'label' without class; expected item, class, guess"):
+        events.from_row("label", {"item": "1"})
+
+
+def test_a_log_with_an_unknown_kind_does_not_open(tmp_path: Path) -> None:
+    with service(tmp_path / "log"):
+        pass
+    row = ("test", 2, 2, 0.0, "me", "note", '{"item": "digit 1"}')
+    with sqlite3.connect(tmp_path / "log") as connection:
+        query = "INSERT INTO everylabel_events (project, seq, block, at, person, kind, body) VALUES"
+        connection.execute(f"{query} (?, ?, ?, ?, ?, ?, ?)", row)
+    connection.close()
+    store = Store(tmp_path / "log", "test", write=False)
+    with pytest.raises(EverylabelError, match="event of kind 'note'"):
+        store.read()
+    store.close()
