@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.formats.reading import Label
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.replay import replay
-from everylabel.projects.log import begin
+from everylabel.projects.log import Label, begin
 from everylabel.projects.store import Store
 from tests.labelling.desks import FEATURES, IDS, service, truth
 

@@ -28,7 +28,7 @@ def export(
     with errors_in_one_line(console):
         from everylabel.core.checks import check_choice
         from everylabel.core.files import write_atomically
-        from everylabel.formats.downloads import WHAT, Downloads
+        from everylabel.formats.exports import WHAT, model_export, table_export
         from everylabel.labelling.learner import prepare
         from everylabel.projects.state import check_labelled, read_state
 
@@ -36,13 +36,12 @@ def export(
         check = check_labelled(store, needed=True)
         project = opened(console, source, folder=folder, keep=False, check=check)
         snapshot = read_state(project, store)
-        downloads = Downloads(project, prepare(project.features))
-        chosen = form or _format(out, what)
+        prepared, chosen = prepare(project.features), form or _format(out, what)
         if what == "model":
-            download = downloads.model_file(snapshot, chosen)
+            written = model_export(prepared, snapshot, chosen)
         else:
-            download = downloads.table(snapshot, what, chosen)
-        write_atomically(out, lambda file: file.writelines(download.pieces))
+            written = table_export(project, prepared, snapshot, what, chosen)
+        write_atomically(out, lambda file: file.writelines(written.pieces))
         labelled, n = len(snapshot.labels), len(project)
         told = {
             "answers": f"answers on {len(snapshot.answers):,} items",
@@ -54,8 +53,8 @@ def export(
 
 def _format(out: Path, what: str) -> str:
     """Return the format that a file's name implies."""
-    from everylabel.formats.downloads import MEDIA
-    from everylabel.formats.writing import MODEL_FORMATS
+    from everylabel.formats.exports import MEDIA
+    from everylabel.formats.model import MODEL_FORMATS
 
     return format_of(out, MODEL_FORMATS if what == "model" else list(MEDIA))
 
@@ -63,8 +62,8 @@ def _format(out: Path, what: str) -> str:
 def format_of(out: Path, formats: Collection[str]) -> str:
     """Return the one of these formats that a file's name implies."""
     from everylabel.core.errors import EverylabelError
-    from everylabel.formats.downloads import MEDIA
-    from everylabel.formats.writing import MODEL_FORMATS
+    from everylabel.formats.exports import MEDIA
+    from everylabel.formats.model import MODEL_FORMATS
 
     known = MODEL_FORMATS | {name: ending for name, (_, ending) in MEDIA.items()}
     endings = {name: known[name] for name in formats}

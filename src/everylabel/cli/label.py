@@ -14,7 +14,7 @@ from everylabel.cli import sources
 from everylabel.cli.sources import errors_in_one_line, noted, opened
 
 if TYPE_CHECKING:
-    from everylabel.formats.reading import Label
+    from everylabel.projects.log import Label
     from everylabel.projects.project import Project
 
 
@@ -136,7 +136,7 @@ def _imported(
     console: Console, path: Path, project: "Project", store: str | None, columns: dict[str, Any]
 ) -> "list[Label]":
     from everylabel.core.errors import listed
-    from everylabel.formats.reading import read_labels
+    from everylabel.formats.imports import read_labels
     from everylabel.projects.state import class_names
 
     found = read_labels(path, project, **columns)

@@ -32,8 +32,9 @@ def predict(
         from everylabel.core.checks import check_choice
         from everylabel.core.files import write_atomically
         from everylabel.data.options import Options
-        from everylabel.formats.predictions import predict as run
-        from everylabel.formats.writing import TABLE_FORMATS, write_table
+        from everylabel.formats.exports import predicted_records
+        from everylabel.formats.tables import TABLE_FORMATS, write_table
+        from everylabel.projects.predictions import predict as predict_new
         from everylabel.projects.state import check_labelled, read_state
 
         chosen = form or ("csv" if out is None else format_of(out, TABLE_FORMATS))
@@ -41,17 +42,17 @@ def predict(
         about = opened(console, project, keep=False, check=check_labelled(store, needed=True))
         options = Options(text_column, image_column, id_column=id_column, encoding=encoding)
         with embedding_bar(console) as progress:
-            found = run(about, read_state(about, store), new, options, progress)
-        for note in found.notes:
+            predicted = predict_new(about, read_state(about, store), new, options, progress)
+        for note in predicted.notes:
             noted(console)(note)
-        pieces = write_table(found.records(), chosen)
+        pieces = write_table(predicted_records(predicted), chosen)
         if out is None:
             sys.stdout.buffer.writelines(pieces)
             sys.stdout.buffer.flush()
             return
         write_atomically(out, lambda file: file.writelines(pieces))
         console.print(
-            f"predictions of {len(found.found.ids):,} items in {escape(str(out))}",
+            f"predictions of {len(predicted.source.ids):,} items in {escape(str(out))}",
             highlight=False,
             soft_wrap=True,
         )

@@ -1,13 +1,53 @@
-"""Label Studio's exported tasks: Choices of every annotation that was not cancelled."""
+"""Label Studio's JSON: tasks with annotations of Choices, one for each person's answer.
 
-from collections.abc import Iterable, Iterator
+Written so that Label Studio imports them; read from its exports, as far as annotations were not cancelled.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from everylabel.core.errors import EverylabelError, listed
-from everylabel.formats.matching import Imported, Label, Matcher
+from everylabel.formats.matching import Imported, Matcher
+from everylabel.formats.tables import Given, Show
+from everylabel.projects.log import Label
 
 Entry = dict[str, Any]
+
+
+def label_studio_tasks(
+    ids: Sequence[str],
+    answers: Iterable[Given],
+    classes: Sequence[str],
+    show: Show,
+    *,
+    kind: str = "text",
+    control: str = "label",
+) -> list[Entry]:
+    """Return a task for each answered item; its id is in data.id, 'cannot tell' is a cancelled annotation.
+
+    Label Studio imports them into a project whose configuration has <Choices name="label"
+    toName="text"> (or toName="image") on $text (or $image).
+    """
+    name = "image" if kind == "image" else "text"
+    tasks: dict[int, dict[str, Any]] = {}
+    for answer in answers:
+        i = answer.item
+        task = tasks.setdefault(i, {"data": {"id": ids[i], name: show(i)}, "annotations": []})
+        at = datetime.fromtimestamp(answer.at, UTC).isoformat().replace("+00:00", "Z")
+        result = []
+        if answer.label is not None:
+            value = {"choices": [classes[answer.label]]}
+            result = [{"from_name": control, "to_name": name, "type": "choices", "value": value}]
+        annotation = {
+            "completed_by": {"email": answer.person},
+            "result": result,
+            "was_cancelled": answer.label is None,
+            "created_at": at,
+        }
+        task["annotations"].append(annotation)
+    return [{"id": number, **task} for number, task in enumerate(tasks.values(), 1)]
 
 
 def read_tasks(path: Path, tasks: list[Entry], matcher: Matcher, control: str | None) -> Imported:
@@ -18,7 +58,7 @@ def read_tasks(path: Path, tasks: list[Entry], matcher: Matcher, control: str | 
 
 
 def _collect(tasks: list[Entry], matcher: Matcher, control: str | None, by_task: bool) -> Imported:
-    found = Imported()
+    imported = Imported()
     for number, task in enumerate(tasks, 1):
         data = task.get("data")
         values = data if isinstance(data, dict) else {}
@@ -27,14 +67,14 @@ def _collect(tasks: list[Entry], matcher: Matcher, control: str | None, by_task:
             ids.append(str(task["id"]))
         items = matcher.find(ids, (value for value in values.values() if isinstance(value, str)))
         if not items:
-            found.unmatched.append(f"task {task.get('id', number)}")
+            imported.unmatched.append(f"task {task.get('id', number)}")
             continue
         for annotation in _annotations(task):
-            label = _choice(annotation, control, found)
+            label = _choice(annotation, control, imported)
             if label is not None:
                 person = _person(annotation.get("completed_by"))
-                found.labels += [Label(item, label, person) for item in items]
-    return found
+                imported.labels += [Label(item, label, person) for item in items]
+    return imported
 
 
 def _annotations(task: Entry) -> Iterator[Entry]:
@@ -42,15 +82,15 @@ def _annotations(task: Entry) -> Iterator[Entry]:
     yield from (entry for entry in entries if isinstance(entry, dict)) if isinstance(entries, list) else ()
 
 
-def _choice(annotation: Entry, control: str | None, found: Imported) -> str | None:
+def _choice(annotation: Entry, control: str | None, imported: Imported) -> str | None:
     """Return the one choice of an annotation, or count why there is none."""
     if annotation.get("was_cancelled"):
-        found.skipped["cancelled"] += 1
+        imported.skipped["cancelled"] += 1
         return None
     chosen = [choice for name, values in _choices(annotation) if control in (None, name) for choice in values]
     if len(chosen) == 1 and str(chosen[0]).strip():
         return str(chosen[0]).strip()
-    found.skipped["no choice" if not chosen else "several choices"] += 1
+    imported.skipped["no choice" if not chosen else "several choices"] += 1
     return None
 
 

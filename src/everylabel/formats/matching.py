@@ -1,4 +1,4 @@
-"""What an import found, and whose it is."""
+"""Labels of a file, and which of a project's items its entries mean; shared by all that is imported."""
 
 import re
 from collections import Counter
@@ -6,18 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import NamedTuple
 
 from everylabel.core.errors import listed
+from everylabel.projects.log import Label
 from everylabel.projects.project import Project
-
-
-class Label(NamedTuple):
-    """One label of one item; person None where the file does not say."""
-
-    id: str
-    label: str
-    person: str | None = None
 
 
 @dataclass
@@ -62,21 +54,21 @@ class Matcher:
 
     @cached_property
     def _texts(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        by_key: dict[str, list[str]] = {}
         if self.project.kind == "text":
             for i, name in enumerate(self.project.ids):
-                found.setdefault(str(self.project.contents.item(i)["text"]).strip(), []).append(name)
-        return found
+                by_key.setdefault(str(self.project.contents.item(i)["text"]).strip(), []).append(name)
+        return by_key
 
     @cached_property
     def _files(self) -> dict[str, list[str]]:
         """Names of files without their folders, where only one item has that name."""
-        found: dict[str, list[str]] = {}
+        by_key: dict[str, list[str]] = {}
         if self.project.kind == "image":
             for i, name in enumerate(self.project.ids):
                 for key in {name, PurePosixPath(self.project.contents.text(i)).name}:
-                    found.setdefault(key, []).append(name)
-        return {key: names for key, names in found.items() if len(names) == 1}
+                    by_key.setdefault(key, []).append(name)
+        return {key: names for key, names in by_key.items() if len(names) == 1}
 
 
 def _ends(text: str) -> list[str]:

@@ -7,9 +7,8 @@ are followed by a `refit`, so that the model starts trained on them exactly.
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from everylabel.formats.reading import Label
 from everylabel.labelling import events
 from everylabel.labelling.events import Event
 from everylabel.labelling.ledger import Ledger
@@ -19,6 +18,14 @@ from everylabel.projects.store import Store
 IMPORTER = "import"  # who gave labels that came with the source
 SOURCE, FILE = "source", "file"  # where labels came from
 LONGEST_PERSON = 64
+
+
+class Label(NamedTuple):
+    """One label of one item that exists already; person None where nothing says who gave it."""
+
+    id: str
+    label: str
+    person: str | None = None
 
 
 class _Writer:

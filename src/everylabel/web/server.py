@@ -15,19 +15,18 @@ from threadpoolctl import threadpool_limits
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.digests import compare
-from everylabel.formats.downloads import Downloads
-from everylabel.formats.reading import Label
 from everylabel.labelling.compile_ahead import warming
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.learner import prepare
 from everylabel.labelling.refit import Refitter
 from everylabel.labelling.service import STRATEGIES, Service
-from everylabel.projects.log import begin
+from everylabel.projects.log import Label, begin
 from everylabel.projects.project import Project
 from everylabel.projects.state import store_name, store_place
 from everylabel.projects.store import Store
 from everylabel.web.access import is_local, new_token
 from everylabel.web.app import image_url, make_app
+from everylabel.web.downloads import Downloads
 
 PATIENCE = 3  # seconds that open requests get when the server stops
 Say = Callable[[str], Any]

@@ -1,65 +1,16 @@
-"""Imports: labels of tables and of Label Studio find their items, and say what they could not take."""
+"""Label Studio's JSON: tasks find their items, say what could not be taken, and come back as they went."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.display import Images, Texts
-from everylabel.formats.reading import read_labels
-from everylabel.formats.writing import Given, answer_records, label_studio_tasks, write_table
-from everylabel.projects.project import Project
-
-TEXTS = ["my card is lost", "send money", "=hello", "again"]
-
-
-def project(kind: str = "text", ids: tuple[str, ...] = ("a", "b", "-c", "d")) -> Project:
-    paths = [Path("photos") / f"{name}.png" for name in ids]
-    contents = Texts(TEXTS) if kind == "text" else Images(paths, [str(path) for path in paths])
-    labels = np.full(4, -1)
-    return Project("p", kind, ids, np.eye(4), contents, (), labels, None, ["x"] * 4, Path("p"))
-
-
-def test_a_table_by_id(tmp_path: Path) -> None:
-    path = tmp_path / "labels.csv"
-    path.write_text("id,label,person\na,refund,Ann\nzzz,other,Ann\nb,,Bob\n'-c,other,\n")
-    found = read_labels(path, project())
-    assert [tuple(label) for label in found.labels] == [("a", "refund", "Ann"), ("-c", "other", None)]
-    assert found.unmatched == ["zzz"]
-    assert found.skipped == {"no label": 1}
-    assert found.classes == ("refund", "other")
-    assert str(found) == "2 labels of 2 items; 1 match no item: zzz; 1 skipped (no label)"
-
-
-def test_columns_by_options_and_by_text(tmp_path: Path) -> None:
-    path = tmp_path / "labels.jsonl"
-    path.write_text('{"uid": "d", "mark": 1.0}\n{"uid": "b", "mark": 2}\n')
-    found = read_labels(path, project(), id_column="uid", label_column="mark")
-    assert [(label.id, label.label) for label in found.labels] == [("d", "1"), ("b", "2")]
-    with pytest.raises(EverylabelError, match=r"column 'who' is not in .*expected one of uid, mark"):
-        read_labels(path, project(), person_column="who")
-    with pytest.raises(EverylabelError, match="has columns uid, mark; expected one of labels"):
-        read_labels(path, project())
-    path.write_text('{"text": " send money ", "label": "x"}\n{"id": "a", "text": "again", "label": "y"}\n')
-    rows = [(label.id, label.label) for label in read_labels(path, project()).labels]
-    assert rows == [("b", "x"), ("d", "y")]  # an id whose text is another item's does not count
-
-
-@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_what_was_exported_comes_back(tmp_path: Path, form: str) -> None:
-    if form == "parquet":
-        pytest.importorskip("pyarrow", reason="needs the extra everylabel[export]")
-    p = project()
-    given = [Given(2, "Ann", 1, 1.0, 1), Given(0, "@Bob", 0, 2.0, 2), Given(0, "Ann", None, 3.0, 3)]
-    records = answer_records(p.ids, given, ["no", "+yes"], show=lambda i: TEXTS[i])
-    path = tmp_path / f"answers.{form}"
-    path.write_bytes(b"".join(write_table(records, form)))
-    found = read_labels(path, p)
-    assert [tuple(label) for label in found.labels] == [("-c", "+yes", "Ann"), ("a", "no", "@Bob")]
-    assert found.skipped == {"no label": 1}
+from everylabel.formats.imports import read_labels
+from everylabel.formats.label_studio import label_studio_tasks
+from everylabel.formats.tables import Given
+from tests.formats.items import TEXTS, project
 
 
 def choice(*labels: str, name: str = "sentiment", **more: Any) -> dict[str, Any]:
@@ -120,15 +71,6 @@ def test_several_controls_are_asked_about(tmp_path: Path) -> None:
     assert read_labels(path, project(), label_column="mood").labels[0].label == "y"
     with pytest.raises(EverylabelError, match="no Choices named 'colour'"):
         read_labels(path, project(), label_column="colour")
-
-
-@pytest.mark.parametrize("text", ["{", '{"a": 1}', "[1]", "[" * 100_000])
-def test_what_is_no_export_is_told(tmp_path: Path, text: str) -> None:
-    (tmp_path / "x.json").write_text(text)
-    with pytest.raises(EverylabelError, match="is no "):
-        read_labels(tmp_path / "x.json", project())
-    with pytest.raises(EverylabelError, match="is not there"):
-        read_labels(tmp_path / "nothing.csv", project())
 
 
 def test_odd_tasks_do_no_harm(tmp_path: Path) -> None:

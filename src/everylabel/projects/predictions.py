@@ -4,36 +4,49 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
-from everylabel.core import predict_proba
+from everylabel.core import Posterior, fit_map, laplace, predict_proba
 from everylabel.core.errors import EverylabelError
 from everylabel.data.options import Options
 from everylabel.data.readers.rows import column_names
 from everylabel.data.source import Source
-from everylabel.formats.downloads import Downloads, Snapshot
-from everylabel.formats.writing import Records, prediction_records
-from everylabel.labelling.learner import prepare
+from everylabel.labelling.learner import Prepared, prepare
+from everylabel.labelling.ledger import Answer
+from everylabel.labelling.refused import Refused
 from everylabel.projects.features import Progress, embed_as
 from everylabel.projects.project import ARRAYS, TABLES, Project, left_out, read_source, without
+
+
+class Snapshot(Protocol):
+    """The state at one moment; see `service.Snapshot`."""
+
+    classes: list[str]
+    labels: dict[int, int]
+    answers: dict[int, list[Answer]]
+    times: dict[int, float]
 
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
     """New items with the probabilities (n, k) of the classes, and what was chosen or left out."""
 
-    found: Source
+    source: Source
     probabilities: np.ndarray
     classes: Sequence[str]
     notes: tuple[str, ...]
 
-    def records(self) -> Records:
-        """Return a row for each item."""
-        ids, contents = self.found.ids, self.found.contents
-        shown = (lambda i: str(contents.item(i)["text"])) if self.found.kind == "text" else None
-        rows = np.arange(len(ids))
-        return prediction_records(ids, rows, lambda at: self.probabilities[at], self.classes, shown)
+
+def trained(prepared: Prepared, snapshot: Snapshot) -> Posterior:
+    """Return the model that all labels of this moment make, trained exactly."""
+    if not snapshot.labels:
+        raise Refused(409, "nothing_learned", "there are no labels yet; label some first")
+    items = sorted(snapshot.labels)
+    x = prepared.features[items].astype(np.float64)
+    y = np.array([snapshot.labels[i] for i in items], dtype=np.int64)
+    return laplace(fit_map(x, y, len(snapshot.classes)), x, labels=y)
 
 
 def predict(
@@ -50,7 +63,7 @@ def predict(
     project : Project
         Whose model predicts.
     snapshot : Snapshot
-        Its labels: `offline.read_state`.
+        Its labels: `log.read_state`.
     new : path
         A table, a folder of images, or features, as `open_project` takes them.
     options : Options
@@ -59,7 +72,7 @@ def predict(
         Called with the rows embedded so far and in all.
     """
     prepared = prepare(project.features)
-    posterior = Downloads(project, prepared).trained(snapshot)
+    posterior = trained(prepared, snapshot)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = _read(project, Path(new), options)

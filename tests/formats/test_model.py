@@ -1,9 +1,7 @@
-"""Exports: every row and probability comes out as it went in; models predict alike in every format."""
+"""The model in other programs' formats predicts as it does here."""
 
-import csv
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,90 +10,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 import everylabel as el
-from everylabel.formats.tables import guarded, unguarded
-from everylabel.formats.writing import (
-    Given,
-    Records,
-    answer_records,
-    export_model,
-    label_records,
-    prediction_records,
-    write_table,
-)
+from everylabel.formats.model import export_model
 from everylabel.models.scaling import Scaling, fit_scaling
-
-IDS = ["=cmd()", "-5", 'b,"c"', "ü\n"]
-CLASSES = ["+ve", "no"]
-
-
-def whole(records: Records, form: str) -> list[dict[str, Any]]:
-    data = b"".join(write_table(records, form))
-    if form == "csv":
-        return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
-    if form == "jsonl":
-        return [json.loads(line) for line in data.decode().split("\n") if line]
-    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra everylabel[export]")
-    return list(parquet.read_table(io.BytesIO(data)).to_pylist())
-
-
-@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_labels_and_answers(form: str) -> None:
-    def value(text: str) -> str:
-        return unguarded(text) if form == "csv" else text
-
-    rows = whole(label_records(IDS, {3: 0, 0: 1}, CLASSES, show=lambda i: f"item {i}"), form)
-    assert [(value(row["id"]), value(row["label"]), row["shown"]) for row in rows] == [
-        ("=cmd()", "no", "item 0"),
-        ("ü\n", "+ve", "item 3"),
-    ]
-    given = [Given(1, "Ann", 1, 0.25, 7), Given(1, "Bob", None, 1.0, 8)]
-    rows = whole(answer_records(IDS, given, CLASSES), form)
-    assert [row["person"] for row in rows] == ["Ann", "Bob"]
-    assert rows[0]["at"] == "1970-01-01T00:00:00.250+00:00"
-    assert (rows[0]["label"], rows[1]["label"]) == ("no", "" if form == "csv" else None)
-    assert whole(answer_records(IDS, [], CLASSES), form) == []
-
-
-@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_predictions(form: str) -> None:
-    probs = np.random.default_rng(0).dirichlet(np.ones(3), size=9000)
-    ids = [f"i{i}" for i in range(9000)]
-    items = np.arange(9000)[::2]
-    rows = whole(prediction_records(ids, items, lambda at: probs[at], ["a", "b", "c"]), form)
-    assert len(rows) == 4500
-    stored = np.array([[float(row[f"p({name})"]) for name in "abc"] for row in rows])
-    assert np.allclose(stored, probs[items], atol=1e-6)
-    assert [row["label"] for row in rows] == ["abc"[i] for i in probs[items].argmax(axis=1)]
-    assert rows[7]["id"] == "i14"
-    assert float(rows[7]["probability"]) == stored[7].max()
-
-
-def test_pieces_come_before_all_rows_are_read() -> None:
-    def endless() -> Iterator[tuple[str]]:
-        while True:
-            yield ("x",)
-
-    for form in ("csv", "jsonl"):
-        assert next(iter(write_table(Records({"id": str}, endless()), form)))
-
-
-def test_no_cell_is_a_formula() -> None:
-    for text in ("=1+1", "+x", "-x", "@sum", "\tx", "\rx"):
-        assert guarded(text) == f"'{text}"
-        assert unguarded(guarded(text)) == text
-    for harmless in ("-5", "+3.5e4", "plain", "'quoted'", "", 5, None):
-        assert guarded(harmless) == harmless
-    assert unguarded("'quoted'") == "'quoted'"
-
-
-def test_an_unknown_format_or_a_missing_library_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(el.EverylabelError, match="format is 'xlsx'; expected one of"):
-        write_table(Records({}, []), "xlsx")
-    import sys
-
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(el.EverylabelError, match=r"pip install 'everylabel\[export\]'"):
-        write_table(Records({}, []), "parquet")
 
 
 def model(likelihood: str = "gaussian") -> tuple[Any, Scaling, list[str], np.ndarray, np.ndarray]:

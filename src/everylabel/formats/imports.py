@@ -1,0 +1,70 @@
+"""Labels that exist already, of whatever file a user has: a table, or Label Studio's JSON."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from everylabel.core.errors import EverylabelError
+from everylabel.data.readers.rows import column_names, read_rows
+from everylabel.formats.label_studio import read_tasks
+from everylabel.formats.matching import Imported, Matcher
+from everylabel.formats.tables import label_columns, row_labels
+from everylabel.projects.project import Project
+
+GUARDED = (".csv", ".tsv")  # what spreadsheets open
+
+
+def read_labels(
+    path: str | os.PathLike[str],
+    project: Project,
+    *,
+    id_column: str | None = None,
+    label_column: str | None = None,
+    person_column: str | None = None,
+    encoding: str | None = None,
+) -> Imported:
+    """Return labels that a file holds for a project's items, with what could not be matched.
+
+    Parameters
+    ----------
+    path : path
+        A CSV, TSV, JSONL or Parquet file with a row for each label, or Label Studio's export (.json, with
+        or without its details).
+    project : Project
+        Whose items they are: matched by id, else by text or by an image's name. Where a file has both,
+        an id counts only if its item has that text.
+    id_column, label_column, person_column : str, optional
+        Columns of the table; the usual names are looked for. For Label Studio, label_column is the name
+        of the Choices control.
+    encoding : str, optional
+        Of a text file that is not UTF-8.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise EverylabelError(
+            f"labels file {str(file)!r} is not there; expected CSV, JSONL or Label Studio's JSON"
+        )
+    matcher, suffix = Matcher(project), file.suffix.lower()
+    if suffix == ".json":
+        entries = _json(file, encoding)
+        if any("annotations" in entry or "completions" in entry for entry in entries):
+            return read_tasks(file, entries, matcher, label_column)
+        names = list(dict.fromkeys(name for entry in entries for name in entry))
+        columns = label_columns(file, names, id_column, label_column, person_column)
+        return row_labels(entries, columns, matcher, guarded=False)
+    columns = label_columns(file, column_names(file, encoding), id_column, label_column, person_column)
+    rows = read_rows(file, columns.names(), encoding)
+    return row_labels(rows, columns, matcher, guarded=suffix in GUARDED)
+
+
+def _json(path: Path, encoding: str | None) -> list[dict[str, Any]]:
+    try:
+        stored = json.loads(path.read_text(encoding=encoding or "utf-8-sig"))
+    except (OSError, ValueError, LookupError, RecursionError) as error:
+        raise EverylabelError(f"labels file {str(path)!r} is no JSON ({error})") from error
+    if not isinstance(stored, list) or not all(isinstance(entry, dict) for entry in stored):
+        raise EverylabelError(
+            f"labels file {str(path)!r} is no list of tasks; expected Label Studio's export, or .jsonl"
+        )
+    return stored

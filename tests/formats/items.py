@@ -1,0 +1,23 @@
+"""A small project whose labels are imported and exported."""
+
+from pathlib import Path
+
+import numpy as np
+
+from everylabel.data.display import Contents, Images, Rows, Texts
+from everylabel.projects.project import Project
+
+TEXTS = ("my card is lost", "send money", "=hello", "again")
+
+
+def project(
+    kind: str = "text", ids: tuple[str, ...] = ("a", "b", "-c", "d"), texts: tuple[str, ...] = TEXTS
+) -> Project:
+    paths = [Path("photos") / f"{name}.png" for name in ids]
+    shown: dict[str, Contents] = {
+        "text": Texts(texts),
+        "image": Images(paths, [str(path) for path in paths]),
+        "features": Rows(ids),
+    }
+    n = len(ids)
+    return Project("p", kind, ids, np.eye(n), shown[kind], (), np.full(n, -1), None, ["x"] * n, Path("p"))

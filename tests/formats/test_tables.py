@@ -1,0 +1,203 @@
+"""Tables: every row and probability comes out as it went in, and labels find their items again."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import everylabel as el
+from everylabel.core.errors import EverylabelError
+from everylabel.formats.imports import read_labels
+from everylabel.formats.tables import (
+    Given,
+    Records,
+    answer_records,
+    guarded,
+    label_records,
+    prediction_records,
+    unguarded,
+    write_table,
+)
+from tests.formats.items import TEXTS, project
+
+IDS = ["=cmd()", "-5", 'b,"c"', "ü\n"]
+CLASSES = ["+ve", "no"]
+
+
+def whole(records: Records, form: str) -> list[dict[str, Any]]:
+    data = b"".join(write_table(records, form))
+    if form == "csv":
+        return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
+    if form == "jsonl":
+        return [json.loads(line) for line in data.decode().split("\n") if line]
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra everylabel[export]")
+    return list(parquet.read_table(io.BytesIO(data)).to_pylist())
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_labels_and_answers(form: str) -> None:
+    def value(text: str) -> str:
+        return unguarded(text) if form == "csv" else text
+
+    rows = whole(label_records(IDS, {3: 0, 0: 1}, CLASSES, show=lambda i: f"item {i}"), form)
+    assert [(value(row["id"]), value(row["label"]), row["shown"]) for row in rows] == [
+        ("=cmd()", "no", "item 0"),
+        ("ü\n", "+ve", "item 3"),
+    ]
+    given = [Given(1, "Ann", 1, 0.25, 7), Given(1, "Bob", None, 1.0, 8)]
+    rows = whole(answer_records(IDS, given, CLASSES), form)
+    assert [row["person"] for row in rows] == ["Ann", "Bob"]
+    assert rows[0]["at"] == "1970-01-01T00:00:00.250+00:00"
+    assert (rows[0]["label"], rows[1]["label"]) == ("no", "" if form == "csv" else None)
+    assert whole(answer_records(IDS, [], CLASSES), form) == []
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_predictions(form: str) -> None:
+    probs = np.random.default_rng(0).dirichlet(np.ones(3), size=9000)
+    ids = [f"i{i}" for i in range(9000)]
+    items = np.arange(9000)[::2]
+    rows = whole(prediction_records(ids, items, lambda at: probs[at], ["a", "b", "c"]), form)
+    assert len(rows) == 4500
+    stored = np.array([[float(row[f"p({name})"]) for name in "abc"] for row in rows])
+    assert np.allclose(stored, probs[items], atol=1e-6)
+    assert [row["label"] for row in rows] == ["abc"[i] for i in probs[items].argmax(axis=1)]
+    assert rows[7]["id"] == "i14"
+    assert float(rows[7]["probability"]) == stored[7].max()
+
+
+def test_pieces_come_before_all_rows_are_read() -> None:
+    def endless() -> Iterator[tuple[str]]:
+        while True:
+            yield ("x",)
+
+    for form in ("csv", "jsonl"):
+        assert next(iter(write_table(Records({"id": str}, endless()), form)))
+
+
+def test_no_cell_is_a_formula() -> None:
+    for text in ("=1+1", "+x", "-x", "@sum", "\tx", "\rx"):
+        assert guarded(text) == f"'{text}"
+        assert unguarded(guarded(text)) == text
+    for harmless in ("-5", "+3.5e4", "plain", "'quoted'", "", 5, None):
+        assert guarded(harmless) == harmless
+    assert unguarded("'quoted'") == "'quoted'"
+    for text in ("'=x", "''=x", "'-5", "'\tx"):  # apostrophes of the text's own
+        assert guarded(text) == f"'{text}"
+        assert unguarded(guarded(text)) == text
+
+
+def test_an_unknown_format_or_a_missing_library_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(el.EverylabelError, match="format is 'xlsx'; expected one of"):
+        write_table(Records({}, []), "xlsx")
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(el.EverylabelError, match=r"pip install 'everylabel\[export\]'"):
+        write_table(Records({}, []), "parquet")
+
+
+def test_a_table_by_id(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("id,label,person\na,refund,Ann\nzzz,other,Ann\nb,,Bob\n'-c,other,\n")
+    found = read_labels(path, project())
+    assert [tuple(label) for label in found.labels] == [("a", "refund", "Ann"), ("-c", "other", None)]
+    assert found.unmatched == ["zzz"]
+    assert found.skipped == {"no label": 1}
+    assert found.classes == ("refund", "other")
+    assert str(found) == "2 labels of 2 items; 1 match no item: zzz; 1 skipped (no label)"
+
+
+def test_columns_by_options_and_by_text(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text('{"uid": "d", "mark": 1.0}\n{"uid": "b", "mark": 2}\n')
+    found = read_labels(path, project(), id_column="uid", label_column="mark")
+    assert [(label.id, label.label) for label in found.labels] == [("d", "1"), ("b", "2")]
+    with pytest.raises(EverylabelError, match=r"column 'who' is not in .*expected one of uid, mark"):
+        read_labels(path, project(), person_column="who")
+    with pytest.raises(EverylabelError, match="has columns uid, mark; expected one of labels"):
+        read_labels(path, project())
+    path.write_text('{"text": " send money ", "label": "x"}\n{"id": "a", "text": "again", "label": "y"}\n')
+    rows = [(label.id, label.label) for label in read_labels(path, project()).labels]
+    assert rows == [("b", "x"), ("d", "y")]  # an id whose text is another item's does not count
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_what_was_exported_comes_back(tmp_path: Path, form: str) -> None:
+    if form == "parquet":
+        pytest.importorskip("pyarrow", reason="needs the extra everylabel[export]")
+    p = project()
+    given = [Given(2, "Ann", 1, 1.0, 1), Given(0, "@Bob", 0, 2.0, 2), Given(0, "Ann", None, 3.0, 3)]
+    records = answer_records(p.ids, given, ["no", "+yes"], show=lambda i: TEXTS[i])
+    path = tmp_path / f"answers.{form}"
+    path.write_bytes(b"".join(write_table(records, form)))
+    found = read_labels(path, p)
+    assert [tuple(label) for label in found.labels] == [("-c", "+yes", "Ann"), ("a", "no", "@Bob")]
+    assert found.skipped == {"no label": 1}
+
+
+ODD = [
+    "=x",
+    "'=x",
+    "''=x",
+    "'x",
+    "-5",
+    "'-5",
+    " =x",
+    "\t=x",
+    "@'",
+    'a,"b"',
+    "a\nb",
+    "a\r\nb",
+    "a\rb",
+    "\r=x",
+    "+",
+    "ü",
+]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_every_id_class_and_person_comes_back_as_it_was(tmp_path: Path, form: str) -> None:
+    if form == "parquet":
+        pytest.importorskip("pyarrow", reason="needs the extra everylabel[export]")
+    classes = [text for text in ODD if text.isprintable() and text == text.strip()]
+    answers = [Given(i, classes[-1 - i % 9], i % 9, 1.0, i) for i in range(len(ODD))]
+    path = tmp_path / f"answers.{form}"
+    path.write_bytes(b"".join(write_table(answer_records(ODD, answers, classes), form)))
+    expected = [(ODD[given.item], classes[given.label or 0], given.person) for given in answers]
+    assert [tuple(label) for label in read_labels(path, project("features", tuple(ODD))).labels] == expected
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_every_text_comes_back_as_it_was(tmp_path: Path, form: str) -> None:
+    if form == "parquet":
+        pytest.importorskip("pyarrow", reason="needs the extra everylabel[export]")
+    texts = tuple(text for text in ODD if text == text.strip())
+    names = [f"i{i}" for i in range(len(texts))]
+    rows = Records({"text": str, "label": str}, list(zip(texts, names, strict=True)))
+    path = tmp_path / f"labels.{form}"
+    path.write_bytes(b"".join(write_table(rows, form)))
+    labels = read_labels(path, project("text", tuple(names), texts)).labels
+    assert [(label.id, label.label) for label in labels] == [(name, name) for name in names]
+
+
+def test_an_id_with_an_apostrophe_of_its_own_is_still_taken_from_older_files(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("id,label\n'=a,x\n'=b,x\n")  # as written for the ids =a and '=b
+    assert [label.id for label in read_labels(path, project("features", ("=a", "'=b", "c", "d"))).labels] == [
+        "=a",
+        "'=b",
+    ]
+
+
+@pytest.mark.parametrize("text", ["{", '{"a": 1}', "[1]", "[" * 100_000])
+def test_what_is_no_export_is_told(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(EverylabelError, match="is no "):
+        read_labels(tmp_path / "x.json", project())
+    with pytest.raises(EverylabelError, match="is not there"):
+        read_labels(tmp_path / "nothing.csv", project())
