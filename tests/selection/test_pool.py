@@ -11,6 +11,7 @@ import everylabel as el
 from everylabel.core.arrays import to_numpy
 from everylabel.selection import threads
 from everylabel.selection.pool import Where, state
+from everylabel.selection.pool.features import Features
 from tests.conftest import LIKELIHOODS
 from tests.selection.problems import problem
 
@@ -385,3 +386,55 @@ def test_what_cannot_be_put_changes_nothing(given: Any, message: str) -> None:
         pool.put(i, *given)
     assert pool.posterior is before
     assert pool.where(i) is Where.LABELLED
+
+
+def test_an_exact_pool_has_no_step_size_from_the_start() -> None:
+    features, post = _parts("gaussian")
+    for step in ("auto", 2.0):
+        with pytest.raises(el.EverylabelError, match=r"step_size is .*method='exact' has none: leave it out"):
+            el.Pool(features, post, method="exact", step_size=step)
+
+
+def test_no_label_is_asked_for_that_could_not_be_learned() -> None:
+    made = problem(method="exact")
+    forgetful = el.Pool(made.features, made.pool.posterior.replace(data=None), method="exact")
+    cases: list[tuple[el.Pool, dict[str, Any], str]] = [
+        (made.pool, {"step_size": 2.0}, "method='exact' has none"),
+        (made.pool, {"step_size": "auto"}, "method='exact' has none"),
+        (problem().pool, {"step_size": "big"}, "step_size is 'big'"),
+        (forgetful, {}, "keep_data=True"),
+    ]
+    for strategy in ("margin", "lookahead"):
+        for pool, given, message in cases:
+            with pytest.raises(el.EverylabelError, match=message):
+                el.select(
+                    pool, strategy, 1, np.random.default_rng(0), lambda i: pytest.fail("asked"), **given
+                )
+
+
+def test_an_instance_set_aside_is_not_labelled_by_accident() -> None:
+    pool = problem().pool
+    i = int(pool.free_idx[0])
+    pool.set_aside(i)
+    with pytest.raises(el.EverylabelError, match=rf"{i}, which is set aside; call bring_back\({i}\) first"):
+        pool.add(i, 1)
+    assert pool.where(i) is Where.ASIDE
+    pool.put(i, Where.LABELLED, 1)  # on purpose
+    assert pool.where(i) is Where.LABELLED
+
+
+@pytest.mark.parametrize(("method", "columns"), [("exact", 4), ("first_order", 4), ("second_order", 1)])
+def test_a_label_reads_the_features_once(method: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, _, labels, _ = problem(method=method)
+    pool.variances()
+    product, read = Features.product, []
+
+    def counted(self: Features, weights: np.ndarray) -> np.ndarray:
+        read.append(weights[0].size)
+        return product(self, weights)
+
+    monkeypatch.setattr(Features, "product", counted)
+    i = int(pool.free_idx[0])
+    pool.add(i, int(labels[i]))
+    assert read == [columns]  # three classes and the direction of the variances, or that alone
+    check_cache(pool)

@@ -68,10 +68,11 @@ def select(
         options = {**options, "n_candidates": max(n, options.get("n_candidates", usual))}
     if ask is None:
         return idx[_pick(chosen, pool, idx, n, rng, options)]
-    picked = []
     step = step_size
     if step is None and pool.step_size is None and pool.method in (None, "second_order"):
         step = chosen.step_size
+    pool.learns_by(step_size=step)  # refuse before a label is paid for
+    picked = []
     for _ in range(n):  # Algorithm 1
         at = int(_pick(chosen, pool, idx, 1, rng, options)[0])  # line 3
         picked.append(int(idx[at]))

@@ -69,29 +69,26 @@ class Cache:
         return np.c_[np.zeros_like(f), f] if self.posterior.likelihood == "binary" else f
 
     def move(self, posterior: Posterior, i: int) -> None:
-        """Follow the posterior to where instance i has taken it."""
+        """Follow the posterior to where instance i has taken it, in one pass at most."""
         old, self.posterior = self.posterior, posterior
         change = to_numpy(posterior.mean) - to_numpy(old.mean)
         if not self.shared:
             self._recompute(change)
             return
-        h = self.features.rows([i])[0]
-        v = to_numpy(old.cov) @ h
+        v = to_numpy(old.cov) @ self.features.rows([i])[0]
+        at = int(np.argmax(np.abs(v)))
+        gain = 0.0  # of an instance of zeros
+        if v[at]:
+            gain = (float(old.cov[at, at]) - float(posterior.cov[at, at])) / v[at] ** 2  # c/(1 + c s), Eq. 7
+        kept = self._variances is not None and gain != 0.0
         residual = -(v @ change) / max(v @ v, 1e-300)  # change = -v residual', if it is along v
         along = np.abs(change + np.outer(v, residual)).max() <= _ALONG * max(np.abs(change).max(), 1e-300)
         if not along:
-            self._recompute(change)
-        at = int(np.argmax(np.abs(v)))
-        if not v[at]:
-            return  # an instance of zeros
-        gain = (float(old.cov[at, at]) - float(posterior.cov[at, at])) / v[at] ** 2  # c/(1 + c s), Eq. 7
-        moved = along and np.any(residual)
-        if not moved and self._variances is None:
-            return
-        u = self.features.product(v)
-        if moved:
+            u = self._recompute(change, v if kept else None)
+        elif kept or np.any(residual):
+            u = self.features.product(v)
             _subtract_outer(self.logits, residual.astype(u.dtype), u)
-        if self._variances is not None:
+        if self._variances is not None and kept:
             self._variances -= u.dtype.type(gain) * u * u
 
     def move_many(self, posterior: Posterior, idx: list[int]) -> None:
@@ -118,11 +115,15 @@ class Cache:
         if not self.shared:
             self._variances = None
 
-    def _recompute(self, change: np.ndarray) -> None:
+    def _recompute(self, change: np.ndarray, v: np.ndarray | None = None) -> np.ndarray:
+        """Compute the logits whose columns of the mean have changed; return H v (n,) by the same pass."""
         moved = np.flatnonzero(np.any(change != 0.0, axis=0))
-        self.logits[moved] = self.features.product(to_numpy(self.posterior.mean)[:, moved])
+        columns = to_numpy(self.posterior.mean)[:, moved]
+        seen = self.features.product(columns if v is None else np.c_[columns, v])
+        self.logits[moved] = seen[: len(moved)]
         if not self.shared:
             self._variances = None
+        return seen[len(moved) :].reshape(-1)  # nothing without v
 
     def _variances_from_scratch(self) -> np.ndarray:
         if self.shared:

@@ -3,8 +3,9 @@
 n instances, d features (with the bias), k classes; H (n, d), F = H mean, q = diag(H cov H').
 After a label at h, with v = cov h, s = h'v and u = H v (one pass over the features):
     F -= step/(1 + s) u (p - e_y)'        q -= u^2/(1 + s)                 (Eqs. 5-7 seen through H)
-The factors are read off the core's own update: any method that moves a shared covariance's mean
-along v (second order, exact) costs one pass; for any other, the columns that moved are recomputed.
+The factors are read off the core's own update. Where that has moved the mean along v, a label costs the
+one product H v; where it has not (an exact update moves every column, each in a direction of its own),
+F = H mean is computed anew for the columns that moved, in one pass too.
 The pool is the one object that changes in place; its posterior is a value of the core.
 """
 
@@ -60,11 +61,7 @@ class Pool:
         posterior = check_posterior(posterior)
         if (labelled_idx is None) != (labels is None):
             raise EverylabelError("labelled_idx and labels are given together: one label an instance")
-        if method is not None:
-            check_choice(method, "method", UPDATES)
-        if step_size not in (None, "auto"):
-            check_positive(step_size, "step_size", zero=True)
-        self.method, self.step_size = method, step_size
+        self.method, self.step_size = _check_how(method, step_size)
         self._record = Record(posterior, posterior)
         self._late: list[Record] | None = None  # what the logits have yet to follow
         self.cache = Cache(features, posterior)
@@ -126,6 +123,7 @@ class Pool:
         if (label is None) == (where is Where.LABELLED):
             expected = "its class" if label is None else "none, since only a labelled instance has one"
             raise EverylabelError(f"label is {label!r} and where is {where.words}; expected {expected}")
+        how = self.learns_by(method, step_size) if where is Where.LABELLED else (None, None)
         h, record = self.cache.features.native(i), self._record
         new = (-1, 1.0) if label is None else self._check_label(label, weight)
         if here is where and (self.labels[i], self.weights[i]) == new:
@@ -136,7 +134,6 @@ class Pool:
         elif here is Where.OUT and not answer:
             record = record.without_condition(i, h)
         if where is Where.LABELLED:
-            how = method or self.method, self._step(self.step_size if step_size is None else step_size)
             record = record.then((Answered if answer else Learned)(i, h, *new, *how))
         elif where is Where.OUT:
             record = record.then(Conditioned(i, h))
@@ -153,10 +150,13 @@ class Pool:
         step_size: float | str | None = None,
     ) -> None:
         """Learn the label of one instance that is free or out."""
-        if self.where(idx) is Where.LABELLED:
+        here = self.where(idx)
+        if here is Where.LABELLED:
             raise EverylabelError(
                 f"idx is {idx}, which has label {self.labels[idx]} already; call remove_label({idx}) first"
             )
+        if here is Where.ASIDE:
+            raise EverylabelError(f"idx is {idx}, which is set aside; call bring_back({idx}) first")
         self.put(idx, Where.LABELLED, label, weight, method=method, step_size=step_size)
 
     def condition(self, idx: int) -> None:
@@ -182,6 +182,19 @@ class Pool:
     def where(self, idx: int) -> Where:
         """Return where an instance is."""
         return Where(self.state[self._check_one(idx)])
+
+    def learns_by(
+        self, method: str | None = None, step_size: float | str | None = None
+    ) -> tuple[str | None, float | None]:
+        """Return the method and step size that `add` would take, or raise: ask before a label is paid for."""
+        step_size = self.step_size if step_size is None else step_size
+        method, step_size = _check_how(method or self.method, step_size)
+        if method == "exact" and self.posterior.data is None:
+            raise EverylabelError(
+                "method is 'exact', which retrains on all labels, and the posterior has not kept them; "
+                "make it by laplace(..., keep_data=True), or use method='second_order'"
+            )
+        return method, self.auto_step if step_size == "auto" else step_size  # type: ignore[return-value]
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -273,11 +286,6 @@ class Pool:
             raise EverylabelError(f"idx is {idx}, which is {here.words}; expected {expected}")
         self.put(idx, new)
 
-    def _step(self, step_size: float | str | None) -> float | None:
-        if step_size == "auto":
-            return self.auto_step
-        return None if step_size is None else check_positive(step_size, "step_size", zero=True)
-
     def _auto_step(self) -> float:
         """Return how far training has set labelled instances apart: mean of f_y - mean(f).
 
@@ -297,6 +305,17 @@ class Pool:
     def _check_label(self, label: Any, weight: Any) -> tuple[int, float]:
         checked = check_labels(np.asarray([label]), 1, self.n_classes, np.zeros(1), "label")
         return int(checked[0]), check_positive(weight, "weight", zero=True)
+
+
+def _check_how(method: str | None, step_size: float | str | None) -> tuple[str | None, float | str | None]:
+    """Return a method and a step size that go together."""
+    if method is not None:
+        check_choice(method, "method", UPDATES)
+    if method == "exact" and step_size is not None:
+        raise EverylabelError(f"step_size is {step_size!r}; method='exact' has none: leave it out")
+    if step_size is None or step_size == "auto":
+        return method, step_size
+    return method, check_positive(step_size, "step_size", zero=True)
 
 
 def _check_where(where: Any) -> Where:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.core.checks import check_choice, check_count
+from everylabel.core.checks import check_choice, check_count, check_positive
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.selection.lookahead.expected import RISKS, expected_risk
@@ -32,7 +32,7 @@ def lookahead(
     n_candidates, n_eval = check_count(n_candidates, "n_candidates"), check_count(n_eval, "n_eval")
     tried = candidates(pool, idx, n_candidates, rng)
     eval_idx = sample(pool.free_idx, n_eval, rng)
-    step = float(pool.auto_step if step_size == "auto" else step_size)
+    step = pool.auto_step if step_size == "auto" else check_positive(step_size, "step_size", zero=True)
     scores = np.full(len(idx), -np.inf)
     shift = label_shift(pool, idx[tried], eval_idx, step)
     scores[tried] = -expected_risk(pool.logits(eval_idx), shift, pool.probs(idx[tried]), risk)
