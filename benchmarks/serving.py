@@ -27,6 +27,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.timing import report, write
 from everylabel.labelling.learner import Change, Learner, prepare
+from everylabel.labelling.ledger import Place
+from everylabel.selection.pool import Where
 
 N, D, K = 100_000, 384, 20
 WARM_UP, LABELS, PEOPLE, RATE = 60, 300, 16, 2.0
@@ -48,7 +50,7 @@ def in_process(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
         (item,) = learner.pick("lookahead", 1, rng)
         for step in range(WARM_UP + LABELS):
             began = time.perf_counter()
-            learner.follow([Change(step, step, item, int(labels[item]), K)])
+            learner.follow([Change(step, step, item, Place(Where.LABELLED, int(labels[item])), K)])
             (item,) = learner.pick("lookahead", 1, rng)
             seconds.append(time.perf_counter() - began)
     return np.array(seconds[WARM_UP:])

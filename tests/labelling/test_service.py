@@ -245,7 +245,7 @@ def test_the_background_training_takes_over_and_nothing_goes_backwards(tmp_path:
             versions.append(reply["progress"]["version"])
             counts.append(reply["progress"]["labelled"])
         refitter.close()
-        kinds = [event.body.kind for event in made.desk.store.read()]
+        kinds = [event.body.kind for event in made.desk.log.read()]
         assert kinds.count("refit") >= 1
         assert counts == list(range(1, 81))
         assert versions == sorted(versions)
@@ -263,7 +263,7 @@ def test_a_failure_in_the_model_is_told_and_the_state_is_that_of_the_log(
         item = first(made)
         before = fingerprint(made)
         with monkeypatch.context() as broken:
-            broken.setattr(made.desk.learner.pool, "add", lambda *_: 1 / 0)
+            broken.setattr(made.desk.learner.pool, "put", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 made.label("me", item, 1).result()
         assert fingerprint(made) == before
@@ -398,8 +398,8 @@ def test_a_log_that_cannot_be_read_either_is_read_before_the_next_request(
             raise StoreError("gone")
 
         with monkeypatch.context() as broken:
-            broken.setattr(made.desk.store, "append", gone)
-            broken.setattr(made.desk.store, "read", gone)
+            broken.setattr(made.desk.log, "append", gone)
+            broken.setattr(made.desk.log, "read", gone)
             for request in (made.label("me", item, 1), made.undo("me"), made.next("anna")):
                 with pytest.raises(StoreError, match="gone"):
                     request.result()
@@ -413,7 +413,7 @@ def test_reading_goes_on_while_nothing_can_be_written(
     with service(tmp_path / "log", lease_seconds=-1) as made:
         first(made)
         with monkeypatch.context() as broken:
-            broken.setattr(made.desk.store, "append", lambda *_: 1 / 0)
+            broken.setattr(made.desk.log, "append", lambda *_: 1 / 0)
             assert made.session("me").result()["items"] == N
             assert made.progress("me").result()["items"] == N
 

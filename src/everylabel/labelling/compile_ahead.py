@@ -8,6 +8,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from everylabel.labelling.learner import Change, Learner
+from everylabel.labelling.ledger import Place
+from everylabel.selection.pool import Where
 from everylabel.selection.threads import SMALL
 
 log = logging.getLogger(__name__)
@@ -45,6 +47,6 @@ def warm_up(size: int, strategy: str) -> None:
     n = SMALL // WIDTH + 1 if size >= SMALL else 200
     rng = np.random.default_rng(0)
     learner = Learner(rng.normal(size=(n, WIDTH)).astype(np.float32), {0: 0, 1: 1, 2: 0}, 2)
-    learner.follow([Change(1, 1, 3, 1, 2)])
+    learner.follow([Change(1, 1, 3, Place(Where.LABELLED, 1), 2)])
     learner.expected()
     learner.pick(strategy, 1, rng)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,15 +22,24 @@ from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.replay import Start, change_of, replay, start_of
-from everylabel.projects.store import Store
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 AT_ONCE = 64  # requests taken together at most
 TICK = 1.0  # seconds between looks for leases that have ended
 QUIET = 10.0  # seconds without such looks after a commit has failed
 
 Finish = Callable[[], Any]  # makes the reply, once all is learned and handed out
 Command = Callable[[], Finish]
+
+
+class Log(Protocol):
+    """Where events are kept: in a database, `projects.store.Store`."""
+
+    def read(self) -> list[Event]:
+        """Return all events, in order."""
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Write events, all or none; they are safe when this returns."""
 
 
 class _Job(NamedTuple):
@@ -47,17 +56,17 @@ class Desk:
     ----------
     ids, features
         The instances, and their features brought to scale by `learner.prepare`.
-    store : Store
-        Their log, which `projects.log.begin` has begun.
+    log : Log
+        What happened to them so far, from the first event on: `projects.log.begin` writes that.
     """
 
     def __init__(
         self,
         ids: Sequence[str],
         features: np.ndarray,
-        store: Store,
+        log: Log,
     ) -> None:
-        self.ids, self.features, self.store = ids, features, store
+        self.ids, self.features, self.log = ids, features, log
         self.ledger: Ledger
         self.learner: Learner
         self.update_ms: float | None = None
@@ -72,7 +81,7 @@ class Desk:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._reload()
         if self.ledger.seq == 0:
-            raise EverylabelError("store holds no event of this project; expected a log that was begun")
+            raise EverylabelError("log holds no event; expected one that was begun by `projects.log.begin`")
         self._thread = threading.Thread(target=self._work, name="desk", daemon=True)
         self._thread.start()
 
@@ -139,7 +148,7 @@ class Desk:
 
     def _reload(self) -> None:
         self._stale = True  # until it is done
-        self.ledger, self.learner, self._changes = replay(self.store.read(), self.ids, self.features)
+        self.ledger, self.learner, self._changes = replay(self.log.read(), self.ids, self.features)
         self._fresh, self._asking, self._stale = [], [], False
         self.learned.set()
 
@@ -194,12 +203,12 @@ class Desk:
     def _recover(self, jobs: list[_Job], error: Exception) -> None:
         """Go back to what the log says, and tell all who asked that nothing has happened."""
         if not isinstance(error, EverylabelError):
-            log.exception("a round of the desk failed")
+            logger.exception("a round of the desk failed")
         self._quiet_until = time.time() + QUIET
         try:
             self._reload()
         except Exception:  # tried again before the next request
-            log.exception("the log cannot be read either")
+            logger.exception("the log cannot be read either")
         for job in jobs:
             job.future.set_exception(error)
 
@@ -208,7 +217,7 @@ class Desk:
 
     def _write(self) -> None:
         if self._fresh:
-            self.store.append(self._fresh)
+            self.log.append(self._fresh)
             self._fresh = []
 
     def _end_leases(self) -> None:

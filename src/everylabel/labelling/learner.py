@@ -13,14 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everylabel.core import fit_map, laplace
-from everylabel.labelling.ledger import ASIDE, FREE, OUT, Target
+from everylabel.core.softmax import softmax
+from everylabel.labelling.ledger import Place
+from everylabel.labelling.training import in_order, train
 from everylabel.models.scaling import Scaling, fit_scaling
 from everylabel.selection import Pool, select
-from everylabel.selection.pool import ASIDE as _ASIDE
-from everylabel.selection.pool import FREE as _FREE
-from everylabel.selection.pool import LABELLED as _LABELLED
-from everylabel.selection.pool import OUT as _OUT
+from everylabel.selection.pool import Where
 from everylabel.selection.select import knows_nothing
 
 SAMPLED = 1000  # instances that tell how sure the model is of the whole pool
@@ -37,7 +35,7 @@ class Change(NamedTuple):
     seq: int
     block: int
     item: int | None
-    target: Target
+    place: Place
     n_classes: int
 
 
@@ -65,12 +63,9 @@ class Learner:
     """A pool that starts from labels trained on exactly, and follows changes."""
 
     def __init__(self, features: np.ndarray, labels: Mapping[int, int], n_classes: int) -> None:
-        idx = np.array(sorted(labels), dtype=np.int64)  # sorted: the order of labelling must not matter
-        y = np.array([labels[int(i)] for i in idx], dtype=np.int64)
-        x, k = features[idx].astype(np.float64), max(1, n_classes)
-        mean = fit_map(x, y, k, tol=1e-6) if len(idx) else np.zeros((features.shape[1] + 1, k))
-        posterior = laplace(mean, x, labels=y)
-        self.exact = features.size * k <= EXACT_UP_TO
+        posterior = train(features, labels, n_classes, tol=1e-6)
+        idx, y = in_order(labels)
+        self.exact = features.size * posterior.n_classes <= EXACT_UP_TO
         how: dict[str, str] = {"method": "exact"} if self.exact else {"step_size": "auto"}
         self.pool = Pool(features, posterior, labelled_idx=idx, labels=y, **how)
         rng = np.random.default_rng(0)
@@ -88,38 +83,16 @@ class Learner:
         new = max(1, change.n_classes) - self.pool.n_classes
         if new > 0:
             self.pool.add_class(new)
-        item, target = change.item, change.target
-        if item is None or self.place(item) == target:
-            return
-        if not (self.place(item) == OUT and isinstance(target, int)):  # the pool knows how to answer that
-            self._free(item)
-        if isinstance(target, int):
-            self.pool.add(item, target)
-        elif target == OUT:
-            self.pool.condition(item)
-        elif target == ASIDE:
-            self.pool.set_aside(item)
-
-    def place(self, item: int) -> Target:
-        """Return what the instance is to the model now."""
-        state = self.pool.state[item]
-        return int(self.pool.labels[item]) if state == _LABELLED else _PLACES[int(state)]
-
-    def _free(self, item: int) -> None:
-        free = {_LABELLED: self.pool.remove_label, _OUT: self.pool.release, _ASIDE: self.pool.bring_back}
-        state = int(self.pool.state[item])
-        if state != _FREE:
-            free[state](item)
+        if change.item is not None:
+            self.pool.put(change.item, *change.place)
 
     def probabilities(self, item: int) -> np.ndarray:
         """Return the class probabilities of one instance, also while the logits are late."""
-        f = (self.pool.rows([item]) @ np.asarray(self.pool.posterior.mean))[0]
-        p = np.exp(f - f.max())
-        return p / p.sum()
+        return np.asarray(softmax((self.pool.rows([item]) @ np.asarray(self.pool.posterior.mean))[0]))
 
     def expected(self) -> float:
         """Return the mean largest probability over what is left: the accuracy the model expects there."""
-        left = self.sample[self.pool.state[self.sample] != _LABELLED]
+        left = self.sample[self.pool.state[self.sample] != Where.LABELLED]
         return float(self.pool.probs(left if len(left) else self.sample).max(axis=1).mean())
 
     def pick(self, strategy: str, n: int, rng: np.random.Generator, among: int = 1) -> list[int]:
@@ -159,6 +132,3 @@ class Learner:
         rest = [at for at in range(len(out), len(rows)) if at not in chosen]
         best = [*chosen[len(out) :], *rest][:n]
         return [picked[at - len(out)] for at in best]
-
-
-_PLACES: dict[int, Target] = {_FREE: FREE, _OUT: OUT, _ASIDE: ASIDE}

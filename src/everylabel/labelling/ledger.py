@@ -14,6 +14,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.labelling import events
 from everylabel.labelling.agreement import Agreement
 from everylabel.labelling.events import Event
+from everylabel.selection.pool import Where
 
 DEFAULTS: dict[str, Any] = {
     "strategy": "lookahead",
@@ -23,8 +24,13 @@ DEFAULTS: dict[str, Any] = {
 }
 CANNOT_TELL = -1
 IMPORT = "import"  # the person whose answers came with the source or from a file
-FREE, OUT, ASIDE = "free", "out", "aside"
-Target = int | str  # a class number, or one of the three words: what an item is to the model
+
+
+class Place(NamedTuple):
+    """What an item is to the model: where it is, and its class if it is labelled."""
+
+    where: Where
+    label: int | None = None
 
 
 class Lease(NamedTuple):
@@ -111,13 +117,13 @@ class Ledger:
             self._take(event.body, event, item)
         return item
 
-    def target(self, item: int) -> Target:
-        """Return what the item is to the model: a class, out with a person, set aside, or free."""
+    def place(self, item: int) -> Place:
+        """Return what the item is to the model: labelled, out with a person, set aside, or free."""
         if item in self.labels:
-            return self.labels[item]
+            return Place(Where.LABELLED, self.labels[item])
         if item in self.holder:
-            return OUT
-        return ASIDE if item in self.answers or item in self.skipped else FREE
+            return Place(Where.OUT)
+        return Place(Where.ASIDE if item in self.answers or item in self.skipped else Where.FREE)
 
     def last(self, person: str) -> Entry | None:
         """Return the person's last answer that is not taken back."""

@@ -12,15 +12,16 @@ from functools import partial
 
 import numpy as np
 
-from everylabel.core import fit_map
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.learner import Learner
 from everylabel.labelling.replay import Start
+from everylabel.labelling.training import train
 
 log = logging.getLogger(__name__)
 REST = 4.0  # rest this many times as long as training took: a fifth of one core at most
 NEARLY = 2  # changes left to follow when the desk takes over
 WAIT = 0.2  # seconds between looks whether training pays
+CLASSIFIES = 1e-3  # tolerance of weights that are good enough to classify by
 STABLE_EVERY = 10  # labels between looks at how much the last ones have changed
 
 
@@ -94,14 +95,8 @@ def without_last(start: Start, learner: Learner) -> tuple[float, int] | None:
     kept = list(start.labels.items())[:-n_last]
     if len({label for _, label in kept}) < 2:
         return None
-    pool, mean = learner.pool, _trained(learner, dict(kept), start.n_classes)
+    pool = learner.pool
+    mean = np.asarray(train(pool.features, dict(kept), start.n_classes, tol=CLASSIFIES).mean)
     now = pool.logits(learner.sample)[:, : start.n_classes].argmax(axis=1)
     then = (pool.rows(learner.sample) @ mean).argmax(axis=1)
     return float(np.mean(now != then)), n_last
-
-
-def _trained(learner: Learner, labels: dict[int, int], n_classes: int) -> np.ndarray:
-    """Return the weights trained on some of the labels, to a thousandth: enough to classify by."""
-    idx = np.array(sorted(labels), dtype=np.int64)
-    y = np.array([labels[int(i)] for i in idx], dtype=np.int64)
-    return np.asarray(fit_map(learner.pool.rows(idx)[:, :-1], y, max(1, n_classes), tol=1e-3))

@@ -8,7 +8,8 @@ import numpy as np
 
 from everylabel.labelling.events import Event, Refit
 from everylabel.labelling.learner import Change, Learner
-from everylabel.labelling.ledger import FREE, Ledger, Target
+from everylabel.labelling.ledger import Ledger, Place
+from everylabel.selection.pool import Where
 
 
 class Start(NamedTuple):
@@ -16,30 +17,28 @@ class Start(NamedTuple):
 
     seq: int
     labels: dict[int, int]
-    places: list[tuple[int, Target]]  # instances that are out or set aside, in order
+    places: list[tuple[int, Place]]  # instances that are out or set aside, in order
     n_classes: int
 
     def learner(self, features: np.ndarray) -> Learner:
         """Return a model trained on the labels, with the rest where it belongs."""
         learner = Learner(features, self.labels, self.n_classes)
-        learner.follow(
-            Change(self.seq, self.seq, item, target, self.n_classes) for item, target in self.places
-        )
+        learner.follow(Change(self.seq, self.seq, item, place, self.n_classes) for item, place in self.places)
         return learner
 
 
 def start_of(ledger: Ledger) -> Start:
     """Return where a model that starts at this ledger starts."""
     others = sorted({*ledger.holder, *ledger.answers, *ledger.skipped} - set(ledger.labels))
-    places = [(item, target) for item in others if (target := ledger.target(item)) != FREE]
+    places = [(item, place) for item in others if (place := ledger.place(item)).where is not Where.FREE]
     return Start(ledger.seq, dict(ledger.labels), places, len(ledger.classes))
 
 
 def change_of(ledger: Ledger, event: Event) -> Change:
     """Take an event into the ledger and return what it does to the model."""
     item = ledger.apply(event)
-    target = FREE if item is None else ledger.target(item)
-    return Change(event.seq, event.block, item, target, len(ledger.classes))
+    place = Place(Where.FREE) if item is None else ledger.place(item)
+    return Change(event.seq, event.block, item, place, len(ledger.classes))
 
 
 def replay(
