@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.learner import prepare
 from everylabel.labelling.service import Service
-from everylabel.projects.log import begin
+from everylabel.projects.log import bring_up_to_date
 from everylabel.projects.store import Store
 
 CLASSES = [str(i) for i in range(10)]
@@ -32,7 +32,7 @@ def service(
     """Yield a service on a log that is made if it is not there."""
     store = Store(path, "test")
     if not store.read():
-        begin(store, ids, classes=classes, settings=settings)
+        bring_up_to_date(store, ids, classes=classes, settings=settings)
     desk = Desk(ids, features, store)
     try:
         yield Service(desk, lambda i: {"id": ids[i]})

@@ -10,7 +10,7 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.replay import replay
-from everylabel.projects.log import Label, begin
+from everylabel.projects.log import Label, bring_up_to_date
 from everylabel.projects.store import Store
 from tests.labelling.desks import FEATURES, IDS, service, truth
 
@@ -19,7 +19,7 @@ LABELS = [Label(IDS[i], str(truth(IDS[i])), "Ann" if i % 2 else None) for i in r
 
 def begun(path: Path, **options: Any) -> tuple[int, Ledger]:
     with closing(Store(path, "test")) as store:
-        imported = begin(store, IDS, **options)
+        imported = bring_up_to_date(store, IDS, **options)
         ledger = Ledger(IDS)
         for event in store.read():
             ledger.apply(event)

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
+from everylabel.projects.log import kept_in, store_name
 from everylabel.projects.project import open_project
-from everylabel.projects.state import kept_in, store_name
 from everylabel.web.server import check_settings
 from tests.web.servers import label
 

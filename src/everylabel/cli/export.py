@@ -30,7 +30,7 @@ def export(
         from everylabel.core.files import write_atomically
         from everylabel.formats.exports import WHAT, model_export, table_export
         from everylabel.labelling.learner import prepare
-        from everylabel.projects.state import check_labelled, read_state
+        from everylabel.projects.log import check_labelled, read_state
 
         check_choice(what, "--what", [*WHAT, "model"])
         check = check_labelled(store, needed=True)

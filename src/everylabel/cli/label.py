@@ -58,7 +58,7 @@ def label(
     console = Console(stderr=True)
     with errors_in_one_line(console):
         from everylabel.core.checks import check_choice
-        from everylabel.projects.state import check_labelled, kept_in
+        from everylabel.projects.log import check_labelled, kept_in
         from everylabel.web.server import ServeOptions, check_settings, serve
 
         check_choice(layout, "--layout", ["pca", "umap"])
@@ -137,7 +137,7 @@ def _imported(
 ) -> "list[Label]":
     from everylabel.core.errors import listed
     from everylabel.formats.imports import read_labels
-    from everylabel.projects.state import class_names
+    from everylabel.projects.log import class_names
 
     found = read_labels(path, project, **columns)
     noted(console)(f"{path.name}: {found}")

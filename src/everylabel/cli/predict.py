@@ -34,8 +34,8 @@ def predict(
         from everylabel.data.options import Options
         from everylabel.formats.exports import predicted_records
         from everylabel.formats.tables import TABLE_FORMATS, write_table
+        from everylabel.projects.log import check_labelled, read_state
         from everylabel.projects.predictions import predict as predict_new
-        from everylabel.projects.state import check_labelled, read_state
 
         chosen = form or ("csv" if out is None else format_of(out, TABLE_FORMATS))
         check_choice(chosen, "--format", list(TABLE_FORMATS))

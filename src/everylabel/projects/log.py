@@ -1,20 +1,26 @@
-"""What is written to a log before the server starts: its first event, labels that exist already, settings.
+"""A project's log: where it is, what it adds up to, and what is written to it before the server starts.
 
-Everything is written once: a label is not if the last one from there (the source, or files) of this person
-and item was the same, whatever people said since; a class is known by any name it ever had. Imported labels
-are followed by a `refit`, so that the model starts trained on them exactly.
+Written are its first event, labels that exist already, and settings, each once: a label is not if the last
+one from there (the source, or files) of this person and item was the same, whatever people said since; a
+class is known by any name it ever had. Imported labels are followed by a `refit`, so that the model starts
+trained on them exactly.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from everylabel.data.digests import compare
+from everylabel.data.source import Source
 from everylabel.labelling import events
 from everylabel.labelling.events import Event
-from everylabel.labelling.ledger import Ledger
-from everylabel.projects.project import check_class_count, class_name
-from everylabel.projects.store import Store
+from everylabel.labelling.ledger import Answer, Ledger
+from everylabel.projects.project import Opening, Project, check_class_count, class_name
+from everylabel.projects.store import Store, StoreError
 
+STORE = "labels.sqlite"  # in the project's folder
 IMPORTER = "import"  # who gave labels that came with the source
 SOURCE, FILE = "source", "file"  # where labels came from
 LONGEST_PERSON = 64
@@ -54,7 +60,7 @@ class _Writer:
                 self.imported[body.item, event.person, origin] = body.class_
 
 
-def begin(
+def bring_up_to_date(
     store: Store,
     ids: Sequence[str],
     *,
@@ -67,7 +73,7 @@ def begin(
     """Bring a log up to date with what the command says; return how many labels were imported.
 
     `source` are the labels that came with the items, `labels` those of files. `project` is the project's
-    id, noted in the first event: see `run.store_name`.
+    id, noted in the first event: see `store_name`.
     """
     writer = _Writer(store.read(), ids)
     settings = settings or {}
@@ -114,3 +120,99 @@ def _person(name: str | None) -> str:
     """Return a person's name as the page would take it; databases cannot hold every character."""
     shown = "".join(each if each.isprintable() else " " for each in name or "")
     return " ".join(shown.split())[:LONGEST_PERSON].strip() or IMPORTER
+
+
+class Known:
+    """What people said, at one moment."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.classes: list[str] = list(ledger.classes)
+        self.labels: dict[int, int] = dict(ledger.labels)
+        self.answers: dict[int, list[Answer]] = dict(ledger.answers)
+        self.times: dict[int, float] = {event.seq: event.at for event in ledger.history}
+
+
+def read_state(project: Project, store: str | None) -> Known:
+    """Return what a project's log adds up to."""
+    with _reading(project, store) as log:
+        stored = log.read()
+    ledger = Ledger(project.ids)
+    for event in stored:
+        ledger.apply(event)
+    return Known(ledger)
+
+
+def _reading(project: Project, store: str | None) -> "closing[Store]":
+    return closing(Store(store_place(project, store), store_name(project, store), write=False))
+
+
+def check_labelled(
+    store: str | None, *, accept: bool = False, needed: bool = False
+) -> Callable[[Opening], Any]:
+    """Return a check for `open_project`: a source that is not the one of the log is refused, with the cause.
+
+    accept : let it pass
+    needed : refuse if there is no log at all
+    """
+
+    def check(opening: Opening) -> None:
+        place = str(opening.folder / STORE) if store is None else store
+        if not needed and "://" not in place and not Path(place).exists():
+            return
+        now = opening.now
+        try:
+            name = log_name(now.name, now.id, opening.found, store)
+            with closing(Store(place, name, write=False)) as log:
+                ids, digests = log.items() or ([], [])
+        except StoreError:
+            if needed:
+                raise
+            return  # a database without our tables yet; the server will say what else is wrong
+        cause = "" if opening.before is None else opening.now.options.differs(opening.before.options)
+        compare(ids, digests, opening.found).check(opening.now.source, accept, cause)
+
+    return check
+
+
+def class_names(project: Project, store: str | None) -> set[str]:
+    """Return every name that a class of the project has or had."""
+    try:
+        with _reading(project, store) as log:
+            return {*project.classes, *_Writer(log.read(), project.ids).names}
+    except StoreError:  # nothing is there yet
+        return set(project.classes)
+
+
+def store_place(project: Project, store: str | None) -> str:
+    """Return where a project's log is: the store that is passed, or a file in its folder."""
+    return store if store is not None else str(project.folder / STORE)
+
+
+def store_name(project: Project, store: str | None) -> str:
+    """Return the name of a project's log in its store."""
+    return log_name(project.name, project.id, project, store)
+
+
+def log_name(name: str, own_id: str, items: Project | Source, store: str | None) -> str:
+    """Return the name of a log in a store: the project's own, or with its id if that is another's.
+
+    A log is another's if its first event notes another id and its items are not ours: a project whose folder
+    was made anew finds its log by them.
+    """
+    if store is None or not own_id:
+        return name
+    try:
+        with closing(Store(store, name, write=False)) as log:
+            first, before = next(iter(log.read()), None), log.items()
+    except StoreError:  # nothing is there yet, or opening it tells what is wrong
+        return name
+    owner = first.body.id if first is not None and isinstance(first.body, events.Project) else None
+    ours = owner in (None, own_id) or (before is not None and compare(*before, items).only_appended)
+    return name if ours else f"{name} {own_id}"
+
+
+def kept_in(project: Project, store: str | None) -> str:
+    """Return where everything of a project is, in words, without a password."""
+    if store is not None and "://" in store:
+        return f"the database {store.split('@')[-1]} and {project.folder}"
+    return str(project.folder) if store is None else f"{Path(store)} and {project.folder}"

@@ -20,9 +20,8 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.learner import prepare
 from everylabel.labelling.refit import Refitter
 from everylabel.labelling.service import STRATEGIES, Service
-from everylabel.projects.log import Label, begin
+from everylabel.projects.log import Label, bring_up_to_date, store_name, store_place
 from everylabel.projects.project import Project
-from everylabel.projects.state import store_name, store_place
 from everylabel.projects.store import Store
 from everylabel.web.access import is_local, new_token
 from everylabel.web.app import image_url, make_app
@@ -117,7 +116,7 @@ def _opened(project: Project, options: ServeOptions, note: Say) -> Iterator[_Ope
     store = Store(store_place(project, options.store), store_name(project, options.store))
     with contextlib.closing(store):
         _check_source(store, project, options.accept_changes, note)
-        imported = begin(
+        imported = bring_up_to_date(
             store,
             project.ids,
             classes=project.classes,
