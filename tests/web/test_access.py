@@ -1,0 +1,164 @@
+"""Who may talk to the server: hosts, sites, tokens, sizes. The application behind says only what it got."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, Request
+from starlette.testclient import TestClient
+
+from everylabel.web.access import LARGEST, Access, is_local, new_token
+
+JSON = {"content-type": "application/json"}
+
+
+def client(token: str | None = None, base_url: str = "http://127.0.0.1:8765") -> TestClient:
+    app = FastAPI()
+    app.add_middleware(Access, token=token)
+
+    @app.get("/")
+    @app.get("/api/health")
+    async def health() -> str:
+        return "ok"
+
+    @app.post("/api/next")
+    async def size(request: Request) -> int:
+        return len(await request.body())
+
+    return TestClient(app, base_url)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost", "LOCALHOST"])
+def test_addresses_of_this_machine(host: str) -> None:
+    assert is_local(host)
+
+
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "192.168.0.2", "::", "localhost.example", "127.0.0.1.example", ""]
+)
+def test_addresses_in_others_reach(host: str) -> None:
+    assert not is_local(host)
+
+
+def test_another_site_can_do_nothing() -> None:
+    here = client()
+    other = here.post("/api/next", json={}, headers={"origin": "http://evil.example"})
+    assert other.status_code == 403
+    assert other.json()["error"]["code"] == "other_site"
+    assert here.get("/api/health", headers={"host": "evil.example"}).json()["error"]["code"] == "wrong_host"
+    assert here.get("/api/health", headers={"host": "localhost:80"}).status_code == 200
+    own = here.post("/api/next", json={}, headers={"origin": "http://127.0.0.1:8765"})
+    assert own.status_code == 200
+    assert here.get("/api/health", headers={"host": "["}).status_code == 403
+    for origin in ("http://[", "null", "http://127.0.0.1:9"):
+        assert here.post("/api/next", json={}, headers={"origin": origin}).status_code == 403
+
+
+def test_every_reply_keeps_other_sites_out() -> None:
+    for reply in (
+        client().get("/api/health"),
+        client("secret").get("/api/health"),
+        client("secret").get("/"),
+    ):
+        assert reply.headers["content-security-policy"].startswith("default-src 'self'")
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert reply.headers["referrer-policy"] == "no-referrer"
+        assert reply.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
+)
+def test_only_json_changes_anything(kind: str) -> None:
+    reply = client().post("/api/next", content=b"{}", headers={"content-type": kind})
+    assert (reply.status_code, reply.json()["error"]["code"]) == (415, "not_json")
+    fine = client().post(
+        "/api/next", content=b"{}", headers={"content-type": "Application/JSON; charset=utf-8"}
+    )
+    assert fine.status_code == 200
+
+
+@pytest.mark.parametrize("length", ["-1", "many", str(LARGEST + 1)])
+def test_what_says_it_is_too_large_is_not_read(length: str) -> None:
+    reply = client().post("/api/next", content=b"{}", headers={**JSON, "content-length": length})
+    assert (reply.status_code, reply.json()["error"]["code"]) == (413, "too_large")
+
+
+def test_what_turns_out_too_large_is_not_read_to_its_end() -> None:
+    def chunks(n: int) -> Any:
+        return (b"x" * 100_000 for _ in range(n))  # without a length
+
+    assert client().post("/api/next", content=chunks(10), headers=JSON).json() == LARGEST
+    assert client().post("/api/next", content=chunks(11), headers=JSON).status_code == 413
+
+
+def test_a_token_is_asked_for() -> None:
+    here = client("secret")
+    name = "everylabel-8765"
+    assert here.get("/api/health").status_code == 401
+    assert here.get("/api/health", headers={"authorization": "Bearer wrong"}).status_code == 401
+    assert here.get("/api/health", headers=[(b"authorization", "Bearer sécret".encode())]).status_code == 401
+    assert here.get("/api/health", headers={"authorization": "Basic secret"}).status_code == 401
+    assert here.get("/api/health", headers={"cookie": f"{name}=wrong"}).status_code == 401
+    assert here.get("/api/health", headers={"cookie": "everylabel-1=secret"}).status_code == 401
+    assert here.get("/api/health", headers={"authorization": "Bearer secret"}).status_code == 200
+    assert here.get("/?token=wrong").status_code == 401
+    assert "the token is wrong" in here.get("/?token=wrong").text
+    assert "a token is needed" in here.get("/").text
+    assert here.post("/api/next?token=secret", json={}).status_code == 401  # only a page is opened by it
+
+
+def test_the_token_in_the_address_becomes_a_cookie() -> None:
+    here = client("secret")
+    name = "everylabel-8765"
+    reply = here.get('/?token=secret&person=<a "b">')
+    assert reply.status_code == 200
+    assert '<meta http-equiv="refresh" content="0; url=/?person=%3Ca+%22b%22%3E">' in reply.text
+    assert reply.headers["content-security-policy"].startswith("default-src 'self'")
+    cookie = reply.headers["set-cookie"]
+    assert cookie.startswith(f"{name}=secret;")
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert here.get("/api/health").status_code == 200  # by the cookie
+    for host, known in (("label.example", name), ("label.example:81", "everylabel-81"), ("[", name)):
+        headers = {"host": host, "cookie": f"{known}=secret"}
+        assert client("secret").get("/api/health", headers=headers).status_code == 200
+
+
+def test_nobody_is_shut_out_however_many_requests_come() -> None:
+    statuses: list[int] = []
+
+    async def app(_: Any, __: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b""}
+
+    async def ask(access: Access, token: str) -> None:
+        headers = [(b"authorization", f"Bearer {token}".encode())]
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/api/health",
+            "query_string": b"",
+            "headers": headers,
+        }
+        await access({**scope, "client": ("192.0.2.7", 5000)}, receive, send)
+
+    async def many() -> None:
+        access = Access(app, "secret")
+        for token in [*map(str, range(100)), *["secret"] * 2000]:
+            await ask(access, token)
+
+    asyncio.run(many())
+    assert statuses == [401] * 100 + [200] * 2000
+
+
+def test_a_token_that_is_made_up_is_long_and_another_each_time() -> None:
+    tokens = {new_token() for _ in range(100)}
+    assert len(tokens) == 100
+    assert min(map(len, tokens)) >= 32  # 192 bits, six a character
