@@ -21,7 +21,8 @@ from everylabel.formats.tables import (
 from everylabel.labelling.learner import Prepared
 from everylabel.labelling.ledger import CANNOT_TELL
 from everylabel.labelling.refused import Refused
-from everylabel.projects.predictions import Predicted, Snapshot, trained
+from everylabel.labelling.snapshot import Snapshot
+from everylabel.projects.predictions import Predicted, trained
 from everylabel.projects.project import Project
 
 WHAT = ("labels", "answers", "predictions")

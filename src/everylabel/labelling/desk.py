@@ -57,7 +57,7 @@ class Desk:
     ids, features
         The instances, and their features brought to scale by `learner.prepare`.
     log : Log
-        What happened to them so far, from the first event on: `projects.log.begin` writes that.
+        What happened to them so far, from the first event on: `projects.log` writes that.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Desk:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._reload()
         if self.ledger.seq == 0:
-            raise EverylabelError("log holds no event; expected one that was begun by `projects.log.begin`")
+            raise EverylabelError("log holds no event; expected one that `projects.log` has begun")
         self._thread = threading.Thread(target=self._work, name="desk", daemon=True)
         self._thread.start()
 

@@ -76,6 +76,7 @@ class Ledger:
     ids: Sequence[str]
     seq: int = 0
     classes: list[str] = field(default_factory=list)
+    names: dict[str, int] = field(default_factory=dict)  # every name that a class has or had -> its number
     settings: dict[str, Any] = field(default_factory=lambda: dict(DEFAULTS))
     seed: int = 0
     answers: dict[int, list[Answer]] = field(default_factory=dict)
@@ -167,17 +168,18 @@ class Ledger:
 
     @_take.register
     def _(self, body: events.Project, event: Event, item: int) -> None:
-        self.classes = list(body.classes)
+        for name in body.classes:
+            self._name(len(self.classes), name)
         self.seed = body.seed
         self.settings.update(body.settings)
 
     @_take.register
     def _(self, body: events.NewClass, event: Event, item: int) -> None:
-        self.classes.append(body.name)
+        self._name(len(self.classes), body.name)
 
     @_take.register
     def _(self, body: events.Rename, event: Event, item: int) -> None:
-        self.classes[body.class_] = body.name
+        self._name(body.class_, body.name)
 
     @_take.register
     def _(self, body: events.Settings, event: Event, item: int) -> None:
@@ -239,6 +241,10 @@ class Ledger:
         else:
             self._settle(undone.item, self._given(undone.item))
         return undone.item
+
+    def _name(self, number: int, name: str) -> None:
+        self.classes[number : number + 1] = [name]
+        self.names[" ".join(name.split())] = number
 
     def _release(self, person: str, item: int) -> None:
         lease = self.leases.get(person)

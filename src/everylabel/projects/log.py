@@ -16,7 +16,8 @@ from everylabel.data.digests import compare
 from everylabel.data.source import Source
 from everylabel.labelling import events
 from everylabel.labelling.events import Event
-from everylabel.labelling.ledger import Answer, Ledger
+from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.snapshot import Snapshot
 from everylabel.projects.project import Opening, Project, check_class_count, class_name
 from everylabel.projects.store import Store, StoreError
 
@@ -39,7 +40,6 @@ class _Writer:
 
     def __init__(self, before: Sequence[Event], ids: Sequence[str]) -> None:
         self.ledger, self.fresh = Ledger(ids), list[Event]()
-        self.names: dict[str, int] = {}  # every name that a class has or had
         self.imported: dict[tuple[str, str, str], int] = {}  # item, person, from where -> class
         for event in before:
             self._take(event)
@@ -53,8 +53,6 @@ class _Writer:
     def _take(self, event: Event) -> None:
         self.ledger.apply(event)
         body = event.body
-        if isinstance(body, events.Project | events.NewClass | events.Rename):
-            self.names |= {" ".join(name.split()): i for i, name in enumerate(self.ledger.classes)}
         if isinstance(body, events.Label) and body.imported:
             for origin in (SOURCE, FILE) if body.imported is True else (body.imported,):
                 self.imported[body.item, event.person, origin] = body.class_
@@ -97,10 +95,10 @@ def bring_up_to_date(
 def _number(writer: _Writer, name: str) -> int:
     """Return a class's number; a name never seen before is added."""
     clean = class_name(name)
-    if clean not in writer.names:
+    if clean not in writer.ledger.names:
         check_class_count([*writer.ledger.classes, clean])
         writer.emit(IMPORTER, events.NewClass(clean))
-    return writer.names[clean]
+    return writer.ledger.names[clean]
 
 
 def _import(writer: _Writer, labels: Iterable[Label], origin: str) -> int:
@@ -122,24 +120,14 @@ def _person(name: str | None) -> str:
     return " ".join(shown.split())[:LONGEST_PERSON].strip() or IMPORTER
 
 
-class Known:
-    """What people said, at one moment."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self.classes: list[str] = list(ledger.classes)
-        self.labels: dict[int, int] = dict(ledger.labels)
-        self.answers: dict[int, list[Answer]] = dict(ledger.answers)
-        self.times: dict[int, float] = {event.seq: event.at for event in ledger.history}
-
-
-def read_state(project: Project, store: str | None) -> Known:
+def read_state(project: Project, store: str | None) -> Snapshot:
     """Return what a project's log adds up to."""
     with _reading(project, store) as log:
         stored = log.read()
     ledger = Ledger(project.ids)
     for event in stored:
         ledger.apply(event)
-    return Known(ledger)
+    return Snapshot.of(ledger)
 
 
 def _reading(project: Project, store: str | None) -> "closing[Store]":
@@ -178,7 +166,7 @@ def class_names(project: Project, store: str | None) -> set[str]:
     """Return every name that a class of the project has or had."""
     try:
         with _reading(project, store) as log:
-            return {*project.classes, *_Writer(log.read(), project.ids).names}
+            return {*project.classes, *_Writer(log.read(), project.ids).ledger.names}
     except StoreError:  # nothing is there yet
         return set(project.classes)
 

@@ -4,29 +4,20 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
-from everylabel.core import Posterior, fit_map, laplace, predict_proba
+from everylabel.core import Posterior, predict_proba
 from everylabel.core.errors import EverylabelError
 from everylabel.data.options import Options
 from everylabel.data.readers.rows import column_names
 from everylabel.data.source import Source
 from everylabel.labelling.learner import Prepared, prepare
-from everylabel.labelling.ledger import Answer
 from everylabel.labelling.refused import Refused
+from everylabel.labelling.snapshot import Snapshot
+from everylabel.labelling.training import train
 from everylabel.projects.features import Progress, embed_as
 from everylabel.projects.project import ARRAYS, TABLES, Project, left_out, read_source, without
-
-
-class Snapshot(Protocol):
-    """The state at one moment; see `service.Snapshot`."""
-
-    classes: list[str]
-    labels: dict[int, int]
-    answers: dict[int, list[Answer]]
-    times: dict[int, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +34,7 @@ def trained(prepared: Prepared, snapshot: Snapshot) -> Posterior:
     """Return the model that all labels of this moment make, trained exactly."""
     if not snapshot.labels:
         raise Refused(409, "nothing_learned", "there are no labels yet; label some first")
-    items = sorted(snapshot.labels)
-    x = prepared.features[items].astype(np.float64)
-    y = np.array([snapshot.labels[i] for i in items], dtype=np.int64)
-    return laplace(fit_map(x, y, len(snapshot.classes)), x, labels=y)
+    return train(prepared.features, snapshot.labels, len(snapshot.classes))
 
 
 def predict(

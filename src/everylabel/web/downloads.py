@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 from everylabel.formats.exports import Export, model_export, table_export
 from everylabel.labelling.layout import layout
 from everylabel.labelling.learner import Prepared
-from everylabel.projects.predictions import Snapshot
+from everylabel.labelling.snapshot import Snapshot
 from everylabel.projects.project import Project
 
 

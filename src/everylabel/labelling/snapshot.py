@@ -1,0 +1,23 @@
+"""What people said, at one moment, in copies: all that an export or a training needs, on any thread."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from everylabel.labelling.ledger import Answer, Ledger
+
+
+class Snapshot(NamedTuple):
+    """Class names, the class of each labelled item, every answer that stands, and when each was given."""
+
+    classes: list[str]
+    labels: dict[int, int]
+    answers: dict[int, list[Answer]]
+    times: dict[int, float]  # of an answer, by its number
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Snapshot:
+        """Return what a ledger says now."""
+        answers = {item: list(given) for item, given in ledger.answers.items()}
+        times = {entry.seq: entry.at for entry in ledger.history}
+        return cls(list(ledger.classes), dict(ledger.labels), answers, times)
