@@ -1,19 +1,88 @@
-"""The Woodbury identity: a covariance conditioned on b instances without inverting it (Eq. 7, App. D).
+"""Learning in the space of b instances: the one Gauss-Newton and Woodbury step (Eqs. 5-7, App. D).
 
-    cov (..., d, d);  J (b, d) the instances;  cov_h = cov J' (..., d, b);  gram = J cov J' (..., b, b)
-    root (..., b, b) R with R R' the curvature of the b instances
-Invariant: inv(result) == inv(cov) + sign * J' R R' J
+A posterior seen through b instances J (b, d) of one covariance is
+    gram G = J cov J' (..., b, b);  logits F = J mean (..., b, k);  cov_h = cov J' (..., d, b)
+and a label y at instance i, whose curvature is c and whose residual is r = p_i - e_y, changes them by
+    F -= step/(1 + c g_ii) g_i r'        G -= c/(1 + c g_ii) g_i g_i'        cov_h likewise, column i for g_i
+One by one this is repeated with c and r at the mean the labels before left; jointly it is
+    F -= step G (I + C G)^-1 R           inv(cov) += J' C J
+Whatever is seen through the instances follows: no step touches a d x d matrix. All of it is batched
+over leading axes; sign -1 takes an instance back.
 Departure: Eq. 7 sums rank-one terms that all start from the same cov. That is exact for b = 1
 only; from a few instances on it is no longer positive definite. We solve the b x b system.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from everylabel.core.arrays import Array, eye
 from everylabel.core.errors import EverylabelError
+
+LEAST = 1e-12  # of 1 - c g_ii, when what is taken back was nearly all there is
+
+
+class Learned(NamedTuple):
+    """What b labels have taught: mean -= cov_h weights, cov -= (cov_h root)(cov_h root)'."""
+
+    weights: Array  # (..., b, k)
+    root: Array  # (..., b, b)
+
+
+def one_by_one(
+    gram: Float[Array, "*n b b"],
+    logits: Float[Array, "*n b k"],
+    targets: Float[Array, "*n b k"],
+    weights: Float[Array, " b"],
+    step_size: float,
+    link: Callable[[Array], Array],
+    curvature: Callable[[Array], Array],
+) -> Learned:
+    """Return what a pass label by label teaches; `link` and `curvature` are a shared covariance's.
+
+    Row i of `seen` is G's until label i is learned. From then on it is that of T in cov_h T, the
+    columns cov h_i as each label found them: the identity, taken through the same steps as G.
+    """
+    xp: Any = array_namespace(gram)
+    b, seen, units = gram.shape[-1], xp.asarray(gram, copy=True), eye(gram.shape[-1], gram)
+    steps, taken = xp.zeros_like(logits), xp.zeros_like(gram[..., 0])
+    for i in range(b):
+        variance, weight = seen[..., i, i], weights[i]
+        f = logits[..., i, :] - (seen[..., i : i + 1, :i] @ steps[..., :i, :])[..., 0, :]
+        probs = link(f)
+        gain = step_size * weight / (1.0 + weight * curvature(probs) * variance)
+        steps[..., i, :] = gain[..., None] * (probs - targets[..., i, :])  # Eq. 5
+        after = link(f - variance[..., None] * steps[..., i, :])
+        taken[..., i] = shrinkage(variance, weight * curvature(after))  # Eq. 6: at the new mean
+        row = taken[..., i, None] * seen[..., i, i + 1 :]
+        seen[..., i, :] = units[i, :]
+        seen[..., i + 1 :] -= seen[..., i, None] * row[..., None, :]  # Eq. 7
+    return Learned(seen @ steps, seen * xp.sqrt(taken)[..., None, :])
+
+
+def jointly(
+    gram: Float[Array, "... b b"], curvature: Float[Array, "... b b"], residual: Float[Array, "... b r"]
+) -> Float[Array, "... b r"]:
+    """Return (I + C G)^-1 R: cov_h times it is (cov^-1 + J' C J)^-1 J' R, the direction of Eq. 5."""
+    xp: Any = array_namespace(gram)
+    return xp.linalg.solve(eye(gram.shape[-1], gram) + curvature @ gram, residual)
+
+
+def shrinkage(
+    variance: Float[Array, "*n"], curvature: Float[Array, "*n"], sign: int = 1
+) -> Float[Array, "*n"]:
+    """Return sign c / (1 + sign c g_ii): how much of g_i g_i' an instance takes off G (Eq. 7)."""
+    scale = 1.0 + sign * curvature * variance
+    return sign * curvature / (scale if sign > 0 else array_namespace(scale).clip(scale, LEAST, None))
+
+
+def condition_seen(
+    seen: Float[Array, "*n r b"], i: int, column: Float[Array, "*n b"], taken: Float[Array, "*n"]
+) -> Float[Array, "*n r b"]:
+    """Return X = A cov J', for any A, after instance i: X - taken x_i g_i', `column` being g_i (Eq. 7)."""
+    return seen - (taken[..., None] * seen[..., i])[..., None] * column[..., None, :]
 
 
 def condition_cov(
@@ -34,16 +103,6 @@ def condition_cov(
     return add_outer(cov, xp.matrix_transpose(halves), -sign)
 
 
-def add_outer(cov: Float[Array, "... d d"], a: Float[Array, "... d b"], sign: int) -> Float[Array, "... d d"]:
-    """Return cov + sign * A A', symmetric to the last bit."""
-    xp: Any = array_namespace(cov)
-    product = a @ xp.matrix_transpose(a)
-    result = product + xp.matrix_transpose(product)
-    result *= 0.5 * sign
-    result += cov
-    return result
-
-
 def condition_cov_one(
     cov: Float[Array, "d d"], cov_h: Float[Array, " d"], variance: float, curvature: float, sign: int
 ) -> Float[Array, "d d"]:
@@ -51,21 +110,20 @@ def condition_cov_one(
     scale = 1.0 + sign * curvature * variance
     if not 0.0 < scale < float("inf"):
         raise _impossible(sign)
-    half = cov_h * (curvature / scale) ** 0.5
-    result = (-sign * half)[:, None] * half[None, :]  # half_i half_j: symmetric as it stands
+    return add_outer(cov, (cov_h * (curvature / scale) ** 0.5)[:, None], -sign)
+
+
+def add_outer(cov: Float[Array, "... d d"], a: Float[Array, "... d b"], sign: int) -> Float[Array, "... d d"]:
+    """Return cov + sign * A A', symmetric to the last bit."""
+    xp: Any = array_namespace(cov)
+    if a.shape[-1] == 1:
+        result = (sign * a) * xp.matrix_transpose(a)  # a_i a_j: symmetric as it stands
+    else:
+        product = a @ xp.matrix_transpose(a)
+        result = product + xp.matrix_transpose(product)
+        result *= 0.5 * sign
     result += cov
     return result
-
-
-def gauss_newton(
-    cov_h: Float[Array, "... d b"],
-    gram: Float[Array, "... b b"],
-    curvature: Float[Array, "... b b"],
-    residual: Float[Array, "... b r"],
-) -> Float[Array, "... d r"]:
-    """Return (cov^-1 + J' C J)^-1 J' R, written as cov J' (I + C J cov J')^-1 R (Eq. 5)."""
-    xp: Any = array_namespace(cov_h)
-    return cov_h @ xp.linalg.solve(eye(gram.shape[-1], gram) + curvature @ gram, residual)
 
 
 def inverse_of_precision(precision: Float[Array, "... d d"]) -> Float[Array, "... d d"]:

@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from everylabel.core.arrays import Array, eye, zeros
-from everylabel.core.kernel import condition_cov, gauss_newton, inverse_of_precision
+from everylabel.core.kernel import condition_cov, inverse_of_precision, jointly
 from everylabel.core.likelihoods.likelihood import Projection, Softmax
 from everylabel.core.likelihoods.shared import diagonal
 from everylabel.core.posterior import Posterior
@@ -60,7 +60,7 @@ class Full(Softmax):
         root = _root(probs, weights)
         curvature = root @ xp.matrix_transpose(root)
         flat = xp.reshape(residual, (-1, 1))
-        step = gauss_newton(seen.cov_h, seen.gram, curvature, flat)
+        step = seen.cov_h @ jointly(seen.gram, curvature, flat)
         return xp.reshape(step, (probs.shape[1], -1)).T
 
     def condition(

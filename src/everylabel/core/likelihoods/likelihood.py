@@ -28,7 +28,7 @@ class Projection(NamedTuple):
 class Likelihood(Protocol):
     """One likelihood; it has no state of its own."""
 
-    def link(self, logits: Float[Array, "n k"]) -> Float[Array, "n k"]:
+    def link(self, logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
         """Return the probabilities that the gradient is taken with."""
 
     def targets(self, labels: Int[Array, " n"], k: int) -> Float[Array, "n k"]:
@@ -108,7 +108,7 @@ class Softmax:
         cov_h = posterior.cov @ features.T
         return Projection(features, cov_h, features @ cov_h)
 
-    def link(self, logits: Float[Array, "n k"]) -> Float[Array, "n k"]:
+    def link(self, logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
         return softmax(logits)
 
     def targets(self, labels: Int[Array, " n"], k: int) -> Float[Array, "n k"]:

@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from everylabel.core.arrays import Array, eye
-from everylabel.core.kernel import condition_cov, gauss_newton, inverse_of_precision
+from everylabel.core.kernel import condition_cov, inverse_of_precision, jointly
 from everylabel.core.likelihoods.likelihood import Projection, Softmax
 from everylabel.core.likelihoods.shared import diagonal
 from everylabel.core.posterior import Posterior
@@ -44,7 +44,7 @@ class PerClass(Softmax):
         residual: Float[Array, "b k"],
     ) -> Float[Array, "d k"]:
         curvature = diagonal(_curvature(probs, weights))
-        return gauss_newton(seen.cov_h, seen.gram, curvature, residual.T[..., None])[..., 0].T
+        return (seen.cov_h @ jointly(seen.gram, curvature, residual.T[..., None]))[..., 0].T
 
     def condition(
         self,

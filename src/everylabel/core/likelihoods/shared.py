@@ -16,8 +16,8 @@ from everylabel.core.arrays import Array, eye
 from everylabel.core.kernel import (
     condition_cov,
     condition_cov_one,
-    gauss_newton,
     inverse_of_precision,
+    jointly,
 )
 from everylabel.core.likelihoods.likelihood import Projection, Softmax
 from everylabel.core.posterior import Posterior
@@ -52,7 +52,7 @@ class SharedCovariance(Softmax):
         if residual.shape[0] == 1:
             # Sigma_upd h = Sigma h / (1 + c h' Sigma h), App. D
             return seen.cov_h * (residual / (1.0 + curvature[0] * seen.gram[0, 0]))
-        return gauss_newton(seen.cov_h, seen.gram, diagonal(curvature), residual)
+        return seen.cov_h @ jointly(seen.gram, diagonal(curvature), residual)
 
     def condition(
         self,
@@ -91,7 +91,7 @@ class SharedCovariance(Softmax):
 class Binary(SharedCovariance):
     """Two classes with one weight vector and the sigmoid (Sec. 3.2)."""
 
-    def link(self, logits: Float[Array, "n k"]) -> Float[Array, "n k"]:
+    def link(self, logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
         xp = array_namespace(logits)
         small = xp.exp(-xp.abs(logits))  # never above 1, so nothing overflows
         return xp.where(logits >= 0, 1.0 / (1.0 + small), small / (1.0 + small))
@@ -106,19 +106,19 @@ def diagonal(values: Float[Array, "*k b"]) -> Float[Array, "*k b b"]:
     return values[..., None] * eye(values.shape[-1], values)
 
 
-def _constant(probs: Float[Array, "b k"]) -> Float[Array, " b"]:
+def _constant(probs: Float[Array, "*b k"]) -> Float[Array, "*b"]:
     xp = array_namespace(probs)
-    return xp.ones_like(probs[:, 0])
+    return xp.ones_like(probs[..., 0])
 
 
-def _upper_bound(probs: Float[Array, "b k"]) -> Float[Array, " b"]:
+def _upper_bound(probs: Float[Array, "*b k"]) -> Float[Array, "*b"]:
     xp = array_namespace(probs)
-    top = xp.max(probs, axis=1)
+    top = xp.max(probs, axis=-1)
     return top * (1.0 - top)
 
 
-def _bernoulli(probs: Float[Array, "b 1"]) -> Float[Array, " b"]:
-    return probs[:, 0] * (1.0 - probs[:, 0])
+def _bernoulli(probs: Float[Array, "*b 1"]) -> Float[Array, "*b"]:
+    return probs[..., 0] * (1.0 - probs[..., 0])
 
 
 gaussian = SharedCovariance(_constant)

@@ -9,11 +9,10 @@ Departure: the printed multi-class residual has p* for every class. The gradient
 likelihood needs each class's own probability.
 """
 
-from array_api_compat import array_namespace
 from jaxtyping import Float, Int
 
 from everylabel.core.arrays import Array, eye
-from everylabel.core.kernel import add_outer
+from everylabel.core.kernel import add_outer, one_by_one
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import apply_cov, condition_many
 from everylabel.core.likelihoods.shared import SharedCovariance
@@ -90,32 +89,12 @@ def _sweep(
     weights: Float[Array, " b"],
     step_size: float,
 ) -> Posterior:
-    """Return what `_step` label by label returns, with one pass over a shared covariance.
-
-    Label i is learned in the b-dimensional space of the new instances: cov_h = Sigma H',
-    gram = H Sigma H' and their logits f follow each update, Sigma itself moves once at the end.
-    """
-    xp = array_namespace(features)
+    """Return what `_step` label by label returns, with one pass over a shared covariance."""
     kind = LIKELIHOODS[posterior.likelihood]
     assert isinstance(kind, SharedCovariance)
     cov_h = posterior.cov @ features.T
-    gram, f = features @ cov_h, features @ posterior.mean
-    directions, residuals, halves = [], [], []
-    for i in range(features.shape[0]):
-        row, weight, variance = slice(i, i + 1), weights[i], gram[i, i]
-        probs = kind.link(f[row, :])
-        residual = weight * (probs - targets[row, :])
-        gain = step_size / (1.0 + weight * kind.curvature(probs)[0] * variance)
-        directions.append(gain * cov_h[:, i])  # Eq. 5
-        residuals.append(residual[0, :])
-        f = f - gain * gram[:, row] * residual
-        curvature = weight * kind.curvature(kind.link(f[row, :]))[0]  # Eq. 6, at the new mean
-        root = xp.sqrt(curvature / (1.0 + curvature * variance))
-        half, seen = root * cov_h[:, i], root * gram[:, i]
-        halves.append(half)
-        cov_h = cov_h - half[:, None] * seen[None, :]  # Eq. 7, seen through the new instances
-        gram = gram - seen[:, None] * seen[None, :]
+    gram, logits = features @ cov_h, features @ posterior.mean
+    learned = one_by_one(gram, logits, targets, weights, step_size, kind.link, kind.curvature)
     return posterior.replace(
-        mean=posterior.mean - xp.stack(directions, axis=1) @ xp.stack(residuals),
-        cov=add_outer(posterior.cov, xp.stack(halves, axis=1), -1),
+        mean=posterior.mean - cov_h @ learned.weights, cov=add_outer(posterior.cov, cov_h @ learned.root, -1)
     )
