@@ -53,7 +53,7 @@ def label_to_next(n: int, d: int, k: int, target: float | None = None) -> dict[s
     for _ in range(300 if n < 500_000 else 50):
         label()
     later = seconds(plain, 5 if n * d > 1e8 else 15)
-    cache = pool.cache.logits.nbytes + pool.labels.nbytes + pool.weights.nbytes + pool.state.nbytes
+    cache = pool.logits().nbytes + pool.labels.nbytes + pool.weights.nbytes + pool.state.nbytes
     return {
         "n": n,
         "d": d,

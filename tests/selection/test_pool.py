@@ -11,6 +11,7 @@ import everylabel as el
 from everylabel.core.arrays import to_numpy
 from everylabel.selection import threads
 from everylabel.selection.pool import Where, state
+from everylabel.selection.pool.cache import Cache
 from everylabel.selection.pool.features import Features
 from tests.conftest import LIKELIHOODS
 from tests.selection.problems import problem
@@ -307,7 +308,7 @@ def test_an_instance_set_aside_is_not_chosen_until_it_is_brought_back() -> None:
 
 def test_the_change_of_many_labels_is_in_the_span_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     made = problem(k=3)
-    monkeypatch.setattr(made.pool.cache, "_recompute", lambda change: pytest.fail("took the slow way"))
+    monkeypatch.setattr(Cache, "_recompute", lambda self, change: pytest.fail("took the slow way"))
     free = [int(i) for i in made.pool.free_idx]
     made.pool.condition(free[3])
     with made.pool.together():

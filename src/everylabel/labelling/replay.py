@@ -63,7 +63,7 @@ def fingerprint(ledger: Ledger, learner: Learner) -> dict[str, int | str]:
     """Return a hash of all numbers of the model and all labels: equal states, equal hashes."""
     pool = learner.pool
     total = hashlib.sha256()
-    for array in (pool.posterior.mean, pool.posterior.cov, pool.cache.logits, pool.state, pool.labels):
+    for array in (pool.posterior.mean, pool.posterior.cov, pool.logits(), pool.state, pool.labels):
         total.update(np.ascontiguousarray(array).tobytes())
     total.update(repr((sorted(ledger.labels.items()), sorted(ledger.leases.items()))).encode())
     return {"version": ledger.seq, "hash": total.hexdigest()}

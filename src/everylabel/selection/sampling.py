@@ -8,14 +8,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from everylabel.core.arrays import CHUNK, to_numpy
+from everylabel.core.softmax import softmax
 from everylabel.core.updates.monte_carlo import sample
-from everylabel.selection.pool import Pool
+from everylabel.selection.pool import PoolView
 
 
 class Members:
     """Weights drawn once from the pool's posterior."""
 
-    def __init__(self, pool: Pool, m: int, rng: np.random.Generator) -> None:
+    def __init__(self, pool: PoolView, m: int, rng: np.random.Generator) -> None:
         self.pool = pool
         self.weights = to_numpy(sample(pool.posterior, m, rng).members).astype(np.float32)  # (m, d, k)
         self.binary = pool.posterior.likelihood == "binary"
@@ -25,10 +26,7 @@ class Members:
         f = self.pool.rows(idx, np.float32) @ self.weights
         if self.binary:
             f = np.concatenate([np.zeros_like(f), f], axis=2)
-        f -= f.max(axis=2, keepdims=True)
-        np.exp(f, out=f)
-        f /= f.sum(axis=2, keepdims=True)
-        return f
+        return np.asarray(softmax(f))
 
     def chunks(self, idx: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield slices of idx and their probabilities."""

@@ -9,14 +9,16 @@ from everylabel.core.arrays import to_numpy
 from everylabel.core.checks import check_count, check_positions, check_rng
 from everylabel.core.errors import EverylabelError
 from everylabel.selection import strategies
-from everylabel.selection.pool import Pool, Where
-from everylabel.selection.strategies.strategy import Strategy, best
+from everylabel.selection.pool import PoolView, Where
+from everylabel.selection.pool.view import LearningPool, check_view
+from everylabel.selection.ranking import best
+from everylabel.selection.strategies.strategy import Strategy
 
 COLD = ("random", "coreset", "typiclust")  # these need no model
 
 
 def select(
-    pool: Pool,
+    pool: PoolView,
     strategy: str,
     n: int,
     rng: np.random.Generator,
@@ -31,7 +33,7 @@ def select(
     Parameters
     ----------
     pool : Pool
-        Its free instances are chosen from.
+        Its free instances are chosen from; or any other `PoolView`.
     strategy : str
         A name from `strategies()`. While the model knows nothing (or one of three or more
         classes only), Typiclust picks in its place.
@@ -50,8 +52,7 @@ def select(
     **options
         The strategy's own, for example risk="log" of "lookahead".
     """
-    if not isinstance(pool, Pool):
-        raise EverylabelError(f"pool is a {type(pool).__name__}; expected a Pool(features, posterior)")
+    learning: LearningPool = check_view(pool, PoolView if ask is None else LearningPool)
     chosen = strategies.get(strategy)
     chosen.check(options)
     if step_size is not None and "step_size" in chosen.options:
@@ -69,20 +70,25 @@ def select(
     if ask is None:
         return idx[_pick(chosen, pool, idx, n, rng, options)]
     step = step_size
-    if step is None and pool.step_size is None and pool.method in (None, "second_order"):
+    if step is None and learning.step_size is None and learning.method in (None, "second_order"):
         step = chosen.step_size
-    pool.learns_by(step_size=step)  # refuse before a label is paid for
+    learning.learns_by(step_size=step)  # refuse before a label is paid for
     picked = []
     for _ in range(n):  # Algorithm 1
         at = int(_pick(chosen, pool, idx, 1, rng, options)[0])  # line 3
         picked.append(int(idx[at]))
-        pool.add(picked[-1], ask(picked[-1]), step_size=step)  # lines 4, 5 and 7
+        learning.add(picked[-1], ask(picked[-1]), step_size=step)  # lines 4, 5 and 7
         idx = np.delete(idx, at)  # line 6
     return np.asarray(picked)
 
 
 def _pick(
-    strategy: Strategy, pool: Pool, idx: np.ndarray, n: int, rng: np.random.Generator, options: dict[str, Any]
+    strategy: Strategy,
+    pool: PoolView,
+    idx: np.ndarray,
+    n: int,
+    rng: np.random.Generator,
+    options: dict[str, Any],
 ) -> np.ndarray:
     """Return n positions in idx."""
     if strategy.name not in COLD and knows_nothing(pool):
@@ -91,11 +97,14 @@ def _pick(
         return strategy.pick(pool, idx, n, rng, **options)
     assert strategy.score is not None
     if n == 1 and strategy.pick_one is not None and not options:
-        return strategy.pick_one(pool, idx)
-    return best(strategy.score(pool, idx, rng, **options), n)
+        return np.asarray([strategy.pick_one(pool, idx)])
+    score = strategy.score
+    if strategy.alone:
+        return pool.top(lambda part, some: score(part, some, rng, **options), idx, n)
+    return best(score(pool, idx, rng, **options), n)
 
 
-def knows_nothing(pool: Pool) -> bool:
+def knows_nothing(pool: PoolView) -> bool:
     """Return whether the model cannot tell classes apart: no label seen, or of k > 2 one class only."""
     mean = to_numpy(pool.posterior.mean)
     if pool.n_classes < 3:
@@ -105,13 +114,12 @@ def knows_nothing(pool: Pool) -> bool:
     return all(np.sum(np.diff(np.sort(row)) > close) < 2 for row in mean)
 
 
-def free_candidates(pool: Pool, candidates: Any, rng: np.random.Generator) -> np.ndarray:
+def free_candidates(pool: PoolView, candidates: Any, rng: np.random.Generator) -> np.ndarray:
     """Return the free instances to choose from: all, a random subset, or those named."""
     if candidates is None:
         return pool.free_idx
     if isinstance(candidates, (int, np.integer)) and not isinstance(candidates, bool):
-        free, size = pool.free_idx, check_count(candidates, "candidates")
-        return free if len(free) <= size else np.sort(rng.choice(free, size, replace=False))
+        return pool.sample(check_count(candidates, "candidates"), rng)
     idx = np.sort(check_positions(candidates, len(pool), "candidates"))
     taken = int(np.sum(pool.state[idx] != Where.FREE))
     if taken:

@@ -3,14 +3,13 @@
 import numpy as np
 
 from everylabel.selection.kmeans import kmeans
-from everylabel.selection.pool import Pool
-from everylabel.selection.strategies.uncertainty import margin
+from everylabel.selection.pool import PoolView
 
 SOURCES = ("random", "clusters", "uncertain", "mixed")
 
 
 def draw_batches(
-    pool: Pool, idx: np.ndarray, n: int, n_batches: int, source: str, rng: np.random.Generator
+    pool: PoolView, idx: np.ndarray, n: int, n_batches: int, source: str, rng: np.random.Generator
 ) -> np.ndarray:
     """Return n_batches batches of n different positions in idx."""
     if source == "mixed":
@@ -24,7 +23,7 @@ def draw_batches(
     if source == "clusters":
         return _one_of_each(kmeans(pool.rows(idx, np.float32), n, rng), n_batches, rng)
     if source == "uncertain":
-        narrow = np.argsort(-margin(pool, idx, rng), kind="stable")[: max(3 * n, len(idx) // 10)]
+        narrow = np.argsort(pool.margins(idx), kind="stable")[: max(3 * n, len(idx) // 10)]
         return narrow[_distinct(len(narrow), n, n_batches, rng)]
     return _distinct(len(idx), n, n_batches, rng)
 

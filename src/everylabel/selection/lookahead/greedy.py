@@ -12,12 +12,12 @@ import numpy as np
 
 from everylabel.core.arrays import to_numpy
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.selection.pool import Pool
+from everylabel.selection.pool import PoolView
 from everylabel.selection.threads import compiled, share, worth_compiling
 
 
 def greedy_batch(
-    pool: Pool,
+    pool: PoolView,
     idx: np.ndarray,
     labels: np.ndarray,
     val_rows: np.ndarray,
@@ -28,8 +28,7 @@ def greedy_batch(
     """Return n positions in idx; labels (len(idx),) are the true ones."""
     kind: Any = LIKELIHOODS[pool.posterior.likelihood]
     rows = pool.rows(idx)
-    seen = rows @ pool.cache.shared_cov()
-    gram = seen @ np.r_[rows, val_rows].T  # G_CC and G_CV side by side
+    gram = pool.cov_rows(idx) @ np.r_[rows, val_rows].T  # G_CC and G_CV side by side
     f = np.r_[rows, val_rows] @ to_numpy(pool.posterior.mean)
     targets = kind.targets(labels, f.shape[1])
     size, picked = len(idx), list[int]()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.core.arrays import CHUNK, to_numpy
+from everylabel.core.arrays import CHUNK, from_numpy, to_numpy
 from everylabel.core.checks import (
     check_choice,
     check_count,
@@ -25,7 +25,8 @@ from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.updates import default_step, update
 from everylabel.selection.lookahead.batches import SOURCES, draw_batches
 from everylabel.selection.lookahead.greedy import greedy_batch
-from everylabel.selection.pool import Pool
+from everylabel.selection.pool import PoolView
+from everylabel.selection.pool.view import check_view, shares_cov
 from everylabel.selection.select import free_candidates
 
 METRICS = ("accuracy", "log_loss")
@@ -34,7 +35,7 @@ CACHE = 2**19  # validation logits that are scored while they are in the process
 
 
 def optimal_batch(
-    pool: Pool,
+    pool: PoolView,
     labels: Any,
     val_features: Any,
     val_labels: Any,
@@ -52,7 +53,7 @@ def optimal_batch(
 
     Parameters
     ----------
-    pool, labels : Pool, array (n,)
+    pool, labels : PoolView, array (n,)
         The pool and all its true labels.
     val_features, val_labels : array (m, d), array (m,)
         What batches are scored on.
@@ -70,8 +71,7 @@ def optimal_batch(
     joint, step_size
         As in `update`; step_size="auto" is the pool's own.
     """
-    if not isinstance(pool, Pool):
-        raise EverylabelError(f"pool is a {type(pool).__name__}; expected a Pool(features, posterior)")
+    check_view(pool)
     n, n_batches, rng = check_count(n, "n"), check_count(n_batches, "n_batches"), check_rng(rng)
     check_choice(batches, "batches", (*SOURCES, "greedy"))
     check_choice(metric, "metric", METRICS)
@@ -86,7 +86,7 @@ def optimal_batch(
     idx = free_candidates(pool, candidates, rng)
     if n > len(idx):
         raise EverylabelError(f"n is {n}, but {len(idx)} free instance(s) can be chosen from")
-    if batches == "greedy" and pool.cache.shared:
+    if batches == "greedy" and shares_cov(pool.posterior):
         return idx[greedy_batch(pool, idx, truth[idx], rows, right, n, step)]
     if batches == "greedy":
         raise EverylabelError(
@@ -94,7 +94,7 @@ def optimal_batch(
             f"{pool.posterior.likelihood!r}; expected one of {', '.join(map(repr, SOURCES))}"
         )
     tried = draw_batches(pool, idx, n, n_batches, batches, rng)
-    if pool.cache.shared:
+    if shares_cov(pool.posterior):
         scores = _in_kernel_space(pool, idx, truth[idx], rows, right, tried, step, joint, metric)
     else:
         scores = _by_updates(pool, idx, truth[idx], rows, right, tried, step, joint, metric)
@@ -106,7 +106,7 @@ def _plain(values: Any) -> np.ndarray:
 
 
 def _in_kernel_space(
-    pool: Pool,
+    pool: PoolView,
     idx: np.ndarray,
     labels: np.ndarray,
     val_rows: np.ndarray,
@@ -118,11 +118,10 @@ def _in_kernel_space(
 ) -> np.ndarray:
     """Return the score of every batch; tried (n_batches, b) are positions in idx."""
     kind: Any = LIKELIHOODS[pool.posterior.likelihood]
-    rows = pool.rows(idx)
-    seen = rows @ to_numpy(pool.posterior.cov)
-    gram, cross = seen @ rows.T, (seen @ val_rows.T).astype(np.float32)  # G_CC, G_CV
-    f = pool.cache.logits[:, idx].T.astype(np.float64)
+    seen = pool.cov_rows(idx)
+    gram, cross = seen @ pool.rows(idx).T, (seen @ val_rows.T).astype(np.float32)  # G_CC, G_CV
     mean = to_numpy(pool.posterior.mean)
+    f = pool.logits(idx)[:, -mean.shape[1] :].astype(np.float64)
     val_logits = (val_rows @ mean).T.astype(np.float32)
     targets = kind.targets(labels, mean.shape[1])
     at_once = max(1, CHUNK // (4 * tried.shape[1] * max(tried.shape[1], f.shape[1])))
@@ -190,7 +189,7 @@ def _score(logits: np.ndarray, labels: np.ndarray, metric: str) -> np.ndarray:
 
 
 def _by_updates(
-    pool: Pool,
+    pool: PoolView,
     idx: np.ndarray,
     labels: np.ndarray,
     val_rows: np.ndarray,
@@ -203,7 +202,7 @@ def _by_updates(
     """Return the score of every batch by updates, for covariances that classes do not share."""
     scores = []
     for b in tried:
-        features = pool.cache.features.take(idx[b])
+        features = from_numpy(pool.rows(idx[b])[:, : pool.posterior.n_features], pool.posterior.mean)
         after = update(pool.posterior, features, labels[b].tolist(), step_size=step, joint=joint)
         logits = (val_rows @ to_numpy(after.mean)).T
         scores.append(_score(logits[None], val_labels, metric))

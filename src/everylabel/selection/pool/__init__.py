@@ -2,7 +2,6 @@
 
 from everylabel.selection.pool.local import Pool
 from everylabel.selection.pool.state import Where
+from everylabel.selection.pool.view import PoolView
 
-FREE, LABELLED, OUT, ASIDE = Where
-
-__all__ = ["ASIDE", "FREE", "LABELLED", "OUT", "Pool", "Where"]
+__all__ = ["Pool", "PoolView", "Where"]

@@ -9,11 +9,11 @@ import numpy as np
 
 from everylabel.core.arrays import to_numpy
 from everylabel.core.errors import EverylabelError
-from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.core.posterior import Posterior
 from everylabel.core.predict import logit_variance
 from everylabel.selection.pool.features import Features
+from everylabel.selection.pool.view import shares_cov
+from everylabel.selection.ranking import TIE
 from everylabel.selection.threads import compiled, share, worth_compiling
 
 _ALONG = 1e-8  # a mean's change is along v when what is left of it is this small
@@ -43,36 +43,43 @@ class Cache:
         self.logits, self.posterior, self._variances = logits, posterior, None
 
     @property
-    def shared(self) -> bool:
-        return isinstance(LIKELIHOODS[self.posterior.likelihood], SharedCovariance)
-
-    @property
     def variances(self) -> np.ndarray:
         if self._variances is None:
             self._variances = self._variances_from_scratch()
         return self._variances
-
-    def shared_cov(self) -> np.ndarray:
-        """Return the covariance that all classes share, or the mean of the classes' own."""
-        cov, k = to_numpy(self.posterior.cov), int(self.posterior.mean.shape[1])
-        if self.posterior.likelihood == "per_class":
-            return cov.mean(axis=0)
-        if self.posterior.likelihood == "matrix_normal":
-            return cov * np.trace(to_numpy(self.posterior.class_cov)) / k
-        if self.posterior.likelihood == "full":
-            return np.einsum("cicj->ij", cov.reshape(k, len(cov) // k, k, len(cov) // k)) / k
-        return cov
 
     def logits_of(self, idx: Any = None) -> np.ndarray:
         """Return logits (n, k); those of a binary posterior as the two of a softmax."""
         f = (self.logits if idx is None else self.logits[:, idx]).T
         return np.c_[np.zeros_like(f), f] if self.posterior.likelihood == "binary" else f
 
+    def margins(self, idx: np.ndarray) -> np.ndarray | None:
+        """Return p_first - p_second of idx by a compiled loop over all; None where that does not pay."""
+        return self._margins(np.ones(self.features.n, bool), False)[idx] if self._loop_pays(idx) else None
+
+    def narrowest(self, idx: np.ndarray) -> int | None:
+        """Return the position in idx of the smallest margin, normalised only where it can win."""
+        if not self._loop_pays(idx):
+            return None
+        usable = np.zeros(self.features.n, bool)
+        usable[idx] = True
+        margins = self._margins(usable, True)
+        return int(np.searchsorted(idx, np.argmax(margins <= margins.min() + TIE)))
+
+    def _loop_pays(self, idx: np.ndarray) -> bool:
+        return 2 * len(idx) > self.features.n and len(self.logits) > 1 and worth_compiling(self.logits.size)
+
+    def _margins(self, usable: np.ndarray, one: bool) -> np.ndarray:
+        loops, logits = compiled("pool.loops"), self.logits
+        out = np.empty(self.features.n, logits.dtype)
+        share(lambda start, stop: loops.margins(logits, usable, one, out, start, stop), len(out))  # type: ignore
+        return out
+
     def move(self, posterior: Posterior, i: int) -> None:
         """Follow the posterior to where instance i has taken it, in one pass at most."""
         old, self.posterior = self.posterior, posterior
         change = to_numpy(posterior.mean) - to_numpy(old.mean)
-        if not self.shared:
+        if not shares_cov(posterior):
             self._recompute(change)
             return
         v = to_numpy(old.cov) @ self.features.rows([i])[0]
@@ -99,10 +106,11 @@ class Cache:
         """
         old, self.posterior, self._variances = self.posterior, posterior, None
         change = to_numpy(posterior.mean) - to_numpy(old.mean)
-        v = to_numpy(old.cov) @ self.features.rows(idx).T if self.shared else change[:, :0]
+        shared = shares_cov(posterior)
+        v = to_numpy(old.cov) @ self.features.rows(idx).T if shared else change[:, :0]
         factors = np.linalg.lstsq(v, change, rcond=None)[0]
         left = np.abs(change - v @ factors).max()
-        if not self.shared or left > _ALONG * max(np.abs(change).max(), 1e-300):
+        if not shared or left > _ALONG * max(np.abs(change).max(), 1e-300):
             self._recompute(change)
             return
         self.logits += factors.T.astype(self.logits.dtype) @ self.features.product(v)
@@ -112,7 +120,7 @@ class Cache:
         new = int(posterior.mean.shape[1]) - len(self.logits)
         empty = np.zeros((new, self.features.n), self.logits.dtype)
         self.logits, self.posterior = np.concatenate([self.logits, empty]), posterior
-        if not self.shared:
+        if not shares_cov(self.posterior):
             self._variances = None
 
     def _recompute(self, change: np.ndarray, v: np.ndarray | None = None) -> np.ndarray:
@@ -121,16 +129,16 @@ class Cache:
         columns = to_numpy(self.posterior.mean)[:, moved]
         seen = self.features.product(columns if v is None else np.c_[columns, v])
         self.logits[moved] = seen[: len(moved)]
-        if not self.shared:
+        if not shares_cov(self.posterior):
             self._variances = None
         return seen[len(moved) :].reshape(-1)  # nothing without v
 
     def _variances_from_scratch(self) -> np.ndarray:
-        if self.shared:
+        if shares_cov(self.posterior):
             return self.features.quadratic(to_numpy(self.posterior.cov))
         parts = [
             to_numpy(logit_variance(self.posterior, part)).mean(axis=1)
-            for _, part in self.features._chunks(always=True)
+            for _, part in self.features.chunks(always=True)
         ]
         return np.concatenate(parts).astype(self.features.dtype)
 

@@ -48,7 +48,7 @@ class Features:
         out = np.empty((*weights.shape[1:], self.n), self.dtype)
         body = weights[:-1] if self.bias else weights
         body = _like(np.ascontiguousarray(body, self.dtype), self.array)
-        for rows, part in self._chunks():
+        for rows, part in self.chunks():
             product = to_numpy(part @ body)
             out[..., rows] = product.T
         if self.bias:
@@ -58,7 +58,7 @@ class Features:
     def norms(self) -> np.ndarray:
         """Return |h|^2 of every instance."""
         out: np.ndarray = np.empty(self.n, self.dtype)
-        for rows, part in self._chunks(always=True):
+        for rows, part in self.chunks(always=True):
             out[rows] = to_numpy(array_namespace(part).sum(part * part, axis=1))
         return out + self.dtype(self.bias)
 
@@ -67,14 +67,14 @@ class Features:
         out: np.ndarray = np.empty(self.n, self.dtype)
         body, cross = (cov[:-1, :-1], 2.0 * cov[:-1, -1]) if self.bias else (cov, None)
         body = _like(np.ascontiguousarray(body, self.dtype), self.array)
-        for rows, part in self._chunks(always=True):
+        for rows, part in self.chunks(always=True):
             xp = array_namespace(part)
             out[rows] = to_numpy(xp.sum((part @ body) * part, axis=1))
         if cross is not None:
             out += self.product(np.append(cross, cov[-1, -1]))
         return out
 
-    def _chunks(self, always: bool = False) -> Iterator[tuple[slice, Array]]:
+    def chunks(self, always: bool = False) -> Iterator[tuple[slice, Array]]:
         """Yield slices of rows and their features in the cache's precision."""
         if self.in_memory and not always:
             yield slice(0, self.n), self.array

@@ -9,7 +9,7 @@ F = H mean is computed anew for the columns that moved, in one pass too.
 The pool is the one object that changes in place; its posterior is a value of the core.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,11 +28,12 @@ from everylabel.core.posterior import Posterior
 from everylabel.core.updates import default_step
 from everylabel.selection.pool.cache import Cache
 from everylabel.selection.pool.state import Answered, Conditioned, Learned, NewClasses, Record, Where
+from everylabel.selection.pool.view import LearningPool
 
 UPDATES = ("second_order", "first_order", "exact")
 
 
-class Pool:
+class Pool(LearningPool):
     """Instances to choose from, and a posterior that learns from those that were chosen.
 
     Parameters
@@ -64,10 +65,11 @@ class Pool:
         self.method, self.step_size = _check_how(method, step_size)
         self._record = Record(posterior, posterior)
         self._late: list[Record] | None = None  # what the logits have yet to follow
-        self.cache = Cache(features, posterior)
-        self.labels = np.full(self.cache.features.n, -1)
-        self.weights = np.ones(self.cache.features.n)
-        self.state = np.zeros(self.cache.features.n, np.int8)
+        self._cache = Cache(features, posterior)
+        self.labels = np.full(self._cache.features.n, -1)
+        self.weights = np.ones(self._cache.features.n)
+        self.state = np.zeros(self._cache.features.n, np.int8)
+        self.dtype = self._cache.features.dtype
         if labelled_idx is not None:
             idx = check_positions(labelled_idx, len(self), "labelled_idx")
             self.labels[idx] = check_labels(np.asarray(labels), len(idx), posterior.n_classes, idx)
@@ -75,7 +77,7 @@ class Pool:
         self.refit(posterior)
 
     def __len__(self) -> int:
-        return self.cache.features.n
+        return self._cache.features.n
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{where.words}={np.sum(self.state == where)}" for where in Where)
@@ -87,23 +89,7 @@ class Pool:
 
     @property
     def features(self) -> Array:
-        return self.cache.features.array
-
-    @property
-    def n_classes(self) -> int:
-        return self.posterior.n_classes
-
-    @property
-    def free_idx(self) -> np.ndarray:
-        return np.flatnonzero(self.state == Where.FREE)
-
-    @property
-    def labelled_idx(self) -> np.ndarray:
-        return np.flatnonzero(self.state == Where.LABELLED)
-
-    @property
-    def out_idx(self) -> np.ndarray:
-        return np.flatnonzero(self.state == Where.OUT)
+        return self._cache.features.array
 
     def put(
         self,
@@ -124,7 +110,7 @@ class Pool:
             expected = "its class" if label is None else "none, since only a labelled instance has one"
             raise EverylabelError(f"label is {label!r} and where is {where.words}; expected {expected}")
         how = self.learns_by(method, step_size) if where is Where.LABELLED else (None, None)
-        h, record = self.cache.features.native(i), self._record
+        h, record = self._cache.features.native(i), self._record
         new = (-1, 1.0) if label is None else self._check_label(label, weight)
         if here is where and (self.labels[i], self.weights[i]) == new:
             return
@@ -218,10 +204,10 @@ class Pool:
                 f"posterior has {posterior.n_classes} classes and the pool has labels up to "
                 f"{int(self.labels.max())}; expected a posterior with all classes of the pool"
             )
-        self.cache.reset(posterior)
+        self._cache.reset(posterior)
         self._record = Record(posterior, posterior)
         for i in self.out_idx:
-            self._follow(self._record.then(Conditioned(int(i), self.cache.features.native(i))))
+            self._follow(self._record.then(Conditioned(int(i), self._cache.features.native(i))))
         self.auto_step = self._auto_step()
 
     def add_class(self, n: int = 1, *, names: tuple[str, ...] | list[str] | None = None) -> None:
@@ -233,29 +219,32 @@ class Pool:
 
         Without idx it may be a view that later labels move; it cannot be written to.
         """
-        return _read_only(self.cache.logits_of(idx))
-
-    def probs(self, idx: Any = None) -> np.ndarray:
-        """Return the class probabilities at the mean (n, k)."""
-        f = self.cache.logits_of(idx)
-        f = np.exp(f - f.max(axis=1, keepdims=True))
-        return f / f.sum(axis=1, keepdims=True)
+        return _read_only(self._cache.logits_of(idx))
 
     def variances(self, idx: Any = None) -> np.ndarray:
         """Return the variance of the logits (n,), over classes their mean."""
-        return _read_only(self.cache.variances if idx is None else self.cache.variances[idx])
+        return _read_only(self._cache.variances if idx is None else self._cache.variances[idx])
 
     def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
         """Return the design rows (n, d) of the instances, with the bias column."""
-        return self.cache.features.rows(idx, dtype)
+        return self._cache.features.rows(idx, dtype)
 
-    def inner(self, idx: np.ndarray) -> tuple[Any, np.ndarray]:
+    def margins(self, idx: np.ndarray) -> np.ndarray:
+        """Return p_first - p_second of the instances, by a compiled loop where they are many."""
+        found = self._cache.margins(idx)
+        return super().margins(idx) if found is None else found
+
+    def narrowest(self, idx: np.ndarray) -> int:
+        """Return the position in idx of the smallest margin."""
+        found = self._cache.narrowest(idx)
+        return super().narrowest(idx) if found is None else found
+
+    def inner(self, idx: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
         """Return w -> H[idx] w, without copying most of a pool's features, and |h|^2 of idx."""
-        features = self.cache.features
+        features = self._cache.features
         if 2 * len(idx) > len(self):
             return lambda w: features.product(w)[..., idx], features.norms()[idx]
-        rows = features.rows(idx, features.dtype)
-        return lambda w: (rows @ w.astype(rows.dtype)).T, np.einsum("nd,nd->n", rows, rows)
+        return super().inner(idx)
 
     def _follow(self, record: Record) -> None:
         """Take another record, and let the logits follow: now, or at the end of `together`."""
@@ -270,15 +259,15 @@ class Pool:
         steps = records[-1].since(before) if records else ()
         learned = [step.idx for step in steps if isinstance(step, Learned)]
         if len(steps) < len(records):  # something was taken back on the way
-            self.cache.reset(self.posterior)
+            self._cache.reset(self.posterior)
         elif len(learned) > 1 and before.posterior.n_classes == self.n_classes:
-            self.cache.move_many(self.posterior, learned)
+            self._cache.move_many(self.posterior, learned)
         else:
             for record, step in zip(records, steps, strict=True):
                 if isinstance(step, NewClasses):
-                    self.cache.add_class(record.posterior)
+                    self._cache.add_class(record.posterior)
                 else:
-                    self.cache.move(record.posterior, step.idx)
+                    self._cache.move(record.posterior, step.idx)
 
     def _turn(self, idx: int, old: Where, new: Where, expected: str) -> None:
         here = self.where(idx)

@@ -7,7 +7,7 @@ every k. Imported through `threads.compiled` only, where numba is installed.
 import numpy as np
 from numba import njit
 
-TIE = np.float32(2e-6)  # twice the tie of strategies.base
+TIE = np.float32(2e-6)  # twice the tie of `ranking`
 BLOCK = 2048  # instances whose numbers stay in the first-level cache
 
 _fast = njit(cache=True, nogil=True, fastmath=True, error_model="numpy")

@@ -15,20 +15,20 @@ from everylabel.selection.strategies import (
     uncertainty,
     variance,
 )
-from everylabel.selection.strategies.strategy import Strategy, best
+from everylabel.selection.strategies.strategy import Strategy
 
 _ALL = [
     Strategy("random", "a random instance", "baseline", "nothing", random.random),
-    Strategy("least_confident", "the least likely best guess", "Lewis & Gale 1994", "logits", uncertainty.least_confident),
-    Strategy("entropy", "the most uncertain label", "Shannon 1948; Settles 2009", "logits", uncertainty.entropy),
-    Strategy("margin", "the two best guesses are closest", "Scheffer et al. 2001", "logits", uncertainty.margin, pick_one=uncertainty.narrowest),
-    Strategy("variance", "the least known direction, h' cov h", "MacKay 1992", "variances", variance.variance),
+    Strategy("least_confident", "the least likely best guess", "Lewis & Gale 1994", "logits", uncertainty.least_confident, alone=True),
+    Strategy("entropy", "the most uncertain label", "Shannon 1948; Settles 2009", "logits", uncertainty.entropy, alone=True),
+    Strategy("margin", "the two best guesses are closest", "Scheffer et al. 2001", "logits", uncertainty.margin, pick_one=uncertainty.narrowest, alone=True),
+    Strategy("variance", "the least known direction, h' cov h", "MacKay 1992", "variances", variance.variance, alone=True),
     Strategy("bald", "what the label tells about the weights", "Houlsby et al. 2011", "members", bald.bald),
     Strategy("batchbald", "what the batch's labels tell together", "Kirsch et al. 2019", "members", pick=batchbald.batchbald),
     Strategy("stochastic", "drawn by a score: power or softmax", "Kirsch et al. 2023", "logits", pick=stochastic.stochastic),
     Strategy("coreset", "farthest from all that are known", "Sener & Savarese 2018", "features", pick=coreset.coreset),
     Strategy("badge", "k-means++ on gradients", "Ash et al. 2020", "logits, features", pick=badge.badge),
-    Strategy("badge_norm", "the largest gradient; Badge with updates", "Huseljic et al., App. F", "logits, features", badge.badge_norm),
+    Strategy("badge_norm", "the largest gradient; Badge with updates", "Huseljic et al., App. F", "logits, features", badge.badge_norm, alone=True),
     Strategy("typiclust", "the most typical of each cluster without a label", "Hacohen et al. 2022", "features", pick=typiclust.typiclust),
     Strategy("bait", "the least variance left over the pool", "Ash et al. 2021", "logits, features, covariance", pick=bait.bait),
     Strategy("epig", "what the label tells about other labels", "Bickford Smith et al. 2023", "members", bemps.epig),
@@ -57,4 +57,4 @@ def strategies() -> list[dict[str, str]]:
     ]
 
 
-__all__ = ["STRATEGIES", "Strategy", "best", "get", "strategies"]
+__all__ = ["STRATEGIES", "Strategy", "get", "strategies"]

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.selection.pool import Pool
+from everylabel.selection.pool import PoolView
 
 
-def badge(pool: Pool, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+def badge(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """Return n positions: the largest gradient first, the others drawn by squared distance to those."""
     r, (along, sizes) = _residuals(pool, idx), pool.inner(idx)
     norms = np.sum(r**2, axis=1) * sizes
@@ -26,7 +26,7 @@ def badge(pool: Pool, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.n
     return np.asarray(picked)
 
 
-def badge_norm(pool: Pool, idx: np.ndarray, rng: Any) -> np.ndarray:
+def badge_norm(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
     """Return |g|^2 = |r|^2 |h|^2: with updates between picks this takes the place of k-means++ (App. F)."""
     return np.sum(_residuals(pool, idx) ** 2, axis=1) * pool.inner(idx)[1]
 
@@ -41,7 +41,7 @@ def draw(weights: np.ndarray, taken: list[int], rng: np.random.Generator) -> int
     return int(left[int(at * len(left))])
 
 
-def _residuals(pool: Pool, idx: np.ndarray) -> np.ndarray:
+def _residuals(pool: PoolView, idx: np.ndarray) -> np.ndarray:
     r = pool.probs(idx).astype(np.float64)
     r[np.arange(len(r)), r.argmax(axis=1)] -= 1.0
     return r

@@ -8,21 +8,20 @@ where the original has (d k)^2 entries.
 
 import numpy as np
 
-from everylabel.selection.pool import Pool
-from everylabel.selection.strategies.lookahead import sample
+from everylabel.selection.pool import PoolView
 
 POOL_SAMPLE = 5000  # instances that stand for the pool in F
 
 
-def bait(pool: Pool, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+def bait(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """Return n positions, in the order of picking."""
-    everywhere = sample(pool.free_idx, POOL_SAMPLE, rng)
+    everywhere = pool.sample(POOL_SAMPLE, rng)
     fisher = pool.rows(everywhere)
     fisher = (fisher.T * _curvature(pool, everywhere)) @ fisher / len(everywhere)
     values, vectors = np.linalg.eigh(fisher)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     rows, c = pool.rows(idx), _curvature(pool, idx)
-    seen = pool.cache.shared_cov() @ rows.T  # A H'
+    seen = np.ascontiguousarray(pool.cov_rows(idx).T)  # A H'
     spread = root.T @ seen  # F^(1/2) A H'
     picked: list[int] = []
     own = np.sum(rows * seen.T, axis=1)  # h'A h
@@ -54,5 +53,5 @@ def _condition(
     own -= factor * column**2
 
 
-def _curvature(pool: Pool, idx: np.ndarray) -> np.ndarray:
+def _curvature(pool: PoolView, idx: np.ndarray) -> np.ndarray:
     return np.asarray(1.0 - np.sum(pool.probs(idx) ** 2, axis=1), np.float64)

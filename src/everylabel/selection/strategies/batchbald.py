@@ -11,14 +11,14 @@ Departure: the `n_tried` instances that tell most alone are searched; no other t
 import numpy as np
 
 from everylabel.core.checks import check_count
-from everylabel.selection.pool import Pool
+from everylabel.selection.pool import PoolView
 from everylabel.selection.sampling import Members, entropies
 
 AT_ONCE = 64  # instances looked at together
 
 
 def batchbald(
-    pool: Pool,
+    pool: PoolView,
     idx: np.ndarray,
     n: int,
     rng: np.random.Generator,

@@ -13,13 +13,13 @@ import numpy as np
 
 from everylabel.core.arrays import CHUNK
 from everylabel.core.checks import check_choice, check_count, check_positions
-from everylabel.selection.pool import Pool
+from everylabel.selection.pool import PoolView
 from everylabel.selection.sampling import Members
-from everylabel.selection.strategies.lookahead import candidates, sample
+from everylabel.selection.strategies.lookahead import candidates
 
 
 def bemps(
-    pool: Pool,
+    pool: PoolView,
     idx: np.ndarray,
     rng: np.random.Generator,
     *,
@@ -30,12 +30,12 @@ def bemps(
 ) -> np.ndarray:
     """Return CoreMSE (score="mse") or CoreLog ("log") of each candidate; -inf for those not tried."""
     check_choice(score, "score", ("mse", "log"))
-    eval_idx = sample(pool.free_idx, check_count(n_eval, "n_eval"), rng)
+    eval_idx = pool.sample(check_count(n_eval, "n_eval"), rng)
     return _scores(pool, idx, eval_idx, rng, score, n_samples, n_candidates)
 
 
 def epig(
-    pool: Pool,
+    pool: PoolView,
     idx: np.ndarray,
     rng: np.random.Generator,
     *,
@@ -46,14 +46,14 @@ def epig(
 ) -> np.ndarray:
     """Return the information a label gives about the labels of targets: these, or a sample of the pool."""
     if target_idx is None:
-        targets = sample(np.arange(len(pool)), check_count(n_targets, "n_targets"), rng)
+        targets = pool.sample(check_count(n_targets, "n_targets"), rng, np.arange(len(pool)))
     else:
         targets = check_positions(target_idx, len(pool), "target_idx")
     return _scores(pool, idx, targets, rng, "log", n_samples, n_candidates)
 
 
 def _scores(
-    pool: Pool,
+    pool: PoolView,
     idx: np.ndarray,
     eval_idx: np.ndarray,
     rng: np.random.Generator,

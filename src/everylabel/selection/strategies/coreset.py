@@ -3,13 +3,13 @@
 import numpy as np
 
 from everylabel.core.arrays import CHUNK
-from everylabel.selection.pool import Pool
+from everylabel.selection.pool import PoolView, Where
 
 
-def coreset(pool: Pool, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+def coreset(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """Return n positions; centres are the labelled instances, those that are out, and the picks."""
     inner, norms = pool.inner(idx)
-    known = np.flatnonzero(pool.state != 0)
+    known = np.flatnonzero(pool.state != Where.FREE)
     nearest = np.full(len(idx), np.inf)
     at_once = max(1, CHUNK // (4 * len(pool)))
     for start in range(0, len(known), at_once):

@@ -13,12 +13,12 @@ from everylabel.core.checks import check_choice, check_count, check_positive
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.selection.lookahead.expected import RISKS, expected_risk
-from everylabel.selection.pool import Pool
-from everylabel.selection.strategies.uncertainty import margin
+from everylabel.selection.pool import PoolView
+from everylabel.selection.ranking import smallest
 
 
 def lookahead(
-    pool: Pool,
+    pool: PoolView,
     idx: np.ndarray,
     rng: np.random.Generator,
     *,
@@ -31,7 +31,7 @@ def lookahead(
     check_choice(risk, "risk", RISKS)
     n_candidates, n_eval = check_count(n_candidates, "n_candidates"), check_count(n_eval, "n_eval")
     tried = candidates(pool, idx, n_candidates, rng)
-    eval_idx = sample(pool.free_idx, n_eval, rng)
+    eval_idx = pool.sample(n_eval, rng)
     step = pool.auto_step if step_size == "auto" else check_positive(step_size, "step_size", zero=True)
     scores = np.full(len(idx), -np.inf)
     shift = label_shift(pool, idx[tried], eval_idx, step)
@@ -39,38 +39,23 @@ def lookahead(
     return scores
 
 
-def candidates(pool: Pool, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+def candidates(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """Return which of idx are tried: all, or half by margin and half drawn from the others."""
     if len(idx) <= n:
         return np.arange(len(idx))
-    narrow = smallest(-margin(pool, idx, rng), n // 2)
+    narrow = smallest(pool.margins(idx), n // 2)
     others = np.delete(np.arange(len(idx)), narrow)
     return np.r_[narrow, rng.choice(others, n - n // 2, replace=False)]
 
 
-def smallest(values: np.ndarray, n: int) -> np.ndarray:
-    """Return the positions of the n smallest values, in order; of ties, the lowest positions."""
-    if n == 0:
-        return np.empty(0, dtype=np.int64)
-    least = np.flatnonzero(values <= np.partition(values, n - 1)[n - 1])  # n, and ties of the last
-    return least[np.argsort(values[least], kind="stable")][:n]
-
-
-def sample(idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return n of the positions, or all if there are fewer."""
-    return idx if len(idx) <= n else np.sort(rng.choice(idx, n, replace=False))
-
-
-def label_shift(pool: Pool, idx: np.ndarray, eval_idx: np.ndarray, step: float) -> np.ndarray:
+def label_shift(pool: PoolView, idx: np.ndarray, eval_idx: np.ndarray, step: float) -> np.ndarray:
     """Return a (C, E): how far a label at idx moves the logits of eval_idx along e_y - p."""
-    dtype = pool.cache.features.dtype
-    rows = pool.rows(idx, dtype)
-    seen = rows @ pool.cache.shared_cov().astype(dtype)
-    own = np.sum(seen * rows, axis=1)
+    seen = pool.cov_rows(idx, pool.dtype)
+    own = np.sum(seen * pool.rows(idx, pool.dtype), axis=1)
     kind: Any = LIKELIHOODS[pool.posterior.likelihood]
     if isinstance(kind, SharedCovariance):  # c in 1 + c s (Eq. 7); 1 for the Gaussian likelihood
-        own = own * kind.curvature(kind.link(pool.cache.logits[:, idx].T))
+        own = own * kind.curvature(kind.link(pool.logits(idx)[:, -pool.posterior.mean.shape[1] :]))
     if pool.posterior.likelihood == "binary":
         step = step / 2.0  # the two logits (0, f) of a softmax both move, their difference twice as far
-    factor = (step / (1.0 + own)).astype(dtype)
-    return (seen * factor[:, None]) @ pool.rows(eval_idx, dtype).T
+    factor = (step / (1.0 + own)).astype(pool.dtype)
+    return (seen * factor[:, None]) @ pool.rows(eval_idx, pool.dtype).T

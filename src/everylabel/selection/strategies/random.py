@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from everylabel.selection.pool import Pool
+from everylabel.selection.pool import PoolView
 
 
-def random(pool: Pool, idx: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def random(pool: PoolView, idx: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return a random order."""
     return rng.random(len(idx))

@@ -7,9 +7,9 @@ The n largest of these are a draw of n without replacement, with chances score^b
 import numpy as np
 
 from everylabel.core.checks import check_choice, check_positive
-from everylabel.selection.pool import Pool
+from everylabel.selection.pool import PoolView
+from everylabel.selection.ranking import best
 from everylabel.selection.strategies.bald import bald
-from everylabel.selection.strategies.strategy import best
 from everylabel.selection.strategies.uncertainty import entropy, least_confident, margin
 from everylabel.selection.strategies.variance import variance
 
@@ -23,7 +23,7 @@ SCORES = {
 
 
 def stochastic(
-    pool: Pool,
+    pool: PoolView,
     idx: np.ndarray,
     n: int,
     rng: np.random.Generator,

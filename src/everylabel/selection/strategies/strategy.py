@@ -13,8 +13,6 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 
-TIE = 1e-6  # scores closer than this part of the largest are a tie; the lowest position wins
-
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
@@ -30,7 +28,8 @@ class Strategy:
     needs: str = "logits"
     score: Callable[..., np.ndarray] | None = None
     pick: Callable[..., np.ndarray] | None = None
-    pick_one: Callable[..., np.ndarray] | None = None  # a faster way to the best score of all
+    pick_one: Callable[..., int] | None = None  # a faster way to the best score of all
+    alone: bool = False  # each instance is scored by itself, whatever the others are
     step_size: float | str | None = None  # of the update between picks; None is the pool's own
 
     @property
@@ -48,18 +47,6 @@ class Strategy:
                 raise EverylabelError(
                     f"{name} is not an option of strategy {self.name!r}; expected one of: {expected}"
                 )
-
-
-def best(scores: np.ndarray, n: int) -> np.ndarray:
-    """Return the positions of the n highest scores; of ties, the lowest positions."""
-    usable = np.where(np.isnan(scores), -np.inf, scores)
-    finite = usable[np.isfinite(usable)]
-    size = max(-float(finite.min()), float(finite.max())) if finite.size else 0.0
-    if n == 1:
-        return np.asarray([np.argmax(usable >= usable.max() - TIE * size)])
-    if size > 0.0:
-        usable = np.where(np.isfinite(usable), np.round(usable / (TIE * size)), usable)
-    return np.argsort(-usable, kind="stable")[:n]
 
 
 def squared_distances(rows: np.ndarray, to: np.ndarray) -> np.ndarray:

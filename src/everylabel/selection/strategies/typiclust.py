@@ -7,14 +7,14 @@ of those the largest; in it the instance with the least mean distance to its min
 import numpy as np
 
 from everylabel.selection.kmeans import kmeans
-from everylabel.selection.pool import Pool, Where
+from everylabel.selection.pool import PoolView, Where
 from everylabel.selection.strategies.strategy import squared_distances
 
 MAX_CLUSTERS, NEIGHBOURS = 500, 20
 MAX_INSTANCES = 10_000  # App. F: Typiclust chooses from 10,000
 
 
-def typiclust(pool: Pool, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+def typiclust(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """Return n positions, one a cluster as long as there are clusters."""
     known = np.flatnonzero((pool.state == Where.LABELLED) | (pool.state == Where.OUT))
     seed = int(rng.integers(2**31))

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.selection.pool import Pool
+from everylabel.selection.pool import PoolView
 
 
-def variance(pool: Pool, idx: np.ndarray, rng: Any) -> np.ndarray:
+def variance(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
     """Return h' cov h."""
     return pool.variances(idx)

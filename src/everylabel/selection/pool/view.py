@@ -1,0 +1,157 @@
+"""A pool as strategies see it: all that a strategy may ask, and nothing of how the numbers are kept.
+
+n instances, d features (with the bias), k classes; H (n, d) the design. Everything is a NumPy array on the
+host. The local pool is one implementation. Another one (sharded over machines, say) writes what is abstract
+here, derives from PoolView for the rest, and overrides what it can answer faster in parts.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from inspect import get_annotations
+from typing import Any, Protocol
+
+import numpy as np
+
+from everylabel.core.arrays import to_numpy
+from everylabel.core.errors import EverylabelError
+from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.likelihoods.shared import SharedCovariance
+from everylabel.core.posterior import Posterior
+from everylabel.core.softmax import softmax
+from everylabel.selection.pool.state import Where
+from everylabel.selection.ranking import best
+
+
+class PoolView(Protocol):
+    """What may be asked of a pool; idx are positions in it."""
+
+    state: np.ndarray  # (n,) a `Where` for each instance
+    labels: np.ndarray  # (n,) -1 where there is none
+    auto_step: float  # how far a label moves logits if it moves them as training does
+    dtype: type  # the precision of logits and variances
+
+    @property
+    @abstractmethod
+    def posterior(self) -> Posterior:
+        """The posterior, which has learned every label of the pool."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return how many instances there are, wherever they are."""
+
+    @abstractmethod
+    def logits(self, idx: Any = None) -> np.ndarray:
+        """Return the logits at the mean (n, k) of the instances, or of all; (0, f) if it is binary."""
+
+    @abstractmethod
+    def variances(self, idx: Any = None) -> np.ndarray:
+        """Return the variance of the logits (n,), over classes their mean."""
+
+    @abstractmethod
+    def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
+        """Return the design rows (n, d) of the instances, with the bias column."""
+
+    @property
+    def n_classes(self) -> int:
+        return self.posterior.n_classes
+
+    @property
+    def free_idx(self) -> np.ndarray:
+        return np.flatnonzero(self.state == Where.FREE)
+
+    @property
+    def labelled_idx(self) -> np.ndarray:
+        return np.flatnonzero(self.state == Where.LABELLED)
+
+    @property
+    def out_idx(self) -> np.ndarray:
+        return np.flatnonzero(self.state == Where.OUT)
+
+    def probs(self, idx: Any = None) -> np.ndarray:
+        """Return the class probabilities at the mean (n, k)."""
+        return np.asarray(softmax(self.logits(idx)))
+
+    def margins(self, idx: np.ndarray) -> np.ndarray:
+        """Return p_first - p_second (n,) of the instances."""
+        probs = np.partition(self.probs(idx), -2, axis=1)
+        return probs[:, -1] - probs[:, -2]
+
+    def narrowest(self, idx: np.ndarray) -> int:
+        """Return the position in idx of the smallest margin."""
+        return int(best(-self.margins(idx), 1)[0])
+
+    def top(
+        self, score: Callable[["PoolView", np.ndarray], np.ndarray], idx: np.ndarray, n: int
+    ) -> np.ndarray:
+        """Return the positions in idx of the n highest scores.
+
+        score(pool, idx) looks at each instance by itself: a pool in parts may ask it part by part.
+        """
+        return best(score(self, idx), n)
+
+    def sample(self, n: int, rng: np.random.Generator, among: np.ndarray | None = None) -> np.ndarray:
+        """Return n free instances (or n of some others) drawn at random, or all if there are fewer."""
+        idx = self.free_idx if among is None else among
+        return idx if len(idx) <= n else np.sort(rng.choice(idx, n, replace=False))
+
+    def inner(self, idx: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
+        """Return w -> H[idx] w, (n,) for a vector and (m, n) for weights (d, m), and |h|^2 of idx."""
+        rows = self.rows(idx, self.dtype)
+        return lambda w: (rows @ w.astype(rows.dtype)).T, np.einsum("nd,nd->n", rows, rows)
+
+    def cov_rows(self, idx: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+        """Return H[idx] cov (n, d), by the covariance that classes share or the mean of their own."""
+        return self.rows(idx, dtype) @ shared_cov(self.posterior).astype(dtype)
+
+
+class LearningPool(PoolView, Protocol):
+    """A pool that also takes labels, for Algorithm 1."""
+
+    method: str | None
+    step_size: float | str | None
+
+    @abstractmethod
+    def learns_by(self, method: str | None = None, step_size: float | str | None = None) -> Any:
+        """Raise if `add` would refuse this method and step size."""
+
+    @abstractmethod
+    def add(
+        self,
+        idx: int,
+        label: int,
+        weight: float = 1.0,
+        *,
+        method: str | None = None,
+        step_size: float | str | None = None,
+    ) -> None:
+        """Learn the label of one instance."""
+
+
+def check_view(pool: Any, kind: Any = PoolView) -> Any:
+    """Return a pool that has all that a view of this kind has."""
+    parts = [part for part in kind.__mro__ if part not in (object, Protocol)]
+    names = {name for part in parts for name in (*vars(part), *get_annotations(part))}
+    missing = sorted(name for name in names if not name.startswith("_") and not hasattr(pool, name))
+    if missing:
+        raise EverylabelError(
+            f"pool is a {type(pool).__name__}, which has no {', '.join(missing)}; "
+            f"expected a Pool(features, posterior), or another {kind.__name__}"
+        )
+    return pool
+
+
+def shares_cov(posterior: Posterior) -> bool:
+    """Return whether one covariance of the features serves all classes."""
+    return isinstance(LIKELIHOODS[posterior.likelihood], SharedCovariance)
+
+
+def shared_cov(posterior: Posterior) -> np.ndarray:
+    """Return the covariance (d, d) that all classes share, or the mean of the classes' own."""
+    cov, k = to_numpy(posterior.cov), int(posterior.mean.shape[1])
+    if posterior.likelihood == "per_class":
+        return cov.mean(axis=0)
+    if posterior.likelihood == "matrix_normal":
+        return cov * np.trace(to_numpy(posterior.class_cov)) / k
+    if posterior.likelihood == "full":
+        return np.einsum("cicj->ij", cov.reshape(k, len(cov) // k, k, len(cov) // k)) / k
+    return cov
