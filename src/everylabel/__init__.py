@@ -34,10 +34,10 @@ from everylabel.core import (
 
 if TYPE_CHECKING:
     from everylabel.data import read_items
-    from everylabel.data.datasets import load_dataset
     from everylabel.models.classifier import LaplaceClassifier
     from everylabel.models.classifier_files import load_classifier, save_classifier
     from everylabel.models.embedding import embed
+    from everylabel.models.embedding.datasets import load_dataset
     from everylabel.selection import Pool, optimal_batch, select, strategies
 
 __version__ = "0.1.0"
@@ -50,7 +50,7 @@ _LAZY = {
     "select": "everylabel.selection",
     "strategies": "everylabel.selection",
     "embed": "everylabel.models.embedding",
-    "load_dataset": "everylabel.data.datasets",
+    "load_dataset": "everylabel.models.embedding.datasets",
     "read_items": "everylabel.data",
     "load_classifier": "everylabel.models.classifier_files",
     "save_classifier": "everylabel.models.classifier_files",

@@ -10,8 +10,8 @@ import pytest
 
 import everylabel as el
 from everylabel.core.errors import EverylabelWarning
-from everylabel.data.readers.frames import read_table
 from everylabel.data.readers.rows import Column
+from everylabel.data.readers.table import read_whole
 
 TEXTS = ["my card, lost", 'he said "no"', "two\nlines"]
 LABELS = ["loss", "refusal", ""]
@@ -256,14 +256,14 @@ def test_tables_find_out_delimiter_and_encoding(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     for delimiter in ",;\t":
         path.write_bytes(b"\xef\xbb\xbf" + delimiter.join(["age", "city\n1", "Oslo\n2", "Rome\n"]).encode())
-        table = read_table(path)
+        table = read_whole(path)
         assert (list(table.columns), table["age"].tolist()) == (["age", "city"], [1, 2])
     path.write_bytes("age,city\n1,K\u00f6ln\n".encode("latin-1"))
     with pytest.warns(EverylabelWarning, match="are not UTF-8"):
-        assert read_table(path)["city"].tolist() == ["K\ufffdln"]
+        assert read_whole(path)["city"].tolist() == ["K\ufffdln"]
     path.write_bytes("age,city\n1,Oslo\n".encode("utf-16"))
     with pytest.raises(el.EverylabelError, match="is UTF-16"):
-        read_table(path)
+        read_whole(path)
     path.write_bytes(b"")
     with pytest.raises(el.EverylabelError, match="is empty or no table"):
-        read_table(path)
+        read_whole(path)

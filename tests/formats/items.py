@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from everylabel.data.display import Contents, Images, Rows, Texts
+from everylabel.data.display import Display, Images, Rows, Texts
 from everylabel.projects.project import Project
 
 TEXTS = ("my card is lost", "send money", "=hello", "again")
@@ -14,7 +14,7 @@ def project(
     kind: str = "text", ids: tuple[str, ...] = ("a", "b", "-c", "d"), texts: tuple[str, ...] = TEXTS
 ) -> Project:
     paths = [Path("photos") / f"{name}.png" for name in ids]
-    shown: dict[str, Contents] = {
+    shown: dict[str, Display] = {
         "text": Texts(texts),
         "image": Images(paths, [str(path) for path in paths]),
         "features": Rows(ids),

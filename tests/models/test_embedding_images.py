@@ -12,7 +12,7 @@ import everylabel as el
 from everylabel.core.errors import EverylabelWarning
 from everylabel.data import Items
 from everylabel.models.embedding import choose, pixels, tables
-from everylabel.models.embedding.source import Source
+from everylabel.models.embedding.chunks import Chunks
 
 PIL = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
 
@@ -188,7 +188,7 @@ def test_texts_that_end_like_images_are_texts(photos: list[Path]) -> None:
         (Items(names, "image", names, np.zeros(3)), None, "image"),
         (Items([*map(str, photos)], "text", [], np.zeros(12)), None, "text"),
     ):
-        assert Source(items, None, choose.kind_of(model)).kind == kind, (items, model)
+        assert Chunks(items, None, choose.kind_of(model)).kind == kind, (items, model)
     assert len(el.embed(texts, "tfidf")) == 3
     with pytest.raises(el.EverylabelError, match="kind is 'features'"):
         el.embed(Items(np.zeros((2, 2)), "features", ["0", "1"], np.zeros(2)))

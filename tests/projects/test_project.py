@@ -60,7 +60,7 @@ def test_texts_with_labels_ids_and_fields(tmp_path: Path) -> None:
     assert list(project.ids) == [f"r{i}" for i in range(6)]
     assert project.classes == ("good",)
     assert project.labels.tolist() == [-1, 0] * 3
-    assert project.contents.item(4) == {
+    assert project.display.item(4) == {
         "text": "a long review of beans, number 4",
         "image": False,
         "pixelated": False,
@@ -69,7 +69,7 @@ def test_texts_with_labels_ids_and_fields(tmp_path: Path) -> None:
     assert seen[-1] == (6, 6)
     assert len(project.features) == len(project.digests) == 6
     with pytest.raises(EverylabelError, match="has no image"):
-        project.contents.picture(0)
+        project.display.picture(0)
 
 
 def test_a_second_start_does_not_embed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_another_model_or_text_embeds_again(tmp_path: Path) -> None:
 
 def test_the_one_text_column_is_chosen_and_told(tmp_path: Path) -> None:
     project = open_project(reviews(tmp_path), model="tfidf")
-    assert project.contents.item(0)["text"].startswith("a long review")
+    assert project.display.item(0)["text"].startswith("a long review")
     assert any("column 'body' holds what is labelled" in note for note in project.notes)
     two = tmp_path / "two.csv"
     two.write_text("a,b,n\nsome words here,other words here,1\n")
@@ -121,8 +121,8 @@ def test_other_tables(tmp_path: Path, ending: str) -> None:
 
         parquet.write_table(arrow.Table.from_pylist(rows), path)
     project = open_project(path, model="tfidf")
-    assert project.contents.item(2)["text"] == "text number 2"
-    assert project.contents.item(2)["fields"] == [["n", "2"]]
+    assert project.display.item(2)["text"] == "text number 2"
+    assert project.display.item(2)["fields"] == [["n", "2"]]
 
 
 def test_encoding_and_empty_texts(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_encoding_and_empty_texts(tmp_path: Path) -> None:
     with pytest.raises(EverylabelError, match="--encoding utf-16"):
         open_project(path, text_column="body", model="tfidf")
     project = open_project(path, text_column="body", model="tfidf", encoding="utf-16")
-    assert project.contents.text(0) == "ein schöner Tag"
+    assert project.display.text(0) == "ein schöner Tag"
     assert "1 of 2 texts are empty and were left out: 1" in project.notes
 
 
@@ -159,8 +159,8 @@ def test_a_column_of_images(tmp_path: Path) -> None:
     path.write_text("file,who\nphotos/c.png,Ann\nphotos/cats/a.png,Bob\n")
     project = open_project(path, model="pixels")
     assert project.kind == "image"
-    assert project.contents.item(1)["fields"] == [["who", "Bob"]]
-    assert project.contents.picture(1)[1] == "image/png"
+    assert project.display.item(1)["fields"] == [["who", "Bob"]]
+    assert project.display.picture(1)[1] == "image/png"
     path.write_text("file\nhttps://example.org/a.png\n")
     with pytest.raises(EverylabelError, match="holds 1 URLs"):
         open_project(path, image_column="file")
@@ -171,13 +171,13 @@ def test_features_are_mapped_and_shown_by_a_second_file(tmp_path: Path) -> None:
     np.save(tmp_path / "e.npy", features)
     bare = open_project(tmp_path / "e.npy", folder=tmp_path / "bare")
     assert isinstance(bare.features, np.memmap)
-    assert bare.contents.item(2)["fields"] == [["row", "2"]]
+    assert bare.display.item(2)["fields"] == [["row", "2"]]
     assert not (tmp_path / "bare" / "features.npy").exists()
     show = reviews(tmp_path, 5, "meta.csv")
     project = open_project(tmp_path / "e.npy", show=show, text_column="body", id_column="key")
     assert project.kind == "text"
     assert list(project.ids) == ["r0", "r1", "r2", "r3", "r4"]
-    assert project.contents.item(1)["fields"] == [["stars", "1"], ["mark", "good"]]
+    assert project.display.item(1)["fields"] == [["stars", "1"], ["mark", "good"]]
     reviews(tmp_path, 4, "meta.csv")
     with pytest.raises(EverylabelError, match="has 4 rows and the features 5"):
         open_project(tmp_path / "e.npy", show=show)
@@ -190,7 +190,7 @@ def test_features_with_ids_are_matched_by_name(tmp_path: Path) -> None:
     np.savez(tmp_path / "e.npz", X=np.eye(2), ids=ids, y=np.array([1, 0]), classes=np.array(["no", "yes"]))
     show = reviews(tmp_path, 5, "meta.csv")
     project = open_project(tmp_path / "e.npz", show=show, id_column="key", text_column="body")
-    assert project.contents.text(0).endswith("number 3")
+    assert project.display.text(0).endswith("number 3")
     assert project.labels.tolist() == [-1, -1]
     assert project.classes == ("no", "yes")
     labelled = open_project(tmp_path / "e.npz", label_column="y", folder=tmp_path / "other")
@@ -216,8 +216,8 @@ def test_digits_need_nothing(tmp_path: Path) -> None:
     assert project.truth is not None
     assert project.truth[:3].tolist() == [0, 1, 2]
     assert set(project.labels.tolist()) == {-1}
-    assert project.contents.item(0)["pixelated"] is True
-    data, media = project.contents.picture(0)
+    assert project.display.item(0)["pixelated"] is True
+    data, media = project.display.picture(0)
     assert media == "image/png"
     assert len(data) < 300
 

@@ -3,7 +3,7 @@
 import time
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -29,6 +29,8 @@ def embed(
 ) -> None:
     """Turn texts, images or a table into features, one row each, with a progress bar and the rate."""
     from everylabel.core.errors import EverylabelError
+    from everylabel.data.options import Options
+    from everylabel.data.read import read_rows
     from everylabel.models.embedding import embed as run
 
     console = Console(stderr=True)
@@ -36,7 +38,7 @@ def embed(
     try:
         with warnings.catch_warnings(record=True) as caught, Progress(*columns, console=console) as bar:
             warnings.simplefilter("always")
-            items, kind = _items(source, text_column, image_column, label_column, encoding)
+            items = read_rows(source, Options(text_column, image_column, label_column, encoding=encoding))
             task = bar.add_task("embedding", total=len(items))
             times: list[float] = []
 
@@ -48,7 +50,6 @@ def embed(
             features = run(
                 items,
                 model,
-                kind=kind,
                 out=out,
                 dtype=dtype,
                 batch_size=batch_size,
@@ -69,27 +70,3 @@ def embed(
     console.print(
         f"{n:,} rows of {d} features in {escape(str(out))}, {rate:,.0f} rows a second", highlight=False
     )
-
-
-def _items(
-    source: Path, text: str | None, image: str | None, label: str | None, encoding: str | None
-) -> tuple[Any, str]:
-    """Return what to embed, and its kind; every row of the file keeps its place."""
-    from everylabel.core.errors import EverylabelError
-    from everylabel.data import read_items
-    from everylabel.data.readers.frames import read_table
-    from everylabel.data.readers.rows import Column, check_columns
-
-    if text is not None and image is not None:
-        raise EverylabelError(f"--text-column is {text!r} and --image-column {image!r}; expected one only")
-    if source.is_dir():
-        found = read_items(source)
-        return found, "image"
-    if image is not None:
-        return [source.parent / path for path in Column(source, image, encoding)], "image"
-    if text is not None:
-        return Column(source, text, encoding), "text"
-    table = read_table(source, encoding)
-    left_out = [label] if label is not None else []
-    check_columns(source, [str(name) for name in table.columns], left_out)
-    return table.drop(columns=left_out), "table"

@@ -1,5 +1,6 @@
-"""A user's own data: `read_items` and the files it reads."""
+"""A user's own data: one value `Items`, one reader a format; `read_items` is all a user needs."""
 
-from everylabel.data.items import Items, read_items
+from everylabel.data.items import Items
+from everylabel.data.read import read_items
 
 __all__ = ["Items", "read_items"]

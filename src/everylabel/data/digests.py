@@ -90,8 +90,8 @@ def text_digests(texts: Iterable[str]) -> list[str]:
     return [_hash(text.encode("utf-8", "surrogatepass")) for text in texts]
 
 
-def image_digests(paths: Iterable[Path], names: Iterable[str]) -> list[str]:
-    """Return a hash of each image's name and size."""
+def image_digests(paths: Iterable[Any], names: Iterable[str]) -> list[str]:
+    """Return a hash of each image's name and size; of one that is no file, of its name."""
     return [_hash(f"{name}\0{_size(path)}".encode()) for path, name in zip(paths, names, strict=True)]
 
 
@@ -107,8 +107,8 @@ def _hash(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
-def _size(path: Path) -> int:
+def _size(path: Any) -> int:
     try:
-        return path.stat().st_size
+        return path.stat().st_size if isinstance(path, Path) else -1
     except OSError:
         return -1

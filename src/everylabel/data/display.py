@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.cells import label_of
 from everylabel.data.pictures import SMALL_SIDE, Picture, png, read_picture
 
 Columns = Mapping[str, Sequence[Any]]  # of fields, one value an item
@@ -15,7 +16,7 @@ SHORT = 300  # characters of a text in a list
 LONGEST_FIELD = 2000
 
 
-class Contents(Protocol):
+class Display(Protocol):
     """What the page shows of item i."""
 
     def item(self, i: int) -> dict[str, Any]:
@@ -26,6 +27,9 @@ class Contents(Protocol):
 
     def text(self, i: int) -> str:
         """Return a short text to search in and to show in lists."""
+
+    def only(self, keep: Sequence[int]) -> "Display":
+        """Return what is shown of some items."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +47,9 @@ class Texts:
 
     def text(self, i: int) -> str:
         return self.texts[i][:SHORT]
+
+    def only(self, keep: Sequence[int]) -> "Texts":
+        return Texts([self.texts[i] for i in keep], some_rows(self.columns, keep))
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +69,10 @@ class Images:
     def text(self, i: int) -> str:
         return self.names[i][:SHORT]
 
+    def only(self, keep: Sequence[int]) -> "Images":
+        paths, names = [self.paths[i] for i in keep], [self.names[i] for i in keep]
+        return Images(paths, names, some_rows(self.columns, keep))
+
 
 @dataclass(frozen=True, eq=False)
 class Pixels:
@@ -78,6 +89,9 @@ class Pixels:
 
     def text(self, i: int) -> str:
         return self.names[i]
+
+    def only(self, keep: Sequence[int]) -> "Pixels":
+        return Pixels(self.pixels[list(keep)], [self.names[i] for i in keep])
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +111,9 @@ class Rows:
         values = [value for _, value in fields_of(self.columns, i)]
         return " · ".join(values)[:SHORT] if values else f"row {self.names[i]}"
 
+    def only(self, keep: Sequence[int]) -> "Rows":
+        return Rows([self.names[i] for i in keep], some_rows(self.columns, keep))
+
 
 def shown_item(
     text: str | None, *, image: bool = False, pixelated: bool = False, fields: list[list[str]] | None = None
@@ -107,10 +124,13 @@ def shown_item(
 
 def fields_of(columns: Columns, i: int) -> list[list[str]]:
     """Return the fields of item i that are not empty, as text."""
-    from everylabel.data.readers.rows import label_of
-
     values = [[name, label_of(column[i])[:LONGEST_FIELD]] for name, column in columns.items()]
     return [pair for pair in values if pair[1].strip()]
+
+
+def some_rows(columns: Columns, keep: Sequence[int]) -> dict[str, list[Any]]:
+    """Return some rows of columns."""
+    return {name: [column[i] for i in keep] for name, column in columns.items()}
 
 
 def no_picture(i: int, what: str) -> EverylabelError:

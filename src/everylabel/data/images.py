@@ -1,6 +1,7 @@
 """What all image backends share: opening images, and pixels as a network wants them."""
 
 import io
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, need
-from everylabel.data.missing import is_missing
+from everylabel.data.cells import is_missing
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -46,6 +47,24 @@ def open_image(item: Any) -> Any | None:
         return image.convert("RGB")
     except (OSError, ValueError, TypeError, SyntaxError, pil.DecompressionBombError):
         return None  # Pillow tells a broken file in all these ways
+
+
+def why_unreadable(item: Any) -> str:
+    """Return, in brackets, why an image cannot be opened, where that is plain."""
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            Image.open(item).close()
+    except Image.DecompressionBombError:
+        limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
+        return f" (too large: Pillow reads up to {limit:,} pixels; make it smaller)"
+    except FileNotFoundError:
+        return " (not there)"
+    except Exception:  # Pillow tells a broken file in many ways
+        return ""
+    return ""
 
 
 def image_bytes(item: Any) -> bytes:

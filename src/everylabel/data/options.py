@@ -1,15 +1,8 @@
-"""How a source is to be read: what a user passes, and what is kept from last time."""
+"""How a source is to be read."""
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
-from everylabel.core.errors import EverylabelError
-from everylabel.core.files import write_atomically
-
-FILE = "project.json"
 SHOWN = 8  # class names in a note
 DECIDE = ("text_column", "image_column", "id_column", "show", "encoding")  # which items there are
 
@@ -60,40 +53,3 @@ def _plain(value: Any) -> str:
         return str(value)
     more = f",... ({len(value)} in all)" if len(value) > SHOWN else ""
     return ",".join(value[:SHOWN]) + more
-
-
-class Remembered(NamedTuple):
-    """What a folder knows of its project. Its log goes by `name`, whatever the source is called later.
-
-    `id` tells it from others of that name, in a store they share.
-    """
-
-    source: str
-    name: str
-    options: Options
-    id: str = ""
-
-
-def remember(folder: Path, project: Remembered) -> None:
-    """Note a project's source, name and options in its folder."""
-    about = {"source": project.source, "name": project.name, "id": project.id, **asdict(project.options)}
-    text = json.dumps(about, indent=1, ensure_ascii=False)
-    write_atomically(folder / FILE, lambda file: file.write(text.encode()))
-
-
-def remembered(folder: Path) -> Remembered | None:
-    """Return what was noted last time; None where nothing was."""
-    path = folder / FILE
-    if not path.exists():
-        return None
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        known = {field.name: stored.get(field.name) for field in fields(Options)}
-        classes: Sequence[str] | None = known.pop("classes")
-        options = Options(**known, classes=None if classes is None else tuple(classes))
-        return Remembered(str(stored["source"]), str(stored["name"]), options, str(stored.get("id") or ""))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise EverylabelError(
-            f"project file {str(path)!r} is damaged ({error!r}); remove it and pass the source's options "
-            "again: labels are kept elsewhere"
-        ) from error

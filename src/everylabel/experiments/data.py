@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.datasets import Split, load_dataset
+from everylabel.data.datasets import Split, read_dataset
 
 CYCLES = 20  # of a learning curve
 MOST_TESTED = 1000  # instances of the test and of the validation data at most
@@ -87,7 +87,7 @@ def load(name: str, folder: str) -> Data:
             f"dataset {name!r} has several feature files in {folder!r}: {', '.join(files)}; expected one: "
             "move the others away, or name another folder with --data"
         )
-    whole = load_dataset(name, None if name == "digits" else folder, download=False, check=False)
+    whole = read_dataset(name, None if name == "digits" else folder, download=False, check=False)
     order = np.random.default_rng(1).permutation(len(whole.train))
     n_held = len(order) // 10
     held, rest = order[:n_held][:MOST_TESTED], order[n_held:]

@@ -64,7 +64,7 @@ def model_export(prepared: Prepared, snapshot: Snapshot, form: str) -> Export:
 def predicted_records(predicted: Predicted) -> Records:
     """Return a row for each new item."""
     source = predicted.source
-    show = (lambda i: str(source.contents.item(i)["text"])) if source.kind == "text" else None
+    show = (lambda i: str(source.display.item(i)["text"])) if source.kind == "text" else None
     rows = np.arange(len(source.ids))
     return prediction_records(
         source.ids, rows, lambda at: predicted.probabilities[at], predicted.classes, show
@@ -101,8 +101,8 @@ def _label_studio(project: Project, snapshot: Snapshot, what: str) -> Iterator[b
 
 
 def _shown(project: Project, i: int) -> str:
-    text = project.contents.item(i)["text"] if project.kind == "text" else None
-    return project.contents.text(i) if text is None else str(text)
+    text = project.display.item(i)["text"] if project.kind == "text" else None
+    return project.display.text(i) if text is None else str(text)
 
 
 def given(snapshot: Snapshot) -> list[Given]:

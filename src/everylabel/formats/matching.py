@@ -57,7 +57,7 @@ class Matcher:
         by_key: dict[str, list[str]] = {}
         if self.project.kind == "text":
             for i, name in enumerate(self.project.ids):
-                by_key.setdefault(str(self.project.contents.item(i)["text"]).strip(), []).append(name)
+                by_key.setdefault(str(self.project.display.item(i)["text"]).strip(), []).append(name)
         return by_key
 
     @cached_property
@@ -66,7 +66,7 @@ class Matcher:
         by_key: dict[str, list[str]] = {}
         if self.project.kind == "image":
             for i, name in enumerate(self.project.ids):
-                for key in {name, PurePosixPath(self.project.contents.text(i)).name}:
+                for key in {name, PurePosixPath(self.project.display.text(i)).name}:
                     by_key.setdefault(key, []).append(name)
         return {key: names for key, names in by_key.items() if len(names) == 1}
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError, listed, need
-from everylabel.data.readers.rows import label_of
+from everylabel.data.cells import label_of
 from everylabel.formats.matching import Imported, Matcher
 from everylabel.projects.log import Label
 

@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from everylabel.core.errors import EverylabelError
+from everylabel.data import classes as names
+from everylabel.data.classes import MOST_CLASSES
 from everylabel.labelling import events, progress
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.events import Body, Event
@@ -15,8 +18,6 @@ from everylabel.labelling.refused import Refused
 from everylabel.labelling.replay import fingerprint
 from everylabel.selection import strategies as known_strategies
 
-MOST_CLASSES = 1000
-LONGEST_NAME = 200
 STRATEGIES = {
     "lookahead": "Look ahead: asks what would most reduce the expected errors on the whole pool.",
     "margin": "Margin: asks where the two best guesses are closest. Fast, good once the model is fair.",
@@ -371,9 +372,7 @@ class Snapshot:
 
 def clean_name(name: str) -> str:
     """Return a class's name without stray spaces, or refuse it."""
-    clean = " ".join(name.split())
-    if not clean or len(clean) > LONGEST_NAME or not clean.isprintable():
-        raise Refused(
-            422, "bad_name", f"name is {name!r:.80}; expected 1 to {LONGEST_NAME} printable characters"
-        )
-    return clean
+    try:
+        return names.clean_name(name, hint="")
+    except EverylabelError as error:
+        raise Refused(422, "bad_name", str(error)) from error

@@ -12,13 +12,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from everylabel.data.classes import check_class_count, clean_name
 from everylabel.data.digests import compare
-from everylabel.data.source import Source
+from everylabel.data.items import Items
 from everylabel.labelling import events
 from everylabel.labelling.events import Event
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.snapshot import Snapshot
-from everylabel.projects.project import Opening, Project, check_class_count, class_name
+from everylabel.projects.project import Opening, Project
 from everylabel.projects.store import Store, StoreError
 
 STORE = "labels.sqlite"  # in the project's folder
@@ -77,7 +78,7 @@ def bring_up_to_date(
     settings = settings or {}
     if writer.ledger.seq == 0:
         check_class_count(classes)
-        names = list(dict.fromkeys(map(class_name, classes)))
+        names = list(dict.fromkeys(map(clean_name, classes)))
         writer.emit("", events.Project(names, settings, seed=0, id=project or None))
     changed = {name: value for name, value in settings.items() if writer.ledger.settings[name] != value}
     if changed:
@@ -94,7 +95,7 @@ def bring_up_to_date(
 
 def _number(writer: _Writer, name: str) -> int:
     """Return a class's number; a name never seen before is added."""
-    clean = class_name(name)
+    clean = clean_name(name)
     if clean not in writer.ledger.names:
         check_class_count([*writer.ledger.classes, clean])
         writer.emit(IMPORTER, events.NewClass(clean))
@@ -149,7 +150,7 @@ def check_labelled(
             return
         now = opening.now
         try:
-            name = log_name(now.name, now.id, opening.found, store)
+            name = log_name(now.name, now.id, opening.items, store)
             with closing(Store(place, name, write=False)) as log:
                 ids, digests = log.items() or ([], [])
         except StoreError:
@@ -157,7 +158,7 @@ def check_labelled(
                 raise
             return  # a database without our tables yet; the server will say what else is wrong
         cause = "" if opening.before is None else opening.now.options.differs(opening.before.options)
-        compare(ids, digests, opening.found).check(opening.now.source, accept, cause)
+        compare(ids, digests, opening.items).check(opening.now.source, accept, cause)
 
     return check
 
@@ -181,7 +182,7 @@ def store_name(project: Project, store: str | None) -> str:
     return log_name(project.name, project.id, project, store)
 
 
-def log_name(name: str, own_id: str, items: Project | Source, store: str | None) -> str:
+def log_name(name: str, own_id: str, items: Project | Items, store: str | None) -> str:
     """Return the name of a log in a store: the project's own, or with its id if that is another's.
 
     A log is another's if its first event notes another id and its items are not ours: a project whose folder

@@ -9,22 +9,23 @@ import numpy as np
 
 from everylabel.core import Posterior, predict_proba
 from everylabel.core.errors import EverylabelError
+from everylabel.data.items import Items
 from everylabel.data.options import Options
+from everylabel.data.read import ARRAYS, TABLES, read
 from everylabel.data.readers.rows import column_names
-from everylabel.data.source import Source
 from everylabel.labelling.learner import Prepared, prepare
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.snapshot import Snapshot
 from everylabel.labelling.training import train
 from everylabel.projects.features import Progress, embed_as
-from everylabel.projects.project import ARRAYS, TABLES, Project, left_out, read_source, without
+from everylabel.projects.project import Project, left_out, told_of
 
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
     """New items with the probabilities (n, k) of the classes, and what was chosen or left out."""
 
-    source: Source
+    source: Items
     probabilities: np.ndarray
     classes: Sequence[str]
     notes: tuple[str, ...]
@@ -64,8 +65,8 @@ def predict(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = _read(project, Path(new), options)
+        notes = told_of(found)
         features, found, left = _features(project, found, progress)
-    notes = found.notes if Path(new).suffix.lower() in TABLES else []  # others are advice for labelling
     told = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
     if features.shape[1] != project.features.shape[1]:
         raise EverylabelError(
@@ -77,7 +78,7 @@ def predict(
     return Predicted(found, probabilities, snapshot.classes, (*notes, *left, *dict.fromkeys(told)))
 
 
-def _read(project: Project, path: Path, options: Options) -> Source:
+def _read(project: Project, path: Path, options: Options) -> Items:
     if not path.exists():
         raise EverylabelError(
             f"{str(path)!r} is not there; expected new items: a table, a folder or features"
@@ -91,12 +92,12 @@ def _read(project: Project, path: Path, options: Options) -> Source:
             if getattr(usual, name) not in there
         }
         options = options.or_else(replace(usual, **unknown))
-    return read_source(str(path.absolute()), options)
+    return read(str(path.absolute()), options)
 
 
 def _features(
-    project: Project, found: Source, progress: Progress | None
-) -> tuple[np.ndarray, Source, tuple[str, ...]]:
+    project: Project, found: Items, progress: Progress | None
+) -> tuple[np.ndarray, Items, tuple[str, ...]]:
     """Return features, the source without broken images, and notes."""
     if found.features is not None:
         return found.features, found, ()
@@ -112,4 +113,4 @@ def _features(
     if not len(broken):
         return features, found, ()
     gone = [int(i) for i in broken]
-    return np.delete(features, gone, axis=0), without(found, gone), (left_out(found, gone),)
+    return np.delete(features, gone, axis=0), found.without(gone), (left_out(found, gone),)

@@ -1,4 +1,4 @@
-"""A project: what is to be labelled, wherever it comes from, with features, contents and a folder."""
+"""A project: what is to be labelled, wherever it comes from, with features, how it is shown, and a folder."""
 
 import os
 import secrets
@@ -11,19 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed
-from everylabel.data.display import Contents, Images
-from everylabel.data.options import Options, Remembered, remember, remembered
-from everylabel.data.readers.features import read_arrays
-from everylabel.data.readers.image_folder import read_folder
-from everylabel.data.readers.named import read_dataset
-from everylabel.data.readers.table import read_file
-from everylabel.data.source import Source, only
-from everylabel.labelling.service import LONGEST_NAME, MOST_CLASSES
+from everylabel.data.classes import check_class_count, clean_name
+from everylabel.data.display import Display
+from everylabel.data.images import why_unreadable
+from everylabel.data.items import Items
+from everylabel.data.options import Options
+from everylabel.data.read import dataset_name, read
 from everylabel.projects.features import Progress, embedded, settle
+from everylabel.projects.options import Remembered, remember, remembered
 
 ENDING = ".everylabel"
 SHOWN = 5  # images that are named of those left out
-TABLES, ARRAYS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"), (".npy", ".npz")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +29,7 @@ class Project:
     """Items to label.
 
     name, kind : shown in the page; "text", "image" or "features"
-    ids, features (n, d), contents : one an item; features may be memory-mapped
+    ids, features (n, d), display : one an item; features may be memory-mapped
     classes, labels (n,) : names, and numbers that came with the source (-1: none)
     truth (n,) : true labels of a demonstration, or None; never shown, for `everylabel simulate`
     digests : one hash an item, or one in all for features; see `digests.compare`
@@ -46,7 +44,7 @@ class Project:
     kind: str
     ids: Sequence[str]
     features: np.ndarray
-    contents: Contents
+    display: Display
     classes: tuple[str, ...]
     labels: np.ndarray
     truth: np.ndarray | None
@@ -85,7 +83,7 @@ class Opening(NamedTuple):
     folder: Path
     now: Remembered
     before: Remembered | None
-    found: Source
+    items: Items
 
 
 def open_project(
@@ -143,16 +141,18 @@ def open_project(
     before = remembered(place)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = with_clean_classes(read_source(where, options))
-        about = about._replace(options=replace(options, **found.chosen))  # type: ignore[arg-type]
+        items = with_clean_classes(read(where, options))
+        about = about._replace(options=replace(options, **items.chosen))  # type: ignore[arg-type]
         if check is not None:
-            check(Opening(place, about, before, found))
+            check(Opening(place, about, before, items))
         _make(place)
-        project = _embedded(found, about, place, progress)
+        project = _embedded(items, about, place, progress)
     unsaid = options.besides(given).arguments()
     again = [f"options as last time: {unsaid}"] if unsaid else []
     told = (str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
-    project = replace(project, notes=(*again, *found.notes, *project.notes, *dict.fromkeys(told)))
+    project = replace(
+        project, notes=(*again, *told_of(items), *items.advice, *project.notes, *dict.fromkeys(told))
+    )
     if keep:
         project.keep()
     return project
@@ -171,7 +171,7 @@ def located(
             )
         options = given.or_else(before.options)
         return path.absolute(), before._replace(options=options, id=before.id or _new_id(before.source))
-    where = str(path.absolute()) if path.exists() else _dataset(str(source))
+    where = str(path.absolute()) if path.exists() else dataset_name(str(source))
     place = Path(f"{where}{ENDING}" if folder is None else folder).absolute()
     before = remembered(place)
     if before is not None and before.source == str(source):  # a dataset, whatever lies here by its name
@@ -187,36 +187,10 @@ def located(
     return place, Remembered(where, before.name, options, before.id or _new_id(where))
 
 
-def class_name(name: str) -> str:
-    """Return a class's name as the page would take it, or say what is wrong with it."""
-    clean = " ".join(name.split())
-    if not clean or len(clean) > LONGEST_NAME or not clean.isprintable():
-        raise EverylabelError(
-            f"class is {name!r:.80}; expected 1 to {LONGEST_NAME} printable characters: check "
-            "--label-column, --import-label-column or --classes"
-        )
-    return clean
-
-
-def check_class_count(names: Sequence[str]) -> None:
-    """Refuse more classes than the page can hold."""
-    if len(names) > MOST_CLASSES:
-        raise EverylabelError(
-            f"classes are {', '.join(map(repr, names[:3]))} and others, {len(names):,} or more; expected "
-            f"{MOST_CLASSES:,} at most: check --label-column, --import-label-column or --classes"
-        )
-
-
-def with_clean_classes(found: Source) -> Source:
-    """Return a source with its classes named as the page would name them; names that become one are one."""
-    check_class_count(found.classes)
-    names = [class_name(name) for name in found.classes]
-    classes = tuple(dict.fromkeys(names))
-    if classes == found.classes:
-        return found
-    number = np.array([*(classes.index(name) for name in names), -1])  # -1, no label, stays so
-    truth = None if found.truth is None else number[found.truth]
-    return replace(found, classes=classes, labels=number[found.labels], truth=truth)
+def with_clean_classes(items: Items) -> Items:
+    """Return items with their classes named as the page would name them; names that become one are one."""
+    check_class_count(items.classes)
+    return items.renamed([clean_name(name) for name in items.classes])
 
 
 def _new_id(where: str) -> str:
@@ -224,66 +198,30 @@ def _new_id(where: str) -> str:
     return secrets.token_hex(6) if Path(where).is_absolute() else ""
 
 
-def _dataset(name: str) -> str:
-    """Return a dataset's name as it is known, or say what a source can be."""
-    from everylabel.data.datasets.catalog import NAMES
-
-    key = name.lower().replace("-", "").replace("_", "")
-    if key not in NAMES:
-        raise EverylabelError(
-            f"source {name!r} is not there; expected a file ({', '.join((*TABLES, *ARRAYS))}), a folder of "
-            f"images, or one of {', '.join(NAMES)}"
-        )
-    return key
-
-
-def read_source(where: str, options: Options) -> Source:
-    """Return a source as it is read: a full path, or a dataset's name, which is no path."""
-    path = Path(where)
-    suffix = path.suffix.lower()
-    if options.show is not None and suffix not in ARRAYS:
-        raise EverylabelError(f"--show goes with a .npy or .npz file of features; source is {where!r}")
-    if not path.is_absolute() or not path.exists():
-        found = read_dataset(_dataset(where))
-        if options.classes is not None and options.classes != found.classes:
-            raise EverylabelError(f"--classes is for own data; {where} has {listed(list(found.classes), 12)}")
-        return found
-    if path.is_dir():
-        return read_folder(path, options)
-    if suffix in ARRAYS:
-        return read_arrays(path, options)
-    if suffix in TABLES:
-        return read_file(path, options)
-    raise EverylabelError(
-        f"source {where!r} has an unknown ending; expected {', '.join((*TABLES, *ARRAYS))}, or a folder"
-    )
-
-
-def _embedded(found: Source, about: Remembered, folder: Path, progress: Progress | None) -> Project:
-    """Return a source as a project, embedded if it has no features; unreadable images are left out."""
-    features = found.features
-    broken: tuple[int, ...] = ()
+def _embedded(items: Items, about: Remembered, folder: Path, progress: Progress | None) -> Project:
+    """Return items as a project, embedded if they have no features; unreadable images are left out."""
+    features = items.features
     notes: tuple[str, ...] = ()
     place: Path | None = None
     if features is None:
-        n, options = len(found.ids), about.options
+        options = about.options
         column = options.text_column or options.image_column
         features, broken, place, notes = embedded(
-            found.items, found.kind, n, found.digests, options.model, folder, progress, column
+            items.items, items.kind, len(items.ids), items.digests, options.model, folder, progress, column
         )
-    if broken:
-        notes = (*notes, left_out(found, broken))
-        found = without(found, broken)
+        if broken:
+            notes = (*notes, left_out(items, broken))
+            items = items.without(broken)
     return Project(
         name=about.name,
-        kind=found.kind,
-        ids=found.ids,
+        kind=items.kind,
+        ids=items.ids,
         features=features,
-        contents=found.contents,
-        classes=found.classes,
-        labels=found.labels,
-        truth=found.truth,
-        digests=found.digests,
+        display=items.display,
+        classes=items.classes,
+        labels=items.labels,
+        truth=items.truth,
+        digests=items.digests,
         folder=folder,
         source=about.source,
         notes=notes,
@@ -293,48 +231,20 @@ def _embedded(found: Source, about: Remembered, folder: Path, progress: Progress
     )
 
 
-def left_out(found: Source, broken: Sequence[int]) -> str:
+def told_of(items: Items) -> tuple[str, ...]:
+    """Return what is to be told of a source that was read."""
+    if not items.skipped:
+        return items.notes
+    n = len(items.skipped)
+    empty = f"{n} of {n + len(items)} texts are empty and were left out: {listed(list(items.skipped))}"
+    return (*items.notes, empty)
+
+
+def left_out(items: Items, broken: Sequence[int]) -> str:
     """Return which images cannot be read, and why where Pillow tells."""
-    named = [str(found.ids[i]) + _why(found.items[i]) for i in broken[:SHOWN]]
+    named = [str(items.ids[i]) + why_unreadable(items.items[i]) for i in broken[:SHOWN]]
     more = f" and {len(broken) - SHOWN} more" if len(broken) > SHOWN else ""
     return f"{len(broken)} images cannot be read and are left out: {', '.join(named)}{more}"
-
-
-def _why(item: Any) -> str:
-    from PIL import Image
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            Image.open(item).close()
-    except Image.DecompressionBombError:
-        limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
-        return f" (too large: Pillow reads up to {limit:,} pixels; make it smaller)"
-    except FileNotFoundError:
-        return " (not there)"
-    except Exception:  # Pillow tells a broken file in many ways
-        return ""
-    return ""
-
-
-def without(found: Source, broken: Sequence[int]) -> Source:
-    """Return a source of images without those that cannot be read."""
-    if not broken or not isinstance(found.contents, Images):
-        return found
-    gone = set(broken)
-    keep = [i for i in range(len(found.ids)) if i not in gone]
-    shown = found.contents
-    contents = Images(
-        [shown.paths[i] for i in keep], [shown.names[i] for i in keep], only(shown.columns, keep)
-    )
-    return replace(
-        found,
-        ids=[found.ids[i] for i in keep],
-        contents=contents,
-        labels=found.labels[keep],
-        truth=None if found.truth is None else found.truth[keep],
-        digests=[found.digests[i] for i in keep],
-    )
 
 
 def _make(folder: Path) -> None:

@@ -65,7 +65,7 @@ def serve(project: Project, options: ServeOptions, ready: Say = print, note: Say
         downloads = Downloads(project, service.prepared, options.layout)
         app = make_app(
             service.service,
-            project.contents,
+            project.display,
             downloads,
             name=project.name,
             kind=project.kind,
@@ -142,7 +142,7 @@ def source_labels(project: Project) -> list[Label]:
 
 def shown(project: Project, i: int) -> dict[str, Any]:
     """Return an item as the API gives it."""
-    item = project.contents.item(i)
+    item = project.display.item(i)
     image = image_url(project.ids[i]) if item["image"] else None
     return {"id": project.ids[i], **item, "image": image, "kind": project.kind}
 

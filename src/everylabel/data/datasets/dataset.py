@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import numpy as np
 from everylabel.core.errors import EverylabelError
 from everylabel.core.files import write_atomically
 from everylabel.data.cache import make_folder
-from everylabel.models.embedding import embed
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,15 +57,6 @@ class Dataset:
     def val(self) -> Split:
         return self["val"]
 
-    def embed(self, model: str | None = None, **options: Any) -> Dataset:
-        """Return the dataset with features of its items, all splits by one model; see `everylabel.embed`."""
-        items = [item for split in self.splits.values() for item in _items(self.name, split)]
-        features = embed(items, model, kind=self.kind, **options)
-        ends = np.cumsum([len(split) for split in self.splits.values()])
-        parts = np.split(features, ends[:-1])
-        pairs = zip(self.splits.items(), parts, strict=True)
-        return replace(self, splits={name: replace(split, features=part) for (name, split), part in pairs})
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the features to an .npz file that `load_dataset(name, path)` opens memory-mapped."""
         arrays: dict[str, Any] = {"classes": np.array(self.classes)}
@@ -86,9 +76,3 @@ def numbered(labels: Sequence[str], classes: Sequence[str]) -> np.ndarray:
     """Return class numbers of names; -1 for a name that is no class."""
     number = {name: i for i, name in enumerate(classes)}
     return np.array([number.get(label, -1) for label in labels], dtype=np.int64)
-
-
-def _items(name: str, split: Split) -> Any:
-    if split.items is None:
-        raise EverylabelError(f"{name} was read from features and has no items; expected its official files")
-    return split.items

@@ -1,4 +1,4 @@
-"""`load_dataset`: from a file of features, a folder of official files, the cache or its URL."""
+"""A dataset by its name: from a file of features, a folder of official files, the cache or its URL."""
 
 import hashlib
 import os
@@ -13,51 +13,36 @@ from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.data.cache import cache_folder
 from everylabel.data.datasets.archives import SUFFIXES, NotThere, unpacked, unpacked_to
 from everylabel.data.datasets.catalog import CATALOG, NAMES, Entry, File
-from everylabel.data.datasets.dataset import Dataset, Split
+from everylabel.data.datasets.dataset import Dataset
+from everylabel.data.datasets.digits import digits_dataset
 from everylabel.data.datasets.features import read_features
 from everylabel.data.datasets.fetch import Progress, check_sum, fetch, forget, recorded
 
 KINDS = {"cifar10": "image", "snacks": "image", "dtd": "image"}
 
 
-def load_dataset(
+def read_dataset(
     name: str,
     source: str | os.PathLike[str] | None = None,
     *,
-    features: str | bool | None = None,
+    stored: bool = True,
     download: bool = True,
     check: bool = True,
     progress: Progress | None = None,
 ) -> Dataset:
-    """Return one of the paper's datasets (App. E), or digits, which ships with scikit-learn.
+    """Return a dataset's splits; see `models/embedding/datasets.py: load_dataset` for the arguments.
 
-    Parameters
-    ----------
-    name : {"cifar10", "snacks", "dtd", "dbpedia", "banking77", "clinc150", "digits"}
-        Which one.
-    source : path or URL, optional
-        A file of precomputed features (.npz), a folder that holds one (NAME*.npz) or the official
-        files or archives, or another URL of the official archive. None looks in $EVERYLABEL_DATA,
-        then in the cache folder, and downloads what is not there.
-    features : str or True, optional
-        Embed the items: by this model (see `everylabel.embed`), or by the default one.
-    download : bool
-        Whether the network may be used.
-    check : bool
-        Whether sums, class counts and sizes must be the published ones (sizes: official files only).
-    progress : function, optional
-        Called with bytes done and in all (None if unknown) while downloading.
+    stored : whether a file of precomputed features will do, and comes first
     """
     key = name.lower().replace("-", "").replace("_", "")
     if key not in NAMES:
         raise EverylabelError(f"name is {name!r}; expected one of {', '.join(NAMES)}")
-    data = _digits() if key == "digits" else _found(key, source, not features, download, check, progress)
-    if not features:
-        return data
-    return data.embed(None if features is True else features)
+    if key == "digits":
+        return digits_dataset()
+    return _located(key, source, stored, download, check, progress)
 
 
-def _found(
+def _located(
     key: str, source: Any, stored: bool, download: bool, check: bool, progress: Progress | None
 ) -> Dataset:
     """Return the dataset from the first place that has it."""
@@ -181,17 +166,3 @@ def _check_sizes(data: Dataset, entry: Entry) -> None:
             found = f"{len(split)} instances in {part}, {counts.min()} to {counts.max()} a class"
             wanted = f"{size}{', as many of each class' if entry.balanced else ''}"
             raise EverylabelError(f"{data.name} has {found}; expected {wanted} {anyway}")
-
-
-def _digits() -> Dataset:
-    """scikit-learn's digits, pixels from 0 to 1; 500 of them, drawn once, are the test split."""
-    from sklearn.datasets import load_digits
-
-    x, y = load_digits(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(y))
-    pixels = np.repeat((x.reshape(-1, 8, 8, 1) * 15.9).astype(np.uint8), 3, axis=3)
-    splits = {
-        part: Split(y[rows].astype(np.int64), pixels[rows], x[rows] / 16.0)
-        for part, rows in (("train", order[500:]), ("test", order[:500]))
-    }
-    return Dataset("digits", "image", tuple("0123456789"), splits)

@@ -1,64 +1,180 @@
-"""Features that are arrays already: .npy, .npz, and columns of Hugging Face datasets."""
+"""Features that are there already (.npy, .npz), with a table that says what is seen of each row (--show)."""
 
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.cells import text_of
+from everylabel.data.classes import Names, check_classes, label_numbers, no_labels
+from everylabel.data.digests import features_digest
+from everylabel.data.display import Columns, Images, Rows, Texts, some_rows
+from everylabel.data.items import Items, unique_ids
+from everylabel.data.options import Options
+from everylabel.data.readers.columns import read_columns
+from everylabel.data.readers.table import MOST_FIELDS, ids_of, image_paths
 
+SUFFIXES = (".npy", ".npz")
 FEATURES, LABELS = ("X", "features", "embeddings"), ("y", "labels")
 
 
-def read_arrays(path: Path) -> tuple[np.ndarray, Any, tuple[str, ...] | None, list[str]]:
-    """Return features (memory-mapped from a .npy file), labels, class names and ids."""
+class Stored(NamedTuple):
+    """What a file holds: features (n, d), labels as they stand, names of numbers among them, ids."""
+
+    features: np.ndarray
+    labels: Any
+    classes: Names | None
+    ids: list[str]
+
+
+def read_arrays(path: Path, options: Options, plain: bool = False) -> Items:
+    """Return rows of features, with what a table says of them.
+
+    plain : take the file's own labels unasked, and numbers as they are
+    """
+    stored = open_arrays(path)
+    ids, notes, advice = stored.ids, list[str](), list[str]()
+    columns: Columns = {}
+    if not plain:
+        _check_finite(path, stored.features)
+        if options.show is None:
+            _check_no_columns(path, options)
+            advice.append("the page can only show row numbers; --show meta.csv adds what to see of each row")
+        else:
+            columns = _shown(Path(options.show), options, stored, path.suffix.lower() == ".npz")
+            ids = ids_of(columns, options.id_column) if options.id_column else ids
+    asked = options.label_column
+    if plain:
+        asked = None if stored.labels is None else LABELS[0]
+    elif stored.labels is not None and asked is None:
+        advice.append("the file holds labels; --label-column y takes them")
+    labels, classes = _labels(stored, asked, check_classes(options.classes), columns, notes)
+    kind, content, display = _described(options, unique_ids(ids), columns)
+    return Items(
+        stored.features if content is None else content,
+        kind,
+        ids,
+        labels,
+        classes,
+        features=stored.features,
+        display=display,
+        digests=[features_digest(stored.features)],
+        notes=tuple(notes),
+        advice=tuple(advice),
+    )
+
+
+def open_arrays(path: Path) -> Stored:
+    """Return the arrays of a file: features are memory-mapped from a .npy file."""
     try:
         if path.suffix.lower() == ".npy":
-            stored: dict[str, np.ndarray] = {"X": np.load(path, mmap_mode="r", allow_pickle=False)}
+            arrays: dict[str, np.ndarray] = {"X": np.load(path, mmap_mode="r", allow_pickle=False)}
         else:
             with np.load(path, allow_pickle=False) as file:
-                stored = {name: file[name] for name in file.files}
+                arrays = {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise EverylabelError(f"path {str(path)!r} is empty or damaged ({error}); expected arrays") from error
-    features = next((stored[name] for name in FEATURES if name in stored), None)
+    features = next((arrays[name] for name in FEATURES if name in arrays), None)
     if features is None or features.ndim != 2 or features.dtype.kind not in "fiu" or not len(features):
-        found = ", ".join(f"{name} {array.shape}" for name, array in stored.items())
+        there = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise EverylabelError(
-            f"path {str(path)!r} holds {found}; expected numbers X (n, d), one row an instance"
+            f"path {str(path)!r} holds {there}; expected numbers X (n, d), one row an instance"
         )
     n = len(features)
-    labels = next((stored[name] for name in LABELS if name in stored), None)
-    ids = stored.get("ids", np.arange(n))
+    labels = next((arrays[name] for name in LABELS if name in arrays), None)
+    ids = arrays.get("ids", np.arange(n))
     if any(array is not None and array.shape != (n,) for array in (labels, ids)):
         raise EverylabelError(f"path {str(path)!r} holds labels or ids of another length than X's {n} rows")
-    return features, *_named(path, labels, stored.get("classes"), n), [str(name) for name in ids.tolist()]
+    classes = None if labels is None else _class_names(path, labels, arrays.get("classes"))
+    return Stored(features, labels, classes, [str(name) for name in ids.tolist()])
 
 
-def class_names(source: Any, name: str) -> tuple[str, ...] | None:
-    """Return the names, in their order, of a Hugging Face dataset's column of class numbers."""
-    features = getattr(source, "features", None)
-    names = getattr(features.get(name), "names", None) if isinstance(features, dict) else None
-    return None if names is None else tuple(str(label).strip() for label in names)
-
-
-def dataset_column(dataset: Any, name: str) -> list[Any]:
-    """Return a column of a Hugging Face dataset, class numbers as their names."""
-    values, names = list(dataset[name]), class_names(dataset, name)
-    if names is None:
-        return values
-    return [None if value is None or value < 0 else names[value] for value in values]
-
-
-def _named(path: Path, labels: Any, classes: Any, n: int) -> tuple[Any, tuple[str, ...] | None]:
-    if labels is None:
-        return [None] * n, None
+def _class_names(path: Path, labels: np.ndarray, classes: Any) -> Names | None:
+    """Return the names of labels that are numbers; None for labels that are names themselves."""
     if labels.dtype.kind not in "iu":
-        return labels.tolist(), None
+        return None
     k = int(labels.max()) + 1 if classes is None else len(classes)
     if labels.min() < -1 or labels.max() >= k:
         raise EverylabelError(
             f"path {str(path)!r} holds labels from {labels.min()} to {labels.max()} and {k} classes; "
             f"expected -1 (not labelled) to {k - 1}"
         )
-    return labels, tuple(str(name) for name in (range(k) if classes is None else classes))
+    return tuple(str(name) for name in (range(k) if classes is None else classes))
+
+
+def _labels(
+    stored: Stored, asked: str | None, known: Names | None, columns: Columns, notes: list[str]
+) -> tuple[np.ndarray, Names]:
+    """Return labels of the table's column, or of the file's own y if that is asked for."""
+    if asked is None:
+        return no_labels(len(stored.features)), (stored.classes if known is None else known) or ()
+    if asked in columns:
+        return label_numbers(columns[asked], known, notes)
+    if asked not in LABELS or stored.labels is None:
+        raise EverylabelError(
+            f"--label-column is {asked!r}; expected a column of --show, or 'y' for labels in an .npz file"
+        )
+    if stored.classes is None:
+        return label_numbers(stored.labels.tolist(), known, notes)
+    if known is None:
+        return np.asarray(stored.labels, np.int64), stored.classes
+    return label_numbers([stored.classes[i] if i >= 0 else None for i in stored.labels], known, notes)
+
+
+def _check_no_columns(path: Path, options: Options) -> None:
+    named = {"text": options.text_column, "image": options.image_column, "id": options.id_column}
+    for kind, name in named.items():
+        if name is not None:
+            raise EverylabelError(
+                f"--{kind}-column is {name!r} and source {path.name!r} has no columns; expected --show with "
+                "the table that has this column, a row for each row of features"
+            )
+
+
+def _check_finite(path: Path, features: np.ndarray) -> None:
+    if features.dtype.kind != "f":
+        return
+    for at in range(0, len(features), 16_384):
+        good = np.isfinite(features[at : at + 16_384])
+        if not good.all():
+            row = at + int(np.flatnonzero(~good.all(axis=1))[0])
+            raise EverylabelError(
+                f"source {str(path)!r} holds NaN or infinity, first in row {row}; expected numbers: "
+                "remove such rows (and theirs of --show)"
+            )
+
+
+def _shown(show: Path, options: Options, stored: Stored, has_ids: bool) -> dict[str, list[Any]]:
+    """Return the columns of the table, a row for each row of features."""
+    if not show.exists():
+        raise EverylabelError(f"--show {str(show)!r} is not there; expected a CSV, JSONL or Parquet file")
+    wanted = (options.text_column, options.image_column, options.label_column, options.id_column)
+    columns = read_columns(show, wanted, options.encoding, MOST_FIELDS)
+    rows, n = len(next(iter(columns.values()))), len(stored.features)
+    given = ids_of(columns, options.id_column) if options.id_column else []
+    if has_ids and given and set(stored.ids) <= set(given):  # matched by name, in any order
+        at = {name: i for i, name in enumerate(given)}
+        return some_rows(columns, [at[name] for name in stored.ids])
+    if rows != n:
+        raise EverylabelError(
+            f"--show {str(show)!r} has {rows:,} rows and the features {n:,}; expected one row for each, in "
+            "the same order, or an .npz file with ids and --id-column to match them by name"
+        )
+    return columns
+
+
+def _described(options: Options, names: Sequence[str], columns: Columns) -> tuple[str, Any, Any]:
+    """Return kind, content and display of rows of features: a text, an image, or all columns alike."""
+    hidden = (options.text_column, options.image_column, options.label_column, options.id_column)
+    others = {name: column for name, column in columns.items() if name not in hidden}
+    if options.text_column is not None and columns:
+        texts = [text_of(value) for value in columns[options.text_column]]
+        return "text", texts, Texts(texts, others)
+    if options.image_column is not None and columns:
+        values = columns[options.image_column]
+        paths = image_paths(values, Path(str(options.show)).parent)
+        return "image", paths, Images(paths, [text_of(value).strip() for value in values], others)
+    return "features", None, Rows(names, others)

@@ -6,22 +6,30 @@ from pathlib import Path
 from typing import Any
 
 from everylabel.core.errors import EverylabelError, listed
+from everylabel.data.cells import text_of
 from everylabel.data.images import SUFFIXES
-from everylabel.data.readers.rows import check_columns, column_names, read_rows, text_of
+from everylabel.data.readers.rows import check_columns, column_names, read_rows
 
 LOOK_AT = 1000  # rows that a column is judged by
-MOST_FIELDS = 12  # columns shown beside the item
 NEAR = 0.5  # of the longest mean length: as long as that, a column could be the text as well
 
 
-def read_columns(path: Path, wanted: Sequence[str | None], encoding: str | None) -> dict[str, list[Any]]:
+def read_columns(
+    path: Path, wanted: Sequence[str | None], encoding: str | None, others: int
+) -> dict[str, list[Any]]:
     """Return the columns that are wanted, then the first few others, of all rows."""
+    if not others:
+        return _all_rows(path, list(dict.fromkeys(name for name in wanted if name is not None)), encoding)
     there = list(dict.fromkeys(column_names(path, encoding)))
     named = [name for name in wanted if name is not None]
     check_columns(path, there, named)
-    others = [name for name in there if name not in named][:MOST_FIELDS]
-    columns: dict[str, list[Any]] = {name: [] for name in [*dict.fromkeys(named), *others]}
-    for row in read_rows(path, list(columns), encoding):
+    beside = [name for name in there if name not in named][:others]
+    return _all_rows(path, [*dict.fromkeys(named), *beside], encoding)
+
+
+def _all_rows(path: Path, names: list[str], encoding: str | None) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for row in read_rows(path, names, encoding):
         for name, column in columns.items():
             column.append(row[name])
     if not next(iter(columns.values()), []):

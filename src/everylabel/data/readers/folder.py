@@ -1,33 +1,50 @@
-"""A folder of images: labels from its sub-folders, broken files left out and told."""
+"""A folder of images; the names of its sub-folders can be their labels."""
 
-import warnings
 from pathlib import Path
 
-from everylabel.core.errors import EverylabelError, EverylabelWarning, listed
-from everylabel.data.images import SUFFIXES, open_image
+from everylabel.core.errors import EverylabelError, listed
+from everylabel.data.classes import check_classes, label_numbers
+from everylabel.data.digests import image_digests
+from everylabel.data.display import Images
+from everylabel.data.images import SUFFIXES
+from everylabel.data.items import Items
+from everylabel.data.options import Options
+
+FOLDER_LABELS = "folder"  # --label-column folder: an image's sub-folder is its label
 
 
-def find_images(folder: Path) -> tuple[list[Path], list[str | None]]:
-    """Return the images of a folder in the order of their names, each with its sub-folder's name."""
+def read_folder(folder: Path, options: Options) -> Items:
+    """Return the images of a folder in the order of their names, with labels if these are asked for."""
+    if options.label_column not in (None, FOLDER_LABELS):
+        raise EverylabelError(
+            f"--label-column is {options.label_column!r}; a folder of images has no columns: expected "
+            f"{FOLDER_LABELS!r}, which takes the names of its sub-folders as labels"
+        )
     paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
     if not paths:
         raise EverylabelError(
             f"folder {str(folder)!r} holds no images; expected files that end in one of {sorted(SUFFIXES)}"
         )
-    labels = [path.relative_to(folder).parts[:-1] for path in paths]
-    return paths, [parts[0] if parts else None for parts in labels]
-
-
-def readable(paths: list[Path]) -> list[bool]:
-    """Return which images can be opened; a warning counts and lists the others."""
-    good = [open_image(path) is not None for path in paths]
-    broken = [str(path) for path, fine in zip(paths, good, strict=True) if not fine]
-    if broken:
-        warnings.warn(
-            f"{len(broken)} of {len(paths)} images cannot be read and were skipped: {listed(broken)}",
-            EverylabelWarning,
-            stacklevel=4,
+    inside = [path.relative_to(folder) for path in paths]
+    parents = [path.parts[0] if len(path.parts) > 1 else None for path in inside]
+    names = [path.as_posix() for path in inside]
+    notes: list[str] = []
+    advice: tuple[str, ...] = ()
+    if options.label_column is None and any(parents):
+        advice = (
+            f"images lie in sub-folders ({listed(sorted({name for name in parents if name}))}); "
+            f"--label-column {FOLDER_LABELS} takes these names as their labels",
         )
-    if len(broken) == len(paths):
-        raise EverylabelError(f"none of the {len(paths)} images can be read: {listed(broken)}")
-    return good
+        parents = [None] * len(paths)
+    labels, classes = label_numbers(parents, check_classes(options.classes), notes)
+    return Items(
+        paths,
+        "image",
+        names,
+        labels,
+        classes,
+        display=Images(paths, names, {"file": names}),
+        digests=image_digests(paths, names),
+        notes=tuple(notes),
+        advice=advice,
+    )

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from everylabel.core.errors import EverylabelError, EverylabelWarning, listed, need
-from everylabel.data.missing import is_missing
+from everylabel.data.cells import text_of
 
 Row = dict[str, Any]
 FIELD_LIMIT = 2**31 - 1
@@ -69,19 +67,6 @@ class Column:
                 warnings.simplefilter("ignore", EverylabelWarning)  # told when the rows are used
                 self._length = sum(1 for _ in self)
         return self._length
-
-
-def text_of(value: Any) -> str:
-    """Return a cell as text; nothing is an empty text."""
-    if is_missing(value):
-        return ""
-    return value if isinstance(value, str) else str(value)
-
-
-def label_of(value: Any) -> str:
-    """Return a label as text: 1.0, which a column with gaps makes of 1, is "1" again."""
-    whole = isinstance(value, (float, np.floating)) and value.is_integer()
-    return str(int(value)) if whole else text_of(value)
 
 
 def check_columns(path: Any, there: list[str], wanted: list[str]) -> None:

@@ -1,44 +1,158 @@
-"""A CSV, TSV, JSONL or Parquet file of texts or of paths of images."""
+"""Tables with a column of texts or images: CSV, TSV, JSONL, Parquet, data frames, Hugging Face datasets."""
 
+import io
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from everylabel.core.errors import EverylabelError
-from everylabel.data.items import label_numbers
+from everylabel.core.errors import EverylabelError, need
+from everylabel.data.cells import text_of
+from everylabel.data.classes import Names, check_classes, label_numbers
+from everylabel.data.digests import image_digests, text_digests
+from everylabel.data.display import Images, Texts
+from everylabel.data.images import is_image
+from everylabel.data.items import Items, unique_ids
 from everylabel.data.options import Options
 from everylabel.data.readers.columns import choose_column, read_columns
-from everylabel.data.readers.rows import text_of
-from everylabel.data.source import (
-    Source,
-    check_no_urls,
-    ids_of,
-    image_source,
-    known_classes,
-    raw_labels,
-    text_source,
-)
+from everylabel.data.readers.rows import check_columns, delimiter_of, read_lines
+
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+MOST_FIELDS = 12  # columns shown beside the item
 
 
-def read_file(path: Path, options: Options) -> Source:
-    """Return the rows of a CSV, TSV, JSONL or Parquet file: texts, or paths of images."""
-    text, image, notes = options.text_column, options.image_column, []
-    chosen: dict[str, str] = {}
-    if text is not None and image is not None:
-        raise EverylabelError(f"--text-column is {text!r} and --image-column {image!r}; expected one only")
-    if text is None and image is None:
+def read_table(path: Path, options: Options, fields: int = MOST_FIELDS) -> Items:
+    """Return the rows of a file; the column that is labelled is chosen if none is named."""
+    chosen, notes = {}, []
+    if options.text_column is None and options.image_column is None:
         kind, name = choose_column(path, (options.label_column, options.id_column), options.encoding)
-        text, image = (name, None) if kind == "text" else (None, name)
         chosen = {f"{kind}_column": name}
         notes.append(f"column {name!r} holds what is labelled (--{kind}-column chooses another)")
-    wanted = (text or image, options.label_column, options.id_column)
-    columns = read_columns(path, wanted, options.encoding)
+        options = replace(options, **chosen)  # type: ignore[arg-type]
+    columns = read_columns(path, _wanted(options), options.encoding, fields)
+    return replace(_items(path, columns, options, path.parent, notes), chosen=chosen)
+
+
+def read_frame(source: Any, options: Options) -> Items:
+    """Return the rows of a data frame, or of a split of a Hugging Face dataset."""
+    wanted = _wanted(options)
+    if hasattr(source, "column_names") and not isinstance(source.column_names, dict):
+        check_columns("the dataset", list(source.column_names), wanted)
+        columns = {name: _dataset_column(source, name) for name in wanted}
+    elif is_frame(source):
+        check_columns("the table", [str(name) for name in source.columns], wanted)
+        columns = {name: source[name].tolist() for name in wanted}
+    else:
+        splits = f" with splits {', '.join(source)}; pass one of them" if isinstance(source, dict) else ""
+        raise EverylabelError(
+            f"source is a {type(source).__name__}{splits}; expected a path, a data frame or a dataset's split"
+        )
+    return _items(source, columns, options, Path(), [])
+
+
+def class_names(dataset: Any, name: str) -> Names | None:
+    """Return the names, in their order, of a Hugging Face dataset's column of class numbers."""
+    features = getattr(dataset, "features", None)
+    names = getattr(features.get(name), "names", None) if isinstance(features, dict) else None
+    return None if names is None else tuple(str(label).strip() for label in names)
+
+
+def is_frame(source: Any) -> bool:
+    """Return whether something is a data frame."""
+    return hasattr(source, "columns") and hasattr(source, "iloc")
+
+
+def read_whole(path: Path, encoding: str | None = None) -> Any:
+    """Return a CSV, TSV or Parquet file as a data frame, for the column transformer."""
+    pandas = need("pandas", "table", "reading a table")
+    try:
+        if path.suffix.lower() == ".parquet":
+            return pandas.read_parquet(path)
+        lines = list(read_lines(path, encoding))
+        return pandas.read_csv(io.StringIO("".join(lines)), sep=delimiter_of(lines[0] if lines else ""))
+    except EverylabelError:
+        raise
+    except OSError as error:
+        raise EverylabelError(f"path {str(path)!r} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:  # pandas' and pyarrow's parsers raise its subclasses
+        raise EverylabelError(f"path {str(path)!r} is empty or no table ({error})") from error
+
+
+def ids_of(columns: Mapping[str, Sequence[Any]], id_column: str | None) -> list[str]:
+    """Return the names of rows: of a column, or their numbers."""
+    if id_column is None:
+        return [str(i) for i in range(len(next(iter(columns.values()))))]
+    ids = [text_of(value).strip() for value in columns[id_column]]
+    if not all(ids):
+        raise EverylabelError(
+            f"--id-column {id_column!r} is empty in row {ids.index('') + 1}; expected a name in every row"
+        )
+    return unique_ids(ids)
+
+
+def image_paths(values: Sequence[Any], base: Path) -> list[Any]:
+    """Return a column's paths, relative to its file; None for a gap, an image that is none as it is."""
+    urls = [value for value in values if isinstance(value, str) and "://" in value]
+    if urls:
+        raise EverylabelError(
+            f"--image-column holds {len(urls)} URLs such as {urls[0]!r:.80}; expected paths of files: "
+            "nothing is fetched from the network, download them first"
+        )
+    return [_image(value, base) for value in values]
+
+
+def _image(value: Any, base: Path) -> Any:
+    if is_image(value) and not isinstance(value, Path):
+        return value
+    name = text_of(value).strip()
+    return base / name if name else None
+
+
+def _wanted(options: Options) -> list[str]:
+    """Return the columns that are named, first the one that is labelled."""
+    text, image = options.text_column, options.image_column
+    if text is not None and image is not None:
+        raise EverylabelError(f"--text-column is {text!r} and --image-column {image!r}; expected one only")
+    return [name for name in (text or image, options.label_column, options.id_column) if name is not None]
+
+
+def _items(
+    source: Any, columns: dict[str, list[Any]], options: Options, base: Path, notes: list[str]
+) -> Items:
+    wanted = _wanted(options)
+    values = columns[wanted[0]]
+    if not values:
+        raise EverylabelError(f"source {str(source)!r:.80} has a header and no rows; expected at least one")
     ids = ids_of(columns, options.id_column)
-    labels, classes = label_numbers(raw_labels(columns, options.label_column), known_classes(options))
+    raw = columns[options.label_column] if options.label_column else [None] * len(values)
+    labels, classes = label_numbers(raw, check_classes(options.classes), notes)
     others = {name: column for name, column in columns.items() if name not in wanted}
-    if text is not None:
-        texts = [text_of(value) for value in columns[text]]
-        return replace(text_source(texts, ids, labels, classes, others, notes), chosen=chosen)
-    values = [text_of(value).strip() for value in columns[str(image)]]
-    check_no_urls(values)
-    paths = [path.parent / value for value in values]
-    return replace(image_source(paths, values, ids, labels, classes, others, notes), chosen=chosen)
+    if options.image_column is not None:
+        paths, names = image_paths(values, base), [text_of(value).strip() for value in values]
+        display, digests = Images(paths, names, others), image_digests(paths, names)
+        return Items(
+            paths, "image", ids, labels, classes, display=display, digests=digests, notes=tuple(notes)
+        )
+    texts = [text_of(value) for value in values]
+    empty = [i for i, text in enumerate(texts) if not text.strip()]
+    if len(empty) == len(texts):
+        raise EverylabelError("all texts are empty; expected another text_column (--text-column)")
+    found = Items(
+        texts,
+        "text",
+        ids,
+        labels,
+        classes,
+        display=Texts(texts, others),
+        digests=text_digests(texts),
+        notes=tuple(notes),
+    )
+    return found.without(empty)
+
+
+def _dataset_column(dataset: Any, name: str) -> list[Any]:
+    """Return a column of a Hugging Face dataset, class numbers as their names."""
+    values, names = list(dataset[name]), class_names(dataset, name)
+    if names is None:
+        return values
+    return [None if value is None or value < 0 else names[value] for value in values]

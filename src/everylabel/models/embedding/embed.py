@@ -20,8 +20,8 @@ from everylabel.core.files import write_atomically
 from everylabel.data.cache import cache_folder, make_folder
 from everylabel.models.embedding.backend import Backend
 from everylabel.models.embedding.choose import choose, kind_of
+from everylabel.models.embedding.chunks import Chunks
 from everylabel.models.embedding.fitted import load_fit, save_fit
-from everylabel.models.embedding.source import Source
 
 
 def embed(
@@ -71,7 +71,7 @@ def embed(
     """
     check_choice(dtype, "dtype", ["float32", "float16"])
     batch_size = check_count(batch_size, "batch_size")
-    source = Source(items, kind, kind_of(model))
+    source = Chunks(items, kind, kind_of(model))
     if fit is not None:
         backend: Backend = load_fit(Path(fit), source.kind, model)
     else:
@@ -94,7 +94,7 @@ def embed(
 
 
 def _rows(
-    source: Source, backend: Backend, cache: bool, broken: list[str], progress: Callable[[int], Any] | None
+    source: Chunks, backend: Backend, cache: bool, broken: list[str], progress: Callable[[int], Any] | None
 ) -> Iterator[np.ndarray]:
     """Yield the features of each chunk, from the cache where they are."""
     done, d, held = 0, 0, 0  # held: rows of broken images that wait for d to be known

@@ -10,9 +10,11 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data import Items
+from everylabel.data.cells import is_missing
 from everylabel.data.images import SUFFIXES, are_paths, image_bytes, is_image
-from everylabel.data.missing import is_missing
-from everylabel.data.readers.frames import read_table
+from everylabel.data.options import Options
+from everylabel.data.read import read_rows
+from everylabel.data.readers.table import is_frame
 from everylabel.models.embedding.texts import check_text
 
 KINDS = ("text", "image", "table")
@@ -20,7 +22,7 @@ FIT_ON = 20_000  # items that a backend without a pretrained model is fitted on
 LOOK_AT = 1000  # items whose kind is looked for
 
 
-class Source:
+class Chunks:
     """Items of one kind: a list, anything that can be iterated, or a table.
 
     The kind is the one that is passed, that of `read_items`, the one the model implies, or looked for.
@@ -29,7 +31,7 @@ class Source:
     def __init__(self, items: Any, kind: str | None, implied: str | None = None) -> None:
         known = kind or (items.kind if isinstance(items, Items) else None)
         self.items = _unpacked(items)
-        self.is_table = hasattr(self.items, "iloc") and hasattr(self.items, "columns")
+        self.is_table = is_frame(self.items)
         if not self.is_table:
             if isinstance(self.items, Iterator):
                 self._head: list[Any] = list(islice(self.items, FIT_ON))
@@ -97,7 +99,7 @@ def _unpacked(items: Any) -> Any:
     if isinstance(items, (str, Path)):
         path = Path(items)
         if path.suffix.lower() in (".csv", ".tsv", ".parquet"):
-            return read_table(path)
+            return read_rows(path, Options()).items
         cure = "read_items(folder).items" if path.suffix.lower() not in SUFFIXES else "[path]"
         raise EverylabelError(
             f"items is {str(items)!r}; expected a list or a CSV or Parquet file: pass {cure}"

@@ -1,0 +1,25 @@
+"""A cell of a table, a data frame or a dataset, as text."""
+
+from typing import Any
+
+import numpy as np
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, or pandas' NA or NaT."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating)) and bool(value != value)
+
+
+def text_of(value: Any) -> str:
+    """Return a cell as text; nothing is an empty text."""
+    if is_missing(value):
+        return ""
+    return value if isinstance(value, str) else str(value)
+
+
+def label_of(value: Any) -> str:
+    """Return a label as text: 1.0, which a column with gaps makes of 1, is "1" again."""
+    whole = isinstance(value, (float, np.floating)) and value.is_integer()
+    return str(int(value)) if whole else text_of(value)

@@ -1,0 +1,28 @@
+"""Handwritten digits, which ship with scikit-learn: 1,797 pictures of 8 x 8, from 0 (paper) to 16 (ink)."""
+
+import numpy as np
+
+from everylabel.data.datasets.dataset import Dataset, Split
+
+CLASSES = tuple("0123456789")
+DARKEST = 16.0
+
+
+def read_digits() -> tuple[np.ndarray, np.ndarray]:
+    """Return ink (n, 64), from 0 to DARKEST, and labels (n,), in scikit-learn's order."""
+    from sklearn.datasets import load_digits
+
+    ink, labels = load_digits(return_X_y=True)
+    return ink, labels.astype(np.int64)
+
+
+def digits_dataset() -> Dataset:
+    """Return digits as a dataset, pixels from 0 to 1; 500 of them, drawn once, are the test split."""
+    ink, labels = read_digits()
+    order = np.random.default_rng(0).permutation(len(labels))
+    pixels = np.repeat((ink.reshape(-1, 8, 8, 1) * 15.9).astype(np.uint8), 3, axis=3)
+    splits = {
+        part: Split(labels[rows], pixels[rows], ink[rows] / DARKEST)
+        for part, rows in (("train", order[500:]), ("test", order[:500]))
+    }
+    return Dataset("digits", "image", CLASSES, splits)

@@ -1,0 +1,151 @@
+"""A user's own data, from whatever it is kept in: `read` for the commands, `read_items` for the library.
+
+One reader a format, in `readers/`; each returns `Items`. What is embedded row by row is read by `read_rows`.
+"""
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from everylabel.core.errors import EverylabelError, EverylabelWarning, listed
+from everylabel.data.classes import check_classes, no_labels
+from everylabel.data.datasets.catalog import NAMES
+from everylabel.data.images import open_image
+from everylabel.data.items import Items
+from everylabel.data.options import Options
+from everylabel.data.readers import arrays, table
+from everylabel.data.readers.folder import FOLDER_LABELS, read_folder
+from everylabel.data.readers.named import read_named
+from everylabel.data.readers.rows import Column, check_columns
+
+TABLES, ARRAYS = table.SUFFIXES, arrays.SUFFIXES
+
+
+def read(source: Any, options: Options, *, plain: bool = False) -> Items:
+    """Return what a source holds.
+
+    source : a file, a folder, a dataset's name, which is no full path, a data frame or a dataset's split
+    plain : without columns to show, with the labels that a folder or an .npz file has, as `read_items` does
+    """
+    if not isinstance(source, str | os.PathLike):
+        return table.read_frame(source, options)
+    path = Path(source)
+    suffix = path.suffix.lower()
+    if options.show is not None and suffix not in ARRAYS:
+        raise EverylabelError(f"--show goes with a .npy or .npz file of features; source is {str(source)!r}")
+    if not plain and not (path.is_absolute() and path.exists()):
+        return read_named(dataset_name(str(source)), options)
+    if path.is_dir():
+        return read_folder(path, replace(options, label_column=FOLDER_LABELS) if plain else options)
+    if suffix in ARRAYS:
+        return arrays.read_arrays(path, options, plain)
+    if suffix in TABLES:
+        return table.read_table(path, options, 0 if plain else table.MOST_FIELDS)
+    raise EverylabelError(
+        f"source {str(source)!r} has an unknown ending; expected {', '.join((*TABLES, *ARRAYS))}, or a folder"
+    )
+
+
+def read_items(
+    source: Any,
+    *,
+    text_column: str | None = None,
+    image_column: str | None = None,
+    label_column: str | None = None,
+    id_column: str | None = None,
+    encoding: str | None = None,
+    classes: Sequence[str] | None = None,
+) -> Items:
+    """Return your own data as items with labels, class names and ids.
+
+    Parameters
+    ----------
+    source : path, DataFrame or datasets.Dataset
+        A CSV, TSV, JSONL or Parquet file; a folder of images, whose sub-folders are their labels;
+        a .npy or .npz file of features (X, and if there y, classes, ids); a data frame; or a split
+        of a Hugging Face dataset.
+    text_column, image_column : str
+        The column that holds the texts, or the images (paths, relative to the file).
+    label_column, id_column : str, optional
+        Columns of labels (empty: not labelled yet) and of unique names.
+    encoding : str, optional
+        Of a text file that is not UTF-8.
+    classes : sequence of str, optional
+        The class names in the order of their numbers; a label outside them is an error. None keeps the
+        order of a dataset's ClassLabel or of an .npz file's `classes`, and sorts the labels elsewhere.
+    """
+    options = Options(text_column, image_column, label_column, id_column, check_classes(classes))
+    options = replace(options, encoding=encoding)
+    is_path = isinstance(source, str | os.PathLike)
+    if is_path and not Path(source).exists():
+        raise EverylabelError(f"source {str(source)!r} is not there; expected a file or a folder")
+    has_columns = not is_path or not (Path(source).is_dir() or Path(source).suffix.lower() in ARRAYS)
+    if has_columns and bool(text_column) == bool(image_column):
+        raise EverylabelError("text_column or image_column is needed, and one only; expected a column's name")
+    if not is_path and label_column and classes is None:
+        options = replace(options, classes=table.class_names(source, label_column))
+    items = read(source, options, plain=True)
+    if items.skipped:
+        _warn(
+            f"{len(items.skipped)} of {len(items) + len(items.skipped)} texts are empty and were skipped: "
+            f"{listed(list(items.skipped))}"
+        )
+    if items.kind == "image":
+        items = _readable(items)
+    for note in items.notes:
+        _warn(note)
+    if items.skipped and options.classes is None:  # classes are those of the items that are left
+        used = set(items.labels.tolist())
+        items = items.renamed([name if i in used else None for i, name in enumerate(items.classes)])
+    return items
+
+
+def read_rows(source: Path, options: Options) -> Items:
+    """Return what is to be embedded, every row of a file in its place; texts are read when they are used.
+
+    Without a column of texts or images the whole table is; of a folder, the images that can be read.
+    """
+    text, image = options.text_column, options.image_column
+    if text is not None and image is not None:
+        raise EverylabelError(f"--text-column is {text!r} and --image-column {image!r}; expected one only")
+    if source.is_dir():
+        return read_items(source)
+    if image is not None:
+        paths = table.image_paths(list(Column(source, image, options.encoding)), source.parent)
+        return Items(paths, "image", (), no_labels(len(paths)))
+    if text is not None:
+        column = Column(source, text, options.encoding)
+        return Items(column, "text", (), no_labels(len(column)))
+    frame = table.read_whole(source, options.encoding)
+    out = [name for name in (options.label_column,) if name is not None]
+    check_columns(source, [str(name) for name in frame.columns], out)
+    return Items(frame.drop(columns=out), "table", (), no_labels(len(frame)))
+
+
+def dataset_name(name: str) -> str:
+    """Return a dataset's name as it is known, or say what a source can be."""
+    key = name.lower().replace("-", "").replace("_", "")
+    if key not in NAMES:
+        raise EverylabelError(
+            f"source {name!r} is not there; expected a file ({', '.join((*TABLES, *ARRAYS))}), a folder of "
+            f"images, or one of {', '.join(NAMES)}"
+        )
+    return key
+
+
+def _readable(items: Items) -> Items:
+    """Return the images that can be opened, and their classes; a warning counts and lists the others."""
+    broken = [i for i, image in enumerate(items.items) if open_image(image) is None]
+    names = [str(items.items[i]) for i in broken]
+    if broken:
+        _warn(f"{len(broken)} of {len(items)} images cannot be read and were skipped: {listed(names)}")
+    if len(broken) == len(items):
+        raise EverylabelError(f"none of the {len(items)} images can be read: {listed(names)}")
+    return items.without(broken)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, EverylabelWarning, stacklevel=3)
