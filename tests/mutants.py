@@ -46,7 +46,7 @@ CORE = [
     Mutant("core/likelihoods/matrix_normal.py", "(1.0 - beta * eps) * precision", "precision", "core/test_posteriors.py"),
     Mutant("core/likelihoods/matrix_normal.py", "/ (1.0 - beta * eps)", "/ 1.0", "core/test_updates.py"),
     Mutant("core/likelihoods/matrix_normal.py", "inverse_of_precision(precision / d)", "inverse_of_precision(precision)", "core/test_posteriors.py"),
-    Mutant("core/updates/second_order.py", "probs = kind.link(features @ mean)  #", "#", "core/test_updates.py"),
+    Mutant("core/updates/second_order.py", "seen = seen._replace(probs=kind.link(features @ mean))  #", "#", "core/test_updates.py"),
     Mutant("core/updates/second_order.py", "posterior.mean - cov_h @ learned.weights", "posterior.mean", "core/test_updates.py"),
     Mutant("core/updates/second_order.py", "add_outer(posterior.cov, cov_h @ learned.root, -1)", "posterior.cov", "core/test_updates.py"),
     Mutant("core/updates/first_order.py", "mean - step_size * (", "mean + step_size * (", "core/test_updates.py"),

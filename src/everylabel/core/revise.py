@@ -78,8 +78,8 @@ def _step_back(
     for i in reversed(range(design.shape[0])):
         row = slice(i, i + 1)
         probs = kind.link(design[row, :] @ posterior.mean)
-        seen = kind.project(posterior, design[row, :])
-        posterior = kind.condition(posterior, seen, probs, weights[row], -1)
+        seen = kind.project(posterior, design[row, :], probs, weights[row])
+        posterior = kind.condition(posterior, seen, -1)
         if targets is not None:
             residual = weights[row, None] * (probs - targets[row, :])
             mean = posterior.mean + apply_cov(kind, posterior, design[row, :], residual)

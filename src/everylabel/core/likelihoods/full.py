@@ -38,7 +38,13 @@ class Full(Softmax):
             rows.append(xp.concat(blocks, axis=1))
         return {"cov": inverse_of_precision(prior_precision * eye(k * d, mean) + xp.concat(rows))}
 
-    def project(self, posterior: Posterior, features: Float[Array, "b d"]) -> Projection:
+    def project(
+        self,
+        posterior: Posterior,
+        features: Float[Array, "b d"],
+        probs: Float[Array, "b k"],
+        weights: Float[Array, " b"],
+    ) -> Projection:
         xp = array_namespace(features)
         (d, k), b = posterior.mean.shape, features.shape[0]
         stacked = xp.reshape(posterior.cov, (k * d * k, d)) @ features.T  # ((k*d, c), b)
@@ -46,33 +52,20 @@ class Full(Softmax):
         cov_h = xp.reshape(cov_h, (k * d, b * k))
         seen = xp.reshape(xp.permute_dims(xp.reshape(cov_h, (k, d, b * k)), (1, 0, 2)), (d, -1))
         gram = xp.reshape(features @ seen, (b * k, b * k))
-        return Projection(features, cov_h, gram)
+        return Projection(features, cov_h, gram, probs, weights)
 
     def direction(
-        self,
-        posterior: Posterior,
-        seen: Projection,
-        probs: Float[Array, "b k"],
-        weights: Float[Array, " b"],
-        residual: Float[Array, "b k"],
+        self, posterior: Posterior, seen: Projection, residual: Float[Array, "b k"]
     ) -> Float[Array, "d k"]:
-        xp = array_namespace(probs)
-        root = _root(probs, weights)
+        xp = array_namespace(residual)
+        root = _root(seen)
         curvature = root @ xp.matrix_transpose(root)
         flat = xp.reshape(residual, (-1, 1))
         step = seen.cov_h @ jointly(seen.gram, curvature, flat)
-        return xp.reshape(step, (probs.shape[1], -1)).T
+        return xp.reshape(step, (residual.shape[1], -1)).T
 
-    def condition(
-        self,
-        posterior: Posterior,
-        seen: Projection,
-        probs: Float[Array, "b k"],
-        weights: Float[Array, " b"],
-        sign: int,
-    ) -> Posterior:
-        root = _root(probs, weights)
-        return posterior.replace(cov=condition_cov(posterior.cov, seen.cov_h, seen.gram, root, sign))
+    def condition(self, posterior: Posterior, seen: Projection, sign: int) -> Posterior:
+        return posterior.replace(cov=condition_cov(posterior.cov, seen.cov_h, seen.gram, _root(seen), sign))
 
     def logit_cov(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n k k"]:
         xp = array_namespace(features)
@@ -100,13 +93,13 @@ class Full(Softmax):
         return {"cov": xp.concat([top, bottom])}
 
 
-def _root(probs: Float[Array, "b k"], weights: Float[Array, " b"]) -> Float[Array, "bk bk"]:
+def _root(seen: Projection) -> Float[Array, "bk bk"]:
     """Return the block-diagonal root of all instances' curvature, one k x k block an instance."""
-    xp = array_namespace(probs)
+    xp, probs = array_namespace(seen.probs), seen.probs
     b, k = probs.shape
     half = xp.sqrt(probs)
     blocks = diagonal(half) - probs[:, :, None] * half[:, None, :]
-    blocks = xp.sqrt(weights)[:, None, None] * blocks
+    blocks = xp.sqrt(seen.weights)[:, None, None] * blocks
     spaced = eye(b, probs)[:, None, :, None] * blocks[:, :, None, :]  # (b, k, b, k)
     return xp.reshape(spaced, (b * k, b * k))
 

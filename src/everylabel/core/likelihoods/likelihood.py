@@ -17,11 +17,13 @@ from everylabel.core.softmax import softmax
 
 
 class Projection(NamedTuple):
-    """The covariance seen through b instances; computed once, used by both halves of an update."""
+    """A posterior seen through b instances; computed once, used by both halves of an update."""
 
     features: Array  # (b, d) h_x
     cov_h: Array  # Sigma h_x: (d, b), (k, d, b) or (k*d, b*k)
     gram: Array  # h_x' Sigma h_x': (b, b), (k, b, b) or (b*k, b*k)
+    probs: Array  # (b, k) p_x, where the curvature is taken
+    weights: Array  # (b,)
 
 
 @runtime_checkable
@@ -43,27 +45,21 @@ class Likelihood(Protocol):
     ) -> dict[str, Array]:
         """Return the covariance fields of a posterior fitted at `mean`."""
 
-    def project(self, posterior: Posterior, features: Float[Array, "b d"]) -> Projection:
+    def project(
+        self,
+        posterior: Posterior,
+        features: Float[Array, "b d"],
+        probs: Float[Array, "b k"],
+        weights: Float[Array, " b"],
+    ) -> Projection:
         """Return what both `direction` and `condition` need."""
 
     def direction(
-        self,
-        posterior: Posterior,
-        seen: Projection,
-        probs: Float[Array, "b k"],
-        weights: Float[Array, " b"],
-        residual: Float[Array, "b k"],
+        self, posterior: Posterior, seen: Projection, residual: Float[Array, "b k"]
     ) -> Float[Array, "d k"]:
         """Return H^-1 sum_x h_x residual_x', the Gauss-Newton direction of Eq. 5."""
 
-    def condition(
-        self,
-        posterior: Posterior,
-        seen: Projection,
-        probs: Float[Array, "b k"],
-        weights: Float[Array, " b"],
-        sign: int,
-    ) -> Posterior:
+    def condition(self, posterior: Posterior, seen: Projection, sign: int) -> Posterior:
         """Return the posterior with the instances' curvature added (sign 1) or taken away (-1); Eq. 6."""
 
     def logit_cov(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n ..."]:
@@ -80,8 +76,8 @@ def apply_cov(
     kind: Likelihood, posterior: Posterior, features: Float[Array, "b d"], residual: Float[Array, "b k"]
 ) -> Float[Array, "d k"]:
     """Return the covariance times a gradient H' R: the direction of instances without curvature."""
-    none = 0.0 * residual[:, 0]
-    return kind.direction(posterior, kind.project(posterior, features), 0.0 * residual, none, residual)
+    flat = kind.project(posterior, features, 0.0 * residual, 0.0 * residual[:, 0])
+    return kind.direction(posterior, flat, residual)
 
 
 def condition_many(
@@ -96,17 +92,23 @@ def condition_many(
     n, at_once = int(features.shape[0]), int(features.shape[1])
     for start in range(0, n, at_once):
         rows = slice(start, min(start + at_once, n))
-        seen = kind.project(posterior, features[rows, :])
-        posterior = kind.condition(posterior, seen, probs[rows, :], weights[rows], sign)
+        seen = kind.project(posterior, features[rows, :], probs[rows, :], weights[rows])
+        posterior = kind.condition(posterior, seen, sign)
     return posterior
 
 
 class Softmax:
     """The half of a likelihood that the multi-class ones share."""
 
-    def project(self, posterior: Posterior, features: Float[Array, "b d"]) -> Projection:
+    def project(
+        self,
+        posterior: Posterior,
+        features: Float[Array, "b d"],
+        probs: Float[Array, "b k"],
+        weights: Float[Array, " b"],
+    ) -> Projection:
         cov_h = posterior.cov @ features.T
-        return Projection(features, cov_h, features @ cov_h)
+        return Projection(features, cov_h, features @ cov_h, probs, weights)
 
     def link(self, logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
         return softmax(logits)

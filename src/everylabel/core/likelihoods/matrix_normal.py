@@ -58,28 +58,16 @@ class MatrixNormal(Softmax):
         return {"cov": sigma * scale, "class_cov": gamma / scale}
 
     def direction(
-        self,
-        posterior: Posterior,
-        seen: Projection,
-        probs: Float[Array, "b k"],
-        weights: Float[Array, " b"],
-        residual: Float[Array, "b k"],
+        self, posterior: Posterior, seen: Projection, residual: Float[Array, "b k"]
     ) -> Float[Array, "d k"]:
-        after = self.condition(posterior, seen, probs, weights, 1)
+        after = self.condition(posterior, seen, 1)
         return after.cov @ (seen.features.T @ residual) @ after.class_cov
 
-    def condition(
-        self,
-        posterior: Posterior,
-        seen: Projection,
-        probs: Float[Array, "b k"],
-        weights: Float[Array, " b"],
-        sign: int,
-    ) -> Posterior:
+    def condition(self, posterior: Posterior, seen: Projection, sign: int) -> Posterior:
         step = _add if sign > 0 else _take_back
-        sigma, gamma = posterior.cov, posterior.class_cov
+        sigma, gamma, probs = posterior.cov, posterior.class_cov, seen.probs
         for i in range(probs.shape[0])[::sign]:  # the closest Kronecker product is found one by one
-            curvature = weights[i] * (diagonal(probs[i, :]) - probs[i, :, None] * probs[i, None, :])
+            curvature = seen.weights[i] * (diagonal(probs[i, :]) - probs[i, :, None] * probs[i, None, :])
             cov_h = seen.cov_h[:, i] if probs.shape[0] == 1 else sigma @ seen.features[i, :]
             sigma, gamma = step(sigma, gamma, cov_h, seen.features[i, :], curvature)
         return posterior.replace(cov=sigma, class_cov=gamma)

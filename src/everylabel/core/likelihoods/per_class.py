@@ -36,26 +36,13 @@ class PerClass(Softmax):
         return {"cov": xp.stack(covs)}
 
     def direction(
-        self,
-        posterior: Posterior,
-        seen: Projection,
-        probs: Float[Array, "b k"],
-        weights: Float[Array, " b"],
-        residual: Float[Array, "b k"],
+        self, posterior: Posterior, seen: Projection, residual: Float[Array, "b k"]
     ) -> Float[Array, "d k"]:
-        curvature = diagonal(_curvature(probs, weights))
+        curvature = diagonal(_curvature(seen.probs, seen.weights))
         return (seen.cov_h @ jointly(seen.gram, curvature, residual.T[..., None]))[..., 0].T
 
-    def condition(
-        self,
-        posterior: Posterior,
-        seen: Projection,
-        probs: Float[Array, "b k"],
-        weights: Float[Array, " b"],
-        sign: int,
-    ) -> Posterior:
-        xp = array_namespace(probs)
-        root = diagonal(xp.sqrt(_curvature(probs, weights)))
+    def condition(self, posterior: Posterior, seen: Projection, sign: int) -> Posterior:
+        root = diagonal(array_namespace(seen.probs).sqrt(_curvature(seen.probs, seen.weights)))
         return posterior.replace(cov=condition_cov(posterior.cov, seen.cov_h, seen.gram, root, sign))
 
     def logit_cov(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n k"]:

@@ -41,28 +41,16 @@ class SharedCovariance(Softmax):
         return {"cov": inverse_of_precision(precision + (features.T * curvature) @ features)}
 
     def direction(
-        self,
-        posterior: Posterior,
-        seen: Projection,
-        probs: Float[Array, "b k"],
-        weights: Float[Array, " b"],
-        residual: Float[Array, "b k"],
+        self, posterior: Posterior, seen: Projection, residual: Float[Array, "b k"]
     ) -> Float[Array, "d k"]:
-        curvature = weights * self.curvature(probs)
+        curvature = seen.weights * self.curvature(seen.probs)
         if residual.shape[0] == 1:
             # Sigma_upd h = Sigma h / (1 + c h' Sigma h), App. D
             return seen.cov_h * (residual / (1.0 + curvature[0] * seen.gram[0, 0]))
         return seen.cov_h @ jointly(seen.gram, diagonal(curvature), residual)
 
-    def condition(
-        self,
-        posterior: Posterior,
-        seen: Projection,
-        probs: Float[Array, "b k"],
-        weights: Float[Array, " b"],
-        sign: int,
-    ) -> Posterior:
-        curvature = weights * self.curvature(probs)
+    def condition(self, posterior: Posterior, seen: Projection, sign: int) -> Posterior:
+        curvature = seen.weights * self.curvature(seen.probs)
         if curvature.shape[0] == 1:
             variance, at = float(seen.gram[0, 0]), float(curvature[0])
             cov = condition_cov_one(posterior.cov, seen.cov_h[:, 0], variance, at, sign)

@@ -56,12 +56,11 @@ def _step(
     step_size: float,
 ) -> Posterior:
     kind = LIKELIHOODS[posterior.likelihood]
-    seen = kind.project(posterior, features)
-    probs = kind.link(features @ posterior.mean)
-    residual = weights[:, None] * (probs - targets)
-    mean = posterior.mean - step_size * kind.direction(posterior, seen, probs, weights, residual)
-    probs = kind.link(features @ mean)  # Eq. 6 takes the curvature at the new mean
-    return kind.condition(posterior.replace(mean=mean), seen, probs, weights, 1)
+    seen = kind.project(posterior, features, kind.link(features @ posterior.mean), weights)
+    residual = weights[:, None] * (seen.probs - targets)
+    mean = posterior.mean - step_size * kind.direction(posterior, seen, residual)
+    seen = seen._replace(probs=kind.link(features @ mean))  # Eq. 6 takes the curvature at the new mean
+    return kind.condition(posterior.replace(mean=mean), seen, 1)
 
 
 def _joint(
