@@ -8,6 +8,7 @@ import pytest
 
 import everylabel as el
 from everylabel.selection.pool.view import LearningPool, PoolView
+from tests.conftest import LIKELIHOODS
 from tests.selection.problems import Problem, problem
 from tests.selection.sharded import Sharded
 
@@ -91,3 +92,10 @@ def test_what_is_no_pool_is_told_what_it_lacks() -> None:
         el.select(Only(made.pool, ASKED - {"margins", "add"}), "margin", 1, rng)
     with pytest.raises(el.EverylabelError, match=r"has no add, margins; expected .* another LearningPool"):
         el.select(Only(made.pool, ASKED - {"margins", "add"}), "margin", 1, rng, ask=lambda i: 0)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_rows_by_the_shared_covariance_give_the_variances(likelihood: str) -> None:
+    pool = problem(likelihood=likelihood, k=4).pool
+    idx = pool.free_idx[[3, 1, 8]]
+    np.testing.assert_allclose(np.sum(pool.cov_rows(idx) * pool.rows(idx), axis=1), pool.variances(idx))

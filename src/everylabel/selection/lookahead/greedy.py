@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.arrays import to_numpy
+from everylabel.core.kernel import condition_seen, shrinkage
 from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.softmax import log_softmax
 from everylabel.selection.pool import PoolView
 from everylabel.selection.threads import compiled, share, worth_compiling
 
@@ -45,8 +47,8 @@ def greedy_batch(
         picked.append(i)
         left[i] = False
         f -= shift[i] * np.outer(gram[i], probs[i] - targets[i])  # Eq. 5
-        curvature = float(kind.curvature(kind.link(f[i : i + 1]))[0])  # Eq. 6, at the new mean
-        gram -= curvature / (1.0 + curvature * own[i]) * np.outer(gram[:, i], gram[i])  # Eq. 7
+        curvature = kind.curvature(kind.link(f[i]))  # Eq. 6, at the new mean
+        gram = condition_seen(gram, i, gram[i], shrinkage(own[i], curvature))
     return np.asarray(picked)
 
 
@@ -64,7 +66,5 @@ def log_likelihood(f: np.ndarray, shift: np.ndarray, residual: np.ndarray, label
         return out
     scores = []
     for a, r in zip(shift, residual, strict=True):
-        moved = f - np.outer(a, r)
-        moved -= moved.max(axis=1, keepdims=True)
-        scores.append(np.mean(moved[np.arange(len(f)), labels] - np.log(np.exp(moved).sum(axis=1))))
+        scores.append(np.mean(log_softmax(f - np.outer(a, r))[np.arange(len(f)), labels]))
     return np.asarray(scores)

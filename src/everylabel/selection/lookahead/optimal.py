@@ -3,7 +3,7 @@
 An upper baseline: it knows the labels of the pool. b instances a batch, C candidates, M validation
 instances; G = H cov H' between them is built once, and a batch never touches a d x d matrix.
     jointly     dF_V = -step G_VB (I + c G_BB)^-1 R_B             all residuals at the old mean
-    one by one  the core's sweep over B in the b-dimensional space of the batch, for all batches at once
+    one by one  the same label by label; both are the core's steps in the space of b instances (`kernel`)
 Slow twin: `update` and `predict_proba` in a loop.
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from everylabel.core import kernel
 from everylabel.core.arrays import CHUNK, from_numpy, to_numpy
 from everylabel.core.checks import (
     check_choice,
@@ -22,6 +23,8 @@ from everylabel.core.checks import (
 )
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.likelihoods.shared import diagonal
+from everylabel.core.softmax import log_softmax
 from everylabel.core.updates import default_step, update
 from everylabel.selection.lookahead.batches import SOURCES, draw_batches
 from everylabel.selection.lookahead.greedy import greedy_batch
@@ -130,7 +133,7 @@ def _in_kernel_space(
     for start in range(0, len(tried), at_once):
         b = tried[start : start + at_once]
         g = gram[b[:, :, None], b[:, None, :]]
-        weights = (_joint if joint else _one_by_one)(kind, g, f[b], targets[b], step)
+        weights = _learned(kind, g, f[b], targets[b], step, joint)
         weights = np.ascontiguousarray(np.swapaxes(weights, 1, 2), np.float32)
         for at in range(0, len(b), scored):
             moved = weights[at : at + scored] @ cross[b[at : at + scored]]
@@ -138,37 +141,15 @@ def _in_kernel_space(
     return np.concatenate(scores)
 
 
-def _joint(kind: Any, gram: np.ndarray, f: np.ndarray, targets: np.ndarray, step: float) -> np.ndarray:
-    """Return step (I + c G_BB)^-1 R_B (n_batches, b, k), all residuals at the old mean (Eq. 5)."""
-    probs, shape = kind.link(f.reshape(-1, f.shape[2])), f.shape
-    curvature = kind.curvature(probs).reshape(shape[:2])
-    system = np.eye(shape[1]) + curvature[:, :, None] * gram
-    return step * np.linalg.solve(system, probs.reshape(shape) - targets)
-
-
-def _one_by_one(kind: Any, gram: np.ndarray, f: np.ndarray, targets: np.ndarray, step: float) -> np.ndarray:
-    """Return weights (n_batches, b, k) with dF_V = -G_VB weights after a pass label by label.
-
-    The core's sweep for all batches at once: cov_h = cov H_B' T is followed through T (b, b), which
-    starts as the identity and stays upper triangular. Column i of `learned` and of `moves` is what
-    label i adds to the weights and to the batch's own logits.
-    """
-    b, gram = f.shape[1], gram.copy()
-    through = np.broadcast_to(np.eye(b), gram.shape).copy()
-    residual, learned, moves = np.zeros_like(f), np.zeros_like(gram), np.zeros_like(gram)
-    for i in range(b):
-        variance = gram[:, i, i].copy()
-        here = f[:, i] - (moves[:, None, i, :i] @ residual[:, :i])[:, 0]
-        probs = kind.link(here)
-        residual[:, i] = probs - targets[:, i]
-        gain = step / (1.0 + kind.curvature(probs) * variance)
-        learned[:, : i + 1, i] = gain[:, None] * through[:, : i + 1, i]  # Eq. 5
-        moves[:, i:, i] = gain[:, None] * gram[:, i:, i]
-        curvature = kind.curvature(kind.link(here - moves[:, i, i, None] * residual[:, i]))  # Eq. 6
-        row = gram[:, i, i + 1 :] * (curvature / (1.0 + curvature * variance))[:, None]
-        through[:, : i + 1, i + 1 :] -= through[:, : i + 1, i, None] * row[:, None, :]  # Eq. 7
-        gram[:, i + 1 :, i + 1 :] -= gram[:, i + 1 :, i, None] * row[:, None, :]
-    return learned @ residual
+def _learned(
+    kind: Any, gram: np.ndarray, f: np.ndarray, targets: np.ndarray, step: float, joint: bool
+) -> np.ndarray:
+    """Return weights (n_batches, b, k) with dF_V = -G_VB weights, for all batches at once."""
+    if not joint:
+        ones = np.ones(f.shape[1])
+        return kernel.one_by_one(gram, f, targets, ones, step, kind.link, kind.curvature).weights
+    probs = kind.link(f)
+    return step * kernel.jointly(gram, diagonal(kind.curvature(probs)), probs - targets)
 
 
 def _score(logits: np.ndarray, labels: np.ndarray, metric: str) -> np.ndarray:
@@ -176,10 +157,8 @@ def _score(logits: np.ndarray, labels: np.ndarray, metric: str) -> np.ndarray:
     if logits.shape[1] == 1:
         logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
     if metric == "log_loss":
-        own = np.take_along_axis(logits, labels[None, None, :], axis=1)[:, 0]
-        top = logits.max(axis=1)
-        normaliser = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
-        return (own - normaliser).mean(axis=1, dtype=np.float64)
+        log_probs = log_softmax(np.swapaxes(logits, 1, 2))
+        return log_probs[:, np.arange(len(labels)), labels].mean(axis=1, dtype=np.float64)
     top, right = logits[:, 0].copy(), np.broadcast_to(labels == 0, logits[:, 0].shape).copy()
     for j in range(1, logits.shape[1]):  # argmax by rows; the first of equals wins
         better = logits[:, j] > top

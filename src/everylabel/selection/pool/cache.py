@@ -84,10 +84,10 @@ class Cache:
             return
         v = to_numpy(old.cov) @ self.features.rows([i])[0]
         at = int(np.argmax(np.abs(v)))
-        gain = 0.0  # of an instance of zeros
+        taken = 0.0  # of an instance of zeros
         if v[at]:
-            gain = (float(old.cov[at, at]) - float(posterior.cov[at, at])) / v[at] ** 2  # c/(1 + c s), Eq. 7
-        kept = self._variances is not None and gain != 0.0
+            taken = (float(old.cov[at, at]) - float(posterior.cov[at, at])) / v[at] ** 2  # c/(1 + c s), Eq. 7
+        kept = self._variances is not None and taken != 0.0
         residual = -(v @ change) / max(v @ v, 1e-300)  # change = -v residual', if it is along v
         along = np.abs(change + np.outer(v, residual)).max() <= _ALONG * max(np.abs(change).max(), 1e-300)
         if not along:
@@ -96,7 +96,7 @@ class Cache:
             u = self.features.product(v)
             _subtract_outer(self.logits, residual.astype(u.dtype), u)
         if self._variances is not None and kept:
-            self._variances -= u.dtype.type(gain) * u * u
+            self._variances -= u.dtype.type(taken) * u * u
 
     def move_many(self, posterior: Posterior, idx: list[int]) -> None:
         """Follow the posterior to where several instances have taken it, in one pass.

@@ -8,6 +8,7 @@ where the original has (d k)^2 entries.
 
 import numpy as np
 
+from everylabel.core.kernel import condition_seen, shrinkage
 from everylabel.selection.pool import PoolView
 
 POOL_SAMPLE = 5000  # instances that stand for the pool in F
@@ -23,34 +24,33 @@ def bait(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> n
     rows, c = pool.rows(idx), _curvature(pool, idx)
     seen = np.ascontiguousarray(pool.cov_rows(idx).T)  # A H'
     spread = root.T @ seen  # F^(1/2) A H'
-    picked: list[int] = []
     own = np.sum(rows * seen.T, axis=1)  # h'A h
+    picked: list[int] = []
     while len(picked) < min(2 * n, len(idx)):
-        gain = c * np.sum(spread**2, axis=0) / (1.0 + c * own)  # by how much tr(A F) falls
+        gain = shrinkage(own, c) * np.sum(spread**2, axis=0)  # by how much tr(A F) falls
         gain[picked] = -np.inf
         i = int(np.argmax(gain))
         picked.append(i)
-        _condition(seen, spread, own, rows @ seen[:, i], i, c[i], 1)
+        seen, spread, own = _condition(rows, seen, spread, own, i, shrinkage(own[i], c[i]))
     keep = np.asarray(picked)
     seen, spread, own, rows, c = seen[:, keep], spread[:, keep], own[keep], rows[keep], c[keep]
     left = np.ones(len(keep), bool)
     while left.sum() > n:
-        loss = c * np.sum(spread**2, axis=0) / np.maximum(1.0 - c * own, 1e-12)
+        loss = -shrinkage(own, c, -1) * np.sum(spread**2, axis=0)
         loss[~left] = np.inf
         i = int(np.argmin(loss))
         left[i] = False
-        _condition(seen, spread, own, rows @ seen[:, i], i, c[i], -1)
+        seen, spread, own = _condition(rows, seen, spread, own, i, shrinkage(own[i], c[i], -1))
     return keep[left]
 
 
 def _condition(
-    seen: np.ndarray, spread: np.ndarray, own: np.ndarray, column: np.ndarray, i: int, c: float, sign: int
-) -> None:
-    """Add an instance to A (sign 1) or take it out (-1), in place (Eq. 7)."""
-    factor = sign * c / max(1.0 + sign * c * own[i], 1e-12)
-    seen -= factor * np.outer(seen[:, i].copy(), column)
-    spread -= factor * np.outer(spread[:, i].copy(), column)
-    own -= factor * column**2
+    rows: np.ndarray, seen: np.ndarray, spread: np.ndarray, own: np.ndarray, i: int, taken: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return A H', F^(1/2) A H' and h'A h once instance i is in A, or out of it."""
+    column = rows @ seen[:, i]
+    seen, spread = (condition_seen(x, i, column, taken) for x in (seen, spread))
+    return seen, spread, own - taken * column**2
 
 
 def _curvature(pool: PoolView, idx: np.ndarray) -> np.ndarray:
