@@ -30,7 +30,8 @@ def test_texts_become_a_file_row_by_row(tmp_path: Path) -> None:
 
 def test_a_table_and_a_folder(tmp_path: Path) -> None:
     pytest.importorskip("pandas", reason="needs the extra everylabel[table]")
-    pil = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
+    from PIL import Image as pil
+
     (tmp_path / "t.csv").write_text("age,city,label\n1,Oslo,a\n2,Rome,b\n")
     result = run(tmp_path / "t.csv", "--label-column", "label", "-o", tmp_path / "t.npy", cache=tmp_path)
     assert result.exit_code == 0, result.output

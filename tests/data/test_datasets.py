@@ -19,7 +19,8 @@ RNG = np.random.default_rng(0)
 
 
 def jpeg(shade: int) -> bytes:
-    pil = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
+    from PIL import Image as pil
+
     file = io.BytesIO()
     pil.new("RGB", (20, 24), (shade, 0, 0)).save(file, "JPEG")
     return file.getvalue()

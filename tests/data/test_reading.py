@@ -172,7 +172,8 @@ def test_arrays(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_images_and_a_column_of_paths(tmp_path: Path) -> None:
-    pil = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
+    from PIL import Image as pil
+
     for name in ("cat/1.png", "cat/2.png", "dog/1.png", "dog/broken.png"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         pil.new("RGB", (9, 9)).save(tmp_path / name)
@@ -241,7 +242,8 @@ def test_gaps_of_pandas_are_empty_and_whole_numbers_stay_whole() -> None:
 
 def test_a_gap_in_a_column_of_images_is_a_broken_image(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas", reason="needs the extra everylabel[table]")
-    pil = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
+    from PIL import Image as pil
+
     pil.new("RGB", (9, 9)).save(tmp_path / "a.png")
     frame = pandas.DataFrame(
         {"file": pandas.Series([str(tmp_path / "a.png"), None, float("nan")], dtype=object)}

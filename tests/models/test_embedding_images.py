@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image as PIL
 
 import everylabel as el
 from everylabel.core.errors import EverylabelWarning
 from everylabel.data import Items
 from everylabel.models.embedding import choose, pixels, tables
 from everylabel.models.embedding.chunks import Chunks
-
-PIL = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
 
 
 @pytest.fixture

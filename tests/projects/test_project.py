@@ -34,7 +34,8 @@ def reviews(tmp_path: Path, n: int = 6, name: str = "reviews.csv") -> Path:
 
 
 def pictures(folder: Path, names: tuple[str, ...] = ("cats/a.png", "dogs/b.png", "c.png")) -> Path:
-    pil = pytest.importorskip("PIL.Image", reason="needs the extra everylabel[image]")
+    from PIL import Image as pil
+
     for i, name in enumerate(names):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         pil.new("RGB", (8 + i, 8), (40 * i, 9, 90)).save(folder / name)

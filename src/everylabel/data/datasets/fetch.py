@@ -1,7 +1,8 @@
 """Downloads that go on where they stopped, are checked, and appear in their place whole or not at all.
 
 While it runs, FILE.part grows beside FILE; FILE.part.tag holds the server's version of it, so that a
-file that has changed meanwhile is begun anew.
+file that has changed meanwhile is begun anew. pooch, the usual library for this, begins anew after
+each broken connection and, where no sum is known, takes a log-in page for the file: hence our own.
 """
 
 import hashlib

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.images import encode_in_batches, image_bytes, pixels
+from everylabel.data.images import image_bytes
+from everylabel.models.embedding.images import encode_in_batches, pixels
 
 SIDE = 32
 DIMENSIONS = 128

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import need
-from everylabel.data.images import IMAGENET, encode_in_batches, pixels, pooled
 from everylabel.models.embedding.backend import cannot_load, on_device
+from everylabel.models.embedding.images import IMAGENET, encode_in_batches, pixels, pooled
 
 
 class Timm:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import need
-from everylabel.data.images import encode_in_batches, pooled
 from everylabel.models.embedding.backend import cannot_load, model_key, on_device, quiet
+from everylabel.models.embedding.images import encode_in_batches, pooled
 
 DEFAULT = "facebook/dinov2-small"
 
