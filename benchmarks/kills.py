@@ -159,7 +159,6 @@ class Killed:
 
     def outcome(self, kills: int) -> Outcome:
         """Read the log and compare, on one thread as the server has it."""
-        one_thread()
         where = self.store or self.folder / "labels.sqlite"
         store = Store(where, "digits", write=False)
         events = store.read()
@@ -167,13 +166,13 @@ class Killed:
         written = {event.key: event.seq for event in events if event.key is not None}
         lost = sum(written.get(key) != seq for key, seq in self.acknowledged.items())
         keys = Counter(event.key for event in events if event.key is not None)
-        digits = load_digits()
-        ids, features = [str(i) for i in range(len(digits.data))], prepare(digits.data).features
         checked = random.Random(0).sample(sorted(self.states), min(100, len(self.states)))
-        other = 0
-        for version in checked:
-            ledger, learner, _ = replay([e for e in events if e.seq <= version], ids, features)
-            other += fingerprint(ledger, learner)["hash"] != self.states[version]
+        with one_thread():
+            ids, features = [str(i) for i in range(len(TRUTH))], prepare(load_digits().data).features
+            other = 0
+            for version in checked:
+                ledger, learner, _ = replay([e for e in events if e.seq <= version], ids, features)
+                other += fingerprint(ledger, learner)["hash"] != self.states[version]
         twice = sum(count > 1 for count in keys.values())
         seconds = sorted(self.starts)[len(self.starts) // 2]
         return Outcome(kills, len(self.acknowledged), lost, twice, len(checked), other, seconds)

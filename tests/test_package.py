@@ -1,7 +1,10 @@
 """The package as a whole: what an import costs, what is public, what the docs say."""
 
+import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,46 @@ def test_import_brings_nothing_heavy() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_what_is_imported_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    optional = {name for extra in extras.keys() - {"test", "bench"} for name in map(_name, extras[extra])}
+    declared = set(map(_name, project["dependencies"]))
+    imported = {
+        (module, file)
+        for file in (ROOT / "src").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        for module in _imported(node)
+    }
+    installed_as = {"PIL": "pillow", "sklearn": "scikit-learn"}
+    undeclared = set()
+    for module, file in imported:
+        name = installed_as.get(module, module.replace("_", "-"))
+        if module not in sys.stdlib_module_names and name not in declared | {"everylabel"}:
+            undeclared.add(name)
+            assert name in optional, f"{file} imports {module}; expected it among the dependencies"
+    assert undeclared <= {"torch", "pillow-heif"}  # imported where they are there
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[\[<>=~ ]", requirement)[0]
+
+
+def _imported(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.Import):
+        return {alias.name.split(".")[0] for alias in node.names}
+    if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
+        return {node.module.split(".")[0]}
+    return set()
+
+
+def test_the_version_is_written_once() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    assert re.fullmatch(r"\d+\.\d+\.\d+", el.__version__)
+    assert el.__version__ not in text
+    assert tomllib.loads(text)["tool"]["hatch"]["version"]["path"] == "src/everylabel/__init__.py"
 
 
 @pytest.mark.parametrize("name", el.__all__)

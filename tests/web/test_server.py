@@ -1,17 +1,20 @@
 """A server on each kind of database, stopped and started again, with an export beside it."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 from typer.testing import CliRunner
 
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
 from everylabel.projects.log import kept_in, store_name
 from everylabel.projects.project import open_project
-from everylabel.web.server import check_settings
+from everylabel.web.server import ServeOptions, check_settings, serve
 from tests.web.servers import label
 
 
@@ -31,6 +34,32 @@ def test_labels_are_kept_in_either_database(
     assert str(tmp_path / "digits.everylabel") in text
     with label(tmp_path, "digits", "--store", where) as server:
         assert server.client.get("/api/progress")["labelled"] == 1
+
+
+def test_threads_are_given_back_when_the_server_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = open_project("digits", folder=tmp_path / "p")
+
+    def limits() -> set[int]:
+        return {library["num_threads"] for library in threadpool_info()}
+
+    while_serving: list[tuple[str | None, set[int]]] = []
+
+    def stop(_: str) -> None:
+        while_serving.append((os.environ.get("OMP_NUM_THREADS"), limits()))
+        signal.raise_signal(signal.SIGINT)
+
+    for before in (None, "2"):
+        if before is None:
+            monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+        else:
+            monkeypatch.setenv("OMP_NUM_THREADS", before)
+        with threadpool_limits(2):
+            serve(project, ServeOptions(port=0), ready=stop)
+            assert limits() == {2}
+        assert os.environ.get("OMP_NUM_THREADS") == before
+    assert while_serving == [("1", {1})] * 2
 
 
 def test_no_password_is_told(tmp_path: Path) -> None:

@@ -59,9 +59,12 @@ def serve(project: Project, options: ServeOptions, ready: Say = print, note: Say
 
     `note` gets what a person should know: a source that has changed, labels that were imported.
     """
-    one_thread()
     token = options.token or (None if is_local(options.host) else new_token())
-    with _bound(options.host, options.port) as bound, _opened(project, options, note) as service:
+    with (
+        one_thread(),
+        _bound(options.host, options.port) as bound,
+        _opened(project, options, note) as service,
+    ):
         downloads = Downloads(project, service.prepared, options.layout)
         app = make_app(
             service.service,
@@ -86,14 +89,25 @@ def serve(project: Project, options: ServeOptions, ready: Say = print, note: Say
             _Server(config, started).run(sockets=[bound])
 
 
-def one_thread() -> None:
-    """Compute on one thread: two that wait for each other take longer where anything else is running.
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one thread until the block is left.
 
-    At 100,000 x 384 on two busy cores a label took 56 ms in place of 134; training in the background has
-    the other core. It also makes a replay equal to the bit: sums depend on how they are shared out.
+    Two that wait for each other take longer where anything else is running: at 100,000 x 384 on two busy
+    cores a label took 56 ms in place of 134, and training in the background has the other core. It also
+    makes a replay equal to the bit: sums depend on how they are shared out.
     """
-    os.environ["OMP_NUM_THREADS"] = "1"  # of the compiled loops
-    threadpool_limits(1)
+    name = "OMP_NUM_THREADS"  # of the compiled loops
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before
 
 
 def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
