@@ -1,6 +1,8 @@
 """The exact update against a general optimiser, against retraining, and against itself."""
 
+import gc
 import pickle
+import weakref
 from typing import Any
 
 import hypothesis
@@ -12,7 +14,7 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_digits
 
 import everylabel as el
-from everylabel.core import newton
+from everylabel.core import newton, preconditioner
 from everylabel.core.updates import exact
 from tests.conftest import LIKELIHOODS, Case, cases, design
 from tests.core import dense
@@ -287,13 +289,52 @@ def test_the_posterior_given_is_left_alone(likelihood: str) -> None:
     post = el.update(post, rng.normal(size=(1, 3)), [0], "exact")
     assert post.data is not None
     arrays = [post.mean, post.cov, post.data.features, post.data.label_sums, post.data.weights]
-    assert post.data.solved is not None
-    arrays += [post.data.solved.logits, post.data.solved.preconditioner.shared]
     copies = [array.copy() for array in arrays]
-    new = el.update(post, rng.normal(size=(5, 3)), rng.integers(k, size=5), "exact")
+    labels = rng.normal(size=(5, 3)), rng.integers(k, size=5)
+    new = el.update(post, *labels, "exact")
     el.forget(new, post.data.features[-1:, :-1], [0])
     for array, copy in zip(arrays, copies, strict=True):
         np.testing.assert_array_equal(array, copy)
+    np.testing.assert_array_equal(el.update(post, *labels, "exact").mean, new.mean)  # nor what it left
+
+
+def test_an_update_begins_with_what_the_last_one_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(32, 4)), rng.integers(3, size=32)
+    post = el.laplace(el.fit_map(x[:20], y[:20], 3), x[:20], labels=y[:20])
+    built: list[int] = []
+
+    def build(features: Any, *rest: Any) -> preconditioner.Preconditioner:
+        built.append(len(features))
+        return preconditioner.build(features, *rest)
+
+    monkeypatch.setattr(exact, "build", build)
+    for i in range(20, 32):
+        post = el.update(post, x[i : i + 1], y[i : i + 1], "exact")
+    post = el.forget(post, x[31:], y[31:])
+    assert built == [20, 30]  # at first, and when the labels have grown by ten
+    el.update(post.replace(mean=1.1 * post.mean), x[:1], y[:1], "exact")
+    assert len(built) == 3  # left for another mean
+    gone = weakref.ref(post.data)
+    del post
+    gc.collect()
+    assert gone() is None  # nothing that is left keeps a posterior's instances
+
+
+def test_an_exact_update_reports_how_it_ended() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(21, 4)), rng.integers(3, size=21)
+    post = el.laplace(el.fit_map(x[:20], y[:20], 3), x[:20], labels=y[:20])
+    ends: list[exact.Report] = []
+    told = el.update(post, x[20:], y[20:], "exact", report=ends.append)
+    np.testing.assert_array_equal(told.mean, el.update(post, x[20:], y[20:], "exact").mean)
+    far = post.replace(mean=post.mean + 30.0 * rng.normal(size=post.mean.shape))
+    el.update(far, x[20:], y[20:], "exact", report=ends.append)
+    assert [end.whole for end in ends] == [True, True]
+    assert 1 <= ends[0].steps < ends[1].steps
+    assert all(end.decrement <= exact.LAST for end in ends)
+    with pytest.raises(el.EverylabelError, match="report is given, but method is 'second_order'"):
+        el.update(post, x[20:], y[20:], report=ends.append)
 
 
 def test_empty_batches_and_missing_data() -> None:

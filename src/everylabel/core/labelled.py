@@ -18,7 +18,6 @@ from jaxtyping import Float, Int
 
 from everylabel.core.arrays import Array, float64, zeros
 from everylabel.core.errors import EverylabelError
-from everylabel.core.preconditioner import Preconditioner
 
 UNKNOWN = -1  # the label of an instance that came without one
 DOUBLE_UP_TO = 2000  # weights of a layer up to which rows are kept in double: single pays above,
@@ -44,15 +43,7 @@ class Noted(NamedTuple):
     weights: Array
 
 
-class Solved(NamedTuple):
-    """What the last exact update leaves for the next; good for this very mean only."""
-
-    mean: Array
-    logits: Array  # (n, k)
-    preconditioner: Preconditioner
-
-
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True, weakref_slot=True)
 class Data:
     """Labelled instances; see the module's head."""
 
@@ -61,7 +52,6 @@ class Data:
     weights: Array
     label_sums: Array
     later: tuple[Noted, ...] = ()
-    solved: Solved | None = None
 
     @property
     def features(self) -> Array:
@@ -124,7 +114,7 @@ class Data:
     ) -> Data:
         """Return counted data without these labels, the latest first.
 
-        Their rows stay with weight 0, so that what was solved still fits, until they are many.
+        Their rows stay with weight 0, so that logits of the rows before still fit, until they are many.
         """
         xp: Any = array_namespace(features)
         features = self._rows(features)
@@ -155,7 +145,7 @@ class Data:
         """Return counted data with room for n classes more, of which there are no labels yet."""
         xp: Any = array_namespace(self.label_sums)
         room = zeros((self.label_sums.shape[0], n), self.label_sums)
-        return replace(self, label_sums=xp.concat([self.label_sums, room], axis=1), solved=None)
+        return replace(self, label_sums=xp.concat([self.label_sums, room], axis=1))
 
     def _summed(
         self, features: Array, labels: Array, weights: Array, targets: Targets

@@ -1,5 +1,6 @@
 """Learning from new labels: one function, `update`, and the methods behind it."""
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from everylabel.core.checks import (
@@ -42,6 +43,7 @@ def update(
     joint: bool = False,
     *,
     weights: Any = None,
+    report: Callable[[exact.Report], Any] | None = None,
 ) -> State:
     """Return the posterior after new labels; the one given is left as it was.
 
@@ -66,6 +68,8 @@ def update(
         Take all labels in one step, with residuals at the old mean, instead of one by one.
     weights : array (b,), optional
         How often each label counts, for example the number of annotators that agree.
+    report : callable, optional
+        Is told how method="exact" ended: Newton steps, squared decrement of the last, whether it was whole.
     """
     if not isinstance(posterior, (Posterior, Samples)):
         raise EverylabelError(
@@ -76,6 +80,8 @@ def update(
     check_choice(method, "method", [*METHODS, "exact", "monte_carlo"])
     if method == "exact" and step_size is not None:
         raise EverylabelError(f"step_size is {step_size!r}; method='exact' has none: leave it out")
+    if method != "exact" and report is not None:
+        raise EverylabelError(f"report is given, but method is {method!r}; only method='exact' reports")
     step_size = check_positive(
         default_step(method, posterior.likelihood) if step_size is None else step_size, "step_size", zero=True
     )
@@ -94,7 +100,7 @@ def update(
     if design.shape[0] == 0:
         return posterior
     if method == "exact":
-        return exact.exact(posterior, design, labels, weights)
+        return exact.exact(posterior, design, labels, weights, report)
     updated = METHODS[method](posterior, design, labels, weights, step_size, joint)
     if posterior.data is None:
         return updated

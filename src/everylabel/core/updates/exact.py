@@ -9,15 +9,16 @@ those Gaussians as preconditioner, do the rest. Logits and preconditioner are ca
 label to label and made anew when the labels have grown by GROW.
 """
 
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from array_api_compat import array_namespace
 from jaxtyping import Float, Int
 
 from everylabel.core.arrays import Array, float64
 from everylabel.core.errors import EverylabelError
-from everylabel.core.labelled import Data, Solved
+from everylabel.core.labelled import Data
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import condition_many
 from everylabel.core.newton import Objective, Point, inner, newton_step
@@ -36,13 +37,23 @@ MAX_STEPS, MAX_PRODUCTS = 100, 20
 PATIENCE = 3  # Newton steps before the preconditioner is taken to be out of date
 
 
-class Work(NamedTuple):
-    """An exact update under way."""
+class Report(NamedTuple):
+    """How an exact update ended."""
 
-    objective: Objective
+    steps: int  # Newton steps
+    decrement: float  # squared, of the last of them: about twice J's distance to its minimum before it
+    whole: bool  # the last step was small and not cut; False: training from zero took over
+
+
+class Work(NamedTuple):
+    """Where a search stands; the next one begins there, if it is at this very mean."""
+
     mean: Array  # (d, k)
     logits: Array  # (n, k)
     preconditioner: Preconditioner
+
+
+_left: WeakKeyDictionary[Data, Work] = WeakKeyDictionary()  # by the labels solved for; gone with them
 
 
 def exact(
@@ -50,8 +61,9 @@ def exact(
     features: Float[Array, "b d"],
     labels: Int[Array, " b"],
     weights: Float[Array, " b"],
+    report: Callable[[Report], Any] | None = None,
 ) -> Posterior:
-    """Return the posterior retrained on all labels, the new ones included."""
+    """Return the posterior retrained on all labels, the new ones included; tell `report` how it ended."""
     kind = LIKELIHOODS[posterior.likelihood]
     known = _known(posterior).counted(kind.targets)
     data = known.append(features, labels, weights, kind.targets)
@@ -60,14 +72,16 @@ def exact(
         work = _fresh(posterior, data)
     else:
         work = _first_guess(_carried_on(posterior, known), posterior, data, n)
-    posterior = _solved(posterior, data, work)
+    posterior, ended = _solved(posterior, data, work)
+    if report is not None:
+        report(ended)
     probs = kind.link(features @ posterior.mean)  # Eq. 6 takes the curvature at the new mean
     return condition_many(kind, posterior, features, probs, weights, 1)
 
 
 def resolve(posterior: Posterior, data: Data) -> Posterior:
     """Return the posterior with its mean at the optimum over `data`; the covariance stays."""
-    return _solved(posterior, data, _carried_on(posterior, data))
+    return _solved(posterior, data, _carried_on(posterior, data))[0]
 
 
 def _known(posterior: Posterior) -> Data:
@@ -93,18 +107,16 @@ def _fresh(posterior: Posterior, data: Data) -> Work:
     logits = objective.features @ xp.astype(posterior.mean, objective.features.dtype)
     probs = objective.link(logits)
     preconditioner = build(objective.features, objective.weights, probs, posterior.prior_precision)
-    return Work(objective, posterior.mean, logits, preconditioner)
+    return Work(posterior.mean, logits, preconditioner)
 
 
 def _carried_on(posterior: Posterior, data: Data) -> Work:
     """Return the start of a search with what the last one left, if it is still of use."""
-    n, solved = int(data.labels.shape[0]), data.solved
-    if solved is None or solved.mean is not posterior.mean:
+    n, left = int(data.labels.shape[0]), _left.get(_known(posterior))
+    if left is None or left.mean is not posterior.mean or left.logits.shape[0] != n:
         return _fresh(posterior, data)
-    built = solved.preconditioner.n_points
-    if n >= max(GROW * built, built + LEAST_GROWTH):
-        return _fresh(posterior, data)
-    return Work(_objective(posterior, data), solved.mean, solved.logits, solved.preconditioner)
+    built = left.preconditioner.n_points
+    return _fresh(posterior, data) if n >= max(GROW * built, built + LEAST_GROWTH) else left
 
 
 def _first_guess(work: Work, posterior: Posterior, data: Data, n: int) -> Work:
@@ -136,7 +148,7 @@ def _first_guess(work: Work, posterior: Posterior, data: Data, n: int) -> Work:
                 logits[:, c] += seen[:, j]
         probs = kind.link(float64(logits[n + i, :])[None, :])[0, :]
         preconditioner = preconditioner.extend(point, weight * probs * (1.0 - probs))
-    return Work(objective, mean, logits, preconditioner)
+    return Work(mean, logits, preconditioner)
 
 
 def _answer(
@@ -152,9 +164,9 @@ def _answer(
     )[1:]
 
 
-def _solved(posterior: Posterior, data: Data, work: Work) -> Posterior:
-    """Return the posterior at the optimum of the work's objective, with what the next one can use."""
-    objective, preconditioner = work.objective, work.preconditioner
+def _solved(posterior: Posterior, data: Data, work: Work) -> tuple[Posterior, Report]:
+    """Return the posterior at the optimum over `data`, and how it got there; leave the work to the next."""
+    objective, preconditioner = _objective(posterior, data), work.preconditioner
     point = Point(work.mean, work.logits, objective.link(work.logits))
     ease = _ease(objective)
     for i in range(1, MAX_STEPS):
@@ -163,7 +175,8 @@ def _solved(posterior: Posterior, data: Data, work: Work) -> Posterior:
         last = max(last, LEAST)
         step = newton_step(objective, point, gradient, preconditioner.apply, LAST * last, MAX_PRODUCTS)
         point = step.end
-        if step.whole and step.decrement <= last:
+        there = step.whole and step.decrement <= last
+        if there:
             break
         if i % PATIENCE == 0:
             preconditioner = build(
@@ -171,8 +184,8 @@ def _solved(posterior: Posterior, data: Data, work: Work) -> Posterior:
             )
     else:  # a start far off, at features of large norm: train from zero
         point = _trained(objective, point)
-    solved = Solved(point.mean, point.logits, preconditioner)
-    return posterior.replace(mean=point.mean, data=replace(data, solved=solved))
+    _left[data] = Work(point.mean, point.logits, preconditioner)
+    return posterior.replace(mean=point.mean, data=data), Report(i, step.decrement, there)
 
 
 def _ease(objective: Objective) -> float:
