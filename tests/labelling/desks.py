@@ -1,6 +1,7 @@
 """A small project on real digits for the tests of the desk and the server."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,14 @@ def label(made: Service, n: int, person: str = "me") -> list[str]:
         items.append(reply["next"]["item"]["id"])
         reply = made.label(person, items[-1], truth(items[-1])).result()
     return items
+
+
+def until(done: Callable[[], bool]) -> None:
+    """Wait for what another thread does, however slow the machine is; give up only if it never comes."""
+    end = time.monotonic() + 300
+    while not done():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.01)
 
 
 def fingerprint(made: Service) -> tuple[Any, ...]:

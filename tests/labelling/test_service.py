@@ -11,7 +11,7 @@ from everylabel.labelling.refit import Refitter
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.service import Service
 from everylabel.projects.store import StoreError
-from tests.labelling.desks import CLASSES, FEATURES, IDS, N, Y, fingerprint, label, service, truth
+from tests.labelling.desks import CLASSES, FEATURES, IDS, N, Y, fingerprint, label, service, truth, until
 
 
 def first(made: Service, person: str = "me") -> str:
@@ -27,9 +27,8 @@ def test_labels_are_learned_and_the_next_is_there(tmp_path: Path) -> None:
         assert reply["progress"]["labelled"] == 40
         assert reply["progress"]["left"] == N - 40
         assert sum(reply["next"]["probabilities"]) == pytest.approx(1.0, abs=1e-4)
-        snapshot = made.snapshot().result()
-        left = np.setdiff1d(np.arange(N), list(snapshot.labels))
-        assert np.mean(snapshot.guesses[left] == Y[left]) > 0.75
+        left = np.setdiff1d(np.arange(N), list(made.views.snapshot().result().labels))
+        assert np.mean(made.views.guesses()[left] == Y[left]) > 0.75
 
 
 def test_the_same_item_is_shown_until_it_is_answered(tmp_path: Path) -> None:
@@ -62,9 +61,9 @@ def test_undo_of_a_second_label_restores_the_first(tmp_path: Path) -> None:
         made.jump("me", item).result()
         assert made.next("me").result()["next"]["answer"] == truth(item)
         made.label("me", item, (truth(item) + 1) % 10).result()
-        assert made.item(item).result()["label"] == (truth(item) + 1) % 10
+        assert made.views.item(item).result()["label"] == (truth(item) + 1) % 10
         made.undo("me").result()
-        assert made.item(item).result()["label"] == truth(item)
+        assert made.views.item(item).result()["label"] == truth(item)
 
 
 def test_a_stale_undo_is_refused(tmp_path: Path) -> None:
@@ -93,7 +92,7 @@ def test_cannot_tell_is_an_answer_that_teaches_nothing(tmp_path: Path) -> None:
         reply = made.cannot_tell("me", item).result()
         assert reply["progress"]["cannot_tell"] == 1
         assert reply["progress"]["labelled"] == 0
-        assert made.item(item).result()["state"] == "cannot_tell"
+        assert made.views.item(item).result()["state"] == "cannot_tell"
         assert not np.any(made.desk.learner.pool.posterior.mean)
 
 
@@ -147,8 +146,8 @@ def test_two_answers_an_item_are_asked_for_and_compared(tmp_path: Path) -> None:
         assert (reply["next"]["item"]["id"], reply["next"]["reason"]) == (item, "second")
         reply = made.label("ben", item, 2).result()
         assert reply["progress"]["agreement"] == {"items": 1, "share": 0.0, "alpha": 0.0}
-        assert made.item(item).result()["label"] == 2  # of a tie, the last
-        assert len(made.item(item).result()["answers"]) == 2
+        assert made.views.item(item).result()["label"] == 2  # of a tie, the last
+        assert len(made.views.item(item).result()["answers"]) == 2
 
 
 def test_disputed_items_are_listed_until_they_are_settled(tmp_path: Path) -> None:
@@ -157,16 +156,16 @@ def test_disputed_items_are_listed_until_they_are_settled(tmp_path: Path) -> Non
         for person, item, value in (("anna", one, 1), ("ben", one, 2), ("anna", other, 1), ("ben", other, 1)):
             made.label(person, item, value).result()
         said = [{"person": "anna", "class": 1}, {"person": "ben", "class": 2}]
-        assert made.disputed(10).result() == [{"item": one, "label": 2, "answers": said}]
+        assert made.views.disputed(10).result() == [{"item": one, "label": 2, "answers": said}]
         assert made.label("anna", other, 0).result()["progress"]["disputed"] == 2
-        assert [found["item"] for found in made.disputed(1).result()] == [other]  # the latest first
+        assert [found["item"] for found in made.views.disputed(1).result()] == [other]  # the latest first
         assert made.undo("anna").result()["progress"]["disputed"] == 1
         made.label("clara", one, 1).result()  # two against one
-        assert made.disputed(10).result() == []
+        assert made.views.disputed(10).result() == []
         made.cannot_tell("clara", one).result()
-        assert [found["item"] for found in made.disputed(10).result()] == [one]
+        assert [found["item"] for found in made.views.disputed(10).result()] == [one]
         made.cannot_tell("ben", one).result()
-        assert made.disputed(10).result() == []
+        assert made.views.disputed(10).result() == []
 
 
 def test_classes_are_added_and_renamed(tmp_path: Path) -> None:
@@ -185,7 +184,7 @@ def test_classes_are_added_and_renamed(tmp_path: Path) -> None:
             item = first(made)
             reply = made.label("me", item, ["even", "odd"][truth(item) % 2]).result()
         made.rename_class("me", 1, "uneven").result()
-        assert [c["name"] for c in made.classes().result()["classes"]] == ["even", "uneven"]
+        assert [c["name"] for c in made.views.classes().result()["classes"]] == ["even", "uneven"]
         with pytest.raises(Refused, match="class is 7; expected 0 to 1"):
             made.rename_class("me", 7, "x").result()
         assert len(reply["next"]["probabilities"]) == 2
@@ -244,6 +243,7 @@ def test_the_background_training_takes_over_and_nothing_goes_backwards(tmp_path:
             reply = made.label("me", item, truth(item)).result()
             versions.append(reply["progress"]["version"])
             counts.append(reply["progress"]["labelled"])
+        until(lambda: made.desk.changed is not None)
         refitter.close()
         kinds = [event.body.kind for event in made.desk.log.read()]
         assert kinds.count("refit") >= 1
@@ -273,12 +273,12 @@ def test_a_failure_in_the_model_is_told_and_the_state_is_that_of_the_log(
 
 def test_every_strategy_of_the_page_picks(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
-        strategies = [s["name"] for s in made.session("me").result()["strategies"]]
+        strategies = [s["name"] for s in made.views.session("me").result()["strategies"]]
         for strategy in strategies:
             made.change_settings("me", {"strategy": strategy}).result()
             label(made, 4)
         assert made.next("me").result()["progress"]["labelled"] == 4 * len(strategies)
-        assert made.session("me").result()["classes"][3]["name"] == CLASSES[3]
+        assert made.views.session("me").result()["classes"][3]["name"] == CLASSES[3]
 
 
 def test_features_are_brought_to_the_scale_of_the_prior() -> None:
@@ -297,8 +297,8 @@ def test_the_guess_of_a_check_is_told_to_nobody(tmp_path: Path) -> None:
         assert task["reason"] == "check"
         assert task["probabilities"] is None
         item = task["item"]["id"]
-        assert made.item(item).result()["probabilities"] is None
-        assert made.states([made.position(item)]).result()[0]["guess"] is None
+        assert made.views.item(item).result()["probabilities"] is None
+        assert made.views.states([made.views.position(item)]).result()[0]["guess"] is None
         reply = made.label("me", item, truth(item)).result()
         assert made.undo("me").result()["next"]["probabilities"] is None  # a check stays a check
         assert reply["next"]["probabilities"] is not None
@@ -330,6 +330,48 @@ def test_a_key_belongs_to_one_request(tmp_path: Path) -> None:
             with pytest.raises(Refused, match="key is '1', which another request has used"):
                 request.result()
         assert made.label("ben", other, 2, key="2").result()["progress"]["answers"] == 2
+
+
+def test_a_key_sent_again_with_something_else_is_refused(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        items = label(made, 3)
+        saved = made.ledger.done["me"][-1]
+        made.label("me", items[0], 1, key="label").result()
+        made.skip("me", IDS[-1], key="skip").result()
+        made.cannot_tell("me", IDS[-2], key="tell").result()
+        made.undo("me", key="undo").result()
+        made.jump("me", IDS[-3], key="jump").result()
+        made.add_class("me", "ten", key="class").result()
+        before = fingerprint(made)
+        others = [
+            made.label("me", items[0], 2, key="label"),
+            made.label("me", items[0], "2", key="label"),
+            made.label("me", items[0], "no such class", key="label"),
+            made.label("me", items[1], 1, key="label"),
+            made.skip("me", IDS[-2], key="skip"),
+            made.cannot_tell("me", IDS[-1], key="skip"),
+            made.cannot_tell("me", IDS[-1], key="tell"),
+            made.undo("me", saved, key="undo"),
+            made.jump("me", IDS[-1], key="jump"),
+            made.add_class("me", "eleven", key="class"),
+        ]
+        for request in others:
+            with pytest.raises(Refused, match="which another request has used") as told:
+                request.result()
+            assert told.value.status == 409
+        assert fingerprint(made) == before
+
+
+def test_a_request_sent_again_is_answered_as_the_first_time(tmp_path: Path) -> None:
+    with service(tmp_path / "log", classes=["a", "b"]) as made:
+        item = first(made)
+        assert made.jump("me", item, key="jump").result() == made.jump("me", item, key="jump").result()
+        saved = made.label("me", item, "a", key="label").result()["saved"]
+        number = made.add_class("me", "c", key="class").result()["class"]
+        made.rename_class("me", 0, "alpha").result()
+        made.rename_class("me", number, "gamma").result()  # meanwhile: they are known by their old names, too
+        assert made.label("me", item, "a", key="label").result()["saved"] == saved
+        assert made.add_class("me", "c", key="class").result()["class"] == number
 
 
 def test_a_skipped_second_opinion_does_not_come_straight_back(tmp_path: Path) -> None:
@@ -414,8 +456,8 @@ def test_reading_goes_on_while_nothing_can_be_written(
         first(made)
         with monkeypatch.context() as broken:
             broken.setattr(made.desk.log, "append", lambda *_: 1 / 0)
-            assert made.session("me").result()["items"] == N
-            assert made.progress("me").result()["items"] == N
+            assert made.views.session("me").result()["items"] == N
+            assert made.views.progress("me")["items"] == N
 
 
 def test_the_desk_outlives_those_who_do_not_wait_and_refuses_when_it_is_closed(tmp_path: Path) -> None:

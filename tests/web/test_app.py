@@ -12,24 +12,24 @@ import numpy as np
 import pytest
 import schemathesis
 import uvicorn
-from fastapi.responses import Response
+from fastapi.responses import StreamingResponse
 from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import positive_data_acceptance
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.display import Texts
+from everylabel.labelling.snapshot import Snapshot
 from everylabel.web.app import PAGE, make_app
+from everylabel.web.downloads import Downloads
 from tests.labelling.desks import FEATURES, IDS, N, service, truth
 from tests.projects.postgres import free_port
 
 
-class Contents:
-    """Texts that need care in a page."""
+class Numbered(Texts):
+    """Texts that need care in a page, one with an image."""
 
     def item(self, i: int) -> dict[str, Any]:
-        return {"text": self.text(i), "image": i == 1, "pixelated": False, "fields": []}
-
-    def text(self, i: int) -> str:
-        return f"<b>number {i}</b>"
+        return {**super().item(i), "image": i == 1}
 
     def picture(self, i: int) -> tuple[bytes, str]:
         if i != 1:
@@ -37,14 +37,17 @@ class Contents:
         return b"png", "image/png"
 
 
-class Files:
+class Files(Downloads):
     """The least that can be downloaded."""
 
-    def export(self, snapshot: Any, what: str, form: str) -> Response:
-        return Response("\n".join(f"{i},{label}" for i, label in snapshot.labels.items()))
+    def __init__(self) -> None:
+        pass
 
-    def model(self, snapshot: Any, form: str) -> Response:
-        return Response(snapshot.posterior.mean.tobytes())
+    def export(self, snapshot: Snapshot, what: str, form: str) -> StreamingResponse:
+        return StreamingResponse(iter(f"{i},{label}\n" for i, label in snapshot.labels.items()))
+
+    def model(self, snapshot: Snapshot, form: str) -> StreamingResponse:
+        return StreamingResponse(iter(snapshot.classes))
 
     def layout(self) -> tuple[np.ndarray, str]:
         return FEATURES[:, :2], "pca"
@@ -54,7 +57,14 @@ class Files:
 def server(path: Path, token: str | None = None, **settings: Any) -> Iterator[str]:
     """Yield the address of a real server."""
     with service(path, **settings) as made:
-        app = make_app(made, Contents(), Files(), name="digits", kind="text", token=token)
+        app = make_app(
+            made,
+            Numbered([f"<b>number {i}</b>" for i in range(N)]),
+            Files(),
+            name="digits",
+            kind="text",
+            token=token,
+        )
         port = free_port()
         running = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", port, log_level="warning"))
         thread = threading.Thread(target=running.run)
@@ -160,6 +170,28 @@ def test_bad_requests_are_explained(
     client: httpx.Client, path: str, body: dict[str, Any], status: int, message: str
 ) -> None:
     assert message in post(client, path, status, **body)["error"]["message"]
+
+
+def test_a_key_sent_again_with_another_payload_is_a_conflict(client: httpx.Client) -> None:
+    body: dict[str, Any] = {"person": "key", "item": "digit 7", "key": "of a label"}
+    saved = post(client, "label", **{**body, "class": 1})["saved"]
+    assert post(client, "label", **{**body, "class": "1"})["saved"] == saved  # the same class by its name
+    assert post(client, "label", 409, **{**body, "class": 2})["error"]["code"] == "key_used"
+    jump: dict[str, Any] = {"person": "key", "item": "digit 8", "key": "of a jump"}
+    assert post(client, "jump", **jump) == post(client, "jump", **jump)
+    reply = post(client, "classes", 409, person="key", name="x", key="of a label")
+    assert reply["error"]["code"] == "key_used"
+
+
+def test_pages_of_predictions_go_on_after_the_last(client: httpx.Client) -> None:
+    found, query = [], {"limit": 70}
+    while True:
+        page = client.get("/api/predictions", params=query).json()
+        found += page["ids"]
+        if page["after"] is None:
+            break
+        query["after"] = page["after"]
+    assert len(found) == len(set(found)) == page["total"]
 
 
 def test_what_is_no_json_is_refused(client: httpx.Client) -> None:

@@ -160,14 +160,14 @@ def _point(client: Client, truth: dict[str, str], taken: list[float]) -> Point:
 
 def _accuracy(client: Client, truth: dict[str, str]) -> float | None:
     """Return the share of items without a label that are predicted right."""
-    right = n = offset = 0
-    while True:
-        page = client.get("/api/predictions", offset=offset, limit=PAGE)
-        if not page["ids"]:
-            return right / n if n else None
+    right = n = 0
+    query: dict[str, int] | None = {"limit": PAGE}
+    while query is not None:
+        page = client.get("/api/predictions", **query)
         best = np.asarray(page["probabilities"]).argmax(axis=1)
         for name, guess in zip(page["ids"], best.tolist(), strict=True):
             if name in truth:
                 n += 1
                 right += truth[name] == page["classes"][guess]
-        offset += len(page["ids"])
+        query = None if page["after"] is None else {"limit": PAGE, "after": page["after"]}
+    return right / n if n else None

@@ -7,10 +7,10 @@ import numpy as np
 from fastapi.responses import StreamingResponse
 
 from everylabel.formats.exports import Export, model_export, table_export
-from everylabel.labelling.layout import layout
 from everylabel.labelling.learner import Prepared
 from everylabel.labelling.snapshot import Snapshot
 from everylabel.projects.project import Project
+from everylabel.web.layout import layout
 
 
 class Downloads:

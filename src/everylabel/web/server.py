@@ -19,13 +19,15 @@ from everylabel.labelling.compile_ahead import warming
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.learner import prepare
 from everylabel.labelling.refit import Refitter
-from everylabel.labelling.service import STRATEGIES, Service
+from everylabel.labelling.service import Service
+from everylabel.labelling.views import STRATEGIES
 from everylabel.projects.log import Label, bring_up_to_date, store_name, store_place
 from everylabel.projects.project import Project
 from everylabel.projects.store import Store
 from everylabel.web.access import is_local, new_token
-from everylabel.web.app import image_url, make_app
+from everylabel.web.app import make_app
 from everylabel.web.downloads import Downloads
+from everylabel.web.routes.downloads import image_url
 
 PATIENCE = 3  # seconds that open requests get when the server stops
 Say = Callable[[str], Any]

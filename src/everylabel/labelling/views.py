@@ -1,0 +1,224 @@
+"""What can be seen of a project: looked at by the desk's thread, between changes, and never changed."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+
+from everylabel.labelling import progress
+from everylabel.labelling.desk import Desk
+from everylabel.labelling.ledger import CANNOT_TELL, Ledger
+from everylabel.labelling.refused import Refused
+from everylabel.labelling.replay import fingerprint
+from everylabel.labelling.snapshot import Snapshot
+from everylabel.selection import strategies as known_strategies
+from everylabel.selection.pool import Where
+
+STRATEGIES = {
+    "lookahead": "Look ahead: asks what would most reduce the expected errors on the whole pool.",
+    "margin": "Margin: asks where the two best guesses are closest. Fast, good once the model is fair.",
+    "entropy": "Entropy: asks where the model is most unsure over all classes.",
+    "least_confident": "Least confident: asks where even the best guess is unlikely.",
+    "badge": "Badge: unsure ones that differ from each other.",
+    "typiclust": "Typiclust: the most typical of each group without a label. Good for the first labels.",
+    "random": "Random: no choice at all; the fair baseline, and the right one for a test set.",
+}
+assert set(STRATEGIES) <= {strategy["name"] for strategy in known_strategies()}
+Reply = dict[str, Any]
+ShowItem = Callable[[int], dict[str, Any]]
+
+
+class Views:
+    """The state of a project as replies. `show(i)` tells how an instance is shown."""
+
+    def __init__(self, desk: Desk, show: ShowItem) -> None:
+        self.desk, self.show = desk, show
+        self._counting = threading.Lock()
+        self._guesses: tuple[int, np.ndarray] = (-1, np.zeros(0, int))  # of a version
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.desk.ledger
+
+    def session(self, person: str) -> Future[Reply]:
+        """Return what the page needs to begin."""
+
+        def look() -> Reply:
+            titles = []
+            for name, text in STRATEGIES.items():
+                title, _, rest = text.partition(": ")
+                titles.append({"name": name, "title": title, "sentence": rest[0].upper() + rest[1:]})
+            return {
+                "items": len(self.ledger.ids),
+                "classes": progress.classes(self.ledger),
+                "settings": dict(self.ledger.settings),
+                "strategies": titles,
+                "version": self.ledger.seq,
+                "person": person,
+            }
+
+        return self.desk.read(look)
+
+    def classes(self) -> Future[Reply]:
+        """Return the classes."""
+        return self.desk.read(lambda: {"classes": progress.classes(self.ledger)})
+
+    def progress(self, person: str) -> Reply:
+        """Return all figures, the learning curve, and how many are predicted of each class; this waits."""
+        counts = np.bincount(self.guesses())
+
+        def look() -> Reply:
+            n = len(self.ledger.classes)
+            predicted = np.pad(counts, (0, max(0, n - len(counts)))).tolist() if self.ledger.labels else None
+            return {**self.figures(person, predicted), "curve": progress.curve(self.ledger)}
+
+        reply: Reply = self.desk.read(look).result()
+        return reply
+
+    def guesses(self) -> np.ndarray:
+        """Return the most probable class of each instance (n,); this waits.
+
+        The desk's thread copies the logits, which is quick; comparing them is not, and is done here, once
+        for each version of the state.
+        """
+
+        def look() -> tuple[int, np.ndarray | None]:
+            version = self.ledger.seq
+            known = self._guesses[0] == version
+            return version, None if known else np.array(self.desk.learner.pool.logits())
+
+        with self._counting:
+            version, logits = self.desk.read(look).result()
+            if logits is not None:
+                self._guesses = version, logits.argmax(axis=1)
+            return self._guesses[1]
+
+    def predictions(self, after: int | None, offset: int, limit: int) -> Future[Reply]:
+        """Return class probabilities of instances that have no label, in the order of the source.
+
+        after : position up to which all has been seen: what has been labelled meanwhile shifts nothing
+        """
+
+        def look() -> Reply:
+            pool, classes = self.desk.learner.pool, list(self.ledger.classes)
+            left = np.flatnonzero(pool.state != Where.LABELLED)
+            begin = offset + (0 if after is None else int(np.searchsorted(left, after, side="right")))
+            some = left[begin : begin + limit]
+            return {
+                "ids": [self.ledger.ids[i] for i in some],
+                "classes": classes,
+                "probabilities": pool.probs(some)[:, : len(classes)].round(6).tolist(),
+                "total": len(left),
+                "after": int(some[-1]) if begin + limit < len(left) else None,
+            }
+
+        return self.desk.read(look)
+
+    def points(self, most: int) -> Reply:
+        """Return positions of all labelled instances and a sample of the others, with labels and guesses."""
+
+        def look() -> tuple[np.ndarray, dict[int, int], set[int]]:
+            return self.desk.learner.pool.state.copy(), dict(self.ledger.labels), self._checks()
+
+        guesses = self.guesses()
+        state, labels, checks = self.desk.read(look).result()
+        known = np.flatnonzero(state == Where.LABELLED)[:most]
+        others = np.setdiff1d(np.arange(len(state)), known)
+        some = np.random.default_rng(0).permutation(others)[: most - len(known)]
+        idx = np.sort(np.r_[known, some])
+        pairs = zip(idx.tolist(), guesses[idx].tolist(), strict=True)
+        return {
+            "idx": idx,
+            "guess": [guess if labels and i not in checks else None for i, guess in pairs],
+            "label": [labels.get(int(i)) for i in idx],
+        }
+
+    def history(self, person: str, limit: int, before: int | None) -> Future[list[Reply]]:
+        """Return answers, the latest first."""
+        return self.desk.read(lambda: progress.history(self.ledger, person, limit, before))
+
+    def disputed(self, limit: int) -> Future[list[Reply]]:
+        """Return instances on which no class has most voices, the latest first."""
+        return self.desk.read(lambda: progress.disputed(self.ledger, limit))
+
+    def states(self, items: list[int]) -> Future[list[Reply]]:
+        """Return for some instances whether they are labelled, and as what the model sees them."""
+        return self.desk.read(lambda: [self._state(i) for i in items])
+
+    def item(self, item: str) -> Future[Reply]:
+        """Return all that is known of one instance."""
+
+        def look() -> Reply:
+            i = self.position(item)
+            state = self._state(i)
+            probs = None if i in self._checks() else self._probabilities(i)
+            return {"item": self.show(i), "state": state["state"], "label": state["label"],
+                    "probabilities": probs, "answers": progress.answers_to(self.ledger, i)}  # fmt: skip
+
+        return self.desk.read(look)
+
+    def position(self, item: str) -> int:
+        """Return an instance's place in the source."""
+        if item not in self.ledger.position:
+            raise Refused(404, "unknown_item", f"item is {item!r:.80}; expected an id of this project")
+        return self.ledger.position[item]
+
+    def fingerprint(self) -> Future[Reply]:
+        """Return a hash of the whole state: a replay of the log up to this version has the same."""
+        return self.desk.read(lambda: fingerprint(self.ledger, self.desk.learner))
+
+    def snapshot(self) -> Future[Snapshot]:
+        """Return copies of what exports are made of."""
+        return self.desk.read(lambda: Snapshot.of(self.ledger))
+
+    def reply(self, person: str, saved: int | None) -> Reply:
+        """Return what each command of a person ends in: their next instance and the figures."""
+        return {"saved": saved, "next": self._task(person), "progress": self.figures(person)}
+
+    def figures(self, person: str, predicted: list[int] | None = None) -> Reply:
+        """Return the figures beside the page, without the curve."""
+        desk = self.desk
+        return progress.summary(
+            self.ledger,
+            person,
+            update_ms=desk.update_ms,
+            select_ms=desk.select_ms,
+            changed=desk.changed,
+            predicted=predicted,
+        )
+
+    def _task(self, person: str) -> Reply | None:
+        lease = self.ledger.leases.get(person)
+        if lease is None:
+            return None
+        own = self.ledger.answer_of(lease.item, person)
+        blind = lease.reason == "check"  # the answer must not be swayed by the guess it is to check
+        return {
+            "item": self.show(lease.item),
+            "reason": lease.reason,
+            "probabilities": None if blind else self._probabilities(lease.item),
+            "answer": None if own == CANNOT_TELL else own,
+            "lease_seconds": self.ledger.settings["lease_seconds"],
+        }
+
+    def _state(self, i: int) -> Reply:
+        label = self.ledger.labels.get(i)
+        known = "cannot_tell" if i in self.ledger.answers else "out" if i in self.ledger.holder else "free"
+        guess = None if i in self._checks() or not self.ledger.labels else self.desk.learner.probabilities(i)
+        return {
+            "state": "labelled" if label is not None else known,
+            "label": label,
+            "guess": None if guess is None else int(guess.argmax()),
+        }
+
+    def _checks(self) -> set[int]:
+        """Return instances that are out as random checks: their guesses are told to nobody."""
+        return {lease.item for lease in self.ledger.leases.values() if lease.reason == "check"}
+
+    def _probabilities(self, i: int) -> list[float] | None:
+        if not self.ledger.labels:
+            return None
+        probs: list[float] = self.desk.learner.probabilities(i).round(6).tolist()
+        return probs[: len(self.ledger.classes)]

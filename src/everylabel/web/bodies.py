@@ -1,0 +1,77 @@
+"""What requests carry: the bodies of POST and PATCH, and the types of single values."""
+
+import unicodedata
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+
+def _no_bool(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("expected a whole number, not true or false")
+    return value
+
+
+def no_control(value: str) -> str:
+    """Refuse what some databases cannot hold (NUL) and nobody can read."""
+    if any(unicodedata.category(each) == "Cc" for each in value):
+        raise ValueError("expected no control characters")
+    return value
+
+
+Person = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=64), AfterValidator(no_control)
+]
+Anybody = Annotated[str, StringConstraints(max_length=64), AfterValidator(no_control)]  # "" is all people
+Id = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+Key = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(no_control)] | None
+Name = Annotated[str, StringConstraints(max_length=1000)]
+Whole = Annotated[int, BeforeValidator(_no_bool)]  # JSON's 3.0 is whole, true is not
+Number = Annotated[Whole, Field(ge=0, le=2**31)]
+
+
+class PersonBody(BaseModel):
+    """Who asks."""
+
+    model_config = ConfigDict(extra="forbid")
+    person: Person = "me"
+
+
+class ItemBody(PersonBody):
+    """An answer about an instance; `key` makes a request that is sent twice count once."""
+
+    item: Id
+    key: Key = None
+
+
+class LabelBody(ItemBody):
+    """A class by its number or its name."""
+
+    class_: Number | Name = Field(alias="class")
+
+
+class UndoBody(PersonBody):
+    """`saved` is the number of the event to take back, if it must be that one."""
+
+    saved: Number | None = None
+    key: Key = None
+
+
+class ClassBody(PersonBody):
+    """A class to add."""
+
+    name: Name
+    key: Key = None
+
+
+class RenameBody(PersonBody):
+    """A class's new name."""
+
+    name: Name
+
+
+class SettingsBody(PersonBody):
+    """What to change."""
+
+    strategy: Annotated[str, StringConstraints(max_length=64)] | None = None
+    check_every: Annotated[Whole, Field(ge=0, le=1000)] | None = None

@@ -1,0 +1,101 @@
+"""What can be seen of a project: figures, answers, instances and predictions."""
+
+from asyncio import to_thread, wrap_future
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from everylabel.data.display import Display
+from everylabel.labelling.views import Views
+from everylabel.web.bodies import Anybody, Person
+from everylabel.web.errors import problems
+from everylabel.web.routes.downloads import image_url
+
+SNIPPET = 200  # characters of a text in a list
+Limit = Annotated[int, Query(ge=1, le=500)]
+
+
+def reading(views: Views, display: Display, about: dict[str, str]) -> APIRouter:
+    """Return the endpoints of a project's views."""
+    router = APIRouter(prefix="/api")
+
+    def glance(item: str) -> dict[str, Any]:
+        """Return how an instance is shown in a list."""
+        i = views.position(item)
+        image = image_url(item) if display.item(i).get("image") else None
+        return {"text": display.text(i)[:SNIPPET] or None, "image": image}
+
+    @router.get("/health")
+    async def health() -> dict[str, bool]:
+        """Return ok while the server is up."""
+        return {"ok": True}
+
+    @router.get("/fingerprint")
+    async def fingerprint() -> dict[str, Any]:
+        """Return a hash of the whole state; a replay of the log up to this version has the same."""
+        return await wrap_future(views.fingerprint())
+
+    @router.get("/session", responses=problems())
+    async def session(person: Person = "me") -> dict[str, Any]:
+        """Return what the page needs to begin."""
+        known = await wrap_future(views.session(person))
+        return {**about, **known}
+
+    @router.get("/progress", responses=problems())
+    async def progress(person: Person = "me") -> dict[str, Any]:
+        """Return how far the labelling is, with the learning curve."""
+        return await to_thread(views.progress, person)
+
+    @router.get("/history", responses=problems())
+    async def history(person: Anybody = "", limit: Limit = 50, before: int | None = None) -> dict[str, Any]:
+        """Return answers, the latest first."""
+        events = await wrap_future(views.history(person, limit, before))
+        return {"events": [{**event, **glance(event["item"])} for event in events]}
+
+    @router.get("/disputed", responses=problems())
+    async def disputed(limit: Limit = 100) -> dict[str, Any]:
+        """Return instances on which no class has most voices, the latest first, with all answers."""
+        items = await wrap_future(views.disputed(limit))
+        return {"items": [{**found, **glance(found["item"])} for found in items]}
+
+    @router.get("/search", responses=problems())
+    async def search(
+        q: Annotated[str, Query(max_length=200)] = "", limit: Annotated[int, Query(ge=1, le=100)] = 20
+    ) -> dict[str, Any]:
+        """Return instances whose id or text holds the words."""
+        ids = views.desk.ids
+        found = await to_thread(_search, ids, display, q, limit)
+        states = await wrap_future(views.states(found))
+        pairs = zip((ids[i] for i in found), states, strict=True)
+        return {"items": [{"id": item, **glance(item), **state} for item, state in pairs]}
+
+    @router.get("/items/{item:path}", responses=problems(404))
+    async def one_item(item: str) -> dict[str, Any]:
+        """Return all that is known of one instance."""
+        return await wrap_future(views.item(item))
+
+    @router.get("/predictions", responses=problems())
+    async def predictions(
+        after: Annotated[int | None, Query(ge=0, le=2**40)] = None,
+        offset: Annotated[int, Query(ge=0, le=2**40)] = 0,
+        limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    ) -> dict[str, Any]:
+        """Return class probabilities of instances that have no label; `after` of one page asks for the next.
+
+        An `offset` counts what has no label now: while people label, pages by it leave instances out.
+        """
+        return await wrap_future(views.predictions(after, offset, limit))
+
+    return router
+
+
+def _search(ids: Sequence[str], display: Display, words: str, limit: int) -> list[int]:
+    wanted, found = words.casefold().split(), []
+    for i in range(len(ids)):
+        text = f"{ids[i]} {display.text(i)}".casefold()
+        if all(word in text for word in wanted):
+            found.append(i)
+            if len(found) == limit:
+                break
+    return found
