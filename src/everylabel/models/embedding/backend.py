@@ -1,12 +1,14 @@
 """What a backend must offer; one file a backend, listed in `choose.py`.
 
-To add one: copy `sentences.py`, and give it a name in `choose.py`.
+To add a pretrained one: copy `sentences.py`, and give it a name in `choose.py`. One that learns from the
+items has `fit(sample)` in place of a model's name, as `tfidf.py` has.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,8 +18,13 @@ from everylabel.core.errors import EverylabelError, need
 class Backend(Protocol):
     """A model that turns items into rows of features; it is loaded when the first chunk needs it."""
 
-    key: str  # names the model and its settings: the same key and items give the same features
-    chunk: int  # items encoded and cached at a time
+    @property
+    def key(self) -> str:
+        """Return what names the model and its settings: the same key and items give the same features."""
+
+    @property
+    def chunk(self) -> int:
+        """Return how many items are encoded and cached at a time."""
 
     def encode(self, items: Any) -> np.ndarray:
         """Return features (n, d) of a chunk; a row of NaN where an item cannot be read."""
@@ -25,17 +32,45 @@ class Backend(Protocol):
 
 @runtime_checkable
 class Fitted(Backend, Protocol):
-    """A backend that learned from the items, and can be kept for others; see `fitted.py`."""
+    """A backend that learned from the items (`fit`), and can be kept for others; see `fitted.py`."""
 
     name: str
     kind: str
 
     @classmethod
-    def restored(cls, key: str, arrays: Mapping[str, np.ndarray]) -> "Fitted":
-        """Return what was fitted before."""
+    def from_arrays(cls, key: str, arrays: Mapping[str, np.ndarray]) -> "Fitted":
+        """Return what learned before."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return what was learned."""
+
+
+@dataclass
+class Network:
+    """A pretrained network, by its folder, file or hub name: what is common to all backends that are one."""
+
+    name: str
+    batch_size: int
+    device: str | None
+
+    form: ClassVar[str]  # of the backend, in its key
+    chunk: ClassVar[int]
+
+    @property
+    def key(self) -> str:
+        return f"{self.form} {model_key(self.name)}"
+
+
+def load_transformers(network: Network, inputs: str, extra: str, instead: str) -> tuple[Any, Any]:
+    """Return what prepares the inputs, a class of transformers by name, and the model."""
+    library = need("transformers", extra, "embedding by a transformers model")
+    try:
+        with quiet():
+            model = library.AutoModel.from_pretrained(network.name)
+            prepare = getattr(library, inputs).from_pretrained(network.name)
+            return prepare, on_device(model, network.device)
+    except (OSError, ValueError) as error:
+        raise cannot_load(network.name, error, instead) from error
 
 
 def model_key(model: str) -> str:

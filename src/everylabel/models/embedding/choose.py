@@ -43,7 +43,7 @@ def choose(kind: str, model: str | None, sample: Sample, batch_size: int, device
         raise EverylabelError(f"model is {model!r}; a table has one only: expected None")
     from everylabel.models.embedding.tables import Table
 
-    return Table(sample())
+    return Table.fit(sample())
 
 
 def _text(model: str | None, sample: Sample, batch_size: int, device: str | None) -> Backend:
@@ -53,12 +53,12 @@ def _text(model: str | None, sample: Sample, batch_size: int, device: str | None
     if model == "tfidf":
         from everylabel.models.embedding.tfidf import Tfidf
 
-        return Tfidf(sample())
+        return Tfidf.fit(sample())
     prefix, _, name = (model or "").partition(":")
     if prefix in ("cls", "mean") and name:
         from everylabel.models.embedding.tokens import Tokens
 
-        return Tokens(name, prefix, batch_size, device)
+        return Tokens(name, batch_size, device, prefix)
     return sentences.Sentences((model or sentences.DEFAULT).removeprefix("st:"), batch_size, device)
 
 
@@ -69,7 +69,7 @@ def _image(model: str | None, sample: Sample, batch_size: int, device: str | Non
     if model == "pixels":
         from everylabel.models.embedding.pixels import Pixels
 
-        return Pixels(sample())
+        return Pixels.fit(sample())
     if model is not None and model.startswith("timm:"):
         from everylabel.models.embedding.timm_images import Timm
 
@@ -77,7 +77,7 @@ def _image(model: str | None, sample: Sample, batch_size: int, device: str | Non
     if model is not None and model.endswith(".onnx"):
         from everylabel.models.embedding.onnx_images import Onnx
 
-        return Onnx(model, batch_size)
+        return Onnx(model, batch_size, device)
     return vision.Vision(model or vision.DEFAULT, batch_size, device)
 
 

@@ -41,7 +41,7 @@ def load_fit(path: Path, kind: str, model: str | None) -> Fitted:
         header = json.loads(arrays.pop("header").tobytes())
         if header["format"] != FORMAT or header["version"] != VERSION:
             raise ValueError("another format")
-        found: Fitted = FITTED[header["name"]].restored(str(header["key"]), arrays)
+        fitted: Fitted = FITTED[header["name"]].from_arrays(str(header["key"]), arrays)
     except FileNotFoundError as error:
         raise EverylabelError(
             f"fit {str(path)!r} is not there; expected embedder.npz of a project, or fit_out's file"
@@ -50,9 +50,9 @@ def load_fit(path: Path, kind: str, model: str | None) -> Fitted:
         raise EverylabelError(
             f"fit {str(path)!r} cannot be read ({error!r}); expected embedder.npz of a project's folder"
         ) from error
-    if found.kind != kind or model not in (None, found.name):
+    if fitted.kind != kind or model not in (None, fitted.name):
         raise EverylabelError(
-            f"fit {str(path)!r} is of {found.name} for items of kind {found.kind!r}; got kind {kind!r} and "
+            f"fit {str(path)!r} is of {fitted.name} for items of kind {fitted.kind!r}; got kind {kind!r} and "
             f"model {model!r}"
         )
-    return found
+    return fitted

@@ -6,8 +6,22 @@ from typing import Any
 import numpy as np
 
 from everylabel.data.images import open_image
+from everylabel.models.embedding.backend import Network
 
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+class ImageNetwork(Network):
+    """A network that takes images, a batch at a time."""
+
+    chunk = 256
+
+    def encode(self, items: Any) -> np.ndarray:
+        return encode_in_batches(items, self.encode_batch, self.batch_size)
+
+    def encode_batch(self, images: list[Any]) -> np.ndarray:
+        """Return features of opened images."""
+        raise NotImplementedError
 
 
 def encode_in_batches(items: Any, encode: Callable[[list[Any]], np.ndarray], batch_size: int) -> np.ndarray:

@@ -1,43 +1,41 @@
 """Images by any ONNX file that takes (n, 3, h, w) or (n, h, w, 3); pixels normalised as ImageNet's."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, need
-from everylabel.models.embedding.backend import cannot_load, model_key
-from everylabel.models.embedding.images import IMAGENET, encode_in_batches, pixels, pooled
+from everylabel.models.embedding.backend import cannot_load
+from everylabel.models.embedding.images import IMAGENET, ImageNetwork, pixels, pooled
 
 
-class Onnx:
+@dataclass
+class Onnx(ImageNetwork):
     """An ONNX file, run by onnxruntime; its first output is taken."""
 
-    chunk = 256
+    form = "onnx"
 
-    def __init__(self, model: str, batch_size: int) -> None:
+    def __post_init__(self) -> None:
         library = need("onnxruntime", "onnx", "embedding by an ONNX file")
-        self.key = f"onnx {model_key(model)}"
         try:
-            self.session = library.InferenceSession(model, providers=library.get_available_providers())
+            self.session = library.InferenceSession(self.name, providers=library.get_available_providers())
         except Exception as error:  # onnxruntime has an error class for each cause
-            raise cannot_load(model, error, "model='pixels'") from error
+            raise cannot_load(self.name, error, "model='pixels'") from error
         self.input = self.session.get_inputs()[0]
         shape = self.input.shape
         if len(shape) != 4 or 3 not in (shape[1], shape[3]):
             raise EverylabelError(
-                f"model {model!r} takes {shape}; expected images: (n, 3, h, w) or (n, h, w, 3)"
+                f"model {self.name!r} takes {shape}; expected images: (n, 3, h, w) or (n, h, w, 3)"
             )
         self.channels_last = shape[1] != 3
         sides = shape[1:3] if self.channels_last else shape[2:4]
         height, width = (side if isinstance(side, int) else 224 for side in sides)
         self.size = height, width
         self.fixed = shape[0] if isinstance(shape[0], int) else 0  # some files fix the batch size
-        self.batch_size = self.fixed or batch_size
+        self.batch_size = self.fixed or self.batch_size
 
-    def encode(self, items: Any) -> np.ndarray:
-        return encode_in_batches(items, self._batch, self.batch_size)
-
-    def _batch(self, images: list[Any]) -> np.ndarray:
+    def encode_batch(self, images: list[Any]) -> np.ndarray:
         filled = images + [images[-1]] * (self.fixed - len(images))
         inputs = pixels(filled, self.size, *IMAGENET)
         if self.channels_last:

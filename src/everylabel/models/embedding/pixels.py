@@ -21,32 +21,33 @@ FIT_ON = 2000
 class Pixels:
     """Pixels + PCA, fitted on a sample of the images."""
 
-    name, kind = "pixels", "image"
-    chunk = 1024
+    name, kind, chunk = "pixels", "image", 1024
 
-    def __init__(self, sample: list[Any]) -> None:
+    def __init__(self, key: str, center: np.ndarray | None, directions: np.ndarray | None) -> None:
+        self.key, self.center, self.directions = key, center, directions
+
+    @classmethod
+    def fit(cls, sample: list[Any]) -> "Pixels":
+        """Return what is learned from some images."""
         from sklearn.decomposition import PCA
 
         sample = sample[:: max(1, len(sample) // FIT_ON)]
         digests = [hashlib.sha256(image_bytes(item)).digest() for item in sample]
-        self.key = "pixels 2 " + hashlib.sha256(b"".join(digests)).hexdigest()
-        self.center: np.ndarray | None = None
-        self.directions: np.ndarray | None = None
-        rows = self.encode(sample)
+        key = "pixels 2 " + hashlib.sha256(b"".join(digests)).hexdigest()
+        rows = cls(key, None, None).encode(sample)
         rows = rows[~np.isnan(rows).any(axis=1)] if rows.size else rows
         if not rows.size:
             raise EverylabelError("items holds no image that can be read; expected image files or PIL images")
-        if len(rows) > 1:
-            with np.errstate(invalid="ignore"):  # images may be all alike
-                pca = PCA(min(DIMENSIONS, len(rows)), svd_solver="randomized", random_state=0).fit(rows)
-            self.center, self.directions = pca.mean_, pca.components_
+        if len(rows) == 1:
+            return cls(key, None, None)
+        with np.errstate(invalid="ignore"):  # images may be all alike
+            pca = PCA(min(DIMENSIONS, len(rows)), svd_solver="randomized", random_state=0).fit(rows)
+        return cls(key, pca.mean_, pca.components_)
 
     @classmethod
-    def restored(cls, key: str, arrays: Mapping[str, np.ndarray]) -> "Pixels":
-        """Return what was fitted before."""
-        made = cls.__new__(cls)
-        made.key, made.center, made.directions = key, arrays.get("center"), arrays.get("directions")
-        return made
+    def from_arrays(cls, key: str, arrays: Mapping[str, np.ndarray]) -> "Pixels":
+        """Return what learned before."""
+        return cls(key, arrays.get("center"), arrays.get("directions"))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return what was learned from the sample."""

@@ -6,20 +6,16 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import need
-from everylabel.models.embedding.backend import cannot_load, model_key, quiet
+from everylabel.models.embedding.backend import Network, cannot_load, quiet
 from everylabel.models.embedding.texts import clean
 
 DEFAULT = "sentence-transformers/all-MiniLM-L6-v2"
 
 
-class Sentences:
+class Sentences(Network):
     """A sentence-transformers model, by local folder or hub name."""
 
-    chunk = 1024
-
-    def __init__(self, model: str, batch_size: int, device: str | None) -> None:
-        self.name, self.batch_size, self.device = model, batch_size, device
-        self.key = f"sentences {model_key(model)}"
+    form, chunk = "sentences", 1024
 
     @cached_property
     def model(self) -> Any:

@@ -15,7 +15,12 @@ class Table:
 
     chunk = 8192
 
-    def __init__(self, sample: Any) -> None:
+    def __init__(self, key: str, transformer: Any) -> None:
+        self.key, self.transformer = key, transformer
+
+    @classmethod
+    def fit(cls, sample: Any) -> "Table":
+        """Return what is learned from some rows."""
         from sklearn.compose import make_column_transformer
         from sklearn.impute import SimpleImputer
         from sklearn.pipeline import make_pipeline
@@ -24,16 +29,14 @@ class Table:
         if sample.shape[1] == 0 or len(sample) == 0:
             raise EverylabelError(f"items has shape {sample.shape}; expected a table with rows and columns")
         frame = _plain(sample)
-        self.columns = list(sample.columns)
-        self.key = f"table {hashlib.sha256(row_bytes(sample)).hexdigest()}"
         numeric = [name for name in frame if frame[name].dtype.kind == "f"]
         numbers = make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler())
         names = OneHotEncoder(
             handle_unknown="infrequent_if_exist", max_categories=MAX_CATEGORIES, sparse_output=False
         )
-        self.transformer = make_column_transformer(
-            (numbers, numeric), (names, [name for name in frame if name not in numeric])
-        ).fit(frame)
+        columns = (numbers, numeric), (names, [name for name in frame if name not in numeric])
+        key = f"table {hashlib.sha256(row_bytes(sample)).hexdigest()}"
+        return cls(key, make_column_transformer(*columns).fit(frame))
 
     def encode(self, items: Any) -> np.ndarray:
         return np.asarray(self.transformer.transform(_plain(items)), dtype=np.float32)

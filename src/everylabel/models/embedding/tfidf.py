@@ -20,42 +20,43 @@ MAX_TERMS = 50_000
 class Tfidf:
     """TF-IDF + SVD, fitted on a sample of the texts."""
 
-    name, kind = "tfidf", "text"
-    chunk = 4096
+    name, kind, chunk = "tfidf", "text", 4096
 
-    def __init__(self, sample: list[str]) -> None:
+    def __init__(self, key: str, terms: Any, directions: np.ndarray | None) -> None:
+        self.key, self.terms, self.directions = key, terms, directions
+
+    @classmethod
+    def fit(cls, sample: list[str]) -> "Tfidf":
+        """Return what is learned from some texts."""
         from sklearn.decomposition import TruncatedSVD
 
         texts = clean(sample)
-        self.key = "tfidf 2 " + hashlib.sha256("\0".join(texts).encode()).hexdigest()
-        self.terms = _vectoriser(max_features=MAX_TERMS)
+        terms, directions = _vectoriser(max_features=MAX_TERMS), None
         try:
-            counts = self.terms.fit_transform(texts)
+            counts = terms.fit_transform(texts)
         except ValueError as error:
             raise EverylabelError(
                 "items hold no words to learn TF-IDF from; expected texts with at least one word"
             ) from error
-        self.directions: np.ndarray | None = None
         if counts.shape[1] > DIMENSIONS:
             with np.errstate(invalid="ignore"):  # texts may be all alike
                 svd = TruncatedSVD(min(DIMENSIONS, counts.shape[0]), random_state=0).fit(counts)
-            self.directions = svd.components_.astype(np.float32)
+            directions = svd.components_.astype(np.float32)
+        return cls("tfidf 2 " + hashlib.sha256("\0".join(texts).encode()).hexdigest(), terms, directions)
 
     @classmethod
-    def restored(cls, key: str, arrays: Mapping[str, np.ndarray]) -> "Tfidf":
-        """Return what was fitted before."""
-        made = cls.__new__(cls)
+    def from_arrays(cls, key: str, arrays: Mapping[str, np.ndarray]) -> "Tfidf":
+        """Return what learned before."""
         names = arrays["terms"].tobytes().decode().split("\n")
-        made.key, made.terms = key, _vectoriser(vocabulary={name: i for i, name in enumerate(names)})
-        made.terms.idf_ = arrays["idf"]
-        made.directions = arrays.get("directions")
-        return made
+        terms = _vectoriser(vocabulary={name: i for i, name in enumerate(names)})
+        terms.idf_ = arrays["idf"]
+        return cls(key, terms, arrays.get("directions"))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return what was learned from the sample."""
         names = "\n".join(self.terms.get_feature_names_out())  # a term holds no line end
-        found = {"terms": np.frombuffer(names.encode(), np.uint8), "idf": self.terms.idf_}
-        return found if self.directions is None else {**found, "directions": self.directions}
+        learned = {"terms": np.frombuffer(names.encode(), np.uint8), "idf": self.terms.idf_}
+        return learned if self.directions is None else {**learned, "directions": self.directions}
 
     def encode(self, items: Any) -> np.ndarray:
         counts = self.terms.transform(clean(items))

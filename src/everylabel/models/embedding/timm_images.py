@@ -7,17 +7,13 @@ import numpy as np
 
 from everylabel.core.errors import need
 from everylabel.models.embedding.backend import cannot_load, on_device
-from everylabel.models.embedding.images import IMAGENET, encode_in_batches, pixels, pooled
+from everylabel.models.embedding.images import IMAGENET, ImageNetwork, pixels, pooled
 
 
-class Timm:
+class Timm(ImageNetwork):
     """A timm model without its classifier; size, mean and deviation as it was trained with."""
 
-    chunk = 256
-
-    def __init__(self, model: str, batch_size: int, device: str | None) -> None:
-        self.name, self.batch_size, self.device = model, batch_size, device
-        self.key = f"timm {model}"
+    form = "timm"
 
     @cached_property
     def model(self) -> Any:
@@ -27,10 +23,7 @@ class Timm:
         except (OSError, ValueError, RuntimeError) as error:
             raise cannot_load(self.name, error, "model='pixels'") from error
 
-    def encode(self, items: Any) -> np.ndarray:
-        return encode_in_batches(items, self._batch, self.batch_size)
-
-    def _batch(self, images: list[Any]) -> np.ndarray:
+    def encode_batch(self, images: list[Any]) -> np.ndarray:
         trained = self.model.pretrained_cfg
         torch = need("torch", "timm", "embedding by a timm model")
         _, height, width = trained.get("input_size", (3, 224, 224))

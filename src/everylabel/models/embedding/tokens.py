@@ -4,37 +4,35 @@ cls    h = t_1                                 of the last hidden layer's tokens
 mean   h = sum_i m_i t_i / sum_i m_i           with m the attention mask; not normalised
 """
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from everylabel.core.errors import need
-from everylabel.models.embedding.backend import cannot_load, model_key, on_device, quiet
+from everylabel.models.embedding.backend import Network, load_transformers, model_key
 from everylabel.models.embedding.texts import clean
 
 MAX_TOKENS = 512  # the paper's
 
 
-class Tokens:
+@dataclass
+class Tokens(Network):
     """A transformers encoder with its tokeniser, by local folder or hub name."""
+
+    pooling: str  # "cls" or "mean"
 
     chunk = 1024
 
-    def __init__(self, model: str, pooling: str, batch_size: int, device: str | None) -> None:
-        self.name, self.pooling, self.batch_size, self.device = model, pooling, batch_size, device
-        self.key = f"{pooling} {model_key(model)}"
+    @property
+    def key(self) -> str:
+        return f"{self.pooling} {model_key(self.name)}"
 
     @cached_property
     def parts(self) -> tuple[Any, Any]:
         """Return tokeniser and model."""
-        library = need("transformers", "text", "embedding by a transformers model")
-        try:
-            with quiet():
-                model = library.AutoModel.from_pretrained(self.name)
-                return library.AutoTokenizer.from_pretrained(self.name), on_device(model, self.device)
-        except (OSError, ValueError) as error:
-            raise cannot_load(self.name, error, "model='tfidf'") from error
+        return load_transformers(self, "AutoTokenizer", "text", "model='tfidf'")
 
     def encode(self, items: Any) -> np.ndarray:
         texts = clean(items)
