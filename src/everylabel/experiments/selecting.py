@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from everylabel.core import Posterior, laplace, predict_proba
-from everylabel.experiments.candidates import Score, gradient_norm, narrow_margin, pick_one_by_one
+from everylabel.core import Posterior, fit_map, laplace, predict_proba
 from everylabel.experiments.data import CYCLES, Data
 from everylabel.experiments.engine import Cell
 from everylabel.experiments.metrics import accuracy
 from everylabel.experiments.results import Measurement
-from everylabel.experiments.training import refit, train
+from everylabel.experiments.training import train
 from everylabel.selection import Pool, optimal_batch, select
 
 FEWER_CYCLES = 10  # of the experiments beyond the paper
@@ -45,22 +44,13 @@ class Labelled(NamedTuple):
 Choose = Callable[[Labelled, int, np.random.Generator], np.ndarray]
 
 
-def _top(strategy: str) -> Choose:
-    """Return a chooser of the b best of 1,000 random candidates."""
+def _among_candidates(strategy: str, updates: bool = False) -> Choose:
+    """Return a chooser among 1,000 random candidates: the b best, or by Algorithm 1 with the true labels."""
 
     def choose(state: Labelled, n: int, rng: np.random.Generator) -> np.ndarray:
         idx = state.candidates(rng)
-        return idx[select(Pool(state.x[idx], state.posterior), strategy, n, rng)]
-
-    return choose
-
-
-def _with_updates(score: Score) -> Choose:
-    """Return a chooser by Algorithm 1 among 1,000 random candidates, the true labels being the oracle."""
-
-    def choose(state: Labelled, n: int, rng: np.random.Generator) -> np.ndarray:
-        idx = state.candidates(rng)
-        return idx[pick_one_by_one(state.posterior, state.x[idx], state.data.y[idx], score, n)]
+        ask = state.data.y[idx].__getitem__ if updates else None
+        return idx[select(Pool(state.x[idx], state.posterior), strategy, n, rng, ask)]
 
     return choose
 
@@ -103,11 +93,11 @@ def _optimal(batches: str = "random", metric: str = "accuracy") -> Choose:
 
 
 CHOOSERS: dict[str, Choose] = {
-    "random": _top("random"),
-    "margin": _top("margin"),
-    "margin with updates": _with_updates(narrow_margin),
-    "Badge": _top("badge"),
-    "Badge with updates": _with_updates(gradient_norm),
+    "random": _among_candidates("random"),
+    "margin": _among_candidates("margin"),
+    "margin with updates": _among_candidates("margin", updates=True),
+    "Badge": _among_candidates("badge"),
+    "Badge with updates": _among_candidates("badge_norm", updates=True),
     "Typiclust": _from_pool("typiclust", updates=False, candidates=10_000),
     "optimal": _optimal(),
     "optimal, mixed batches": _optimal(batches="mixed", metric="log_loss"),
@@ -206,7 +196,7 @@ def learning_curve(cell: Cell, data: Data, choose: Choose, cycles: int) -> list[
     for cycle in range(cycles + 1):
         x, y = data.x[labelled], data.y[labelled]
         if cell.training == "fast":  # to a tenth of a per cent, from where the last cycle ended
-            mean = refit(x, y, data.n_classes, mean)
+            mean = np.asarray(fit_map(x, y, data.n_classes, init=mean, tol=1e-3))
         else:
             mean = train(x, y, data, cell.training, rng)
         posterior = laplace(mean, x, keep_data=False)

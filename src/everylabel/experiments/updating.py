@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from everylabel.core import Posterior, predict_proba, sample, update
+from everylabel.core.checks import with_bias
+from everylabel.core.updates.monte_carlo import predict_weightings
 from everylabel.experiments.data import Data
 from everylabel.experiments.engine import Cell, seeded
-from everylabel.experiments.members import Taught, reweighted
 from everylabel.experiments.metrics import accuracy, brier_score, calibration_error, distance, flips, log_loss
 from everylabel.experiments.results import Measurement
 from everylabel.experiments.training import posterior, train, train_with_torchs_parts
@@ -101,16 +102,13 @@ def compare(
     For each draw of D and D+ its points (x, size): the first `size` of D+ are learned, noted at x.
     """
     rng, data = cell.rng(), tested(cell, data)
-    bases = [posterior(data, old, cell.training, rng) for old, _ in draws]
-    taught = [
-        Taught(base, data.x[new], data.y[new], [(size, data.setting.exponent) for _, size in at])
-        for base, (_, new), at in zip(bases, draws, points, strict=True)
-    ]
-    mixtures = reweighted(taught, data.test_x, n_samples(data), rng)
     learn = updates(data)
     rows: list[Measurement] = []
-    for base, (old, new), at, mixed in zip(bases, draws, points, mixtures, strict=True):
-        for (x, size), mixture in zip(at, mixed, strict=True):
+    for (old, new), at in zip(draws, points, strict=True):
+        base = posterior(data, old, cell.training, rng)
+        weightings = [(size, data.setting.exponent) for _, size in at]
+        mixtures = reweighted(base, data.x[new], data.y[new], weightings, data.test_x, n_samples(data), rng)
+        for (x, size), mixture in zip(at, mixtures, strict=True):
             some = new[:size]
             retrained = posterior(data, np.concatenate([old, some]), cell.training, rng)
             states = {BASELINE: base, RETRAINED: retrained}
@@ -121,6 +119,21 @@ def compare(
             for name, found in probs.items():
                 rows += figures(name, x, found, probs[RETRAINED], data.test_y)
     return rows
+
+
+def reweighted(
+    base: Posterior,
+    x: np.ndarray,
+    y: np.ndarray,
+    weightings: Sequence[tuple[int, float]],
+    at: np.ndarray,
+    n: int,
+    rng: np.random.Generator,
+) -> list[np.ndarray]:
+    """Return predictions of samples after Monte Carlo updates: for each (size, step), by the first labels."""
+    samples = sample(base, n, rng)
+    learned = [update(samples, x[:size], y[:size], "monte_carlo", step) for size, step in weightings]
+    return [np.asarray(probs) for probs in predict_weightings(learned, with_bias(at))]
 
 
 def probabilities(state: Posterior, x: np.ndarray) -> np.ndarray:
@@ -164,8 +177,7 @@ class StepSize:
         rng = cell.rng()
         base = posterior(data, old, cell.training, rng)
         weightings = [(size, step) for size in self.sizes for step in self.steps["monte_carlo"]]
-        streamed = Taught(base, data.x[new], data.y[new], weightings)
-        (mixtures,) = reweighted([streamed], data.val_x, n_samples(data), rng)
+        mixtures = reweighted(base, data.x[new], data.y[new], weightings, data.val_x, n_samples(data), rng)
         rows = [
             Measurement(f"monte carlo, {step:g}", size, "accuracy", accuracy(mixture, data.val_y))
             for (size, step), mixture in zip(weightings, mixtures, strict=True)
