@@ -191,7 +191,7 @@ def test_the_compiled_loop_is_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> 
     np.testing.assert_array_equal(results[0][1], results[1][1])
 
 
-def test_many_threads_and_none_of_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_share_all_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert threads.workers() == 1
     monkeypatch.delenv("OMP_NUM_THREADS")
@@ -199,10 +199,6 @@ def test_many_threads_and_none_of_numba(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(threads, "workers", lambda: 3)
     threads.share(lambda start, stop: seen.extend(range(start, stop)), 10)
     assert sorted(seen) == list(range(10))
-    monkeypatch.setattr(threads, "find_spec", lambda name: None)
-    threads.compiled.cache_clear()
-    assert not threads.worth_compiling(10**9)
-    threads.compiled.cache_clear()
 
 
 def test_repr_counts() -> None:

@@ -1,4 +1,4 @@
-"""Monte Carlo members of the posterior and their predictions, for strategies that compare members.
+"""What strategies draw: Monte Carlo members of the posterior with their predictions, and instances to try.
 
 m members, n instances, k classes: probs (m, n, k) in single precision.
 """
@@ -11,6 +11,7 @@ from everylabel.core.arrays import CHUNK, to_numpy
 from everylabel.core.softmax import softmax
 from everylabel.core.updates.monte_carlo import sample
 from everylabel.selection.pool import PoolView
+from everylabel.selection.ranking import smallest
 
 
 class Members:
@@ -38,3 +39,12 @@ class Members:
 def entropies(probs: np.ndarray) -> np.ndarray:
     """Return the entropy along the last axis; 0 log 0 is 0."""
     return -np.sum(probs * np.log(np.maximum(probs, 1e-30)), axis=-1)
+
+
+def candidates(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return which of idx are tried: all, or half by margin and half drawn from the others."""
+    if len(idx) <= n:
+        return np.arange(len(idx))
+    narrow = smallest(pool.margins(idx), n // 2)
+    others = np.delete(np.arange(len(idx)), narrow)
+    return np.r_[narrow, rng.choice(others, n - n // 2, replace=False)]

@@ -1,6 +1,6 @@
-"""Compiled loops on large arrays: numba where it is installed and the work repays its start, in threads.
+"""Compiled loops on large arrays, in threads, where the work repays their start.
 
-The loops are compiled on first use and kept on disk. They let go of the interpreter's lock, so
+The loops are imported and compiled on first use and kept on disk. They let go of the interpreter's lock, so
 plain threads share the work; numba's own thread pool, which must not be entered from two threads
 of a server at once, is not used.
 """
@@ -8,23 +8,14 @@ of a server at once, is not used.
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 SMALL = 2**19  # numbers that NumPy works through before a compiled loop has started
 
 
-@cache
-def compiled(module: str) -> Any | None:
-    """Return the module of compiled loops, or None where numba is absent."""
-    return import_module(f"everylabel.selection.{module}") if find_spec("numba") else None
-
-
 def worth_compiling(work: int) -> bool:
     """Return whether so many numbers are worth a compiled loop."""
-    return work >= SMALL and compiled("pool.loops") is not None
+    return work >= SMALL
 
 
 def workers() -> int:

@@ -12,7 +12,7 @@ Result: mean_e sum_y p_c[y] risk(p_e after c is y). Slow twin: an update for eac
 import numpy as np
 
 from everylabel.core.arrays import CHUNK
-from everylabel.selection.threads import compiled, share, worth_compiling
+from everylabel.selection.threads import share, worth_compiling
 
 RISKS = ("error", "log", "brier")
 _MOST = 300.0  # keeps e^a and its square in range
@@ -22,10 +22,12 @@ def expected_risk(logits: np.ndarray, shift: np.ndarray, probs: np.ndarray, risk
     """Return the expected risk (C,) from logits F (E, k), shift a (C, E) and candidates' probs (C, k)."""
     logits = logits - logits.max(axis=1, keepdims=True)
     if worth_compiling(shift.size * probs.shape[1]):
-        loops, out = compiled("lookahead.expected_loops"), np.empty(len(probs))
+        from everylabel.selection.lookahead import expected_loops as loops
+
+        out = np.empty(len(probs))
         f, a, p = (np.ascontiguousarray(x, np.float32) for x in (logits.T, shift, probs))
         code = RISKS.index(risk)
-        share(lambda start, stop: loops.expected_risk(f, a, p, code, out, start, stop), len(out))  # type: ignore
+        share(lambda start, stop: loops.expected_risk(f, a, p, code, out, start, stop), len(out))
         return out
     size = max(1, CHUNK // (8 * logits.size))
     parts = [

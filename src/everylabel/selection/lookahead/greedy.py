@@ -15,7 +15,7 @@ from everylabel.core.kernel import condition_seen, shrinkage
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.softmax import log_softmax
 from everylabel.selection.pool import PoolView
-from everylabel.selection.threads import compiled, share, worth_compiling
+from everylabel.selection.threads import share, worth_compiling
 
 
 def greedy_batch(
@@ -57,11 +57,12 @@ def log_likelihood(f: np.ndarray, shift: np.ndarray, residual: np.ndarray, label
     if f.shape[1] == 1:
         f, residual = np.c_[np.zeros_like(f), f], np.c_[np.zeros_like(residual), residual]
     if worth_compiling(shift.size * f.shape[1]):
-        loops, out = compiled("lookahead.expected_loops"), np.empty(len(shift))
+        from everylabel.selection.lookahead.expected_loops import log_likelihood as run
+
+        out = np.empty(len(shift))
         low = f - f.max(axis=1, keepdims=True)
         a, r, g = (np.ascontiguousarray(x, np.float32) for x in (shift, residual, low.T))
         own = low[np.arange(len(f)), labels].astype(np.float32)
-        run = loops.log_likelihood  # type: ignore[union-attr]
         share(lambda start, stop: run(g, a, r, own, labels, out, start, stop), len(out))
         return out
     scores = []

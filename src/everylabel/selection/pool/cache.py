@@ -14,7 +14,7 @@ from everylabel.core.predict import logit_variance
 from everylabel.selection.pool.features import Features
 from everylabel.selection.pool.view import shares_cov
 from everylabel.selection.ranking import TIE
-from everylabel.selection.threads import compiled, share, worth_compiling
+from everylabel.selection.threads import share, worth_compiling
 
 _ALONG = 1e-8  # a mean's change is along v when what is left of it is this small
 
@@ -70,9 +70,10 @@ class Cache:
         return 2 * len(idx) > self.features.n and len(self.logits) > 1 and worth_compiling(self.logits.size)
 
     def _margins(self, usable: np.ndarray, one: bool) -> np.ndarray:
-        loops, logits = compiled("pool.loops"), self.logits
-        out = np.empty(self.features.n, logits.dtype)
-        share(lambda start, stop: loops.margins(logits, usable, one, out, start, stop), len(out))  # type: ignore
+        from everylabel.selection.pool import loops
+
+        logits, out = self.logits, np.empty(self.features.n, self.logits.dtype)
+        share(lambda start, stop: loops.margins(logits, usable, one, out, start, stop), len(out))
         return out
 
     def move(self, posterior: Posterior, i: int) -> None:
@@ -146,8 +147,9 @@ class Cache:
 def _subtract_outer(logits: np.ndarray, residual: np.ndarray, shift: np.ndarray) -> None:
     """Take logits -= residual shift' in place."""
     if worth_compiling(logits.size):
-        loops = compiled("pool.loops")
-        share(lambda start, stop: loops.move(logits, shift, residual, start, stop), len(shift))  # type: ignore
+        from everylabel.selection.pool import loops
+
+        share(lambda start, stop: loops.move(logits, shift, residual, start, stop), len(shift))
         return
     for row, factor in zip(logits, residual, strict=True):
         if factor:  # a class that a label leaves alone costs nothing

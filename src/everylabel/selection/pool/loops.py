@@ -1,7 +1,7 @@
 """The pool's compiled loops: one label moves all logits, and the margin of every instance.
 
 logits (k, n), classes first, so that each inner loop runs over instances and vectorises for
-every k. Imported through `threads.compiled` only, where numba is installed.
+every k. Imported on first use only: numba takes its time to start.
 """
 
 import numpy as np

@@ -14,7 +14,7 @@ from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.selection.lookahead.expected import RISKS, expected_risk
 from everylabel.selection.pool import PoolView
-from everylabel.selection.ranking import smallest
+from everylabel.selection.sampling import candidates
 
 
 def lookahead(
@@ -37,15 +37,6 @@ def lookahead(
     shift = label_shift(pool, idx[tried], eval_idx, step)
     scores[tried] = -expected_risk(pool.logits(eval_idx), shift, pool.probs(idx[tried]), risk)
     return scores
-
-
-def candidates(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return which of idx are tried: all, or half by margin and half drawn from the others."""
-    if len(idx) <= n:
-        return np.arange(len(idx))
-    narrow = smallest(pool.margins(idx), n // 2)
-    others = np.delete(np.arange(len(idx)), narrow)
-    return np.r_[narrow, rng.choice(others, n - n // 2, replace=False)]
 
 
 def label_shift(pool: PoolView, idx: np.ndarray, eval_idx: np.ndarray, step: float) -> np.ndarray:
