@@ -11,7 +11,7 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.data.digests import Change, compare
 from everylabel.data.options import Options
-from everylabel.projects import features as embedded
+from everylabel.projects import features
 from everylabel.projects.project import Opening, Project, open_project
 
 
@@ -76,7 +76,7 @@ def test_texts_with_labels_ids_and_fields(tmp_path: Path) -> None:
 def test_a_second_start_does_not_embed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = reviews(tmp_path)
     first = open_project(source, text_column="body", model="tfidf")
-    monkeypatch.setattr(embedded, "embed", lambda *_, **__: pytest.fail("embedded again"))
+    monkeypatch.setattr(features, "embed", lambda *_, **__: pytest.fail("embedded again"))
     again = open_project(source)  # the options are those of last time
     assert np.array_equal(first.features, again.features)
     assert isinstance(again.features, np.memmap)

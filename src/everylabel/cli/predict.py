@@ -52,7 +52,7 @@ def predict(
             return
         write_atomically(out, lambda file: file.writelines(pieces))
         console.print(
-            f"predictions of {len(predicted.source.ids):,} items in {escape(str(out))}",
+            f"predictions of {len(predicted.items.ids):,} items in {escape(str(out))}",
             highlight=False,
             soft_wrap=True,
         )

@@ -47,7 +47,7 @@ def simulate(
     """Label by the true labels through the HTTP API; print the learning curve that a budget buys."""
     console = Console()
     with errors_in_one_line(Console(stderr=True)), tempfile.TemporaryDirectory() as place:
-        from everylabel.simulation import simulate as run
+        from everylabel.simulation import simulate as label_by_truth
         from everylabel.simulation.curve import check_ending, write_curve
 
         check_ending(out)
@@ -68,7 +68,7 @@ def simulate(
         arguments = [str(part) for pair in settings.items() if pair[1] is not None for part in pair]
         with _server(project, url, arguments) as address, _bar(budget) as (bar, task):
             points = list(
-                run(
+                label_by_truth(
                     address,
                     truth,
                     project.classes,

@@ -63,11 +63,11 @@ def model_export(prepared: Prepared, snapshot: Snapshot, form: str) -> Export:
 
 def predicted_records(predicted: Predicted) -> Records:
     """Return a row for each new item."""
-    source = predicted.source
-    show = (lambda i: str(source.display.item(i)["text"])) if source.kind == "text" else None
-    rows = np.arange(len(source.ids))
+    items = predicted.items
+    show = (lambda i: str(items.display.item(i)["text"])) if items.kind == "text" else None
+    rows = np.arange(len(items.ids))
     return prediction_records(
-        source.ids, rows, lambda at: predicted.probabilities[at], predicted.classes, show
+        items.ids, rows, lambda at: predicted.probabilities[at], predicted.classes, show
     )
 
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 import shutil
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,8 @@ import numpy as np
 from everylabel.core.errors import EverylabelWarning
 from everylabel.core.files import write_atomically
 from everylabel.data.cache import make_folder
+from everylabel.data.items import Items
+from everylabel.data.options import Options
 from everylabel.models.embedding import embed
 
 FEATURES, RECORD, EMBEDDER, NEXT = "features.npy", "features.json", "embedder.npz", "next"
@@ -26,35 +28,27 @@ GROWN = 3  # times as many items as were learned from: told
 Progress = Callable[[int, int], Any]  # rows done, rows in all
 
 
-class Embedded(NamedTuple):
-    """Features of the items that could be read, the positions of those that could not, and where they lie."""
+class Features(NamedTuple):
+    """Rows of the items that could be read, the positions of those that could not, and where they lie."""
 
-    features: np.ndarray
+    rows: np.ndarray
     broken: tuple[int, ...]
     place: Path
     notes: tuple[str, ...] = ()
 
 
-def embedded(
-    items: Any,
-    kind: str,
-    n: int,
-    digests: Sequence[str],
-    model: str | None,
-    folder: Path,
-    progress: Progress | None = None,
-    column: str | None = None,
-) -> Embedded:
+def features_of(items: Items, options: Options, folder: Path, progress: Progress | None = None) -> Features:
     """Return features of the items: from the folder if they are of these items and this model.
 
-    column : where the items come from; of another one, TF-IDF and pixels are learned anew
+    Of another column, TF-IDF and pixels are learned anew.
     """
-    content = hashlib.sha256("\n".join([kind, *digests]).encode()).hexdigest()
+    n, kind, model = len(items), items.kind, options.model
+    content = hashlib.sha256("\n".join([kind, *items.digests]).encode()).hexdigest()
     for place in (folder, folder / NEXT):
-        found = _found(place, content, model, n)
-        if found is not None:
-            return found
-    what = {"kind": kind, "model": model, "column": column}
+        kept = _kept(place, content, model, n)
+        if kept is not None:
+            return kept
+    what = {"kind": kind, "model": model, "column": options.text_column or options.image_column}
     before = _record(folder)
     place = folder if before is None else make_folder(folder / NEXT)
     (place / RECORD).unlink(missing_ok=True)
@@ -65,12 +59,14 @@ def embedded(
     path = place / FEATURES
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # they are left out, and told
-        features = embed(items, model, kind=kind, out=path, progress=show, fit=fit, fit_out=place / EMBEDDER)
-    broken = _broken(features) if kind == "image" else ()
+        rows = embed(
+            items.items, model, kind=kind, out=path, progress=show, fit=fit, fit_out=place / EMBEDDER
+        )
+    broken = broken_rows(rows) if kind == "image" else ()
     if broken:
-        whole = np.delete(features, broken, axis=0)
+        whole = np.delete(rows, broken, axis=0)
         write_atomically(path, lambda file: np.save(file, whole))
-        features = np.load(path, mmap_mode="r")
+        rows = np.load(path, mmap_mode="r")
     fitted_on = n if _is_fit(place) else 0
     if fit is not None and before is not None:
         fitted_on = int(before["fitted_on"])
@@ -82,7 +78,7 @@ def embedded(
         "fitted_on": fitted_on,
     }
     write_atomically(place / RECORD, lambda file: file.write(json.dumps(record).encode()))
-    return Embedded(features, broken, place, _grown(fitted_on, n, folder))
+    return Features(rows, broken, place, _grown(fitted_on, n, folder))
 
 
 def settle(folder: Path, place: Path) -> None:
@@ -116,31 +112,31 @@ def embed_as(items: Any, place: Path, progress: Progress | None = None) -> np.nd
         return embed(items, model if fit is None else None, kind=kind, progress=show, fit=fit)
 
 
-def _found(place: Path, content: str, model: str | None, n: int) -> Embedded | None:
+def _kept(place: Path, content: str, model: str | None, n: int) -> Features | None:
     record = _record(place)
     if record is None or record["content"] != content or record["what"]["model"] != model:
         return None
     if record["fitted_on"] and not _is_fit(place):
         return None
     try:
-        features = np.load(place / FEATURES, mmap_mode="r", allow_pickle=False)
+        rows = np.load(place / FEATURES, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError):
         return None
     broken = tuple(int(i) for i in record["broken"])
-    if len(features) + len(broken) != n:
+    if len(rows) + len(broken) != n:
         return None
-    return Embedded(features, broken, place)
+    return Features(rows, broken, place)
 
 
 def _record(place: Path) -> dict[str, Any] | None:
     """Return what is known of the features in a place."""
     try:
         record = json.loads((place / RECORD).read_text())
-        known = record["version"] == VERSION
-        known = known and {"content", "what", "broken", "fitted_on"} <= set(record) and record["what"]["kind"]
+        whole = {"content", "what", "broken", "fitted_on"} <= set(record) and record["what"]["kind"]
+        ours = record["version"] == VERSION and whole
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return record if known else None
+    return record if ours else None
 
 
 def _is_fit(place: Path) -> bool:
@@ -156,5 +152,6 @@ def _grown(fitted_on: int, n: int, folder: Path) -> tuple[str, ...]:
     )
 
 
-def _broken(features: np.ndarray) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.flatnonzero(np.isnan(features[:, 0])))
+def broken_rows(rows: np.ndarray) -> tuple[int, ...]:
+    """Return the positions of images that could not be read."""
+    return tuple(int(i) for i in np.flatnonzero(np.isnan(rows[:, 0])))

@@ -104,8 +104,8 @@ def _number(writer: _Writer, name: str) -> int:
 
 def _import(writer: _Writer, labels: Iterable[Label], origin: str) -> int:
     """Write labels that are not what was imported last from there; return how many."""
-    known = [label for label in labels if label.id in writer.ledger.position]
-    last = {(label.id, _person(label.person)): label.label for label in known}  # of several, the last counts
+    ours = (label for label in labels if label.id in writer.ledger.position)
+    last = {(label.id, _person(label.person)): label.label for label in ours}  # of several, the last counts
     count = 0
     for (item, person), name in last.items():
         number = _number(writer, name)

@@ -17,7 +17,7 @@ from everylabel.labelling.learner import Prepared, prepare
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.snapshot import Snapshot
 from everylabel.labelling.training import train
-from everylabel.projects.features import Progress, embed_as
+from everylabel.projects.features import Progress, broken_rows, embed_as
 from everylabel.projects.project import Project, left_out, told_of
 
 
@@ -25,7 +25,7 @@ from everylabel.projects.project import Project, left_out, told_of
 class Predicted:
     """New items with the probabilities (n, k) of the classes, and what was chosen or left out."""
 
-    source: Items
+    items: Items
     probabilities: np.ndarray
     classes: Sequence[str]
     notes: tuple[str, ...]
@@ -64,9 +64,9 @@ def predict(
     posterior = trained(prepared, snapshot)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = _read(project, Path(new), options)
-        notes = told_of(found)
-        features, found, left = _features(project, found, progress)
+        items = _read(project, Path(new), options)
+        notes = told_of(items)
+        features, items, left = _features(project, items, progress)
     told = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
     if features.shape[1] != project.features.shape[1]:
         raise EverylabelError(
@@ -75,7 +75,7 @@ def predict(
         )
     scaled = prepared.scaling(np.asarray(features, np.float64))
     probabilities = np.asarray(predict_proba(posterior, scaled, method="mean"))
-    return Predicted(found, probabilities, snapshot.classes, (*notes, *left, *dict.fromkeys(told)))
+    return Predicted(items, probabilities, snapshot.classes, (*notes, *left, *dict.fromkeys(told)))
 
 
 def _read(project: Project, path: Path, options: Options) -> Items:
@@ -96,21 +96,20 @@ def _read(project: Project, path: Path, options: Options) -> Items:
 
 
 def _features(
-    project: Project, found: Items, progress: Progress | None
+    project: Project, items: Items, progress: Progress | None
 ) -> tuple[np.ndarray, Items, tuple[str, ...]]:
     """Return features, the source without broken images, and notes."""
-    if found.features is not None:
-        return found.features, found, ()
+    if items.features is not None:
+        return items.features, items, ()
     if project.embedded_in is None:
         raise EverylabelError(
             f"project {project.name!r} was labelled on features that came with it; expected new ones of "
             f"{project.features.shape[1]} columns ({', '.join(ARRAYS)}), made the same way"
         )
-    if found.kind != project.kind:
-        raise EverylabelError(f"the new items are of kind {found.kind!r}; expected {project.kind!r}")
-    features = embed_as(found.items, project.embedded_in, progress)
-    broken = np.flatnonzero(np.isnan(features).any(axis=1)) if found.kind == "image" else np.array([], int)
-    if not len(broken):
-        return features, found, ()
-    gone = [int(i) for i in broken]
-    return np.delete(features, gone, axis=0), found.without(gone), (left_out(found, gone),)
+    if items.kind != project.kind:
+        raise EverylabelError(f"the new items are of kind {items.kind!r}; expected {project.kind!r}")
+    features = embed_as(items.items, project.embedded_in, progress)
+    broken = broken_rows(features) if items.kind == "image" else ()
+    if not broken:
+        return features, items, ()
+    return np.delete(features, broken, axis=0), items.without(broken), (left_out(items, broken),)

@@ -17,7 +17,7 @@ from everylabel.data.images import why_unreadable
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.read import dataset_name, read
-from everylabel.projects.features import Progress, embedded, settle
+from everylabel.projects.features import Progress, features_of, settle
 from everylabel.projects.options import Remembered, remember, remembered
 
 ENDING = ".everylabel"
@@ -146,7 +146,7 @@ def open_project(
         if check is not None:
             check(Opening(place, about, before, items))
         _make(place)
-        project = _embedded(items, about, place, progress)
+        project = _with_features(items, about, place, progress)
     unsaid = options.besides(given).arguments()
     again = [f"options as last time: {unsaid}"] if unsaid else []
     told = (str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
@@ -198,17 +198,13 @@ def _new_id(where: str) -> str:
     return secrets.token_hex(6) if Path(where).is_absolute() else ""
 
 
-def _embedded(items: Items, about: Remembered, folder: Path, progress: Progress | None) -> Project:
+def _with_features(items: Items, about: Remembered, folder: Path, progress: Progress | None) -> Project:
     """Return items as a project, embedded if they have no features; unreadable images are left out."""
     features = items.features
     notes: tuple[str, ...] = ()
     place: Path | None = None
     if features is None:
-        options = about.options
-        column = options.text_column or options.image_column
-        features, broken, place, notes = embedded(
-            items.items, items.kind, len(items.ids), items.digests, options.model, folder, progress, column
-        )
+        features, broken, place, notes = features_of(items, about.options, folder, progress)
         if broken:
             notes = (*notes, left_out(items, broken))
             items = items.without(broken)

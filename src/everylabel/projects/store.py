@@ -134,10 +134,10 @@ class Store:
         query = sa.select(_items.c["items"]).where(_items.c.project == self.project)
         try:
             with self._engine.connect() as connection:
-                found = connection.execute(query).scalar()
+                stored = connection.execute(query).scalar()
         except DBAPIError as error:
             raise StoreError(f"store {self._shown} cannot be read: {_reason(error)}") from error
-        return None if found is None else tuple(json.loads(found))
+        return None if stored is None else tuple(json.loads(stored))
 
     def set_items(self, ids: Sequence[str], digests: Sequence[str]) -> None:
         """Note the source as it is now."""
@@ -203,10 +203,10 @@ class Store:
     def _check_format(self) -> None:
         query = sa.select(_items.c.format).where(_items.c.project == self.project)
         with self._engine.connect() as connection:
-            found = connection.execute(query).scalar()
-        if found not in (None, FORMAT):
+            stored = connection.execute(query).scalar()
+        if stored not in (None, FORMAT):
             raise StoreError(
-                f"store {self._shown} has format {found}; expected {FORMAT}: open it with the version of "
+                f"store {self._shown} has format {stored}; expected {FORMAT}: open it with the version of "
                 "everylabel that wrote it"
             )
 
