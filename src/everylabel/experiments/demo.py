@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
-from sklearn.datasets import load_digits
 
 from everylabel.core import Posterior, Samples, fit_map, laplace, predict_proba, sample, update
+from everylabel.data.datasets.digits import DARKEST, read_digits
 from everylabel.experiments.data import load
 from everylabel.experiments.engine import Cell, cells_of, run_cells
 from everylabel.experiments.metrics import accuracy, distance, share_of_gain
@@ -55,8 +55,8 @@ class Measurement(NamedTuple):
 
 def run(repetitions: int) -> Iterator[list[Measurement]]:
     """Yield the measurements of one repetition after the other."""
-    x, y = load_digits(return_X_y=True)
-    x = x / 16.0
+    x, y = read_digits()
+    x = x / DARKEST
     for repetition in range(repetitions):
         rng = np.random.default_rng([0, repetition])
         order = rng.permutation(len(x))

@@ -1,0 +1,35 @@
+"""Names of classes: one rule for files, options and the page."""
+
+import numpy as np
+import pytest
+
+from everylabel.core.errors import EverylabelError
+from everylabel.data.classes import check_class_count, check_classes, clean_name, label_numbers
+
+
+def test_a_name_is_cleaned_or_refused() -> None:
+    assert clean_name(" two \t words\n") == "two words"
+    assert clean_name("x" * 200) == "x" * 200
+    for bad in ("", "  ", "x" * 201, "a\0b", "a\u200bb"):
+        with pytest.raises(EverylabelError, match="1 to 200 printable characters: check --label-column"):
+            clean_name(bad)
+    with pytest.raises(EverylabelError, match=r"printable characters$"):
+        clean_name("", hint="")
+
+
+def test_there_are_not_too_many() -> None:
+    names = [str(i) for i in range(1001)]
+    check_class_count(names[:1000])
+    with pytest.raises(EverylabelError, match="'2' and others, 1,001 or more; expected 1,000 at most"):
+        check_class_count(names)
+
+
+def test_labels_become_numbers() -> None:
+    notes: list[str] = []
+    labels, classes = label_numbers(["b", " a", None, 1.0, np.nan], None, notes)
+    assert (labels.tolist(), classes) == ([2, 1, -1, 0, -1], ("1", "a", "b"))
+    assert notes == ["1 label(s) had white space around them, which was taken off"]
+    with pytest.raises(EverylabelError, match="labels hold 'b'; expected classes a"):
+        label_numbers(["a", "b"], ("a",), [])
+    assert check_classes(None) is None
+    assert check_classes([" a", "b"]) == ("a", "b")
