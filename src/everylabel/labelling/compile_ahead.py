@@ -17,8 +17,8 @@ WIDTH = 8  # features of the small pool
 
 
 @contextmanager
-def warming(size: int, strategy: str) -> Iterator[threading.Event]:
-    """Warm up in a thread of its own once the event is set; it has ended when the block is left.
+def compiling(size: int, strategy: str) -> Iterator[threading.Event]:
+    """Compile in a thread of its own once the event is set; it has ended when the block is left.
 
     size : numbers in the real pool: a small one takes other paths
     """
@@ -28,11 +28,11 @@ def warming(size: int, strategy: str) -> Iterator[threading.Event]:
         begin.wait()
         if not left.is_set():
             try:
-                warm_up(size, strategy)
+                compile_loops(size, strategy)
             except Exception:  # the first label takes longer, then
-                log.exception("warming up failed")
+                log.exception("compiling ahead failed")
 
-    thread = threading.Thread(target=work, name="warm", daemon=True)
+    thread = threading.Thread(target=work, name="compile", daemon=True)
     thread.start()
     try:
         yield begin
@@ -42,7 +42,7 @@ def warming(size: int, strategy: str) -> Iterator[threading.Event]:
         thread.join()
 
 
-def warm_up(size: int, strategy: str) -> None:
+def compile_loops(size: int, strategy: str) -> None:
     """Learn a label and pick an instance in a pool of noise that takes the paths of the real one."""
     n = SMALL // WIDTH + 1 if size >= SMALL else 200
     rng = np.random.default_rng(0)

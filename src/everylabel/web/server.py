@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.digests import compare
-from everylabel.labelling.compile_ahead import warming
+from everylabel.labelling.compile_ahead import compiling
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.learner import prepare
 from everylabel.labelling.refit import Refitter
@@ -82,11 +82,11 @@ def serve(project: Project, options: ServeOptions, ready: Say = print, note: Say
             app, log_level="warning", access_log=False, timeout_graceful_shutdown=PATIENCE, lifespan="off"
         )
         strategy = service.service.ledger.settings["strategy"]
-        with warming(project.features.size, strategy) as begin_warming:
+        with compiling(project.features.size, strategy) as begin_compiling:
 
             def started() -> None:
                 _ready(address, options.browser, ready)
-                begin_warming.set()
+                begin_compiling.set()
 
             _Server(config, started).run(sockets=[bound])
 

@@ -1,0 +1,244 @@
+"""The desk on a log in memory: who is taken together, what is written when, and what comes next for whom."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from everylabel.core.errors import EverylabelError
+from everylabel.labelling import desk as module
+from everylabel.labelling import events
+from everylabel.labelling.desk import Desk, Finish
+from everylabel.labelling.events import Event
+from everylabel.labelling.refused import Refused
+from everylabel.selection.pool import Where
+from tests.labelling.desks import CLASSES, FEATURES, IDS, until
+
+
+class Memory:
+    """A log that is a list, with each write by itself; it can be made to fail."""
+
+    def __init__(self, **settings: Any) -> None:
+        first = events.Project(CLASSES, {"strategy": "margin", "check_every": 0, **settings}, seed=0)
+        self.writes: list[list[Event]] = [[Event(1, 1, 0.0, "", first)]]
+        self.failing: Exception | None = None
+
+    def read(self) -> list[Event]:
+        return [event for write in self.writes for event in write]
+
+    def append(self, events: Sequence[Event]) -> None:
+        if self.failing is not None:
+            raise self.failing
+        self.writes.append(list(events))
+
+
+@contextmanager
+def desk(log: Memory, n: int = 60) -> Iterator[Desk]:
+    made = Desk(IDS[:n], FEATURES[:n], log)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def saying(made: Desk, *said: tuple[str, events.Body], ask: bool = False) -> Callable[[], Finish]:
+    """Return a command that takes in what people say, and tells what they have then."""
+
+    def command() -> Finish:
+        for person, body in said:
+            made.emit(person, body)
+            if ask:
+                made.ask_for(person)
+        return lambda: dict(made.ledger.leases)
+
+    return command
+
+
+def asking(made: Desk, *people: str) -> Any:
+    """Have people ask, and return what each has then."""
+
+    def command() -> Finish:
+        for person in people:
+            made.ask_for(person)
+        return lambda: {person: lease for person, lease in made.ledger.leases.items() if person in people}
+
+    return made.submit(command).result()
+
+
+@contextmanager
+def busy(made: Desk) -> Iterator[None]:
+    """Keep the desk's thread at work while requests arrive."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def look() -> None:
+        begun.set()
+        go_on.wait()
+
+    looking = made.read(look)
+    begun.wait()
+    yield
+    go_on.set()
+    looking.result()
+
+
+def test_a_log_that_was_not_begun_is_refused() -> None:
+    log = Memory()
+    log.writes = []
+    with pytest.raises(EverylabelError, match="log holds no event; expected one"):
+        Desk(IDS, FEATURES, log)
+
+
+def test_requests_that_wait_are_learned_and_written_together() -> None:
+    log = Memory()
+    with desk(log) as made:
+        with busy(made):
+            said = [saying(made, (f"p{i}", events.Label(IDS[i], i)), ask=True) for i in range(3)]
+            futures = [made.submit(command) for command in said]
+        for future in futures:
+            future.result()
+        (_, write) = log.writes
+        assert [event.body.kind for event in write] == ["label"] * 3 + ["out"] * 3
+        assert [event.block for event in write] == [2, 2, 2, 5, 5, 5]
+        assert [event.seq for event in write] == list(range(2, 8))
+        assert made.ledger.labels == {0: 0, 1: 1, 2: 2}
+        assert len({lease.item for lease in made.ledger.leases.values()}) == 3
+
+
+def test_who_wants_a_round_alone_has_one() -> None:
+    log = Memory()
+    with desk(log) as made:
+        with busy(made):
+            said = [saying(made, ("me", events.Label(IDS[i], i))) for i in range(3)]
+            futures = [made.submit(command, alone=i == 1) for i, command in enumerate(said)]
+        for future in futures:
+            future.result()
+        assert [len(write) for write in log.writes] == [1, 1, 1, 1]
+
+
+def test_a_refusal_is_told_to_one_and_the_others_go_on() -> None:
+    log = Memory()
+
+    def refuse() -> Finish:
+        raise Refused(409, "no", "not now")
+
+    with desk(log) as made:
+        with busy(made):
+            refused = made.submit(refuse)
+            fine = made.submit(saying(made, ("me", events.Label(IDS[0], 1))))
+        fine.result()
+        with pytest.raises(Refused, match="not now"):
+            refused.result()
+        assert made.ledger.labels == {0: 1}
+
+
+def test_what_could_not_be_written_has_not_happened() -> None:
+    log = Memory()
+    with desk(log) as made:
+        made.submit(saying(made, ("me", events.Label(IDS[0], 1)))).result()
+        log.failing = EverylabelError("the disk is full")
+        with busy(made):
+            futures = [made.submit(saying(made, ("me", events.Label(IDS[i], 2)))) for i in (1, 2)]
+        for future in futures:
+            with pytest.raises(EverylabelError, match="the disk is full"):
+                future.result()
+        assert made.read(lambda: dict(made.ledger.labels)).result() == {0: 1}
+        assert made.learner.pool.labelled_idx.tolist() == [0]
+        log.failing = None
+        made.submit(saying(made, ("me", events.Label(IDS[1], 2)))).result()
+        assert made.ledger.labels == {0: 1, 1: 2}
+        assert len(log.writes) == 3
+
+
+def test_an_unknown_failure_is_logged_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    with desk(Memory()) as made:
+        with pytest.raises(ZeroDivisionError):
+            made.submit(lambda: 1 / 0).result()  # type: ignore[arg-type, return-value]
+        assert "a round of the desk failed" in caplog.text
+        assert made.read(lambda: made.ledger.seq).result() == 1
+
+
+def test_leases_end_by_themselves_and_not_right_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "QUIET", 3600.0)
+    log = Memory(lease_seconds=-1)
+    with desk(log) as made:
+        asking(made, "me")
+        until(lambda: any(event.body.kind == "release" for event in log.read()))  # nobody asks for anything
+        until(lambda: not made.ledger.leases)
+        log.failing = EverylabelError("no")
+        with pytest.raises(EverylabelError):
+            asking(made, "me")
+        log.failing = None
+        asking(made, "me")
+        assert made.submit(saying(made)).result().keys() == {"me"}  # quiet for a while
+
+
+def test_reading_ends_no_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TICK", 3600.0)
+    with desk(Memory(lease_seconds=-1)) as made:
+        made.submit(saying(made, ("me", events.Out(IDS[0], "asked")))).result()
+        assert made.read(lambda: dict(made.ledger.leases)).result().keys() == {"me"}
+        assert made.submit(saying(made)).result() == {}
+
+
+def test_everyone_gets_another_item_and_keeps_it() -> None:
+    with desk(Memory()) as made:
+        made.submit(saying(made, *(("me", events.Label(IDS[i], i % 3)) for i in range(6)))).result()
+        first = asking(made, "anna", "ben", "anna")
+        assert len({lease.item for lease in first.values()}) == 2
+        assert asking(made, "anna", "ben", "carl").items() >= first.items()
+        assert {lease.reason for lease in made.ledger.leases.values()} == {"chosen"}
+        assert all(made.learner.pool.where(lease.item) is Where.OUT for lease in made.ledger.leases.values())
+        assert made.ledger.expected() == round(made.ledger.curve[-1][1], 6)
+
+
+def test_second_opinions_come_first_then_checks_then_choices() -> None:
+    with desk(Memory(annotators_per_item=2, check_every=2)) as made:
+        label = ("anna", events.Label(IDS[7], 1))
+        made.submit(saying(made, label)).result()
+        second = asking(made, "ben")["ben"]
+        assert (second.item, second.reason) == (7, "second")
+        assert asking(made, "anna")["anna"].reason == "chosen"  # she has said so already
+        assert asking(made, "carl")["carl"].reason == "check"  # ben has the item; every second is drawn
+        assert asking(made, "dora")["dora"].reason == "chosen"
+
+
+def test_skipped_items_come_back_last_and_others_first() -> None:
+    with desk(Memory(), n=3) as made:
+        skips = [("me", events.Skip(IDS[0])), ("anna", events.Skip(IDS[1]))]
+        made.submit(saying(made, *skips, ("me", events.Label(IDS[2], 1)))).result()
+        assert asking(made, "me")["me"].item == 1  # hers before his own
+        assert asking(made, "ben")["ben"].item == 0
+        assert asking(made, "carl") == {}  # nothing is left
+
+
+def test_a_trained_model_takes_over_with_what_happened_meanwhile() -> None:
+    log = Memory()
+    with desk(log) as made:
+        made.submit(saying(made, *(("me", events.Label(IDS[i], i % 3)) for i in range(9)))).result()
+        assert made.learned.is_set()
+        start = made.read(made.start).result()
+        assert not made.learned.is_set()
+        trained = start.learner(made.features)
+        made.submit(saying(made, ("me", events.Label(IDS[20], 1)), ("me", events.Undo(10)))).result()
+
+        def take() -> Finish:
+            made.take(trained, start, start.seq)
+            return lambda: None
+
+        made.submit(take, alone=True).result()
+        assert made.learner is trained
+        assert trained.pool.labelled_idx.tolist() == sorted(made.ledger.labels)
+        assert log.read()[-1].body == events.Refit(start.seq)
+        assert [change.seq for change in made.changes_since(start.seq)] == [11, 12, 13]
+
+
+def test_a_closed_desk_has_done_what_was_asked_and_refuses_more() -> None:
+    log = Memory()
+    with desk(log) as made, busy(made):
+        future = made.submit(saying(made, ("me", events.Label(IDS[0], 1))))
+    assert future.result() == {}
+    assert len(log.writes) == 2
+    with pytest.raises(Refused, match="the server is stopping"):
+        made.submit(saying(made)).result()

@@ -1,0 +1,181 @@
+"""Who said what: votes, ties, undo, leases; and what is kept as sums, against counting anew."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from everylabel.labelling import events
+from everylabel.labelling.agreement import Agreement
+from everylabel.labelling.events import Body, Event
+from everylabel.labelling.ledger import CANNOT_TELL, IMPORT, Check, Ledger, Place
+from everylabel.selection.pool import Where
+
+IDS = [f"i{i}" for i in range(8)]
+
+
+def ledger(*said: tuple[str, Body], settings: dict[str, Any] | None = None) -> Ledger:
+    """Return a ledger after a first event and what people did."""
+    made = Ledger(IDS)
+    took(made, ("", events.Project(["a", "b", "c"], settings or {}, seed=3)), *said)
+    return made
+
+
+def took(made: Ledger, *said: tuple[str, Body]) -> int | None:
+    """Have a ledger take in events; return the item that the last one was about."""
+    item = None
+    for person, body in said:
+        item = made.apply(Event(made.seq + 1, made.seq + 1, float(made.seq), person, body))
+    return item
+
+
+def label(item: int, number: int, **more: Any) -> events.Label:
+    return events.Label(IDS[item], number, **more)
+
+
+def test_where_an_item_is() -> None:
+    made = ledger(
+        ("me", label(0, 2)),
+        ("me", events.CannotTell(IDS[1])),
+        ("me", events.Skip(IDS[2])),
+        ("me", events.Out(IDS[3], "chosen")),
+        ("anna", events.Out(IDS[2], "chosen")),
+    )
+    places = [made.place(i) for i in range(5)]
+    rest = [Place(Where.ASIDE), Place(Where.OUT), Place(Where.OUT), Place(Where.FREE)]
+    assert places == [Place(Where.LABELLED, 2), *rest]
+    assert took(made, ("me", events.Release(IDS[3]))) == 3
+    assert made.place(3) == Place(Where.FREE)
+    assert took(made, ("anna", events.Release(IDS[2]))) == 2
+    assert made.place(2) == Place(Where.ASIDE)
+
+
+@pytest.mark.parametrize(
+    ("said", "learned"),
+    [
+        ([("anna", 0), ("ben", 1), ("carl", 0)], 0),  # most
+        ([("anna", 0), ("ben", 1)], 1),  # of a tie, the last
+        ([("anna", 0), ("ben", 1), ("anna", 2)], 2),  # an answer replaces the one before
+        ([("anna", 1), (IMPORT, 0)], 1),  # a person before what was imported
+        ([("anna", 1), (IMPORT, 0), ("ben", 0)], 0),
+        ([("anna", 1), ("ben", CANNOT_TELL)], 1),  # cannot tell counts for nothing
+    ],
+)
+def test_most_voices_are_learned(said: list[tuple[str, int]], learned: int) -> None:
+    made = ledger()
+    for person, value in said:
+        took(made, (person, label(0, value) if value >= 0 else events.CannotTell(IDS[0])))
+    assert made.labels == {0: learned}
+
+
+def test_an_undo_brings_back_what_was_before() -> None:
+    made = ledger(("me", label(0, 0)), ("me", label(0, 1)), ("me", events.Skip(IDS[1])))
+    last = made.last("me")
+    assert last is not None
+    assert (last.item, last.body) == (1, events.Skip(IDS[1]))
+    assert took(made, ("me", events.Undo(4))) == 1
+    assert made.skipped == {}
+    assert took(made, ("me", events.Undo(3))) == 0
+    assert made.labels == {0: 0}
+    assert took(made, ("me", events.Undo(2))) == 0
+    assert (made.labels, made.answers, made.last("me")) == ({}, {}, None)
+    assert made.undone == {2, 3, 4}
+
+
+def test_checks_are_noted_with_the_labels_there_were_and_go_with_an_undo() -> None:
+    made = ledger(
+        ("me", label(0, 1)),
+        ("me", events.Out(IDS[1], "check")),
+        ("me", label(1, 2, guess=1, sure=0.75, check=True)),
+        ("me", events.Out(IDS[2], "check")),
+        ("me", events.Skip(IDS[2], check=True)),
+    )
+    assert made.checks == [Check(4, 1, 1, 1, 0.75)]
+    assert made.standing_checks(9) == [(Check(4, 1, 1, 1, 0.75), False)]
+    assert made.n_unanswered_checks() == 1
+    took(made, ("me", label(1, 1)))
+    assert [right for _, right in made.standing_checks(9)] == [True]
+    took(made, ("me", events.Undo(4)))
+    assert made.checks == []
+
+
+def test_only_picked_items_count_as_handed_out() -> None:
+    made = ledger(
+        ("me", events.Out(IDS[0], "chosen", expected=0.5)),
+        ("me", events.Out(IDS[1], "check", again=True)),
+        ("me", events.Out(IDS[2], "second")),
+        ("me", events.Out(IDS[3], "asked")),
+        ("me", events.Out(IDS[4], "check", expected=0.75)),
+    )
+    assert made.handed == 2
+    assert made.curve == [(0, 0.5), (0, 0.75)]
+    assert made.expected() == 0.75
+
+
+def test_classes_are_known_by_every_name_they_had() -> None:
+    made = ledger(("", events.NewClass("d  e")), ("", events.Rename(0, "alpha")))
+    assert made.classes == ["alpha", "b", "c", "d  e"]
+    assert made.names == {"a": 0, "alpha": 0, "b": 1, "c": 2, "d e": 3}
+
+
+def test_items_that_the_source_no_longer_has_are_left_alone() -> None:
+    gone = events.Label("gone", 1)
+    made = ledger(("me", gone), ("me", events.Out("gone", "chosen")), ("me", events.Undo(2)))
+    assert took(made, ("me", events.Skip("gone"))) is None
+    assert (made.labels, made.leases, made.history, made.seq) == ({}, {}, [], 5)
+
+
+def test_a_key_is_remembered_with_its_event() -> None:
+    made = ledger()
+    event = Event(2, 2, 0.0, "me", label(0, 1), "key")
+    made.apply(event)
+    assert made.keys == {"key": event}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_kept_as_sums_equals_counting_anew(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    made, given = ledger(settings={"annotators_per_item": 2}), dict[tuple[int, str], int]()
+    for _ in range(150):
+        person = str(rng.choice(["anna", "ben", IMPORT]))
+        item, value = int(rng.integers(8)), int(rng.integers(3))
+        act = rng.choice(["label", "label", "tell", "undo", "skip", "settings"])
+        last = made.last(person)
+        if act == "undo" and last is not None:
+            took(made, (person, events.Undo(last.seq)))
+        elif act == "tell":
+            took(made, (person, events.CannotTell(IDS[item])))
+        elif act == "skip":
+            took(made, (person, events.Skip(IDS[item])))
+        elif act == "settings":
+            took(made, (person, events.Settings(annotators_per_item=1 + value)))
+        else:
+            took(made, (person, label(item, value)))
+        given = {
+            (entry.item, entry.person): getattr(entry.body, "class_", CANNOT_TELL)
+            for entry in made.history
+            if entry.seq not in made.undone and not isinstance(entry.body, events.Skip)
+        }
+        wanted = made.settings["annotators_per_item"]
+        voices = {i: [v for (j, _), v in given.items() if j == i] for i, _ in given}
+        told = {i: [v for v in values if v != CANNOT_TELL] for i, values in voices.items()}
+        most = {i: Counter(values).most_common() for i, values in told.items()}
+        assert {i: sorted(a.value for a in answers) for i, answers in made.answers.items()} == {
+            i: sorted(values) for i, values in voices.items()
+        }
+        assert all(Counter(told[i])[c] == most[i][0][1] for i, c in made.labels.items())
+        assert set(made.labels) == {i for i, values in told.items() if values}
+        assert made.n_answers == len(given)
+        assert +made.by_person == Counter(person for _, person in given)
+        assert +made.by_class == Counter(made.labels.values())
+        assert set(made.disputed) == {i for i, c in most.items() if len(c) > 1 and c[0][1] == c[1][1]}
+        assert set(made.wanting) == {i for i, values in voices.items() if len(values) < wanted}
+        assert +made.not_wanted == Counter(who for i, who in given if i in made.wanting)
+        twin = Agreement()
+        for values in told.values():
+            twin.add(values)
+        assert (made.agreement.items, made.agreement.same, made.agreement.pairs) == (
+            twin.items, twin.same, twin.pairs,
+        )  # fmt: skip
+        assert +made.agreement.totals == +twin.totals
