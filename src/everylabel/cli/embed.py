@@ -3,22 +3,25 @@
 import time
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from everylabel.cli import sources
+from everylabel.cli.sources import errors_in_one_line, noted
+
 
 def embed(
     source: Annotated[Path, typer.Argument(help="A CSV, TSV, JSONL or Parquet file, or a folder of images.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The .npy file to write.")],
-    text_column: Annotated[str | None, typer.Option(help="The column that holds the texts.")] = None,
-    image_column: Annotated[str | None, typer.Option(help="The column that holds paths of images.")] = None,
+    text_column: sources.TextColumnName = None,
+    image_column: sources.ImageColumnName = None,
     label_column: Annotated[str | None, typer.Option(help="A column of a table to leave out.")] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of a text file that is not UTF-8.")] = None,
-    model: Annotated[str | None, typer.Option(help="A model's folder or name, tfidf, pixels ...")] = None,
+    encoding: sources.Encoding = None,
+    model: sources.Model = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Items through the model at once.")] = 32,
     dtype: Annotated[str, typer.Option(help="float32 or float16.")] = "float32",
     device: Annotated[str | None, typer.Option(help="Where the model runs: cpu, cuda ...")] = None,
@@ -28,14 +31,13 @@ def embed(
     ] = None,
 ) -> None:
     """Turn texts, images or a table into features, one row each, with a progress bar and the rate."""
-    from everylabel.core.errors import EverylabelError
-    from everylabel.data.options import Options
-    from everylabel.data.read import read_rows
-    from everylabel.models.embedding import embed as run
-
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    try:
+    with errors_in_one_line(console):
+        from everylabel.data.options import Options
+        from everylabel.data.read import read_rows
+        from everylabel.models.embedding import embed as run
+
         with warnings.catch_warnings(record=True) as caught, Progress(*columns, console=console) as bar:
             warnings.simplefilter("always")
             items = read_rows(source, Options(text_column, image_column, label_column, encoding=encoding))
@@ -47,24 +49,10 @@ def embed(
                 rate = done / max(times[-1] - times[0], 1e-9)
                 bar.update(task, completed=done, description=f"embedding, {rate:,.0f} rows a second")
 
-            features = run(
-                items,
-                model,
-                out=out,
-                dtype=dtype,
-                batch_size=batch_size,
-                device=device,
-                cache=cache,
-                progress=show,
-                fit=fit,
-            )
-    except EverylabelError as error:
-        console.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
-        raise typer.Exit(1) from error
+            how: dict[str, Any] = {"batch_size": batch_size, "device": device, "cache": cache, "fit": fit}
+            features = run(items, model, out=out, dtype=dtype, progress=show, **how)
     for warning in caught:
-        console.print(
-            f"[yellow]note:[/yellow] {escape(str(warning.message))}", highlight=False, soft_wrap=True
-        )
+        noted(console)(str(warning.message))
     n, d = features.shape
     rate = n / max(times[-1] - times[0], 1e-9)
     console.print(

@@ -12,7 +12,7 @@ from typing import Any
 
 from everylabel.core.errors import EverylabelError, EverylabelWarning, listed
 from everylabel.data.classes import check_classes, no_labels
-from everylabel.data.datasets.catalog import NAMES
+from everylabel.data.datasets.catalog import NAMES, dataset_key
 from everylabel.data.images import open_image
 from everylabel.data.items import Items
 from everylabel.data.options import Options
@@ -127,8 +127,8 @@ def read_rows(source: Path, options: Options) -> Items:
 
 def dataset_name(name: str) -> str:
     """Return a dataset's name as it is known, or say what a source can be."""
-    key = name.lower().replace("-", "").replace("_", "")
-    if key not in NAMES:
+    key = dataset_key(name)
+    if key is None:
         raise EverylabelError(
             f"source {name!r} is not there; expected a file ({', '.join((*TABLES, *ARRAYS))}), a folder of "
             f"images, or one of {', '.join(NAMES)}"

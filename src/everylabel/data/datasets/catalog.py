@@ -114,3 +114,9 @@ CATALOG: dict[str, Entry] = {
     ),
 }
 NAMES = (*CATALOG, "digits")
+
+
+def dataset_key(name: str) -> str | None:
+    """Return a dataset's name as it is known here, however it is spelt; None if there is none."""
+    key = name.lower().replace("-", "").replace("_", "")
+    return key if key in NAMES else None

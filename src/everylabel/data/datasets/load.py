@@ -12,7 +12,7 @@ import numpy as np
 from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.data.cache import cache_folder
 from everylabel.data.datasets.archives import SUFFIXES, NotThere, unpacked, unpacked_to
-from everylabel.data.datasets.catalog import CATALOG, NAMES, Entry, File
+from everylabel.data.datasets.catalog import CATALOG, NAMES, Entry, File, dataset_key
 from everylabel.data.datasets.dataset import Dataset
 from everylabel.data.datasets.digits import digits_dataset
 from everylabel.data.datasets.features import read_features
@@ -34,8 +34,8 @@ def read_dataset(
 
     stored : whether a file of precomputed features will do, and comes first
     """
-    key = name.lower().replace("-", "").replace("_", "")
-    if key not in NAMES:
+    key = dataset_key(name)
+    if key is None:
         raise EverylabelError(f"name is {name!r}; expected one of {', '.join(NAMES)}")
     if key == "digits":
         return digits_dataset()
