@@ -18,6 +18,7 @@ from everylabel.core.checks import (
 from everylabel.core.errors import EverylabelError
 from everylabel.core.labelled import start
 from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.likelihoods.likelihood import Instances
 from everylabel.core.posterior import Posterior
 
 
@@ -76,7 +77,7 @@ def laplace(
     if labels is not None:
         labels = check_labels(labels, design.shape[0], k, design)
     mean = array_namespace(mean).asarray(mean, copy=True)  # a posterior is a value: it shares nothing
-    fields = kind.fit(mean, design, weights, prior_precision)
+    fields = kind.fit(Instances(design, kind.link(design @ mean), weights), prior_precision)
     if keep_data:
         fields["data"] = start(design, weights, labels, mean, prior_precision, kind.link, kind.targets)
     return Posterior(

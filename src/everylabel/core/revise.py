@@ -18,7 +18,7 @@ from everylabel.core.checks import check_count, check_features, check_labels, ch
 from everylabel.core.errors import EverylabelError
 from everylabel.core.labelled import Data
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.likelihoods.likelihood import apply_cov, condition_many
+from everylabel.core.likelihoods.likelihood import Instances, apply_cov, condition_many
 from everylabel.core.posterior import Posterior
 from everylabel.core.updates.exact import resolve
 
@@ -34,7 +34,8 @@ def condition(posterior: Posterior, features: Any, *, weights: Any = None) -> Po
     if design.shape[0] == 0:
         return posterior
     kind = LIKELIHOODS[posterior.likelihood]
-    return condition_many(kind, posterior, design, kind.link(design @ posterior.mean), weights, 1)
+    at = Instances(design, kind.link(design @ posterior.mean), weights)
+    return condition_many(kind, posterior, at, 1)
 
 
 def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: Any = None) -> Posterior:
@@ -78,8 +79,8 @@ def _step_back(
     for i in reversed(range(design.shape[0])):
         row = slice(i, i + 1)
         probs = kind.link(design[row, :] @ posterior.mean)
-        seen = kind.project(posterior, design[row, :], probs, weights[row])
-        posterior = kind.condition(posterior, seen, -1)
+        at = Instances(design[row, :], probs, weights[row])
+        posterior = kind.condition(posterior, kind.project(posterior, at), -1)
         if targets is not None:
             residual = weights[row, None] * (probs - targets[row, :])
             mean = posterior.mean + apply_cov(kind, posterior, design[row, :], residual)
@@ -91,7 +92,8 @@ def _covariance_anew(posterior: Posterior, data: Data) -> Posterior:
     """Return the posterior with the covariance of all labelled instances, and of nothing else."""
     kind = LIKELIHOODS[posterior.likelihood]
     features = float64(data.features)
-    return posterior.replace(**kind.fit(posterior.mean, features, data.weights, posterior.prior_precision))
+    at = Instances(features, kind.link(features @ posterior.mean), data.weights)
+    return posterior.replace(**kind.fit(at, posterior.prior_precision))
 
 
 def add_class(

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from everylabel.core.arrays import Array, eye, zeros
 from everylabel.core.kernel import condition_cov, inverse_of_precision, jointly
-from everylabel.core.likelihoods.likelihood import Projection, Softmax
+from everylabel.core.likelihoods.likelihood import Instances, Projection, Softmax
 from everylabel.core.likelihoods.shared import diagonal
 from everylabel.core.posterior import Posterior
 
@@ -19,16 +19,9 @@ from everylabel.core.posterior import Posterior
 class Full(Softmax):
     """cov (k*d, k*d): exact curvature, affordable for small heads only."""
 
-    def fit(
-        self,
-        mean: Float[Array, "d k"],
-        features: Float[Array, "n d"],
-        weights: Float[Array, " n"],
-        prior_precision: float,
-    ) -> dict[str, Array]:
-        xp = array_namespace(features)
-        d, k = mean.shape
-        probs = self.link(features @ mean)
+    def fit(self, at: Instances, prior_precision: float) -> dict[str, Array]:
+        xp, (features, probs, weights) = array_namespace(at.features), at
+        d, k = features.shape[1], probs.shape[1]
         rows = []
         for c in range(k):
             blocks = []
@@ -36,36 +29,32 @@ class Full(Softmax):
                 curvature = weights * probs[:, c] * (float(c == e) - probs[:, e])
                 blocks.append((features.T * curvature) @ features)
             rows.append(xp.concat(blocks, axis=1))
-        return {"cov": inverse_of_precision(prior_precision * eye(k * d, mean) + xp.concat(rows))}
+        return {"cov": inverse_of_precision(prior_precision * eye(k * d, features) + xp.concat(rows))}
 
-    def project(
-        self,
-        posterior: Posterior,
-        features: Float[Array, "b d"],
-        probs: Float[Array, "b k"],
-        weights: Float[Array, " b"],
-    ) -> Projection:
-        xp = array_namespace(features)
+    def project(self, posterior: Posterior, at: Instances) -> Projection:
+        xp, features = array_namespace(at.features), at.features
         (d, k), b = posterior.mean.shape, features.shape[0]
         stacked = xp.reshape(posterior.cov, (k * d * k, d)) @ features.T  # ((k*d, c), b)
         cov_h = xp.permute_dims(xp.reshape(stacked, (k * d, k, b)), (0, 2, 1))
         cov_h = xp.reshape(cov_h, (k * d, b * k))
         seen = xp.reshape(xp.permute_dims(xp.reshape(cov_h, (k, d, b * k)), (1, 0, 2)), (d, -1))
         gram = xp.reshape(features @ seen, (b * k, b * k))
-        return Projection(features, cov_h, gram, probs, weights)
+        return Projection(at, cov_h, gram)
 
     def direction(
         self, posterior: Posterior, seen: Projection, residual: Float[Array, "b k"]
     ) -> Float[Array, "d k"]:
         xp = array_namespace(residual)
-        root = _root(seen)
+        root = _root(seen.at)
         curvature = root @ xp.matrix_transpose(root)
         flat = xp.reshape(residual, (-1, 1))
         step = seen.cov_h @ jointly(seen.gram, curvature, flat)
         return xp.reshape(step, (residual.shape[1], -1)).T
 
     def condition(self, posterior: Posterior, seen: Projection, sign: int) -> Posterior:
-        return posterior.replace(cov=condition_cov(posterior.cov, seen.cov_h, seen.gram, _root(seen), sign))
+        return posterior.replace(
+            cov=condition_cov(posterior.cov, seen.cov_h, seen.gram, _root(seen.at), sign)
+        )
 
     def logit_cov(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n k k"]:
         xp = array_namespace(features)
@@ -93,13 +82,13 @@ class Full(Softmax):
         return {"cov": xp.concat([top, bottom])}
 
 
-def _root(seen: Projection) -> Float[Array, "bk bk"]:
+def _root(at: Instances) -> Float[Array, "bk bk"]:
     """Return the block-diagonal root of all instances' curvature, one k x k block an instance."""
-    xp, probs = array_namespace(seen.probs), seen.probs
+    xp, probs = array_namespace(at.probs), at.probs
     b, k = probs.shape
     half = xp.sqrt(probs)
     blocks = diagonal(half) - probs[:, :, None] * half[:, None, :]
-    blocks = xp.sqrt(seen.weights)[:, None, None] * blocks
+    blocks = xp.sqrt(at.weights)[:, None, None] * blocks
     spaced = eye(b, probs)[:, None, :, None] * blocks[:, :, None, :]  # (b, k, b, k)
     return xp.reshape(spaced, (b * k, b * k))
 

@@ -1,8 +1,7 @@
 """What a likelihood must offer so that every update, prediction and sample works with it.
 
 A likelihood decides the curvature of the loss at an instance, and with it the shape of the
-covariance. b instances are seen at once; most often b = 1.
-    features (b, d) h_x;  probs (b, k);  residual (b, k) weight * (p - e_y);  weights (b,)
+covariance. b instances are seen at once, most often b = 1;  residual (b, k) is weight * (p - e_y).
 To add one: copy `per_class.py`, change its curvature, add a line to `likelihoods/__init__.py`.
 """
 
@@ -16,14 +15,20 @@ from everylabel.core.posterior import Posterior
 from everylabel.core.softmax import softmax
 
 
+class Instances(NamedTuple):
+    """Some instances, and the probabilities at which their curvature is taken."""
+
+    features: Array  # (b, d) h_x
+    probs: Array  # (b, k) p_x
+    weights: Array  # (b,) w_x
+
+
 class Projection(NamedTuple):
     """A posterior seen through b instances; computed once, used by both halves of an update."""
 
-    features: Array  # (b, d) h_x
+    at: Instances
     cov_h: Array  # Sigma h_x: (d, b), (k, d, b) or (k*d, b*k)
     gram: Array  # h_x' Sigma h_x': (b, b), (k, b, b) or (b*k, b*k)
-    probs: Array  # (b, k) p_x, where the curvature is taken
-    weights: Array  # (b,)
 
 
 @runtime_checkable
@@ -36,22 +41,10 @@ class Likelihood(Protocol):
     def targets(self, labels: Int[Array, " n"], k: int) -> Float[Array, "n k"]:
         """Return labels as certain probabilities."""
 
-    def fit(
-        self,
-        mean: Float[Array, "d k"],
-        features: Float[Array, "n d"],
-        weights: Float[Array, " n"],
-        prior_precision: float,
-    ) -> dict[str, Array]:
-        """Return the covariance fields of a posterior fitted at `mean`."""
+    def fit(self, at: Instances, prior_precision: float) -> dict[str, Array]:
+        """Return the covariance fields of a posterior fitted on these instances."""
 
-    def project(
-        self,
-        posterior: Posterior,
-        features: Float[Array, "b d"],
-        probs: Float[Array, "b k"],
-        weights: Float[Array, " b"],
-    ) -> Projection:
+    def project(self, posterior: Posterior, at: Instances) -> Projection:
         """Return what both `direction` and `condition` need."""
 
     def direction(
@@ -76,39 +69,26 @@ def apply_cov(
     kind: Likelihood, posterior: Posterior, features: Float[Array, "b d"], residual: Float[Array, "b k"]
 ) -> Float[Array, "d k"]:
     """Return the covariance times a gradient H' R: the direction of instances without curvature."""
-    flat = kind.project(posterior, features, 0.0 * residual, 0.0 * residual[:, 0])
-    return kind.direction(posterior, flat, residual)
+    flat = Instances(features, 0.0 * residual, 0.0 * residual[:, 0])
+    return kind.direction(posterior, kind.project(posterior, flat), residual)
 
 
-def condition_many(
-    kind: Likelihood,
-    posterior: Posterior,
-    features: Float[Array, "n d"],
-    probs: Float[Array, "n k"],
-    weights: Float[Array, " n"],
-    sign: int,
-) -> Posterior:
+def condition_many(kind: Likelihood, posterior: Posterior, at: Instances, sign: int) -> Posterior:
     """Return `condition` on any number of instances, d at a time: no n x n system is ever built."""
-    n, at_once = int(features.shape[0]), int(features.shape[1])
+    n, at_once = at.features.shape
     for start in range(0, n, at_once):
         rows = slice(start, min(start + at_once, n))
-        seen = kind.project(posterior, features[rows, :], probs[rows, :], weights[rows])
-        posterior = kind.condition(posterior, seen, sign)
+        some = Instances(at.features[rows, :], at.probs[rows, :], at.weights[rows])
+        posterior = kind.condition(posterior, kind.project(posterior, some), sign)
     return posterior
 
 
 class Softmax:
     """The half of a likelihood that the multi-class ones share."""
 
-    def project(
-        self,
-        posterior: Posterior,
-        features: Float[Array, "b d"],
-        probs: Float[Array, "b k"],
-        weights: Float[Array, " b"],
-    ) -> Projection:
-        cov_h = posterior.cov @ features.T
-        return Projection(features, cov_h, features @ cov_h, probs, weights)
+    def project(self, posterior: Posterior, at: Instances) -> Projection:
+        cov_h = posterior.cov @ at.features.T
+        return Projection(at, cov_h, at.features @ cov_h)
 
     def link(self, logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
         return softmax(logits)

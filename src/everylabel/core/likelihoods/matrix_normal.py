@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from everylabel.core.arrays import Array, eye, zeros
 from everylabel.core.kernel import condition_cov_one, inverse_of_precision, not_learned
-from everylabel.core.likelihoods.likelihood import Projection, Softmax
+from everylabel.core.likelihoods.likelihood import Instances, Projection, Softmax
 from everylabel.core.likelihoods.shared import diagonal
 from everylabel.core.posterior import Posterior
 
@@ -27,30 +27,22 @@ _MAX_ITER = 500
 class MatrixNormal(Softmax):
     """cov (d, d) and class_cov (k, k), both updated."""
 
-    def fit(
-        self,
-        mean: Float[Array, "d k"],
-        features: Float[Array, "n d"],
-        weights: Float[Array, " n"],
-        prior_precision: float,
-    ) -> dict[str, Array]:
+    def fit(self, at: Instances, prior_precision: float) -> dict[str, Array]:
         # Stationary points of KL(Gamma (x) Sigma || exact), found in turn:
         #   Sigma^-1 = (prior tr(Gamma) I + sum_x tr(Lambda_x Gamma) h_x h_x') / k
         #   Gamma^-1 = (prior tr(Sigma) I + sum_x (h_x' Sigma h_x) Lambda_x) / d
-        xp = array_namespace(features)
-        d, k = mean.shape
-        probs = self.link(features @ mean)
-        gamma = eye(k, mean)
-        sigma = eye(d, mean) / prior_precision
+        xp, (features, probs, weights) = array_namespace(at.features), at
+        d, k = features.shape[1], probs.shape[1]
+        gamma, sigma = eye(k, features), eye(d, features) / prior_precision
         for _ in range(_MAX_ITER):
             # tr(Lambda Gamma) = sum_c p_c Gamma_cc - p' Gamma p
             traces = weights * (probs @ xp.linalg.diagonal(gamma) - xp.sum((probs @ gamma) * probs, axis=1))
             scale = prior_precision * xp.linalg.trace(gamma)
-            precision = scale * eye(d, mean) + (features.T * traces) @ features
+            precision = scale * eye(d, features) + (features.T * traces) @ features
             sigma = inverse_of_precision(precision / k)
             weighted = weights * xp.sum((features @ sigma) * features, axis=1)
             between = diagonal(weighted @ probs) - (probs.T * weighted) @ probs
-            precision = prior_precision * xp.linalg.trace(sigma) * eye(k, mean) + between
+            precision = prior_precision * xp.linalg.trace(sigma) * eye(k, features) + between
             previous, gamma = gamma, inverse_of_precision(precision / d)
             if float(xp.max(xp.abs(gamma - previous))) <= _TOLERANCE * float(xp.max(xp.abs(gamma))):
                 break
@@ -61,15 +53,15 @@ class MatrixNormal(Softmax):
         self, posterior: Posterior, seen: Projection, residual: Float[Array, "b k"]
     ) -> Float[Array, "d k"]:
         after = self.condition(posterior, seen, 1)
-        return after.cov @ (seen.features.T @ residual) @ after.class_cov
+        return after.cov @ (seen.at.features.T @ residual) @ after.class_cov
 
     def condition(self, posterior: Posterior, seen: Projection, sign: int) -> Posterior:
         step = _add if sign > 0 else _take_back
-        sigma, gamma, probs = posterior.cov, posterior.class_cov, seen.probs
+        sigma, gamma, (features, probs, weights) = posterior.cov, posterior.class_cov, seen.at
         for i in range(probs.shape[0])[::sign]:  # the closest Kronecker product is found one by one
-            curvature = seen.weights[i] * (diagonal(probs[i, :]) - probs[i, :, None] * probs[i, None, :])
-            cov_h = seen.cov_h[:, i] if probs.shape[0] == 1 else sigma @ seen.features[i, :]
-            sigma, gamma = step(sigma, gamma, cov_h, seen.features[i, :], curvature)
+            curvature = weights[i] * (diagonal(probs[i, :]) - probs[i, :, None] * probs[i, None, :])
+            cov_h = seen.cov_h[:, i] if probs.shape[0] == 1 else sigma @ features[i, :]
+            sigma, gamma = step(sigma, gamma, cov_h, features[i, :], curvature)
         return posterior.replace(cov=sigma, class_cov=gamma)
 
     def logit_cov(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n k k"]:

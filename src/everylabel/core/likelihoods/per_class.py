@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from everylabel.core.arrays import Array, eye
 from everylabel.core.kernel import condition_cov, inverse_of_precision, jointly
-from everylabel.core.likelihoods.likelihood import Projection, Softmax
+from everylabel.core.likelihoods.likelihood import Instances, Projection, Softmax
 from everylabel.core.likelihoods.shared import diagonal
 from everylabel.core.posterior import Posterior
 
@@ -19,30 +19,20 @@ from everylabel.core.posterior import Posterior
 class PerClass(Softmax):
     """cov (k, d, d): every class has a curvature p_c (1 - p_c) of its own."""
 
-    def fit(
-        self,
-        mean: Float[Array, "d k"],
-        features: Float[Array, "n d"],
-        weights: Float[Array, " n"],
-        prior_precision: float,
-    ) -> dict[str, Array]:
-        xp = array_namespace(features)
-        curvature = _curvature(self.link(features @ mean), weights)
-        prior = prior_precision * eye(features.shape[1], mean)
-        covs = [
-            inverse_of_precision(prior + (features.T * curvature[c, :]) @ features)
-            for c in range(mean.shape[1])
-        ]
-        return {"cov": xp.stack(covs)}
+    def fit(self, at: Instances, prior_precision: float) -> dict[str, Array]:
+        xp, features = array_namespace(at.features), at.features
+        prior, curvature = prior_precision * eye(features.shape[1], features), _curvature(at)
+        rows = [curvature[c, :] for c in range(curvature.shape[0])]
+        return {"cov": xp.stack([inverse_of_precision(prior + (features.T * c) @ features) for c in rows])}
 
     def direction(
         self, posterior: Posterior, seen: Projection, residual: Float[Array, "b k"]
     ) -> Float[Array, "d k"]:
-        curvature = diagonal(_curvature(seen.probs, seen.weights))
+        curvature = diagonal(_curvature(seen.at))
         return (seen.cov_h @ jointly(seen.gram, curvature, residual.T[..., None]))[..., 0].T
 
     def condition(self, posterior: Posterior, seen: Projection, sign: int) -> Posterior:
-        root = diagonal(array_namespace(seen.probs).sqrt(_curvature(seen.probs, seen.weights)))
+        root = diagonal(array_namespace(seen.gram).sqrt(_curvature(seen.at)))
         return posterior.replace(cov=condition_cov(posterior.cov, seen.cov_h, seen.gram, root, sign))
 
     def logit_cov(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n k"]:
@@ -65,8 +55,8 @@ class PerClass(Softmax):
         return {"cov": xp.concat([posterior.cov, xp.stack([prior] * n)])}
 
 
-def _curvature(probs: Float[Array, "b k"], weights: Float[Array, " b"]) -> Float[Array, "k b"]:
-    return (probs * (1.0 - probs)).T * weights
+def _curvature(at: Instances) -> Float[Array, "k b"]:
+    return (at.probs * (1.0 - at.probs)).T * at.weights
 
 
 per_class = PerClass()

@@ -19,7 +19,7 @@ from everylabel.core.kernel import (
     inverse_of_precision,
     jointly,
 )
-from everylabel.core.likelihoods.likelihood import Projection, Softmax
+from everylabel.core.likelihoods.likelihood import Instances, Projection, Softmax
 from everylabel.core.posterior import Posterior
 
 
@@ -29,28 +29,21 @@ class SharedCovariance(Softmax):
     def __init__(self, curvature: Callable[[Array], Array]) -> None:
         self.curvature = curvature
 
-    def fit(
-        self,
-        mean: Float[Array, "d k"],
-        features: Float[Array, "n d"],
-        weights: Float[Array, " n"],
-        prior_precision: float,
-    ) -> dict[str, Array]:
-        curvature = weights * self.curvature(self.link(features @ mean))
-        precision = prior_precision * eye(features.shape[1], mean)
-        return {"cov": inverse_of_precision(precision + (features.T * curvature) @ features)}
+    def fit(self, at: Instances, prior_precision: float) -> dict[str, Array]:
+        added = (at.features.T * (at.weights * self.curvature(at.probs))) @ at.features
+        return {"cov": inverse_of_precision(prior_precision * eye(added.shape[0], added) + added)}
 
     def direction(
         self, posterior: Posterior, seen: Projection, residual: Float[Array, "b k"]
     ) -> Float[Array, "d k"]:
-        curvature = seen.weights * self.curvature(seen.probs)
+        curvature = seen.at.weights * self.curvature(seen.at.probs)
         if residual.shape[0] == 1:
             # Sigma_upd h = Sigma h / (1 + c h' Sigma h), App. D
             return seen.cov_h * (residual / (1.0 + curvature[0] * seen.gram[0, 0]))
         return seen.cov_h @ jointly(seen.gram, diagonal(curvature), residual)
 
     def condition(self, posterior: Posterior, seen: Projection, sign: int) -> Posterior:
-        curvature = seen.weights * self.curvature(seen.probs)
+        curvature = seen.at.weights * self.curvature(seen.at.probs)
         if curvature.shape[0] == 1:
             variance, at = float(seen.gram[0, 0]), float(curvature[0])
             cov = condition_cov_one(posterior.cov, seen.cov_h[:, 0], variance, at, sign)

@@ -20,7 +20,7 @@ from everylabel.core.arrays import Array, float64
 from everylabel.core.errors import EverylabelError
 from everylabel.core.labelled import Data
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.likelihoods.likelihood import condition_many
+from everylabel.core.likelihoods.likelihood import Instances, condition_many
 from everylabel.core.newton import Objective, Point, inner, newton_step
 from everylabel.core.posterior import Posterior
 from everylabel.core.preconditioner import Preconditioner, build
@@ -76,7 +76,7 @@ def exact(
     if report is not None:
         report(ended)
     probs = kind.link(features @ posterior.mean)  # Eq. 6 takes the curvature at the new mean
-    return condition_many(kind, posterior, features, probs, weights, 1)
+    return condition_many(kind, posterior, Instances(features, probs, weights), 1)
 
 
 def resolve(posterior: Posterior, data: Data) -> Posterior:

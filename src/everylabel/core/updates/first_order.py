@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 
 from everylabel.core.arrays import Array
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.likelihoods.likelihood import condition_many
+from everylabel.core.likelihoods.likelihood import Instances, condition_many
 from everylabel.core.posterior import Posterior
 
 DEFAULT_STEP = 0.001  # App. B: "gamma = 0.001 generates the highest accuracy for CIFAR-10"
@@ -33,5 +33,5 @@ def first_order(
         residual = weights[rows, None] * (kind.link(features[rows, :] @ mean) - targets[rows, :])
         mean = mean - step_size * (features[rows, :].T @ residual)
         probs.append(kind.link(features[rows, :] @ mean))  # each label's curvature after its own step
-    seen = array_namespace(mean).concat(probs)
-    return condition_many(kind, posterior.replace(mean=mean), features, seen, weights, 1)
+    at = Instances(features, array_namespace(mean).concat(probs), weights)
+    return condition_many(kind, posterior.replace(mean=mean), at, 1)

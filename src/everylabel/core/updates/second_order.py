@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from everylabel.core.arrays import Array, eye
 from everylabel.core.kernel import add_outer, one_by_one
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.likelihoods.likelihood import apply_cov, condition_many
+from everylabel.core.likelihoods.likelihood import Instances, apply_cov, condition_many
 from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.core.posterior import Posterior
 
@@ -56,11 +56,12 @@ def _step(
     step_size: float,
 ) -> Posterior:
     kind = LIKELIHOODS[posterior.likelihood]
-    seen = kind.project(posterior, features, kind.link(features @ posterior.mean), weights)
-    residual = weights[:, None] * (seen.probs - targets)
+    at = Instances(features, kind.link(features @ posterior.mean), weights)
+    seen = kind.project(posterior, at)
+    residual = weights[:, None] * (at.probs - targets)
     mean = posterior.mean - step_size * kind.direction(posterior, seen, residual)
-    seen = seen._replace(probs=kind.link(features @ mean))  # Eq. 6 takes the curvature at the new mean
-    return kind.condition(posterior.replace(mean=mean), seen, 1)
+    at = at._replace(probs=kind.link(features @ mean))  # Eq. 6 takes the curvature at the new mean
+    return kind.condition(posterior.replace(mean=mean), seen._replace(at=at), 1)
 
 
 def _joint(
@@ -72,13 +73,13 @@ def _joint(
 ) -> Posterior:
     """Return what `_step` returns for more labels than features, without a b x b system."""
     kind = LIKELIHOODS[posterior.likelihood]
-    probs = kind.link(features @ posterior.mean)
-    gradient = features.T @ (weights[:, None] * (probs - targets))
-    here = condition_many(kind, posterior, features, probs, weights, 1)
+    at = Instances(features, kind.link(features @ posterior.mean), weights)
+    gradient = features.T @ (weights[:, None] * (at.probs - targets))
+    here = condition_many(kind, posterior, at, 1)
     units = eye(gradient.shape[0], gradient)  # the gradient as that of d unit instances, fewer than b
     mean = posterior.mean - step_size * apply_cov(kind, here, units, gradient)
-    probs = kind.link(features @ mean)
-    return condition_many(kind, posterior.replace(mean=mean), features, probs, weights, 1)
+    at = at._replace(probs=kind.link(features @ mean))
+    return condition_many(kind, posterior.replace(mean=mean), at, 1)
 
 
 def _sweep(
