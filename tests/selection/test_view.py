@@ -97,5 +97,6 @@ def test_what_is_no_pool_is_told_what_it_lacks() -> None:
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_rows_by_the_shared_covariance_give_the_variances(likelihood: str) -> None:
     pool = problem(likelihood=likelihood, k=4).pool
+    pool.add(int(pool.free_idx[0]), 1)
     idx = pool.free_idx[[3, 1, 8]]
     np.testing.assert_allclose(np.sum(pool.cov_rows(idx) * pool.rows(idx), axis=1), pool.variances(idx))
