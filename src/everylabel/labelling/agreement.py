@@ -19,10 +19,10 @@ class Agreement:
 
     def add(self, values: Sequence[int], sign: int = 1) -> None:
         """Take in the answers to one item, or take them out again (sign -1)."""
-        m, counts = len(values), Counter(values)
+        m = len(values)
         if m < 2:
             return
-        alike = sum(c * (c - 1) for c in counts.values())
+        alike = sum(c * (c - 1) for c in Counter(values).values())
         self.items += sign
         self.same += sign * alike
         self.pairs += sign * m * (m - 1)

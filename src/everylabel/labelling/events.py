@@ -123,6 +123,11 @@ OfItem = Out | Release | Answered
 Body = Project | NewClass | Rename | Settings | OfItem | Undo | Refit
 KINDS: dict[str, type[Body]] = {body.kind: body for body in get_args(Body)}
 _DEFAULTS = {body: {field.name: field.default for field in fields(body)} for body in KINDS.values()}
+_NAMES = {body.kind: {name.rstrip("_"): name for name in _DEFAULTS[body]} for body in _DEFAULTS}
+_NEEDED = {
+    body.kind: {name.rstrip("_") for name, default in defaults.items() if default is MISSING}
+    for body, defaults in _DEFAULTS.items()
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +155,9 @@ def from_row(kind: str, stored: Mapping[str, Any]) -> Body:
             f"the log holds an event of kind {kind!r}; expected one of {', '.join(KINDS)}: open it with the "
             "version of everylabel that wrote it"
         )
-    defaults = _DEFAULTS[KINDS[kind]]
-    names = {name.rstrip("_"): name for name in defaults}
-    missing = [name for name in names if name not in stored and defaults[names[name]] is MISSING]
-    if missing:
+    names, needed = _NAMES[kind], _NEEDED[kind]
+    if not needed <= stored.keys():
+        missing = [name for name in names if name in needed and name not in stored]
         raise EverylabelError(
             f"the log holds an event of kind {kind!r} without {', '.join(missing)}; expected "
             f"{', '.join(names)}: it was written by another version of everylabel"

@@ -103,6 +103,7 @@ class Ledger:
 
     def __post_init__(self) -> None:
         self.position = {name: i for i, name in enumerate(self.ids)}
+        self._apply = self._take  # looked up once: a log has many events
         self._entries: dict[int, Entry] = {}
         self._by_item: dict[int, list[Entry]] = {}
 
@@ -112,10 +113,10 @@ class Ledger:
         if event.key is not None:
             self.keys[event.key] = event
         if not isinstance(event.body, events.OfItem):
-            return self._take(event.body, event, -1)
+            return self._apply(event.body, event, -1)
         item = self.position.get(event.body.item)
         if item is not None:
-            self._take(event.body, event, item)
+            self._apply(event.body, event, item)
         return item
 
     def place(self, item: int) -> Place:
@@ -301,13 +302,18 @@ class Ledger:
             self.by_class[self.labels[item]] += sign
         values = [answer.value for answer in answers if answer.value != CANNOT_TELL]
         self.agreement.add(values, sign)
-        most = [count for _, count in Counter(values).most_common(2)]
-        if len(most) == 2 and most[0] == most[1]:
+        if len(values) > 1 and _tied(values):
             _mark(self.disputed, item, sign)
         if 0 < len(answers) < self.settings["annotators_per_item"]:
             for answer in answers:
                 self.not_wanted[answer.person] += sign
             _mark(self.wanting, item, sign)
+
+
+def _tied(values: Sequence[int]) -> bool:
+    """Return whether no value has most voices."""
+    most = [count for _, count in Counter(values).most_common(2)]
+    return len(most) == 2 and most[0] == most[1]
 
 
 def _mark(items: dict[int, None], item: int, sign: int) -> None:
