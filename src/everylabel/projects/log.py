@@ -7,8 +7,8 @@ trained on them exactly.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,6 +57,42 @@ class _Writer:
         if isinstance(body, events.Label) and body.imported:
             for origin in (SOURCE, FILE) if body.imported is True else (body.imported,):
                 self.imported[body.item, event.person, origin] = body.class_
+
+
+@contextmanager
+def open_log(
+    project: Project,
+    store: str | None,
+    settings: dict[str, Any],
+    labels: Iterable[Label],
+    accept: bool,
+    note: Callable[[str], Any],
+) -> Iterator[Store]:
+    """Yield a project's log to write to, up to date with its source; a source that is another is refused.
+
+    accept : let it pass
+    note : gets what a person should know
+    """
+    with closing(Store(store_place(project, store), store_name(project, store))) as log:
+        ids, digests = log.items() or ([], [])
+        told = compare(ids, digests, project).check(project.source, accept)
+        if told is not None:
+            note(told)
+        if told is not None or not ids:
+            log.set_items(project.ids, project.digests)
+        numbers = zip(project.ids, project.labels.tolist(), strict=True)
+        imported = bring_up_to_date(
+            log,
+            project.ids,
+            classes=project.classes,
+            settings=settings,
+            source=[Label(name, project.classes[number]) for name, number in numbers if number >= 0],
+            labels=labels,
+            project=project.id,
+        )
+        if imported:
+            note(f"{imported:,} labels imported")
+        yield log
 
 
 def bring_up_to_date(

@@ -14,16 +14,14 @@ import uvicorn
 from threadpoolctl import threadpool_limits
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.digests import compare
 from everylabel.labelling.compile_ahead import compiling
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.learner import prepare
+from everylabel.labelling.learner import Prepared, prepare
 from everylabel.labelling.refit import Refitter
 from everylabel.labelling.service import Service
 from everylabel.labelling.views import STRATEGIES
-from everylabel.projects.log import Label, bring_up_to_date, store_name, store_place
+from everylabel.projects.log import Label, open_log
 from everylabel.projects.project import Project
-from everylabel.projects.store import Store
 from everylabel.web.access import is_local, new_token
 from everylabel.web.app import make_app
 from everylabel.web.downloads import Downloads
@@ -65,11 +63,11 @@ def serve(project: Project, options: ServeOptions, ready: Say = print, note: Say
     with (
         one_thread(),
         _bound(options.host, options.port) as bound,
-        _opened(project, options, note) as service,
+        _opened(project, options, note) as (service, prepared),
     ):
-        downloads = Downloads(project, service.prepared, options.layout)
+        downloads = Downloads(project, prepared, options.layout)
         app = make_app(
-            service.service,
+            service,
             project.display,
             downloads,
             name=project.name,
@@ -81,7 +79,7 @@ def serve(project: Project, options: ServeOptions, ready: Say = print, note: Say
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, timeout_graceful_shutdown=PATIENCE, lifespan="off"
         )
-        strategy = service.service.ledger.settings["strategy"]
+        strategy = service.ledger.settings["strategy"]
         with compiling(project.features.size, strategy) as begin_compiling:
 
             def started() -> None:
@@ -120,40 +118,16 @@ def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-@dataclass(frozen=True)
-class _Opened:
-    service: Service
-    prepared: Any
-
-
 @contextlib.contextmanager
-def _opened(project: Project, options: ServeOptions, note: Say) -> Iterator[_Opened]:
+def _opened(project: Project, options: ServeOptions, note: Say) -> Iterator[tuple[Service, Prepared]]:
     """Yield the service of a project whose log is brought up to date; close all behind it."""
-    store = Store(store_place(project, options.store), store_name(project, options.store))
-    with contextlib.closing(store):
-        _check_source(store, project, options.accept_changes, note)
-        imported = bring_up_to_date(
-            store,
-            project.ids,
-            classes=project.classes,
-            settings=check_settings(options.settings),
-            source=source_labels(project),
-            labels=options.labels,
-            project=project.id,
-        )
+    settings = check_settings(options.settings)
+    with open_log(project, options.store, settings, options.labels, options.accept_changes, note) as store:
         project.keep()  # nothing was refused: from now on these are the options
-        if imported:
-            note(f"{imported:,} labels imported")
         prepared = prepare(project.features)
         desk = Desk(project.ids, prepared.features, store)
         with contextlib.closing(desk), contextlib.closing(Refitter(desk)):
-            yield _Opened(Service(desk, lambda i: shown(project, i)), prepared)
-
-
-def source_labels(project: Project) -> list[Label]:
-    """Return the labels that came with the source."""
-    pairs = zip(project.ids, project.labels.tolist(), strict=True)
-    return [Label(name, project.classes[number]) for name, number in pairs if number >= 0]
+            yield Service(desk, lambda i: shown(project, i)), prepared
 
 
 def shown(project: Project, i: int) -> dict[str, Any]:
@@ -161,16 +135,6 @@ def shown(project: Project, i: int) -> dict[str, Any]:
     item = project.display.item(i)
     image = image_url(project.ids[i]) if item["image"] else None
     return {"id": project.ids[i], **item, "image": image, "kind": project.kind}
-
-
-def _check_source(store: Store, project: Project, accept: bool, note: Say) -> None:
-    """Compare the source with what it was last time, and note what it is now."""
-    old_ids, old_digests = store.items() or ([], [])
-    told = compare(old_ids, old_digests, project).check(project.source, accept)
-    if told is not None:
-        note(told)
-    if told is not None or not old_ids:
-        store.set_items(project.ids, project.digests)
 
 
 def _bound(host: str, port: int) -> socket.socket:
