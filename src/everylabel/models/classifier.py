@@ -29,8 +29,8 @@ from everylabel.core import (
 from everylabel.core.checks import check_positive
 from everylabel.core.predict import METHODS as PREDICTIONS
 from everylabel.core.updates import METHODS
+from everylabel.models.examples import Examples, joined, positions, rows
 from everylabel.models.scaling import Scaling, fit_scaling, no_scaling
-from everylabel.models.taught import Taught, joined, positions, rows
 
 UPDATES = ("exact", *METHODS, "refit")
 
@@ -74,7 +74,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_ : int
     """
 
-    _taught: list[Taught]
+    _taught: list[Examples]
     _first_classes: np.ndarray
     _declared: np.ndarray  # classes that a later partial_fit named, with or without labels
     posterior_: Posterior
@@ -263,6 +263,24 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
         return Scaling(self.center_, self.scale_)(X)
+
+
+def from_posterior(
+    posterior: Posterior,
+    scaling: Scaling,
+    classes: np.ndarray,
+    examples: Examples,
+    parameters: dict[str, Any],
+) -> LaplaceClassifier:
+    """Return an estimator that knows this posterior over scaled features, and goes on learning from there."""
+    known: dict[str, Any] = {"prior_precision": posterior.prior_precision, "likelihood": posterior.likelihood}
+    classifier = LaplaceClassifier(**known, **parameters)
+    classifier._check_parameters()
+    classifier.posterior_, classifier.classes_ = posterior, classes
+    classifier.center_, classifier.scale_ = np.asarray(scaling.center, np.float64), float(scaling.scale)
+    classifier.n_features_in_ = posterior.n_features
+    classifier._taught, classifier._first_classes, classifier._declared = [examples], classes, classes[:0]
+    return classifier
 
 
 def _encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -16,7 +16,8 @@ from everylabel.core.arrays import to_numpy
 from everylabel.core.files import packed, read_file, unpacked, write_file
 from everylabel.core.labelled import Buffer, Data
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.models.classifier import LaplaceClassifier
+from everylabel.models.classifier import LaplaceClassifier, from_posterior
+from everylabel.models.examples import Examples
 from everylabel.models.scaling import Scaling
 
 FORMAT = "everylabel classifier"
@@ -49,16 +50,7 @@ def as_classifier(
             f"scaling is for {len(scaling.center)} features; expected the posterior's {posterior.n_features}"
         )
     posterior = _plain(posterior)
-    classifier = LaplaceClassifier(
-        prior_precision=posterior.prior_precision, likelihood=posterior.likelihood, **parameters
-    )
-    classifier._check_parameters()
-    classifier.posterior_, classifier.classes_ = posterior, names
-    classifier.center_, classifier.scale_ = np.asarray(scaling.center, np.float64), float(scaling.scale)
-    classifier.n_features_in_ = posterior.n_features
-    classifier._taught = [_taught(posterior, scaling, names)]
-    classifier._first_classes, classifier._declared = names, names[:0]
-    return classifier
+    return from_posterior(posterior, scaling, names, _examples(posterior, scaling, names), parameters)
 
 
 def save_classifier(classifier: LaplaceClassifier, path: str | os.PathLike[str]) -> None:
@@ -121,7 +113,7 @@ def _plain(posterior: Posterior) -> Posterior:
     return posterior.replace(data=Data(Buffer(rows, {}), labels[there], weights[there], sums))
 
 
-def _taught(posterior: Posterior, scaling: Scaling, names: np.ndarray) -> Any:
+def _examples(posterior: Posterior, scaling: Scaling, names: np.ndarray) -> Examples:
     """Return the labelled instances on the features' own scale."""
     data = posterior.data
     if data is None or np.any(data.labels < 0):

@@ -1,0 +1,33 @@
+"""Labelled examples as a classifier keeps them: features, labels as the user names them, weights."""
+
+import numpy as np
+
+from everylabel.core import EverylabelError
+
+Examples = tuple[np.ndarray, np.ndarray, np.ndarray]  # features, labels, weights
+
+
+def joined(examples: list[Examples]) -> Examples:
+    """Return all of them as one."""
+    X, y, weights = (np.concatenate(part) for part in zip(*examples, strict=True))
+    return X, y, weights
+
+
+def rows(examples: Examples, at: np.ndarray) -> Examples:
+    """Return some of them."""
+    X, y, weights = examples
+    return X[at], y[at], weights[at]
+
+
+def positions(examples: Examples, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return where these pairs are, the latest of each first."""
+    free = np.ones(len(examples[1]), dtype=bool)
+    for row, label in zip(X, y, strict=True):
+        same = free & (examples[1] == label) & np.all(examples[0] == row, axis=1)
+        if not same.any():
+            raise EverylabelError(
+                f"X and y hold an instance with label {label} that was never learned; "
+                "expected pairs given to fit or partial_fit before; nothing was forgotten"
+            )
+        free[np.flatnonzero(same)[-1]] = False
+    return np.flatnonzero(~free)
