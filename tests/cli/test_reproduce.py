@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from everylabel.cli import app
 from everylabel.experiments import engine, selecting, updating
+from everylabel.experiments.reporting import report
 
 
 def _run(*arguments: str, folder: Path) -> Result:
@@ -36,6 +37,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(updating.SpeedUp, "sizes", (10,))
 
 
+@pytest.fixture
+def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write reports without drawing: that takes longer than all the rest, and one test does it."""
+    monkeypatch.setattr(report, "as_png", lambda figure: b"a picture")
+
+
 @pytest.mark.usefixtures("small")
 def test_everything_on_digits(tmp_path: Path) -> None:
     result = _run("--fast", "--reps", "1", "--export", str(tmp_path / "r.csv"), folder=tmp_path)
@@ -53,7 +60,7 @@ def test_everything_on_digits(tmp_path: Path) -> None:
     assert len(lines) > 200
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small", "unpainted")
 def test_only_what_was_run_has_a_section(tmp_path: Path) -> None:
     result = _run("fig7", "--fast", "--reps", "1", "--dataset", "digits", folder=tmp_path)
     assert result.exit_code == 0, result.output
@@ -65,7 +72,7 @@ def test_only_what_was_run_has_a_section(tmp_path: Path) -> None:
     assert "## The whole pool" not in text
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small", "unpainted")
 def test_the_papers_recipe(tmp_path: Path) -> None:
     result = _run("fig3", "--reps", "1", folder=tmp_path)
     assert result.exit_code == 0, result.output
@@ -104,7 +111,7 @@ def test_a_data_folder_that_is_named_must_be_there(tmp_path: Path, monkeypatch: 
         assert "data folder 'gone' is not there" in result.output
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small", "unpainted")
 def test_cells_of_other_source_are_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fig4 = ("fig4", "--fast", "--dataset", "digits")
     with monkeypatch.context() as before:
@@ -129,7 +136,7 @@ def test_wrong_places_are_named(tmp_path: Path) -> None:
     assert (tmp_path / "r.sqlite").read_text() == "my notes"
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small", "unpainted")
 def test_a_report_that_cannot_be_written_costs_no_measurement(tmp_path: Path) -> None:
     fig4 = ("fig4", "--fast", "--reps", "1", "--dataset", "digits")
     (tmp_path / "report").write_text("a file where the folder should be")
@@ -149,7 +156,7 @@ def test_a_report_that_cannot_be_written_costs_no_measurement(tmp_path: Path) ->
     assert "1/1" in _run(*fig4, folder=tmp_path).output
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small", "unpainted")
 def test_a_report_replaces_reports_only(tmp_path: Path) -> None:
     report = tmp_path / "report"
     _run("fig3", "fig4", "--fast", "--reps", "1", "--dataset", "digits", folder=tmp_path)
@@ -166,7 +173,7 @@ def test_a_report_replaces_reports_only(tmp_path: Path) -> None:
     assert (report / "README.md").read_text() == "# My own notes"
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small", "unpainted")
 def test_measurements_are_exported_whole(tmp_path: Path) -> None:
     _run("fig4", "--fast", "--reps", "1", "--dataset", "digits", folder=tmp_path)
     for name in ("r.csv", "r.csv.gz"):
@@ -182,7 +189,7 @@ def test_measurements_are_exported_whole(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.partial"))
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small", "unpainted")
 def test_what_is_not_measured_is_not_counted(tmp_path: Path) -> None:
     _run("fig6", "--fast", "--reps", "2", "--dataset", "digits", folder=tmp_path)
     _run("fig7", "--fast", "--reps", "1", "--dataset", "digits", folder=tmp_path)
@@ -208,7 +215,7 @@ def test_a_missing_library_is_named_before_the_work(tmp_path: Path, monkeypatch:
 
 @pytest.mark.skipif(find_spec("mlflow") is None, reason="mlflow is not installed (pip install '.[mlflow]')")
 @pytest.mark.filterwarnings("ignore")  # mlflow's own
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small", "unpainted")
 def test_runs_are_logged_to_mlflow_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import mlflow
 
