@@ -50,7 +50,7 @@ def test_errors_are_one_line_and_nothing_is_written(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("body\nsome text\n")
     out = tmp_path / "x.npy"
     result = run(tmp_path / "x.csv", "--text-column", "text", "--model", "tfidf", "-o", out, cache=tmp_path)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "error: column 'text' is not in" in result.output
     assert not out.exists()
 
@@ -61,11 +61,11 @@ def test_wrong_columns_are_named_and_brackets_are_printed(tmp_path: Path) -> Non
     source.write_text("age;city;[bold]\n1;Oslo;a\n2;Rome;b\n")
     out = tmp_path / "x.npy"
     result = run(source, "--label-column", "[red]", "-o", out, cache=tmp_path)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "error: column '[red]' is not in" in result.output
     assert "expected one of 'age', 'city', '[bold]'" in result.output
     result = run(source, "--text-column", "city", "--image-column", "age", "-o", out, cache=tmp_path)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "--text-column is 'city' and --image-column 'age'; expected one only" in result.output
     assert not out.exists()
     result = run(source, "--label-column", "[bold]", "-o", out, cache=tmp_path)
@@ -78,7 +78,7 @@ def test_a_file_that_is_not_utf_8_is_read_by_its_encoding(tmp_path: Path) -> Non
     source.write_text("body\nein schöner Tag\n", encoding="utf-16")
     arguments = (source, "--text-column", "body", "--model", "tfidf", "-o", out)
     result = run(*arguments, cache=tmp_path)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "--encoding utf-16" in result.output
     result = run(*arguments, "--encoding", "utf-16", cache=tmp_path)
     assert result.exit_code == 0, result.output

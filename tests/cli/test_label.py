@@ -56,7 +56,7 @@ def test_a_project_from_start_to_stop_and_on(tmp_path: Path) -> None:
         assert run("export", source, "-o", "labels.csv").exit_code == 0  # while the server runs
         assert len((tmp_path / "labels.csv").read_text().splitlines()) == 9
         twice = run("label", source, "--no-browser", "--port", "0")
-        assert twice.exit_code == 1
+        assert twice.exit_code == 2
         assert "in use by another server" in twice.output
         code, text = server.stop()
     assert code == 0
@@ -70,7 +70,7 @@ def test_a_project_from_start_to_stop_and_on(tmp_path: Path) -> None:
         assert server.stop(signal.SIGTERM)[0] == 0
     source.write_text(source.read_text().replace("number 7", "number seven"))
     changed = run("label", source, "--no-browser")
-    assert changed.exit_code == 1
+    assert changed.exit_code == 2
     assert "1 with other content: r7" in changed.output
     assert "--accept-changes" in changed.output
     with label(tmp_path, source, "--accept-changes", "--strategy", "margin", "--check-every", 5) as server:
@@ -160,7 +160,7 @@ def test_images_that_go_missing_are_told(tmp_path: Path) -> None:
 )
 def test_errors_are_one_line(arguments: list[str], told: str) -> None:
     result = run("label", "--no-browser", *arguments)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert told in result.output
     assert "Traceback" not in result.output
 
@@ -171,14 +171,14 @@ def test_a_port_in_use_is_told() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         result = run("label", "digits", "--no-browser", "--port", port)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert f"--port {port} cannot be used" in result.output
     assert "--port 0 takes any" in result.output
 
 
 def test_exports_that_cannot_be(tmp_path: Path) -> None:
     result = run("export", "digits", "-o", "x.csv")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "labels.sqlite' is not there; expected a log of everylabel label" in result.output
     with label(tmp_path, "digits"):
         pass
@@ -191,7 +191,7 @@ def test_exports_that_cannot_be(tmp_path: Path) -> None:
         (["--format", "labelstudio", "-o", "p.json"], "expected one of"),
     ):
         result = run("export", "digits", *arguments)
-        assert result.exit_code == 1, result.output
+        assert result.exit_code == 2, result.output
         assert told in result.output
 
 
@@ -223,14 +223,14 @@ def test_a_refused_command_changes_nothing(tmp_path: Path) -> None:
     other = ["--text-column", "kind", "--classes", "x,y", "--no-browser"]
     source.write_text(source.read_text().replace(",\n", ",lamps\n"))
     refused = run("label", source, *other)
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "30 with other content" in refused.output
     assert "Last time --text-column was body: leave that as it was" in refused.output
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         refused = run("label", source, *other, "--accept-changes", "--port", taken.getsockname()[1])
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert {name: (folder / name).read_bytes() for name in kept} == kept
     assert run("export", source, "-o", "after.csv").exit_code == 0
     assert (tmp_path / "after.csv").read_bytes() == (tmp_path / "before.csv").read_bytes()
@@ -241,7 +241,7 @@ def test_another_source_is_not_exported(tmp_path: Path) -> None:
     text = source.read_text()
     source.write_text(text.replace("number 4", "number four"))
     refused = run("export", source, "-o", "x.csv")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "1 with other content: r4" in refused.output
     source.write_text(text + "r30,a review of soap,\n")
     result = run("export", source, "-o", "x.csv", "--what", "predictions")
@@ -259,7 +259,7 @@ def test_a_deleted_image_is_told_before_anything_is_embedded(tmp_path: Path) -> 
         assert server.stop()[0] == 0
     (tmp_path / "photos" / "3.png").unlink()
     refused = run("label", "photos", "--no-browser")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "1 gone: 3.png). Put the files back under their old names" in refused.output
     assert not (tmp_path / "photos.everylabel" / "next").exists()
 
@@ -281,7 +281,7 @@ def test_imported_labels_that_add_classes_are_told(tmp_path: Path) -> None:
 def test_umap_that_is_not_installed_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("everylabel.cli.label.find_spec", lambda _: None)
     result = run("label", "digits", "--layout", "umap", "--no-browser")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "pip install 'everylabel[umap]'" in result.output
 
 

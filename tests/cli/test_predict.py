@@ -83,5 +83,5 @@ def test_new_images_and_features_are_predicted(tmp_path: Path) -> None:
         (["x.npy", "-o", "p.xlsx"], "expected an ending of .csv (csv), .jsonl (jsonl), .parquet (parquet)"),
     ):
         wrong = run("predict", *arguments, "--project", "digits.everylabel")
-        assert wrong.exit_code == 1
+        assert wrong.exit_code == 2
         assert told in wrong.output

@@ -39,7 +39,7 @@ def test_own_labels_are_hidden_from_the_server(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
     result = run("x.csv", "--model", "tfidf", "--budget", 8)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "no true labels" in result.output
 
 
@@ -49,7 +49,7 @@ def test_a_running_server_is_used(tmp_path: Path) -> None:
         assert result.exit_code == 0, result.output
         assert server.client.get("/api/progress")["labelled"] == 6
         wrong = run("digits", "--url", server.address, "--strategy", "margin")
-        assert wrong.exit_code == 1
+        assert wrong.exit_code == 2
         assert "--strategy is a running server's own setting" in wrong.output
 
 
@@ -61,7 +61,7 @@ def test_what_cannot_be_simulated() -> None:
         (["--strategy", "best"], "the server did not start: error: --strategy is 'best'"),
     ):
         result = run("digits", *arguments)
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert told in result.output
 
 

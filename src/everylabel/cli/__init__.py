@@ -1,10 +1,14 @@
 """The command line: `everylabel demo | ...`. Each command is one small module beside this file."""
 
+from typing import Annotated
+
 import typer
 
 from everylabel.cli import demo, embed, export, label, predict, reproduce, simulate
+from everylabel.cli.console import Commands
 
 app = typer.Typer(
+    cls=Commands,
     help="A classifier that learns from every label, the moment it is given.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -12,9 +16,21 @@ app = typer.Typer(
 )
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from everylabel import __version__
+
+        print(f"everylabel {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
-    """Keep commands as commands, even while there is only one."""
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Take what is asked of no command."""
 
 
 app.command()(demo.demo)

@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
-
-from everylabel.core.errors import EverylabelError
 
 if TYPE_CHECKING:
     from everylabel.experiments.results import Row
@@ -27,27 +24,23 @@ def demo(
     from everylabel.experiments.results import Results
 
     console = Console()
-    try:
-        for old in out.glob("demo.sqlite*"):
-            old.unlink()  # the demo shows work, not what is stored
-        results = Results(out / "demo.sqlite")
-        cells = experiment.selection_cells(reps)
-        measurements: list[Any] = []
-        with Progress(console=console, transient=True) as progress:
-            task = progress.add_task("updating instead of retraining", total=reps + len(cells))
-            for repetition in experiment.run(reps):
-                measurements.extend(repetition)
-                progress.advance(task)
-            for cell in experiment.run_selection(cells, results, jobs):
-                progress.update(task, advance=1, description=f"choosing: {cell.part}")
-        rows = results.rows()
-        console.print(_updating(measurements, reps), _selection(rows, reps))
-        experiment.plot(measurements, rows, out / "demo.png")
-        page = write_report(results, f"everylabel demo --reps {reps}", out)
-        results.close()
-    except (EverylabelError, OSError) as error:
-        Console(stderr=True).print(f"[red]error:[/] {escape(str(error))}")
-        raise typer.Exit(2) from error
+    for old in out.glob("demo.sqlite*"):
+        old.unlink()  # the demo shows work, not what is stored
+    results = Results(out / "demo.sqlite")
+    cells = experiment.selection_cells(reps)
+    measurements: list[Any] = []
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("updating instead of retraining", total=reps + len(cells))
+        for repetition in experiment.run(reps):
+            measurements.extend(repetition)
+            progress.advance(task)
+        for cell in experiment.run_selection(cells, results, jobs):
+            progress.update(task, advance=1, description=f"choosing: {cell.part}")
+    rows = results.rows()
+    console.print(_updating(measurements, reps), _selection(rows, reps))
+    experiment.plot(measurements, rows, out / "demo.png")
+    page = write_report(results, f"everylabel demo --reps {reps}", out)
+    results.close()
     console.print(f"plot saved as {out / 'demo.png'}; report: {page.resolve().as_uri()}", soft_wrap=True)
 
 

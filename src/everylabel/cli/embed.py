@@ -8,20 +8,19 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from everylabel.cli import sources
-from everylabel.cli.sources import errors_in_one_line, noted
+from everylabel.cli import options
+from everylabel.cli.console import note, progress_bar
 
 
 def embed(
     source: Annotated[Path, typer.Argument(help="A CSV, TSV, JSONL or Parquet file, or a folder of images.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The .npy file to write.")],
-    text_column: sources.TextColumnName = None,
-    image_column: sources.ImageColumnName = None,
+    text_column: options.TextColumn = None,
+    image_column: options.ImageColumn = None,
     label_column: Annotated[str | None, typer.Option(help="A column of a table to leave out.")] = None,
-    encoding: sources.Encoding = None,
-    model: sources.Model = None,
+    encoding: options.Encoding = None,
+    model: options.Model = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Items through the model at once.")] = 32,
     dtype: Annotated[str, typer.Option(help="float32 or float16.")] = "float32",
     device: Annotated[str | None, typer.Option(help="Where the model runs: cpu, cuda ...")] = None,
@@ -31,18 +30,17 @@ def embed(
     ] = None,
 ) -> None:
     """Turn texts, images or a table into features, one row each, with a progress bar and the rate."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with errors_in_one_line(console):
-        from everylabel.data.options import Options
-        from everylabel.data.read import read_rows
-        from everylabel.models.embedding import embed as run
+    from everylabel.data.options import Options
+    from everylabel.data.read import read_rows
+    from everylabel.models.embedding import embed as run
 
-        with warnings.catch_warnings(record=True) as caught, Progress(*columns, console=console) as bar:
-            warnings.simplefilter("always")
-            items = read_rows(source, Options(text_column, image_column, label_column, encoding=encoding))
+    console = Console(stderr=True)
+    times: list[float] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        items = read_rows(source, Options(text_column, image_column, label_column, encoding=encoding))
+        with progress_bar(console) as bar:
             task = bar.add_task("embedding", total=len(items))
-            times: list[float] = []
 
             def show(done: int) -> None:
                 times.append(time.perf_counter())
@@ -52,7 +50,7 @@ def embed(
             how: dict[str, Any] = {"batch_size": batch_size, "device": device, "cache": cache, "fit": fit}
             features = run(items, model, out=out, dtype=dtype, progress=show, **how)
     for warning in caught:
-        noted(console)(str(warning.message))
+        note(str(warning.message))
     n, d = features.shape
     rate = n / max(times[-1] - times[0], 1e-9)
     console.print(

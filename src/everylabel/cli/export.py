@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from everylabel.cli import sources
-from everylabel.cli.sources import errors_in_one_line, opened
+from everylabel.cli import options
+from everylabel.cli.console import opened
 
 
 def export(
@@ -20,35 +20,34 @@ def export(
         str | None,
         typer.Option("--format", help="csv, jsonl, parquet, labelstudio; everylabel, skops, onnx, torch."),
     ] = None,
-    store: sources.StorePlace = None,
-    folder: sources.Folder = None,
+    store: options.Store = None,
+    folder: options.Folder = None,
 ) -> None:
     """Write labels, answers, predictions or the model to a file; also while a server is running."""
     console = Console(stderr=True)
-    with errors_in_one_line(console):
-        from everylabel.core.checks import check_choice
-        from everylabel.core.files import write_atomically
-        from everylabel.formats.exports import WHAT, model_export, table_export
-        from everylabel.labelling.learner import prepare
-        from everylabel.projects.log import check_labelled, read_state
+    from everylabel.core.checks import check_choice
+    from everylabel.core.files import write_atomically
+    from everylabel.formats.exports import WHAT, model_export, table_export
+    from everylabel.labelling.learner import prepare
+    from everylabel.projects.log import check_labelled, read_state
 
-        check_choice(what, "--what", [*WHAT, "model"])
-        check = check_labelled(store, needed=True)
-        project = opened(console, source, folder=folder, keep=False, check=check)
-        snapshot = read_state(project, store)
-        prepared, chosen = prepare(project.features), form or _format(out, what)
-        if what == "model":
-            written = model_export(prepared, snapshot, chosen)
-        else:
-            written = table_export(project, prepared, snapshot, what, chosen)
-        write_atomically(out, lambda file: file.writelines(written.pieces))
-        labelled, n = len(snapshot.labels), len(project)
-        told = {
-            "answers": f"answers on {len(snapshot.answers):,} items",
-            "predictions": f"predictions of {n - labelled:,} items without a label",
-            "model": f"model of {labelled:,} labelled items",
-        }.get(what, f"labels of {labelled:,} items")
-        console.print(f"{told}, of {n:,} in all, in {escape(str(out))}", highlight=False, soft_wrap=True)
+    check_choice(what, "--what", [*WHAT, "model"])
+    check = check_labelled(store, needed=True)
+    project = opened(source, folder=folder, keep=False, check=check)
+    snapshot = read_state(project, store)
+    prepared, chosen = prepare(project.features), form or _format(out, what)
+    if what == "model":
+        written = model_export(prepared, snapshot, chosen)
+    else:
+        written = table_export(project, prepared, snapshot, what, chosen)
+    write_atomically(out, lambda file: file.writelines(written.pieces))
+    labelled, n = len(snapshot.labels), len(project)
+    told = {
+        "answers": f"answers on {len(snapshot.answers):,} items",
+        "predictions": f"predictions of {n - labelled:,} items without a label",
+        "model": f"model of {labelled:,} labelled items",
+    }.get(what, f"labels of {labelled:,} items")
+    console.print(f"{told}, of {n:,} in all, in {escape(str(out))}", highlight=False, soft_wrap=True)
 
 
 def _format(out: Path, what: str) -> str:

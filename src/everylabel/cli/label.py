@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
-from everylabel.cli import sources
-from everylabel.cli.sources import errors_in_one_line, noted, opened
+from everylabel.cli import options
+from everylabel.cli.console import note, opened
 
 if TYPE_CHECKING:
     from everylabel.projects.log import Label
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def label(
-    source: sources.Source,
-    text_column: sources.TextColumnName = None,
-    image_column: sources.ImageColumnName = None,
-    label_column: sources.LabelColumnName = None,
-    id_column: sources.IdColumnName = None,
+    source: options.Source,
+    text_column: options.TextColumn = None,
+    image_column: options.ImageColumn = None,
+    label_column: options.LabelColumn = None,
+    id_column: options.IdColumn = None,
     classes: Annotated[str | None, typer.Option(help="Class names, parted by commas.")] = None,
-    show: sources.Show = None,
-    model: sources.Model = None,
+    show: options.Show = None,
+    model: options.Model = None,
     import_file: Annotated[
         Path | None, typer.Option("--import", help="Labels of a table, or Label Studio's JSON.")
     ] = None,
@@ -34,7 +33,7 @@ def label(
         str | None, typer.Option(help="The imported table's column, or Label Studio's control.")
     ] = None,
     import_id_column: Annotated[str | None, typer.Option(help="The imported table's ids.")] = None,
-    store: sources.StorePlace = None,
+    store: options.Store = None,
     host: Annotated[str, typer.Option(help="Another address than this needs a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8765,
     token: Annotated[
@@ -42,66 +41,62 @@ def label(
     ] = None,
     browser: Annotated[bool, typer.Option(help="Open the page.")] = True,
     annotators_per_item: Annotated[int | None, typer.Option(min=1, help="People who see each item.")] = None,
-    check_every: Annotated[
-        int | None, typer.Option(min=0, max=1000, help="A random check so often; 0: never.")
-    ] = None,
+    check_every: options.CheckEvery = None,
     lease_seconds: Annotated[int | None, typer.Option(min=1, help="How long an item is a person's.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="How the next item is chosen.")] = None,
+    strategy: options.Strategy = None,
     layout: Annotated[str, typer.Option(help="The map: pca, or umap if it is installed.")] = "pca",
-    folder: sources.Folder = None,
+    folder: options.Folder = None,
     accept_changes: Annotated[
         bool, typer.Option("--accept-changes", help="Go on though the source has changed.")
     ] = False,
-    encoding: sources.Encoding = None,
+    encoding: options.Encoding = None,
 ) -> None:
     """Label texts, images or features on a page; the model learns from every click."""
-    console = Console(stderr=True)
-    with errors_in_one_line(console):
-        from everylabel.core.checks import check_choice
-        from everylabel.projects.log import check_labelled, kept_in
-        from everylabel.web.server import ServeOptions, check_settings, serve
+    from everylabel.core.checks import check_choice
+    from everylabel.projects.log import check_labelled, kept_in
+    from everylabel.web.server import ServeOptions, check_settings, serve
 
-        check_choice(layout, "--layout", ["pca", "umap"])
-        _check_layout(layout)
-        settings = check_settings(
-            {
-                "annotators_per_item": annotators_per_item,
-                "check_every": check_every,
-                "lease_seconds": lease_seconds,
-                "strategy": strategy,
-            }
-        )
-        project = opened(
-            console,
-            source,
-            text_column=text_column,
-            image_column=image_column,
-            label_column=label_column,
-            id_column=id_column,
-            classes=sources.class_names(classes),
-            show=show,
-            model=model,
-            folder=folder,
-            encoding=encoding,
-            keep=False,  # before all is checked, nothing changes
-            check=check_labelled(store, accept=accept_changes),
-        )
-        columns = {"label_column": import_label_column, "id_column": import_id_column, "encoding": encoding}
-        labels = [] if import_file is None else _imported(console, import_file, project, store, columns)
-        options = ServeOptions(
-            store=store,
-            host=host,
-            port=port,
-            token=token,
-            browser=browser,
-            accept_changes=accept_changes,
-            settings=settings,
-            labels=labels,
-            layout=layout,
-        )
-        serve(project, options, ready=lambda address: _ready(address, host), note=noted(console))
-        again = shlex.join(["everylabel", *sys.argv[1:]])
-        print(f"stopped; everything is kept in {kept_in(project, store)}; to go on: {again}", flush=True)
+    check_choice(layout, "--layout", ["pca", "umap"])
+    _check_layout(layout)
+    settings = check_settings(
+        {
+            "annotators_per_item": annotators_per_item,
+            "check_every": check_every,
+            "lease_seconds": lease_seconds,
+            "strategy": strategy,
+        }
+    )
+    names = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
+    project = opened(
+        source,
+        text_column=text_column,
+        image_column=image_column,
+        label_column=label_column,
+        id_column=id_column,
+        classes=names,
+        show=show,
+        model=model,
+        folder=folder,
+        encoding=encoding,
+        keep=False,  # before all is checked, nothing changes
+        check=check_labelled(store, accept=accept_changes),
+    )
+    columns = {"label_column": import_label_column, "id_column": import_id_column, "encoding": encoding}
+    labels = [] if import_file is None else _imported(import_file, project, store, columns)
+    serving = ServeOptions(
+        store=store,
+        host=host,
+        port=port,
+        token=token,
+        browser=browser,
+        accept_changes=accept_changes,
+        settings=settings,
+        labels=labels,
+        layout=layout,
+    )
+    serve(project, serving, ready=lambda address: _ready(address, host), note=note)
+    again = shlex.join(["everylabel", *sys.argv[1:]])
+    print(f"stopped; everything is kept in {kept_in(project, store)}; to go on: {again}", flush=True)
 
 
 def _ready(address: str, host: str) -> None:
@@ -132,17 +127,15 @@ def _check_layout(layout: str) -> None:
         )
 
 
-def _imported(
-    console: Console, path: Path, project: "Project", store: str | None, columns: dict[str, Any]
-) -> "list[Label]":
+def _imported(path: Path, project: "Project", store: str | None, columns: dict[str, Any]) -> "list[Label]":
     from everylabel.core.errors import listed
     from everylabel.formats.imports import read_labels
     from everylabel.projects.log import class_names
 
     found = read_labels(path, project, **columns)
-    noted(console)(f"{path.name}: {found}")
+    note(f"{path.name}: {found}")
     known = class_names(project, store)
     new = [name for name in found.classes if name not in known]
     if known and new:
-        noted(console)(f"{path.name} adds {len(new):,} classes that were not there: {listed(new, 12)}")
+        note(f"{path.name} adds {len(new):,} classes that were not there: {listed(new, 12)}")
     return found.labels

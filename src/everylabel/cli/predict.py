@@ -8,9 +8,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from everylabel.cli import sources
+from everylabel.cli import options
+from everylabel.cli.console import embedding_bar, note, opened
 from everylabel.cli.export import format_of
-from everylabel.cli.sources import embedding_bar, errors_in_one_line, noted, opened
 
 
 def predict(
@@ -20,39 +20,38 @@ def predict(
         Path | None, typer.Option("--out", "-o", help="The file to write; else CSV on standard output.")
     ] = None,
     form: Annotated[str | None, typer.Option("--format", help="csv, jsonl or parquet.")] = None,
-    text_column: sources.TextColumnName = None,
-    image_column: sources.ImageColumnName = None,
-    id_column: sources.IdColumnName = None,
-    encoding: sources.Encoding = None,
-    store: sources.StorePlace = None,
+    text_column: options.TextColumn = None,
+    image_column: options.ImageColumn = None,
+    id_column: options.IdColumn = None,
+    encoding: options.Encoding = None,
+    store: options.Store = None,
 ) -> None:
     """Predict new items by a project's model, embedded as its own items were; also beside a server."""
     console = Console(stderr=True)
-    with errors_in_one_line(console):
-        from everylabel.core.checks import check_choice
-        from everylabel.core.files import write_atomically
-        from everylabel.data.options import Options
-        from everylabel.formats.exports import predicted_records
-        from everylabel.formats.tables import TABLE_FORMATS, write_table
-        from everylabel.projects.log import check_labelled, read_state
-        from everylabel.projects.predictions import predict as predict_new
+    from everylabel.core.checks import check_choice
+    from everylabel.core.files import write_atomically
+    from everylabel.data.options import Options
+    from everylabel.formats.exports import predicted_records
+    from everylabel.formats.tables import TABLE_FORMATS, write_table
+    from everylabel.projects.log import check_labelled, read_state
+    from everylabel.projects.predictions import predict as predict_new
 
-        chosen = form or ("csv" if out is None else format_of(out, TABLE_FORMATS))
-        check_choice(chosen, "--format", list(TABLE_FORMATS))
-        about = opened(console, project, keep=False, check=check_labelled(store, needed=True))
-        options = Options(text_column, image_column, id_column=id_column, encoding=encoding)
-        with embedding_bar(console) as progress:
-            predicted = predict_new(about, read_state(about, store), new, options, progress)
-        for note in predicted.notes:
-            noted(console)(note)
-        pieces = write_table(predicted_records(predicted), chosen)
-        if out is None:
-            sys.stdout.buffer.writelines(pieces)
-            sys.stdout.buffer.flush()
-            return
-        write_atomically(out, lambda file: file.writelines(pieces))
-        console.print(
-            f"predictions of {len(predicted.items.ids):,} items in {escape(str(out))}",
-            highlight=False,
-            soft_wrap=True,
-        )
+    chosen = form or ("csv" if out is None else format_of(out, TABLE_FORMATS))
+    check_choice(chosen, "--format", list(TABLE_FORMATS))
+    about = opened(project, keep=False, check=check_labelled(store, needed=True))
+    reading = Options(text_column, image_column, id_column=id_column, encoding=encoding)
+    with embedding_bar() as progress:
+        predicted = predict_new(about, read_state(about, store), new, reading, progress)
+    for text in predicted.notes:
+        note(text)
+    pieces = write_table(predicted_records(predicted), chosen)
+    if out is None:
+        sys.stdout.buffer.writelines(pieces)
+        sys.stdout.buffer.flush()
+        return
+    write_atomically(out, lambda file: file.writelines(pieces))
+    console.print(
+        f"predictions of {len(predicted.items.ids):,} items in {escape(str(out))}",
+        highlight=False,
+        soft_wrap=True,
+    )

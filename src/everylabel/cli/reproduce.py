@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from everylabel.cli.console import note
 from everylabel.core.errors import EverylabelError
 
 if TYPE_CHECKING:
@@ -52,17 +52,12 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments on the data at hand; resume where it was; write one HTML report."""
     console = Console()
-    told = Console(stderr=True)
-    try:
-        folder = _folder(data)
-        if list_them:
-            _list(console, folder)
-            return
-        run = _Run(experiments or [], dataset or [], reps, jobs, fast, folder, results, report_only)
-        _reproduce(console, told, run, report, export, mlflow)
-    except EverylabelError as error:
-        told.print(f"[red]error:[/] {escape(str(error))}")
-        raise typer.Exit(2) from error
+    folder = _folder(data)
+    if list_them:
+        _list(console, folder)
+        return
+    run = _Run(experiments or [], dataset or [], reps, jobs, fast, folder, results, report_only)
+    _reproduce(console, run, report, export, mlflow)
 
 
 def _folder(data: Path | None) -> str:
@@ -105,9 +100,7 @@ def _list(console: Console, folder: str) -> None:
     console.print("datasets:", ", ".join(states))
 
 
-def _reproduce(
-    console: Console, told: Console, run: _Run, report: Path, export: Path | None, mlflow: bool
-) -> None:
+def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, mlflow: bool) -> None:
     """Run the cells that are missing, then write the report and whatever else is asked for."""
     from everylabel.core.errors import need
     from everylabel.experiments.reporting.pages import TRAININGS
@@ -136,7 +129,7 @@ def _reproduce(
     stored = Results(run.results)
     try:
         if cells:
-            _run_cells(told, run, cells, runners, stored, command)
+            _run_cells(run, cells, runners, stored, command)
         page = write_report(stored, command, report)
         if export is not None:
             stored.export(export)
@@ -189,7 +182,6 @@ def _plan(run: _Run) -> "tuple[list[Cell], dict[str, Runner]]":
 
 
 def _run_cells(
-    told: Console,
     run: _Run,
     cells: "list[Cell]",
     runners: "dict[str, Runner]",
@@ -201,11 +193,14 @@ def _run_cells(
 
     others = "; ".join(f"{n} by {made}" for made, n in stored.codes().items() if made != code())
     if others:
-        note = f"{run.results} holds cells measured by other source ({others}; this is {code()})"
-        told.print(f"[yellow]note:[/] {escape(note)}; to measure all anew, name another file with --results")
+        note(
+            f"{run.results} holds cells measured by other source ({others}; this is {code()}); to measure "
+            "all anew, name another file with --results"
+        )
     started = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
     running = run_cells(cells, runners, run.folder, stored, run.jobs)  # other data are refused here
     n_before = len(stored.finished() & {cell.name for cell in cells})
+    told = Console(stderr=True)
     columns = (MofNCompleteColumn(), BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=told) as progress:
         task = progress.add_task("reproducing", total=len(cells), completed=n_before)

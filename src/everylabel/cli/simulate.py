@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 from rich.table import Table
 
-from everylabel.cli import sources
-from everylabel.cli.sources import errors_in_one_line, opened
+from everylabel.cli import options
+from everylabel.cli.console import opened, progress_bar
 
 if TYPE_CHECKING:
     from everylabel.projects.project import Project
@@ -24,18 +24,18 @@ ROWS = 12  # of the table at most, the last point among them
 
 
 def simulate(
-    source: sources.Source,
-    label_column: sources.LabelColumnName = None,
-    text_column: sources.TextColumnName = None,
-    image_column: sources.ImageColumnName = None,
-    id_column: sources.IdColumnName = None,
-    show: sources.Show = None,
-    model: sources.Model = None,
-    encoding: sources.Encoding = None,
+    source: options.Source,
+    label_column: options.LabelColumn = None,
+    text_column: options.TextColumn = None,
+    image_column: options.ImageColumn = None,
+    id_column: options.IdColumn = None,
+    show: options.Show = None,
+    model: options.Model = None,
+    encoding: options.Encoding = None,
     budget: Annotated[int, typer.Option(min=1, help="Labels to give.")] = 200,
     people: Annotated[int, typer.Option(min=1, max=64, help="Who label at once.")] = 1,
-    strategy: Annotated[str | None, typer.Option(help="How the next item is chosen.")] = None,
-    check_every: Annotated[int | None, typer.Option(min=0, max=1000, help="A random check so often.")] = None,
+    strategy: options.Strategy = None,
+    check_every: options.CheckEvery = None,
     noise: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of wrong answers.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Of the wrong answers.")] = 0,
     url: Annotated[
@@ -46,13 +46,12 @@ def simulate(
 ) -> None:
     """Label by the true labels through the HTTP API; print the learning curve that a budget buys."""
     console = Console()
-    with errors_in_one_line(Console(stderr=True)), tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place:
         from everylabel.simulation import simulate as label_by_truth
         from everylabel.simulation.curve import check_ending, write_curve
 
         check_ending(out)
         project = opened(
-            Console(stderr=True),
             source,
             text_column=text_column,
             image_column=image_column,
@@ -108,8 +107,7 @@ def _server(project: "Project", url: str | None, arguments: list[str]) -> Iterat
 
 @contextmanager
 def _bar(budget: int) -> Iterator[tuple[Progress, Any]]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with progress_bar(Console(stderr=True)) as bar:
         yield bar, bar.add_task("labelling", total=budget)
 
 

@@ -1,0 +1,76 @@
+"""What commands print: errors and notes in one line, a bar while a source is embedded."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from everylabel.projects.project import Project
+
+WRONG, INTERRUPTED = 2, 130  # exit codes: as of wrong usage, and as shells have it after Ctrl-C
+
+
+class Commands(TyperGroup):
+    """Commands whose errors are one line on standard error."""
+
+    def invoke(self, ctx: Any) -> Any:
+        from everylabel.core.errors import EverylabelError
+
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # whoever read our output has gone
+            raise
+        except (EverylabelError, OSError) as error:
+            _line("[red]error:[/red]", str(error))
+            raise typer.Exit(WRONG) from error
+        except KeyboardInterrupt as error:
+            raise typer.Exit(INTERRUPTED) from error
+
+
+def note(text: str) -> None:
+    """Print a note on standard error."""
+    _line("[yellow]note:[/yellow]", text)
+
+
+def _line(start: str, text: str) -> None:
+    Console(stderr=True).print(start, escape(" ".join(text.split("\n"))), highlight=False, soft_wrap=True)
+
+
+def progress_bar(console: Console) -> Progress:
+    """Return a bar with a description, counts and the time that is left."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console)
+
+
+@contextmanager
+def embedding_bar() -> Iterator[Callable[[int, int], None]]:
+    """Yield a function of rows done and in all, which shows them as a bar once it is called."""
+    bar = progress_bar(Console(stderr=True))
+    task = bar.add_task("embedding")
+
+    def show(done: int, total: int) -> None:
+        bar.start()  # nothing to embed prints nothing
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield show
+    finally:
+        if bar.live.is_started:
+            bar.stop()
+
+
+def opened(source: str, **options: Any) -> "Project":
+    """Return a source as a project; a bar shows how far its embedding is, notes what was chosen."""
+    from everylabel.projects.project import open_project
+
+    with embedding_bar() as progress:
+        project = open_project(source, progress=progress, **options)
+    for text in project.notes:
+        note(text)
+    return project
