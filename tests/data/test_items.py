@@ -11,6 +11,7 @@ from PIL import Image
 import everylabel as el
 from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.data import Items
+from everylabel.data.digests import compare
 from everylabel.data.display import Images, Pixels, Rows, Texts
 from everylabel.data.options import Options
 from everylabel.data.read import dataset_name, read, read_rows
@@ -133,3 +134,8 @@ def test_classes_named_anew() -> None:
     assert merged.truth.tolist() == [0, -1, 1]
     assert items.renamed([None, "b", "c"]).labels.tolist() == [-1, 0, 1]
     assert items.renamed(["a", "b", "c"]) is items
+
+
+def test_texts_where_features_were_are_other_content() -> None:
+    items = some(digests=["x", "y", "z"])
+    assert compare(items.ids, ["one hash in all"], items).changed == ("0", "1", "2")

@@ -20,4 +20,14 @@ def project(
         "features": Rows(ids),
     }
     n = len(ids)
-    return Project("p", kind, ids, np.eye(n), shown[kind], (), np.full(n, -1), None, ["x"] * n, Path("p"))
+    return Project(
+        items=texts,
+        kind=kind,
+        ids=ids,
+        labels=np.full(n, -1),
+        features=np.eye(n),
+        display=shown[kind],
+        digests=["x"] * n,
+        name="p",
+        folder=Path("p"),
+    )

@@ -8,24 +8,14 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed
+from everylabel.data.items import Items
 
 SAMPLED = 64  # rows of features that are hashed
-
-
-class Content(Protocol):
-    """A source that was read, or a project."""
-
-    @property
-    def ids(self) -> Sequence[str]: ...
-    @property
-    def digests(self) -> Sequence[str]: ...
-    @property
-    def features(self) -> np.ndarray | None: ...
 
 
 @dataclass(frozen=True)
@@ -68,19 +58,19 @@ class Change:
         )
 
 
-def compare(old_ids: Sequence[str], old_digests: Sequence[str], project: Content) -> Change:
+def compare(old_ids: Sequence[str], old_digests: Sequence[str], items: Items) -> Change:
     """Return what changed since `old_ids` and `old_digests` were noted; both empty: nothing did."""
-    if not old_ids or (list(old_digests) == list(project.digests) and list(old_ids) == list(project.ids)):
+    if not old_ids or (list(old_digests) == list(items.digests) and list(old_ids) == list(items.ids)):
         return Change()
-    ids = project.ids
+    ids = items.ids
     now, before = set(ids), set(old_ids)
     appended = () if len(now) == len(before) and now == before else tuple(i for i in ids if i not in before)
     gone = tuple(name for name in old_ids if name not in now)
-    if len(old_digests) != len(old_ids) or len(project.digests) != len(ids):  # one hash in all
-        rows: Any = project.features if project.features is not None else getattr(project, "items", None)
-        same = not gone and list(old_digests) == [features_digest(rows[: len(old_ids)])]
-        return Change(appended, gone, () if same or gone else tuple(old_ids))
-    digest = dict(zip(ids, project.digests, strict=True))
+    if len(old_digests) != len(old_ids) or len(items.digests) != len(ids):  # one hash in all
+        rows = items.items if items.features is None else items.features
+        same = isinstance(rows, np.ndarray) and list(old_digests) == [features_digest(rows[: len(old_ids)])]
+        return Change(appended, gone, () if gone or same else tuple(old_ids))
+    digest = dict(zip(ids, items.digests, strict=True))
     pairs = zip(old_ids, old_digests, strict=True)
     return Change(appended, gone, tuple(i for i, old in pairs if digest.get(i, old) != old))
 

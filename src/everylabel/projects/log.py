@@ -218,7 +218,7 @@ def store_name(project: Project, store: str | None) -> str:
     return log_name(project.name, project.id, project, store)
 
 
-def log_name(name: str, own_id: str, items: Project | Items, store: str | None) -> str:
+def log_name(name: str, own_id: str, items: Items, store: str | None) -> str:
     """Return the name of a log in a store: the project's own, or with its id if that is another's.
 
     A log is another's if its first event notes another id and its items are not ours: a project whose folder

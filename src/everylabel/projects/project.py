@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed
-from everylabel.data.classes import check_class_count, clean_name
-from everylabel.data.display import Display
+from everylabel.data.classes import check_class_count, clean_name, no_labels
 from everylabel.data.images import why_unreadable
 from everylabel.data.items import Items
 from everylabel.data.options import Options
@@ -24,40 +23,25 @@ ENDING = ".everylabel"
 SHOWN = 5  # images that are named of those left out
 
 
-@dataclass(frozen=True, eq=False)
-class Project:
-    """Items to label.
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Project(Items):
+    """Items to label, which have features, with all that a folder knows of them.
 
-    name, kind : shown in the page; "text", "image" or "features"
-    ids, features (n, d), display : one an item; features may be memory-mapped
-    classes, labels (n,) : names, and numbers that came with the source (-1: none)
-    truth (n,) : true labels of a demonstration, or None; never shown, for `everylabel simulate`
-    digests : one hash an item, or one in all for features; see `digests.compare`
+    name : shown in the page
+    features : (n, d), may be memory-mapped
     folder : where its store and features lie
-    notes : what was chosen or left out, to be told
     id : tells it from others of the same name; "" for a dataset, which is the same everywhere
     about : what `keep` notes for next time
     embedded_in : where the features lie if they were embedded, else None
     """
 
     name: str
-    kind: str
-    ids: Sequence[str]
     features: np.ndarray
-    display: Display
-    classes: tuple[str, ...]
-    labels: np.ndarray
-    truth: np.ndarray | None
-    digests: Sequence[str]
     folder: Path
     source: str = ""
-    notes: tuple[str, ...] = ()
     id: str = ""
     about: Remembered | None = None
     embedded_in: Path | None = None
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
     def keep(self) -> None:
         """Note source and options for next time, and have the features take the place of older ones."""
@@ -69,12 +53,12 @@ class Project:
     def blind(self) -> "Project":
         """Return the project with its labels as the truth that a simulated person knows, and no others."""
         if self.truth is not None:
-            return replace(self, labels=np.full(len(self), -1, dtype=np.int64))
+            return replace(self, labels=no_labels(len(self)))
         if not np.any(self.labels >= 0):
             raise EverylabelError(
                 f"source {self.source!r} has no true labels; expected --label-column with the column of them"
             )
-        return replace(self, truth=self.labels, labels=np.full(len(self), -1, dtype=np.int64))
+        return replace(self, truth=self.labels, labels=no_labels(len(self)))
 
 
 class Opening(NamedTuple):
@@ -208,23 +192,8 @@ def _with_features(items: Items, about: Remembered, folder: Path, progress: Prog
         if broken:
             notes = (*notes, left_out(items, broken))
             items = items.without(broken)
-    return Project(
-        name=about.name,
-        kind=items.kind,
-        ids=items.ids,
-        features=features,
-        display=items.display,
-        classes=items.classes,
-        labels=items.labels,
-        truth=items.truth,
-        digests=items.digests,
-        folder=folder,
-        source=about.source,
-        notes=notes,
-        id=about.id,
-        about=about,
-        embedded_in=place,
-    )
+    own = {"features": features, "notes": notes, "folder": folder, "embedded_in": place, "about": about}
+    return Project(**vars(items) | own, name=about.name, source=about.source, id=about.id)
 
 
 def told_of(items: Items) -> tuple[str, ...]:
