@@ -129,6 +129,8 @@ class LearningPool(PoolView, Protocol):
 
 def check_view(pool: Any, kind: Any = PoolView) -> Any:
     """Return a pool that has all that a view of this kind has."""
+    if kind in type(pool).__mro__:  # derived from it; anything else is asked for each name
+        return pool
     parts = [part for part in kind.__mro__ if part not in (object, Protocol)]
     names = {name for part in parts for name in (*vars(part), *get_annotations(part))}
     missing = sorted(name for name in names if not name.startswith("_") and not hasattr(pool, name))
