@@ -110,18 +110,18 @@ def condition_cov_one(
     scale = 1.0 + sign * curvature * variance
     if not 0.0 < scale < float("inf"):
         raise _impossible(sign)
-    return add_outer(cov, (cov_h * (curvature / scale) ** 0.5)[:, None], -sign)
+    half = cov_h * (curvature / scale) ** 0.5
+    result = (-sign * half)[:, None] * half[None, :]  # half_i half_j: symmetric as it stands
+    result += cov
+    return result
 
 
 def add_outer(cov: Float[Array, "... d d"], a: Float[Array, "... d b"], sign: int) -> Float[Array, "... d d"]:
     """Return cov + sign * A A', symmetric to the last bit."""
     xp: Any = array_namespace(cov)
-    if a.shape[-1] == 1:
-        result = (sign * a) * xp.matrix_transpose(a)  # a_i a_j: symmetric as it stands
-    else:
-        product = a @ xp.matrix_transpose(a)
-        result = product + xp.matrix_transpose(product)
-        result *= 0.5 * sign
+    product = a @ xp.matrix_transpose(a)
+    result = product + xp.matrix_transpose(product)
+    result *= 0.5 * sign
     result += cov
     return result
 
