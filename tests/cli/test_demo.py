@@ -11,6 +11,7 @@ from everylabel.experiments import selecting
 
 def test_demo_shows_both_scenarios(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selecting, "CYCLES", 2)
+    monkeypatch.setattr(selecting, "BATCHES", 50)
     out = tmp_path / "new"
     arguments = ["demo", "--reps", "1", "--jobs", "1", "--out", str(out)]
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "120"})

@@ -30,6 +30,7 @@ def _run(*arguments: str, folder: Path) -> Result:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selecting, "CYCLES", 2)
+    monkeypatch.setattr(selecting, "BATCHES", 50)
     monkeypatch.setattr(updating, "SAMPLES", 50)
     monkeypatch.setattr(updating.Stages, "sizes", (10, 20))
     monkeypatch.setattr(updating.NewSizes, "sizes", (10, 20))
