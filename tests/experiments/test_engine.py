@@ -17,12 +17,12 @@ import pytest
 import everylabel as el
 from everylabel.experiments import selecting, updating
 from everylabel.experiments.data import Data, load
-from everylabel.experiments.engine import Cell, cells_of, run_cells, seeded
+from everylabel.experiments.engine import Cell, Experiment, cells_of, run_cells, seeded
 from everylabel.experiments.machine import code
 from everylabel.experiments.results import Measurement, Results, Row
 
 
-class Dice:
+class Dice(Experiment):
     """An experiment that draws numbers: what it measures depends on its coordinates alone."""
 
     name = grid = "dice"

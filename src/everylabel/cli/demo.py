@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -28,23 +28,23 @@ def demo(
         old.unlink()  # the demo shows work, not what is stored
     results = Results(out / "demo.sqlite")
     cells = experiment.selection_cells(reps)
-    measurements: list[Any] = []
+    updating: list[Row] = []
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("updating instead of retraining", total=reps + len(cells))
         for repetition in experiment.run(reps):
-            measurements.extend(repetition)
+            updating.extend(repetition)
             progress.advance(task)
         for cell in experiment.run_selection(cells, results, jobs):
             progress.update(task, advance=1, description=f"choosing: {cell.part}")
     rows = results.rows()
-    console.print(_updating(measurements, reps), _selection(rows, reps))
-    experiment.plot(measurements, rows, out / "demo.png")
+    console.print(_updating(updating, reps), _selection(rows, reps))
+    experiment.plot(updating, rows, out / "demo.png")
     page = write_report(results, f"everylabel demo --reps {reps}", out)
     results.close()
     console.print(f"plot saved as {out / 'demo.png'}; report: {page.resolve().as_uri()}", soft_wrap=True)
 
 
-def _updating(measurements: list[Any], reps: int) -> Table:
+def _updating(rows: "list[Row]", reps: int) -> Table:
     from everylabel.experiments import demo as experiment
 
     rounds = f"{experiment.ROUNDS} times {experiment.AT_A_TIME}"
@@ -52,16 +52,9 @@ def _updating(measurements: list[Any], reps: int) -> Table:
         f"Updating instead of retraining: {experiment.START} labels, then {rounds} more ({reps} repetitions)"
     )
     caption = "second order: the paper's update, step 10; Monte Carlo: 2,000 samples; exact: ours"
-    table = _table(
-        title,
-        caption,
-        "update",
-        "accuracy",
-        "share of the\nretraining gain",
-        "distance to\nretraining",
-        "times faster\nthan retraining",
-    )
-    for line in experiment.summarise(measurements):
+    headings = ("update", "accuracy", "share of the\nretraining gain", "distance to\nretraining")
+    table = _table(title, caption, *headings, "times faster\nthan retraining")
+    for line in experiment.summarise(rows):
         faster = "" if line.times_faster != line.times_faster else f"{line.times_faster:,.1f}"
         share, apart = f"{line.share_of_gain:.2f}", f"{line.distance:.3f}"
         table.add_row(line.method, f"{line.accuracy:.3f}", share, apart, faster)

@@ -6,14 +6,14 @@ Choosing by updates: the learning curves of `reproduce`, strategies with and wit
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from everylabel.core import Posterior, Samples, fit_map, laplace, predict_proba, sample, update
+from everylabel.core import Samples, fit_map, laplace, predict_proba, sample, update
 from everylabel.data.datasets.digits import DARKEST, read_digits
 from everylabel.experiments.data import load
 from everylabel.experiments.engine import Cell, cells_of, run_cells
@@ -26,66 +26,46 @@ from everylabel.experiments.selecting import BatchSelection, OptimalLookAhead
 START, AT_A_TIME, ROUNDS = 50, 10, 5
 N_CLASSES = 10
 RETRAINED, UNTAUGHT, MONTE_CARLO = "retrained", "no update", "Monte Carlo"
+UPDATES = {
+    name: name.lower().replace(" ", "_") for name in (MONTE_CARLO, "first order", "second order", "exact")
+}
+METHODS = (UNTAUGHT, *UPDATES, RETRAINED)  # in the order they are shown
 
 SELECTION = (BatchSelection(), OptimalLookAhead())
 STRATEGIES = (*BatchSelection.strategies, "Typiclust", "optimal", "look-ahead")
 
-State = Posterior | Samples
-Learn = Callable[[Any, np.ndarray, np.ndarray], State]
 
-METHODS: dict[str, Learn] = {
-    UNTAUGHT: lambda state, x, y: state,
-    MONTE_CARLO: lambda state, x, y: update(state, x, y, "monte_carlo"),
-    "first order": lambda state, x, y: update(state, x, y, "first_order"),
-    "second order": lambda state, x, y: update(state, x, y, "second_order"),
-    "exact": lambda state, x, y: update(state, x, y, "exact"),
-}
-
-
-class Measurement(NamedTuple):
-    """One method after one round of labels in one repetition."""
-
-    repetition: int
-    method: str
-    n_labels: int
-    accuracy: float
-    distance: float
-    seconds: float
-
-
-def run(repetitions: int) -> Iterator[list[Measurement]]:
-    """Yield the measurements of one repetition after the other."""
+def run(repetitions: int) -> Iterator[list[Row]]:
+    """Yield accuracy, distance to retraining and seconds of each method, one repetition after the other."""
     x, y = read_digits()
-    x = x / DARKEST
     for repetition in range(repetitions):
         rng = np.random.default_rng([0, repetition])
         order = rng.permutation(len(x))
-        yield _repetition(repetition, x[order], y[order], rng)
+        yield _repetition(repetition, x[order] / DARKEST, y[order], rng)
 
 
-def _repetition(repetition: int, x: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> list[Measurement]:
+def _repetition(repetition: int, x: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> list[Row]:
     test_x, test_y = x[500:1000], y[500:1000]
     base = laplace(fit_map(x[:START], y[:START], N_CLASSES), x[:START])
-    states: dict[str, State] = dict.fromkeys(METHODS, base)
+    states: dict[str, Any] = dict.fromkeys(METHODS, base)
     states[MONTE_CARLO] = sample(base, 2_000, rng)
-    measurements = []
+    rows: list[Row] = []
     for n in range(START + AT_A_TIME, START + ROUNDS * AT_A_TIME + 1, AT_A_TIME):
-        began = time.perf_counter()
-        retrained = laplace(fit_map(x[:n], y[:n], N_CLASSES), x[:n])
-        seconds = time.perf_counter() - began
-        truth = predict_proba(retrained, test_x, "mean")
-        averaged = predict_proba(retrained, test_x, "monte_carlo", rng=rng)
-        measurements.append(Measurement(repetition, RETRAINED, n, accuracy(truth, test_y), 0.0, seconds))
-        for method, learn in METHODS.items():
-            began = time.perf_counter()
-            states[method] = learn(states[method], x[n - AT_A_TIME : n], y[n - AT_A_TIME : n])
-            seconds = time.perf_counter() - began
-            state = states[method]
+        for method in (RETRAINED, UNTAUGHT, *UPDATES):
+            began, state = time.perf_counter(), states[method]
+            if method == RETRAINED:
+                state = laplace(fit_map(x[:n], y[:n], N_CLASSES), x[:n])
+            elif method in UPDATES:
+                state = update(state, x[n - AT_A_TIME : n], y[n - AT_A_TIME : n], UPDATES[method])
+            seconds, states[method] = time.perf_counter() - began, state
             drawn = isinstance(state, Samples)  # an average over weights, compared with its like
             probs = predict_proba(state, test_x, None if drawn else "mean")
+            if method == RETRAINED:
+                truth, averaged = probs, predict_proba(state, test_x, "monte_carlo", rng=rng)
             apart = distance(probs, averaged if drawn else truth)
-            measurements.append(Measurement(repetition, method, n, accuracy(probs, test_y), apart, seconds))
-    return measurements
+            figures = {"accuracy": accuracy(probs, test_y), "distance": apart, "seconds": seconds}
+            rows += [Row("demo", "digits", repetition, "fast", method, n, *pair) for pair in figures.items()]
+    return rows
 
 
 class Line(NamedTuple):
@@ -98,24 +78,22 @@ class Line(NamedTuple):
     times_faster: float
 
 
-def summarise(measurements: list[Measurement]) -> list[Line]:
-    """Return one row a method, in the order they are shown."""
-    rows = []
-    base, best = (_mean(measurements, name, "accuracy") for name in (UNTAUGHT, RETRAINED))
-    retraining = _median_seconds(measurements, RETRAINED)
-    for method in [*METHODS, RETRAINED]:
-        reached = _mean(measurements, method, "accuracy")
-        faster = float("nan") if method == UNTAUGHT else retraining / _median_seconds(measurements, method)
-        rows.append(
-            Line(
-                method,
-                reached,
-                share_of_gain(base, reached, best),
-                _mean(measurements, method, "distance"),
-                faster,
-            )
-        )
-    return rows
+def summarise(rows: list[Row]) -> list[Line]:
+    """Return one line a method, in the order they are shown."""
+    reached, apart = (
+        {method: curve_mean(rows, metric, "digits", method).mean for method in METHODS}
+        for metric in ("accuracy", "distance")
+    )
+    seconds = {
+        method: np.median([row.value for row in rows if (row.variant, row.metric) == (method, "seconds")])
+        for method in METHODS
+    }
+    lines = []
+    for method in METHODS:
+        share = share_of_gain(reached[UNTAUGHT], reached[method], reached[RETRAINED])
+        faster = float("nan") if method == UNTAUGHT else float(seconds[RETRAINED] / seconds[method])
+        lines.append(Line(method, reached[method], share, apart[method], faster))
+    return lines
 
 
 def selection_cells(repetitions: int) -> list[Cell]:
@@ -140,43 +118,33 @@ def summarise_selection(rows: list[Row]) -> list[tuple[str, Estimate, Estimate, 
     return found
 
 
-def plot(measurements: list[Measurement], rows: list[Row], path: Path) -> None:
+def plot(updating: list[Row], choosing: list[Row], path: Path) -> None:
     """Save accuracy and distance to retraining while learning, and what choosing by updates gains."""
-    figure = Figure(figsize=(14, 4.4), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
-    n_labels = sorted({m.n_labels for m in measurements})
-    for method in [*METHODS, RETRAINED]:
-        colour, line = STYLES[{UNTAUGHT: "baseline", RETRAINED: "retraining"}.get(method, method)]
-        for axis, field in ((left, "accuracy"), (middle, "distance")):
-            if method == RETRAINED and field == "distance":
-                continue
-            values = [_mean([m for m in measurements if m.n_labels == n], method, field) for n in n_labels]
-            axis.plot(n_labels, values, line, color=colour, label=method, marker="o", markersize=3, lw=1.6)
-    for name in dict.fromkeys(row.variant for row in rows):
-        curve = paired(rows, "accuracy", "digits", name, "random")
-        colour, line = STYLES[name]
-        right.plot(list(curve), [e.mean for e in curve.values()], line, color=colour, label=name, lw=1.6)
-    left.set(xlabel="labels", ylabel="test accuracy", title="Learning ten labels at a time, digits")
-    middle.set(
-        xlabel="labels", ylabel="mean total variation", title="Distance to retraining (lower is better)"
+    reached, apart = (curves(updating, metric, "digits") for metric in ("accuracy", "distance"))
+    names = dict.fromkeys(row.variant for row in choosing)
+    shown = (
+        ("test accuracy", "Learning ten labels at a time, digits", {name: reached[name] for name in METHODS}),
+        (
+            "mean total variation",
+            "Distance to retraining (lower is better)",
+            {name: apart[name] for name in METHODS if name != RETRAINED},
+        ),
+        (
+            "accuracy minus random",
+            "Choosing what to label",
+            {name: paired(choosing, "accuracy", "digits", name, "random") for name in names},
+        ),
     )
-    right.set(xlabel="labels", ylabel="accuracy minus random", title="Choosing what to label")
-    for axis in (left, middle, right):
+    figure = Figure(figsize=(14, 4.4), layout="constrained")
+    for axis, (ylabel, title, drawn) in zip(figure.subplots(1, 3), shown, strict=True):
+        for name, curve in drawn.items():
+            colour, line = STYLES[{UNTAUGHT: "baseline", RETRAINED: "retraining"}.get(name, name)]
+            means, marker = [e.mean for e in curve.values()], "o" if name in METHODS else ""
+            axis.plot(list(curve), means, line, color=colour, label=name, marker=marker, markersize=3, lw=1.6)
+        axis.set(xlabel="labels", ylabel=ylabel, title=title)
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.2, lw=0.5)
-    left.legend(frameon=False, fontsize=8)
-    right.legend(frameon=False, fontsize=8)
+    for axis in figure.axes[::2]:
+        axis.legend(frameon=False, fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(as_png(figure))
-
-
-def _of(measurements: list[Measurement], method: str, field: str) -> list[float]:
-    return [getattr(m, field) for m in measurements if m.method == method]
-
-
-def _mean(measurements: list[Measurement], method: str, field: str) -> float:
-    return float(np.mean(_of(measurements, method, field)))
-
-
-def _median_seconds(measurements: list[Measurement], method: str) -> float:
-    return float(np.median(_of(measurements, method, "seconds")))

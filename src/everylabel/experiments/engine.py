@@ -6,9 +6,10 @@ backend will do: `with joblib.parallel_config(backend="dask"): run_cells(...)`.
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -41,17 +42,21 @@ class Cell(NamedTuple):
         return seeded(self.dataset, self.repetition)
 
 
-class Experiment(Protocol):
-    """What an experiment offers; each is one module beside this one."""
+class Experiment:
+    """What an experiment offers."""
 
     name: str
     grid: str  # whose cells it consists of: experiments that show the same curves share them
     figure: str
     title: str
+    strategies: tuple[str, ...] = ()  # which variants of its grid it shows; all if none is named
+    small_only: tuple[str, ...] = ()  # of these, those left out where acquisitions are large
 
     def parts(self, data: Data) -> Sequence[str]:
         """Return the parts a repetition is split into."""
+        return [""]
 
+    @abstractmethod
     def run(self, cell: Cell, data: Data) -> list[Measurement]:
         """Return the measurements of one cell."""
 
@@ -94,13 +99,11 @@ def run_cells(
         results.same_data(dataset, load(dataset, folder).digest)
     done = results.finished()
     todo = [cell for cell in cells if cell.name not in done]
-    return _run_all(todo, runners, folder, results, jobs)
-
-
-def _run_all(
-    todo: Sequence[Cell], runners: Mapping[str, Runner], folder: str, results: Results, jobs: int
-) -> Iterator[Cell]:
     tasks = (delayed(_run)(cell, runners[cell.experiment], folder) for cell in todo)
+    return _stored(tasks, results, jobs)
+
+
+def _stored(tasks: Iterable[Any], results: Results, jobs: int) -> Iterator[Cell]:
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs")
     for cell, seconds, measurements in parallel(tasks):
         rows = [Row(*cell[:4], *measurement) for measurement in measurements]

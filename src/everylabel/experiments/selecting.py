@@ -4,6 +4,7 @@ A cycle: train on what is labelled, measure, choose b more of the candidates. Ev
 repetition from the same b random instances; each part of a cell is one strategy.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from everylabel.core import Posterior, fit_map, laplace, predict_proba
 from everylabel.experiments.data import CYCLES, Data
-from everylabel.experiments.engine import Cell
+from everylabel.experiments.engine import Cell, Experiment
 from everylabel.experiments.metrics import accuracy
 from everylabel.experiments.results import Measurement
 from everylabel.experiments.training import train
@@ -107,13 +108,10 @@ CHOOSERS: dict[str, Choose] = {
 }
 
 
-class _Curves:
+class _Curves(Experiment):
     """Learning curves of some strategies over 20 cycles; experiments that share a grid share them."""
 
-    name = figure = title = ""
     grid = "learning-curves"
-    strategies: tuple[str, ...] = ()
-    small_only: tuple[str, ...] = ()  # left out where acquisitions are large
 
     def parts(self, data: Data) -> Sequence[str]:
         large = data.setting.batch >= LARGE
@@ -151,38 +149,45 @@ class WholePool(_Curves):
     small_only = ("look-ahead, whole pool",)
 
 
-class LabelNoise(_Curves):
+class _Harder(_Curves):
+    """Fewer cycles of a few strategies on data made harder, the same for all of a repetition."""
+
+    figure = "beyond the paper"
+    strategies = ("random", "margin", "margin with updates", "look-ahead")
+    small_only = ("look-ahead",)
+
+    def run(self, cell: Cell, data: Data) -> list[Measurement]:
+        harder = self.harder(data, cell.shared_rng())
+        return learning_curve(cell, harder, CHOOSERS[cell.part], FEWER_CYCLES)
+
+    @abstractmethod
+    def harder(self, data: Data, rng: np.random.Generator) -> Data:
+        """Return what is learned from instead."""
+
+
+class LabelNoise(_Harder):
     """One label in ten is wrong (beyond the paper)."""
 
-    name, figure, title = "label-noise", "beyond the paper", "One label in ten is wrong"
-    grid = "label-noise"
-    small_only = ("look-ahead",)
-    strategies = ("random", "margin", "margin with updates", "look-ahead")
+    name = grid = "label-noise"
+    title = "One label in ten is wrong"
     share = 0.1
 
-    def run(self, cell: Cell, data: Data) -> list[Measurement]:
-        rng = cell.shared_rng()
+    def harder(self, data: Data, rng: np.random.Generator) -> Data:
         wrong = rng.random(len(data.y)) < self.share
         others = (data.y + rng.integers(1, data.n_classes, size=len(data.y))) % data.n_classes
-        noisy = np.where(wrong, others, data.y)
-        return learning_curve(cell, data._replace(y=noisy), CHOOSERS[cell.part], FEWER_CYCLES)
+        return data._replace(y=np.where(wrong, others, data.y))
 
 
-class Imbalance(_Curves):
+class Imbalance(_Harder):
     """Half of the classes keep a tenth of their instances (beyond the paper)."""
 
-    name, figure, title = "imbalance", "beyond the paper", "Half of the classes are rare"
-    grid = "imbalance"
-    small_only = ("look-ahead",)
-    strategies = ("random", "margin", "margin with updates", "look-ahead")
+    name = grid = "imbalance"
+    title = "Half of the classes are rare"
     keep = 0.1
 
-    def run(self, cell: Cell, data: Data) -> list[Measurement]:
-        rng = cell.shared_rng()
-        rare = data.y % 2 == 1
-        kept = np.flatnonzero(~rare | (rng.random(len(data.y)) < self.keep))
-        thinned = data._replace(x=data.x[kept], y=data.y[kept])
-        return learning_curve(cell, thinned, CHOOSERS[cell.part], FEWER_CYCLES)
+    def harder(self, data: Data, rng: np.random.Generator) -> Data:
+        kept = np.flatnonzero((data.y % 2 == 0) | (rng.random(len(data.y)) < self.keep))
+        return data._replace(x=data.x[kept], y=data.y[kept])
 
 
 def learning_curve(cell: Cell, data: Data, choose: Choose, cycles: int) -> list[Measurement]:
@@ -207,3 +212,6 @@ def learning_curve(cell: Cell, data: Data, choose: Choose, cycles: int) -> list[
         chosen = choose(Labelled(posterior, data, single, labelled), b, rng)
         labelled = np.concatenate([labelled, chosen])
     return rows
+
+
+SELECTING = (BatchSelection(), OptimalLookAhead(), WholePool(), LabelNoise(), Imbalance())

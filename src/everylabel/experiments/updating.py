@@ -16,7 +16,7 @@ from everylabel.core import Posterior, predict_proba, sample, update
 from everylabel.core.checks import with_bias
 from everylabel.core.updates.monte_carlo import predict_weightings
 from everylabel.experiments.data import Data
-from everylabel.experiments.engine import Cell, seeded
+from everylabel.experiments.engine import Cell, Experiment, seeded
 from everylabel.experiments.metrics import accuracy, brier_score, calibration_error, distance, flips, log_loss
 from everylabel.experiments.results import Measurement
 from everylabel.experiments.training import posterior, train, train_with_torchs_parts
@@ -56,16 +56,13 @@ def draw(data: Data, n: int, n_new: int, rng: np.random.Generator) -> tuple[np.n
     return idx[:n], idx[n:]
 
 
-class Stages:
+class Stages(Experiment):
     """|D+| = 10 at growing |D|: what each update gains (Fig. 3), and how close it is to retraining."""
 
     name = grid = "stages"
     figure, title = "Fig. 3", "Different learning stages"
     sizes = (10, 20, 30, 50, 100, 200, 500, 1000)
     n_new = 10
-
-    def parts(self, data: Data) -> Sequence[str]:
-        return [""]
 
     def run(self, cell: Cell, data: Data) -> list[Measurement]:
         rng = cell.shared_rng()
@@ -74,16 +71,13 @@ class Stages:
         return compare(cell, data, draws, [[(n, self.n_new)] for n in sizes])
 
 
-class NewSizes:
+class NewSizes(Experiment):
     """|D| = 100 and growing |D+| (Fig. 4)."""
 
     name = grid = "new-sizes"
     figure, title = "Fig. 4", "Varying size of the new data"
     sizes = tuple(range(10, 101, 10))
     n = 100
-
-    def parts(self, data: Data) -> Sequence[str]:
-        return [""]
 
     def run(self, cell: Cell, data: Data) -> list[Measurement]:
         sizes = [size for size in self.sizes if self.n + size <= len(data.x)]
@@ -157,7 +151,7 @@ def figures(
         yield Measurement(variant, x, metric, value)
 
 
-class StepSize:
+class StepSize(Experiment):
     """|D| = 50, |D+| 1 to 10, several steps for every update; validation accuracy (Fig. 2, App. B)."""
 
     name = grid = "step-size"
@@ -168,9 +162,6 @@ class StepSize:
         "monte_carlo": (0.001, 0.005, 0.01, 0.1, 1.0),
     }
     n, sizes = 50, tuple(range(1, 11))
-
-    def parts(self, data: Data) -> Sequence[str]:
-        return [""]
 
     def run(self, cell: Cell, data: Data) -> list[Measurement]:
         old, new = draw(data, self.n, max(self.sizes), cell.shared_rng())
@@ -199,16 +190,13 @@ class StepSize:
         return rows
 
 
-class SpeedUp:
+class SpeedUp(Experiment):
     """Seconds of retraining divided by seconds of updating with |D+| = 10 (Fig. 5)."""
 
     name = grid = "speed-up"
     figure, title = "Fig. 5", "Speed-up over retraining"
     sizes = (10, 100, 1000)
     n_new = 10
-
-    def parts(self, data: Data) -> Sequence[str]:
-        return [""]
 
     def run(self, cell: Cell, data: Data) -> list[Measurement]:
         rng = cell.shared_rng()
@@ -258,3 +246,6 @@ def _seconds(job: Callable[[], Any], rounds: int) -> float:
         job()
         times.append(time.process_time() - began)
     return float(np.median(times[1:] or times))
+
+
+UPDATING = (StepSize(), Stages(), NewSizes(), SpeedUp())

@@ -7,6 +7,7 @@ are shown.
 import re
 import tempfile
 from collections import defaultdict
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -15,24 +16,13 @@ from matplotlib.figure import Figure
 
 from everylabel.core.errors import EverylabelError
 from everylabel.experiments.catalogue import EXPERIMENTS, rows_of
-from everylabel.experiments.reporting import illustrations
+from everylabel.experiments.reporting import illustrations, pages
 from everylabel.experiments.reporting.checks import UNMEASURED
 from everylabel.experiments.reporting.claims import judge
-from everylabel.experiments.reporting.pages import (
-    MADE,
-    TRAININGS,
-    VERDICTS,
-    Picture,
-    Report,
-    Section,
-    Table,
-    as_html,
-    as_markdown,
-)
+from everylabel.experiments.reporting.pages import TRAININGS, VERDICTS, Picture, Section, Table
 from everylabel.experiments.reporting.plots import STYLES, as_png, panels, step_panels
 from everylabel.experiments.reporting.summary import (
     TITLES,
-    Curves,
     curve_mean,
     curves,
     datasets_of,
@@ -82,20 +72,21 @@ def write_report(results: Results, command: str, folder: Path) -> Path:
         _closeness(training, rows[training]["stages"]) for training in rows if "stages" in rows[training]
     ]
     runs = [["command", "began (UTC)", "machine"], *([c, s, m] for c, m, s in results.runs())]
-    facts = _facts(results, command)
     claims = _claims(rows)
     sections.append(_illustrations())
-    report = Report(facts, _repetition_table(rows), _verdicts(claims), claims, sections, runs)
-    page = folder / "report.html"
+    facts = _facts(results, command)
+    report = pages.Report(facts, _repetition_table(rows), _verdicts(claims), claims, sections, runs)
+    page, readme = folder / "report.html", folder / "README.md"
     check_folder(folder)
     try:
         pictures = {p.file: p.png for section in report.sections for p in section.pictures}
-        for old in _pictures_of(folder) - pictures.keys():
+        before = readme.read_text(encoding="utf-8") if readme.is_file() else ""
+        for old in set(re.findall(r"\]\(([\w-]+\.png)\)", before)) - pictures.keys():
             (folder / old).unlink(missing_ok=True)
         for file, png in pictures.items():
             (folder / file).write_bytes(png)
-        (folder / "README.md").write_text(as_markdown(report), encoding="utf-8")
-        page.write_text(as_html(report), encoding="utf-8")
+        readme.write_text(pages.as_markdown(report), encoding="utf-8")
+        page.write_text(pages.as_html(report), encoding="utf-8")
     except OSError as error:
         raise EverylabelError(
             f"report folder {str(folder)!r}: {error}; the measurements are safe in {str(results.path)!r}: "
@@ -116,16 +107,10 @@ def check_folder(folder: Path) -> None:
             f"report folder {str(folder)!r} cannot be written ({error}); {advice}"
         ) from error
     readme = folder / "README.md"
-    if readme.is_file() and MADE not in readme.read_text(encoding="utf-8", errors="replace"):
+    if readme.is_file() and pages.MADE not in readme.read_text(encoding="utf-8", errors="replace"):
         raise EverylabelError(
             f"report folder {str(folder)!r} has a README.md that is no report, and would lose it; {advice}"
         )
-
-
-def _pictures_of(folder: Path) -> set[str]:
-    """Return the pictures of the report that is there."""
-    readme = folder / "README.md"
-    return set(re.findall(r"\]\(([\w-]+\.png)\)", readme.read_text())) if readme.is_file() else set()
 
 
 def _stored(results: Results) -> dict[str, dict[str, list[Row]]]:
@@ -155,27 +140,19 @@ def _all_rows(results: Results, training: str) -> dict[str, list[Row]]:
 def _own(name: str) -> set[str]:
     """Return the strategies that only this experiment shows: without them it has not been run."""
     mine = EXPERIMENTS[name]
-    others = {
-        strategy
-        for other in EXPERIMENTS.values()
-        if other.grid == mine.grid and other is not mine
-        for strategy in getattr(other, "strategies", ())
-    }
-    return set(getattr(mine, "strategies", ())) - others
+    others = [other for other in EXPERIMENTS.values() if other.grid == mine.grid and other is not mine]
+    return set(mine.strategies).difference(*(other.strategies for other in others))
 
 
 def _facts(results: Results, command: str) -> list[tuple[str, str]]:
-    now = datetime.now(UTC)
-    facts = [
+    seconds, codes = results.seconds(), results.codes()
+    return [
         ("command", command),
-        ("made", f"{now:%Y-%m-%d %H:%M} UTC by everylabel {version('everylabel')}"),
+        ("made", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC by everylabel {version('everylabel')}"),
+        ("cells", f"{len(seconds):,}, {_duration(sum(seconds.values()))} of one core's work"),
+        ("measured by", "; ".join(f"{code} ({n} cells)" for code, n in codes.items())),
+        *((f"data, {TITLES.get(name, name)}", digest) for name, digest in results.datasets().items()),
     ]
-    seconds = results.seconds()
-    facts.append(("cells", f"{len(seconds):,}, {_duration(sum(seconds.values()))} of one core's work"))
-    codes = [f"{code} ({n} cells)" for code, n in results.codes().items()]
-    facts.append(("measured by", "; ".join(codes)))
-    facts += [(f"data, {TITLES.get(name, name)}", digest) for name, digest in results.datasets().items()]
-    return facts
 
 
 def _duration(seconds: float) -> str:
@@ -184,16 +161,9 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds < 6000 else f"{seconds / 3600:.1f} hours"
 
 
-def _repetitions(name: str, rows: list[Row]) -> str:
-    """Return how many repetitions there are: of every dataset, or from the fewest to the most."""
-    counts = {_count(name, rows, d) for d in datasets_of(rows)}
-    return str(min(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
-
-
 def _count(name: str, rows: list[Row], dataset: str) -> int:
     """Return how many repetitions every variant on a dataset has; those that must be there count if not."""
-    needed = set(getattr(EXPERIMENTS[name], "strategies", ()))
-    needed -= set(getattr(EXPERIMENTS[name], "small_only", ()))
+    needed = set(EXPERIMENTS[name].strategies) - set(EXPERIMENTS[name].small_only)
     found: dict[str, set[int]] = defaultdict(set, {variant: set() for variant in needed})
     for row in rows:
         if row.dataset == dataset:
@@ -242,27 +212,23 @@ def _verdicts(claims: Table) -> Table:
 
 
 def _section(name: str, training: str, rows: list[Row]) -> Section:
-    experiment = EXPERIMENTS[name]
-    note = (experiment.__doc__ or "").split("\n")[0]
+    experiment, file = EXPERIMENTS[name], f"{name}-{training}"
     heading = f"{experiment.title} ({experiment.figure}){SHORT[training]}"
-    note += f" {NOTES[name]}" if name in NOTES else ""
-    note += f" {_repetitions(name, rows)} repetitions" + (
-        f", trained {TRAININGS[training]}." if training else "."
-    )
-    file = f"{name}-{training}"
+    counts = {_count(name, rows, dataset) for dataset in datasets_of(rows)}
+    repetitions = " to ".join(map(str, sorted({min(counts), max(counts)})))  # of datasets, fewest to most
+    note = " ".join(filter(None, ((experiment.__doc__ or "").split("\n")[0], NOTES.get(name))))
+    note += f" {repetitions} repetitions" + (f", trained {TRAININGS[training]}." if training else ".")
     if name == "speed-up":
         ways = sorted({row.metric for row in rows})
         drawn = [
-            (f"{name}-{i}", way, panels(rows, "|D|", way, metric=way, log="xy")) for i, way in enumerate(ways)
+            _picture(f"{name}-{i}", way, panels(rows, "|D|", way, metric=way, log="xy"))
+            for i, way in enumerate(ways)
         ]
-        return Section(heading, note, [_picture(*one) for one in drawn], [_speed_table(rows)])
+        return Section(heading, note, drawn, [_speed_table(rows)])
+    means = _mean_table(rows, "accuracy", "mean accuracy over the curve")
     if name == "step-size":
-        return Section(
-            heading,
-            note,
-            [_picture(file, heading, step_panels(rows, StepSize.steps))],
-            [_mean_table(rows)],
-        )
+        drawn = [_picture(file, heading, step_panels(rows, StepSize.steps))]
+        return Section(heading, note, drawn, [means])
     xlabel, other = XLABELS.get(name, "labels"), RELATIVE[name]
     log = "x" if name == "stages" else ""
     difference = panels(rows, xlabel, f"accuracy minus {other}", relative_to=other, log=log)
@@ -270,9 +236,21 @@ def _section(name: str, training: str, rows: list[Row]) -> Section:
         _picture(f"{file}-difference", f"{heading}: difference to {other}", difference),
         _picture(file, f"{heading}: accuracy", panels(rows, xlabel, "test accuracy", log=log)),
     ]
-    tables = [_mean_table(rows), _gain_table(rows, other)]
+
+    def above(dataset: str, variant: str) -> str:
+        gap = curve_mean(rows, "accuracy", dataset, variant, other)
+        return points(gap) if gap.n else ""
+
+    def last(dataset: str, variant: str) -> str:
+        found = over_repetitions(
+            rows, "accuracy", dataset, lambda curves: curves[variant][max(curves[variant])]
+        )
+        return str(found)
+
+    others = [row for row in rows if row.variant != other]
+    tables = [means, _table(others, f"points above {other}, mean over the curve", above)]
     if xlabel == "labels":
-        tables.append(_last_table(rows))
+        tables.append(_table(rows, "accuracy after the last cycle", last))
     return Section(heading, note, pictures, tables)
 
 
@@ -295,59 +273,30 @@ def _closeness(training: str, rows: list[Row]) -> Section:
 
 
 def _illustrations() -> Section:
+    reweighted, boundary = illustrations.monte_carlo_picture(), illustrations.boundary_picture()
     drawn = [
-        (
-            "monte-carlo",
-            "Monte Carlo reweighting in one dimension (Fig. 1)",
-            illustrations.monte_carlo_picture(),
-        ),
-        ("boundary", "A decision boundary before, after and retrained", illustrations.boundary_picture()),
+        _picture("monte-carlo", "Monte Carlo reweighting in one dimension (Fig. 1)", reweighted),
+        _picture("boundary", "A decision boundary before, after and retrained", boundary),
     ]
-    return Section("Illustrations", "What an update does.", [_picture(*one) for one in drawn], [])
+    return Section("Illustrations", "What an update does.", drawn, [])
 
 
 def _picture(file: str, caption: str, figure: Figure) -> Picture:
     return Picture(f"{file}.png", caption, as_png(figure))
 
 
-def _variants(rows: list[Row]) -> list[str]:
-    return list(dict.fromkeys(row.variant for row in rows))
-
-
-def _mean_table(
-    rows: list[Row], metric: str = "accuracy", title: str = "mean accuracy over the curve"
-) -> Table:
-    """Return the mean over the curve of every variant, ± its standard error, a column a dataset."""
+def _table(rows: list[Row], title: str, cell: Callable[[str, str], str]) -> Table:
+    """Return a row a variant and a column a dataset."""
     datasets = datasets_of(rows)
     table = [[title, *(TITLES.get(d, d) for d in datasets)]]
-    for variant in _variants(rows):
-        table.append([variant, *(str(curve_mean(rows, metric, d, variant)) for d in datasets)])
+    for variant in dict.fromkeys(row.variant for row in rows):
+        table.append([variant, *(cell(dataset, variant) for dataset in datasets)])
     return table
 
 
-def _gain_table(rows: list[Row], other: str) -> Table:
-    """Return paired differences of the means over the curve, in points."""
-    datasets = datasets_of(rows)
-    table = [[f"points above {other}, mean over the curve", *(TITLES.get(d, d) for d in datasets)]]
-    for variant in _variants(rows):
-        if variant != other:
-            gaps = [curve_mean(rows, "accuracy", d, variant, other) for d in datasets]
-            table.append([variant, *(points(e) if e.n else "" for e in gaps)])
-    return table
-
-
-def _last_table(rows: list[Row]) -> Table:
-    """Return accuracy after the last cycle."""
-    datasets = datasets_of(rows)
-    table = [["accuracy after the last cycle", *(TITLES.get(d, d) for d in datasets)]]
-
-    def last(found: Curves, variant: str) -> float:
-        return found[variant][max(found[variant])]
-
-    for variant in _variants(rows):
-        ends = [over_repetitions(rows, "accuracy", d, lambda f, v=variant: last(f, v)) for d in datasets]  # type: ignore[misc]
-        table.append([variant, *map(str, ends)])
-    return table
+def _mean_table(rows: list[Row], metric: str, title: str) -> Table:
+    """Return the mean over the curve of every variant, ± its standard error."""
+    return _table(rows, title, lambda dataset, variant: str(curve_mean(rows, metric, dataset, variant)))
 
 
 def _speed_table(rows: list[Row]) -> Table:
