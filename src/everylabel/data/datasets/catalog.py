@@ -30,6 +30,7 @@ class Entry(NamedTuple):
     n_classes: int
     sizes: dict[str, int]
     balanced: bool  # every class as often as any other, in every split with labels
+    kind: str = "text"  # or "image"
 
 
 _BANKING = "https://raw.githubusercontent.com/PolyAI-LDN/task-specific-datasets/master/banking_data/"
@@ -47,6 +48,7 @@ CATALOG: dict[str, Entry] = {
         10,
         {"train": 50_000, "test": 10_000},
         balanced=True,
+        kind="image",
     ),
     "snacks": Entry(
         (
@@ -60,6 +62,7 @@ CATALOG: dict[str, Entry] = {
         20,
         {"train": 4838, "val": 955, "test": 952},
         balanced=False,
+        kind="image",
     ),
     "dtd": Entry(
         (
@@ -73,6 +76,7 @@ CATALOG: dict[str, Entry] = {
         47,
         {"train": 1880, "val": 1880, "test": 1880},
         balanced=True,
+        kind="image",
     ),
     "dbpedia": Entry(
         (File("dbpedia_csv.tgz", "https://s3.amazonaws.com/fast-ai-nlp/dbpedia_csv.tgz", None),),

@@ -18,8 +18,6 @@ from everylabel.data.datasets.digits import digits_dataset
 from everylabel.data.datasets.features import read_features
 from everylabel.data.datasets.fetch import Progress, check_sum, fetch, forget, recorded
 
-KINDS = {"cifar10": "image", "snacks": "image", "dtd": "image"}
-
 
 def read_dataset(
     name: str,
@@ -123,7 +121,7 @@ def _read(key: str, path: Path, check: bool) -> Dataset:
     """Return the dataset in a features file, an archive, or a folder of official files."""
     entry = CATALOG[key]
     if path.suffix == ".npz":
-        data = read_features(path, key, KINDS.get(key, "text"))
+        data = read_features(path, key, entry.kind)
         if check:
             _check_classes(data, path, entry.n_classes)
         return data
