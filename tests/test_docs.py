@@ -1,29 +1,48 @@
 """The docs are true: examples run, files and commands that exist are documented, links lead somewhere."""
 
+import ast
 import re
+import tomllib
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.main import get_command
 
+import everylabel as el
 from everylabel.cli import app
+from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.data.options import Options
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "everylabel"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+MAPS = [ROOT / "docs" / "architecture.md", ROOT / "CONTRIBUTING.md"]  # of which every path must be there
+
+
+def blocks(page: Path) -> list[str]:
+    """Return the examples of a page."""
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+def there(path: str) -> Path | None:
+    """Return the file or folder that a page means."""
+    return next((place / path for place in (ROOT, PACKAGE) if (place / path).exists()), None)
 
 
 def test_readme_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     scope: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL):
+    for block in blocks(ROOT / "README.md"):
         exec(block, scope)
     assert scope["probs"].shape == (5, 10)
 
 
 def test_every_core_file_is_in_the_maths() -> None:
     text = (ROOT / "docs" / "maths.md").read_text()
-    package = ROOT / "src" / "everylabel" / "core"
+    package = PACKAGE / "core"
     missing = [
         str(path.relative_to(package))
         for path in package.rglob("*.py")
@@ -42,3 +61,57 @@ def test_every_command_is_in_the_readme() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", MAPS, ids=lambda page: page.name)
+def test_every_path_is_there(page: Path) -> None:
+    text = re.sub(r"^│.*|https?:\S+", "", page.read_text(), flags=re.MULTILINE)
+    named = set(re.findall(r"(?<![\w./-])[\w-][\w./-]*(?:\.(?:py|md|js|toml)\b|/(?=[`\s:]))", text))
+    assert len(named) > 30
+    new = {path for path in named if Path(path).name.startswith("my_")}  # of skeletons
+    assert [path for path in named - new if not (there(path) or (page.parent / path).exists())] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_module_is_there(page: Path) -> None:
+    files = [f"/{path.relative_to(ROOT)}" for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
+    named = set(re.findall(r"[\w./-]+\.py\b", re.sub(r"\bmy_\w+\.py|\S+/my_\w+\.py", "", page.read_text())))
+    assert [name for name in named if not any(file.endswith(f"/{name}") for file in files)] == []
+
+
+@pytest.mark.parametrize("page", MAPS, ids=lambda page: page.name)
+def test_what_a_page_says_is_in_a_file_is_in_it(page: Path) -> None:
+    found = re.findall(r"`(\w+)`(?:, `(\w+)`)? (?:in|of)\s+`([\w./-]+\.(?:py|js))`", page.read_text())
+    assert len(found) > 8
+    for *names, path in found:
+        file = there(path)
+        assert file is not None
+        assert [name for name in names if name not in file.read_text()] == [], path
+
+
+def test_the_picture_has_the_layers_of_the_contract() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    picture = re.findall(r"^│(.*)│$", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
+    drawn = [[cell.split()[0] for cell in line.split("│")] for line in picture]
+    layers = [layer.replace("everylabel.", "").split(" | ") for layer in contracts[0]["layers"]]
+    assert [sorted(rooms) for rooms in drawn] == [sorted(rooms) for rooms in layers]
+
+
+def test_skeletons_are_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scope: dict[str, Any] = {}
+    for page in (ROOT / "CONTRIBUTING.md", ROOT / "docs" / "adding-a-strategy.md"):
+        for block in blocks(page):
+            ast.parse(dedent(block))  # of a class or a table: a part only
+            if block.startswith('"""'):
+                exec(block, scope)
+    monkeypatch.setitem(LIKELIHOODS, "mine", scope["my_likelihood"])
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(6, 3)), np.array([0, 1, 2, 0, 1, 2])
+    post = el.laplace(rng.normal(size=(4, 3)), x, "mine")
+    learned = scope["my_update"](post, np.c_[x, np.ones(6)], y, np.ones(6), 0.1, False)
+    np.testing.assert_allclose(learned.mean, el.update(post, x, y, "first_order", 0.1).mean)
+    pool = el.Pool(x, post)
+    assert scope["my_score"](pool, pool.free_idx, rng).shape == (6,)
+    (tmp_path / "x.txt").write_text("one text\nanother\n")
+    assert scope["read_lines"](tmp_path / "x.txt", Options()).items == ["one text", "another"]
+    assert scope["MyTexts"]("a model", 8, None).key == "my a model"
