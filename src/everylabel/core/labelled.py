@@ -35,12 +35,12 @@ class Buffer(NamedTuple):
     claims: dict[int, object]
 
 
-class Noted(NamedTuple):
-    """Labels noted but not counted yet."""
+class Labelled(NamedTuple):
+    """Some instances with their labels, on the way into the data or out of it."""
 
-    features: Array
-    labels: Array
-    weights: Array
+    features: Array  # (b, d)
+    labels: Array  # (b,)
+    weights: Array  # (b,)
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True, weakref_slot=True)
@@ -51,7 +51,7 @@ class Data:
     labels: Array
     weights: Array
     label_sums: Array
-    later: tuple[Noted, ...] = ()
+    later: tuple[Labelled, ...] = ()  # noted but not counted yet
 
     @property
     def features(self) -> Array:
@@ -60,15 +60,9 @@ class Data:
     def __len__(self) -> int:
         return int(self.labels.shape[0]) + sum(int(noted.labels.shape[0]) for noted in self.later)
 
-    def add(
-        self,
-        features: Float[Array, "b d"],
-        labels: Int[Array, " b"],
-        weights: Float[Array, " b"],
-        targets: Targets,
-    ) -> Data:
+    def add(self, new: Labelled, targets: Targets) -> Data:
         """Return the data with new labels noted, in O(b d); every so often all that is noted is counted."""
-        data = replace(self, later=(*self.later, Noted(self._rows(features), labels, weights)))
+        data = replace(self, later=(*self.later, self._own(new)))
         return data if len(data.later) < COUNT_AT else data.counted(targets)
 
     def counted(self, targets: Targets) -> Data:
@@ -76,48 +70,32 @@ class Data:
         if not self.later:
             return self
         xp: Any = array_namespace(self.weights)
-        features, labels, weights = (xp.concat(part) for part in zip(*self.later, strict=True))
-        return replace(self, later=()).append(features, labels, weights, targets)
+        new = Labelled(*(xp.concat(part) for part in zip(*self.later, strict=True)))
+        return replace(self, later=()).append(new, targets)
 
-    def append(
-        self,
-        features: Float[Array, "b d"],
-        labels: Int[Array, " b"],
-        weights: Float[Array, " b"],
-        targets: Targets,
-    ) -> Data:
+    def append(self, new: Labelled, targets: Targets) -> Data:
         """Return the data with rows behind its own; O(b d) on average, since room doubles."""
-        xp: Any = array_namespace(features)
-        features = self._rows(features)
-        n, b = int(self.labels.shape[0]), int(labels.shape[0])
+        xp: Any = array_namespace(new.features)
+        new = self._own(new)
+        n, b = int(self.labels.shape[0]), int(new.labels.shape[0])
         writer = object()
         buffer = self.buffer
         # setdefault is atomic: of two that append to one prefix, in any thread, one gets the room
         if n + b > buffer.rows.shape[0] or buffer.claims.setdefault(n, writer) is not writer:
             buffer = _with_room(self.features, b)
             buffer.claims[n] = writer
-        buffer.rows[n : n + b, :] = features
-        summed = self._summed(features, labels, weights, targets)
-        return Data(
-            buffer,
-            xp.concat([self.labels, labels]),
-            xp.concat([self.weights, weights]),
-            self.label_sums + summed,
-        )
+        buffer.rows[n : n + b, :] = new.features
+        labels, weights = xp.concat([self.labels, new.labels]), xp.concat([self.weights, new.weights])
+        return Data(buffer, labels, weights, self.label_sums + self._summed(new, targets))
 
-    def take_back(
-        self,
-        features: Float[Array, "b d"],
-        labels: Int[Array, " b"],
-        weights: Float[Array, " b"],
-        targets: Targets,
-    ) -> Data:
+    def take_back(self, gone: Labelled, targets: Targets) -> Data:
         """Return counted data without these labels, the latest first.
 
         Their rows stay with weight 0, so that logits of the rows before still fit, until they are many.
         """
+        gone = self._own(gone)
+        features, labels, weights = gone
         xp: Any = array_namespace(features)
-        features = self._rows(features)
         left = xp.asarray(self.weights, copy=True)
         for i in reversed(range(labels.shape[0])):
             known = (self.labels == labels[i]) | (self.labels == UNKNOWN)
@@ -128,18 +106,17 @@ class Data:
                 left[at] = left[at] - taken
                 asked -= taken
             if asked > 1e-12 * float(weights[i]):
-                raise never_learned(i)
-        summed = self._summed(features, labels, weights, targets)
+                raise EverylabelError(
+                    f"features and labels cannot be taken back: number {i} was never learned (with that "
+                    "label and weight), or was taken back before; expected what laplace or update were given"
+                )
+        summed = self._summed(gone, targets)
         data = replace(self, weights=left, label_sums=self.label_sums - summed)
-        n_empty = int(xp.sum(xp.astype(left == 0.0, xp.int64)))
-        return data._compact() if n_empty > MOST_EMPTY * left.shape[0] else data
-
-    def _compact(self) -> Data:
-        """Return counted data without the rows of weight 0."""
-        xp: Any = array_namespace(self.weights)
-        full = xp.nonzero(self.weights > 0.0)[0]
-        labels, weights = xp.take(self.labels, full), xp.take(self.weights, full)
-        return Data(Buffer(xp.take(self.features, full, axis=0), {}), labels, weights, self.label_sums)
+        full = xp.nonzero(left > 0.0)[0]
+        if left.shape[0] - full.shape[0] <= MOST_EMPTY * left.shape[0]:
+            return data
+        labels, weights = xp.take(self.labels, full), xp.take(left, full)
+        return Data(Buffer(xp.take(self.features, full, axis=0), {}), labels, weights, data.label_sums)
 
     def add_classes(self, n: int) -> Data:
         """Return counted data with room for n classes more, of which there are no labels yet."""
@@ -147,16 +124,15 @@ class Data:
         room = zeros((self.label_sums.shape[0], n), self.label_sums)
         return replace(self, label_sums=xp.concat([self.label_sums, room], axis=1))
 
-    def _summed(
-        self, features: Array, labels: Array, weights: Array, targets: Targets
-    ) -> Float[Array, "d k"]:
+    def _summed(self, some: Labelled, targets: Targets) -> Float[Array, "d k"]:
         """Return what these labels are in label_sums."""
-        return float64(features).T @ (weights[:, None] * targets(labels, self.label_sums.shape[1]))
+        certain = targets(some.labels, self.label_sums.shape[1])
+        return float64(some.features).T @ (some.weights[:, None] * certain)
 
-    def _rows(self, features: Float[Array, "b d"]) -> Float[Array, "b d"]:
+    def _own(self, some: Labelled) -> Labelled:
         """Return a copy in the buffer's precision."""
-        xp: Any = array_namespace(features)
-        return xp.astype(features, self.buffer.rows.dtype)
+        xp: Any = array_namespace(some.features)
+        return some._replace(features=xp.astype(some.features, self.buffer.rows.dtype))
 
 
 def start(
@@ -185,14 +161,6 @@ def start(
         expected, prior = targets(labels, k), 0.0
     summed = float64(buffer.rows).T @ (weights[:, None] * expected)
     return Data(buffer, labels, weights, summed + prior)
-
-
-def never_learned(i: int) -> EverylabelError:
-    """Return the error for taking back a label that is not there."""
-    return EverylabelError(
-        f"features and labels cannot be taken back: number {i} was never learned (with that label and "
-        "weight), or was taken back before; expected what laplace or update were given"
-    )
 
 
 def _with_room(rows: Float[Array, "n d"], b: int) -> Buffer:

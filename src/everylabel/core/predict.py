@@ -72,7 +72,9 @@ def predict_proba(
     else:
         xp = array_namespace(f)
         probs = kind.link(f / xp.sqrt(1.0 + factor * _variance(posterior, design)))
-    return _both_columns(probs) if posterior.likelihood == "binary" else probs
+    if posterior.likelihood == "binary":
+        return array_namespace(probs).concat([1.0 - probs, probs], axis=1)
+    return probs
 
 
 def logits(posterior: Posterior, features: Any) -> Float[Array, "n k"]:
@@ -124,8 +126,3 @@ def _root(cov: Float[Array, "n ..."]) -> Float[Array, "n ..."]:
     values, vectors = xp.linalg.eigh(cov)
     half = vectors * xp.sqrt(xp.clip(values, 0.0, None))[:, None, :]
     return half @ xp.matrix_transpose(vectors)
-
-
-def _both_columns(positive: Float[Array, "n 1"]) -> Float[Array, "n 2"]:
-    xp = array_namespace(positive)
-    return xp.concat([1.0 - positive, positive], axis=1)

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from everylabel.core.arrays import Array, float64, zeros
 from everylabel.core.checks import check_count, check_features, check_labels, check_posterior, check_weights
 from everylabel.core.errors import EverylabelError
-from everylabel.core.labelled import Data
+from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import Instances, apply_cov, condition_many
 from everylabel.core.posterior import Posterior
@@ -59,11 +59,13 @@ def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: 
     if labels is None or posterior.data is None:
         return _step_back(posterior, design, labels, weights)
     targets = LIKELIHOODS[posterior.likelihood].targets
-    data = posterior.data.counted(targets).take_back(design, labels, weights, targets)
+    data = posterior.data.counted(targets).take_back(Labelled(design, labels, weights), targets)
     try:
         narrow = _step_back(posterior, design, None, weights)
     except EverylabelError:  # these labels were learned, at another curvature than today's
-        narrow = _covariance_anew(posterior, data)
+        kind, design = LIKELIHOODS[posterior.likelihood], float64(data.features)
+        left = Instances(design, kind.link(design @ posterior.mean), data.weights)
+        narrow = posterior.replace(**kind.fit(left, posterior.prior_precision))
     return resolve(narrow, data)
 
 
@@ -86,14 +88,6 @@ def _step_back(
             mean = posterior.mean + apply_cov(kind, posterior, design[row, :], residual)
             posterior = posterior.replace(mean=mean)
     return posterior
-
-
-def _covariance_anew(posterior: Posterior, data: Data) -> Posterior:
-    """Return the posterior with the covariance of all labelled instances, and of nothing else."""
-    kind = LIKELIHOODS[posterior.likelihood]
-    features = float64(data.features)
-    at = Instances(features, kind.link(features @ posterior.mean), data.weights)
-    return posterior.replace(**kind.fit(at, posterior.prior_precision))
 
 
 def add_class(

@@ -56,13 +56,12 @@ class MatrixNormal(Softmax):
         return after.cov @ (seen.at.features.T @ residual) @ after.class_cov
 
     def condition(self, posterior: Posterior, seen: Projection, sign: int) -> Posterior:
-        step = _add if sign > 0 else _take_back
-        sigma, gamma, (features, probs, weights) = posterior.cov, posterior.class_cov, seen.at
+        features, probs, weights = seen.at
         for i in range(probs.shape[0])[::sign]:  # the closest Kronecker product is found one by one
             curvature = weights[i] * (diagonal(probs[i, :]) - probs[i, :, None] * probs[i, None, :])
-            cov_h = seen.cov_h[:, i] if probs.shape[0] == 1 else sigma @ features[i, :]
-            sigma, gamma = step(sigma, gamma, cov_h, features[i, :], curvature)
-        return posterior.replace(cov=sigma, class_cov=gamma)
+            cov_h = seen.cov_h[:, i] if probs.shape[0] == 1 else posterior.cov @ features[i, :]
+            posterior = _moved(posterior, cov_h, features[i, :], curvature, sign)
+        return posterior
 
     def logit_cov(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n k k"]:
         xp = array_namespace(features)
@@ -84,44 +83,34 @@ class MatrixNormal(Softmax):
         return {"cov": posterior.cov, "class_cov": xp.concat([top, bottom])}
 
 
-def _add(
-    sigma: Float[Array, "d d"],
-    gamma: Float[Array, "k k"],
+def _moved(
+    posterior: Posterior,
     cov_h: Float[Array, " d"],
     feature: Float[Array, " d"],
     curvature: Float[Array, "k k"],
-) -> tuple[Array, Array]:
-    """Return Sigma and Gamma after one instance; beta is found by fixed-point iteration."""
-    xp = array_namespace(sigma)
-    d, k = sigma.shape[0], gamma.shape[0]
-    variance = float(feature @ cov_h)
-    precision = inverse_of_precision(gamma)
+    sign: int,
+) -> Posterior:
+    """Return the posterior after one instance, or before it.
+
+    After it, beta is found by fixed-point iteration; to go back beta and eps are known already.
+    """
+    sigma, gamma = posterior.cov, posterior.class_cov
+    xp, d, k = array_namespace(sigma), sigma.shape[0], gamma.shape[0]
+    variance, precision = float(feature @ cov_h), inverse_of_precision(gamma)
     beta = max(0.0, float(xp.sum(curvature * gamma)) / k)  # rounding must not make it negative
+    if sign < 0:
+        eps = variance / d
+        if beta * eps >= 1.0:
+            raise not_learned()
+        before = inverse_of_precision((precision - eps * curvature) / (1.0 - beta * eps))
+        return posterior.replace(cov=condition_cov_one(sigma, cov_h, variance, beta, -1), class_cov=before)
     for _ in range(_MAX_ITER):
         eps = variance / (1.0 + beta * variance) / d
         updated = inverse_of_precision((1.0 - beta * eps) * precision + eps * curvature)
         previous, beta = beta, max(0.0, float(xp.sum(curvature * updated)) / k)
         if abs(beta - previous) <= _TOLERANCE * abs(beta):
             break
-    return condition_cov_one(sigma, cov_h, variance, beta, 1), updated
-
-
-def _take_back(
-    sigma: Float[Array, "d d"],
-    gamma: Float[Array, "k k"],
-    cov_h: Float[Array, " d"],
-    feature: Float[Array, " d"],
-    curvature: Float[Array, "k k"],
-) -> tuple[Array, Array]:
-    """Return Sigma and Gamma before an instance: beta and eps are known here, so nothing is iterated."""
-    xp = array_namespace(sigma)
-    d, k = sigma.shape[0], gamma.shape[0]
-    variance = float(feature @ cov_h)
-    beta, eps = max(0.0, float(xp.sum(curvature * gamma)) / k), variance / d
-    if beta * eps >= 1.0:
-        raise not_learned()
-    before = (inverse_of_precision(gamma) - eps * curvature) / (1.0 - beta * eps)
-    return condition_cov_one(sigma, cov_h, variance, beta, -1), inverse_of_precision(before)
+    return posterior.replace(cov=condition_cov_one(sigma, cov_h, variance, beta, 1), class_cov=updated)
 
 
 matrix_normal = MatrixNormal()

@@ -11,6 +11,7 @@ from everylabel.core.checks import (
     check_weights,
 )
 from everylabel.core.errors import EverylabelError
+from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
 from everylabel.core.updates import exact, first_order, monte_carlo, second_order
@@ -99,13 +100,13 @@ def update(
     weights = check_weights(weights, design.shape[0], design)
     if design.shape[0] == 0:
         return posterior
+    new = Labelled(design, labels, weights)
     if method == "exact":
-        return exact.exact(posterior, design, labels, weights, report)
-    updated = METHODS[method](posterior, design, labels, weights, step_size, joint)
+        return exact.exact(posterior, new, report)
+    updated = METHODS[method](posterior, new, step_size, joint)
     if posterior.data is None:
         return updated
-    targets = LIKELIHOODS[posterior.likelihood].targets
-    return updated.replace(data=posterior.data.add(design, labels, weights, targets))
+    return updated.replace(data=posterior.data.add(new, LIKELIHOODS[posterior.likelihood].targets))
 
 
 __all__ = ["DEFAULT_STEPS", "METHODS", "Samples", "default_step", "update"]

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from array_api_compat import array_namespace
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from everylabel.core.arrays import Array, float64
 from everylabel.core.errors import EverylabelError
-from everylabel.core.labelled import Data
+from everylabel.core.labelled import Data, Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import Instances, condition_many
 from everylabel.core.newton import Objective, Point, inner, newton_step
@@ -56,18 +56,12 @@ class Work(NamedTuple):
 _left: WeakKeyDictionary[Data, Work] = WeakKeyDictionary()  # by the labels solved for; gone with them
 
 
-def exact(
-    posterior: Posterior,
-    features: Float[Array, "b d"],
-    labels: Int[Array, " b"],
-    weights: Float[Array, " b"],
-    report: Callable[[Report], Any] | None = None,
-) -> Posterior:
+def exact(posterior: Posterior, new: Labelled, report: Callable[[Report], Any] | None = None) -> Posterior:
     """Return the posterior retrained on all labels, the new ones included; tell `report` how it ended."""
     kind = LIKELIHOODS[posterior.likelihood]
     known = _known(posterior).counted(kind.targets)
-    data = known.append(features, labels, weights, kind.targets)
-    n, b = int(known.labels.shape[0]), int(labels.shape[0])
+    data = known.append(new, kind.targets)
+    n, b = int(known.labels.shape[0]), int(new.labels.shape[0])
     if b > max((GROW - 1.0) * n, LEAST_GROWTH):  # too many for their answers one by one to be of use
         work = _fresh(posterior, data)
     else:
@@ -75,8 +69,8 @@ def exact(
     posterior, ended = _solved(posterior, data, work)
     if report is not None:
         report(ended)
-    probs = kind.link(features @ posterior.mean)  # Eq. 6 takes the curvature at the new mean
-    return condition_many(kind, posterior, Instances(features, probs, weights), 1)
+    probs = kind.link(new.features @ posterior.mean)  # Eq. 6 takes the curvature at the new mean
+    return condition_many(kind, posterior, Instances(new.features, probs, new.weights), 1)
 
 
 def resolve(posterior: Posterior, data: Data) -> Posterior:

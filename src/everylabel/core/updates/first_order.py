@@ -6,9 +6,8 @@ interest.
 """
 
 from array_api_compat import array_namespace
-from jaxtyping import Float, Int
 
-from everylabel.core.arrays import Array
+from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import Instances, condition_many
 from everylabel.core.posterior import Posterior
@@ -16,15 +15,9 @@ from everylabel.core.posterior import Posterior
 DEFAULT_STEP = 0.001  # App. B: "gamma = 0.001 generates the highest accuracy for CIFAR-10"
 
 
-def first_order(
-    posterior: Posterior,
-    features: Float[Array, "b d"],
-    labels: Int[Array, " b"],
-    weights: Float[Array, " b"],
-    step_size: float,
-    joint: bool,
-) -> Posterior:
+def first_order(posterior: Posterior, new: Labelled, step_size: float, joint: bool) -> Posterior:
     """Return the posterior after gradient steps, label by label or (`joint`) one for all."""
+    features, labels, weights = new
     n = labels.shape[0]
     kind = LIKELIHOODS[posterior.likelihood]
     targets = kind.targets(labels, posterior.mean.shape[1])

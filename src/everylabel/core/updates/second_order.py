@@ -9,10 +9,11 @@ Departure: the printed multi-class residual has p* for every class. The gradient
 likelihood needs each class's own probability.
 """
 
-from jaxtyping import Float, Int
+from typing import NamedTuple
 
 from everylabel.core.arrays import Array, eye
 from everylabel.core.kernel import add_outer, one_by_one
+from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import Instances, apply_cov, condition_many
 from everylabel.core.likelihoods.shared import SharedCovariance
@@ -23,78 +24,60 @@ NEWTON_STEP = 1.0  # where the curvature is the loss's own, ten times its Newton
 SWEEP = 64  # labels that one sweep in kernel space takes at once
 
 
-def second_order(
-    posterior: Posterior,
-    features: Float[Array, "b d"],
-    labels: Int[Array, " b"],
-    weights: Float[Array, " b"],
-    step_size: float,
-    joint: bool,
-) -> Posterior:
+class _Targets(NamedTuple):
+    """New labels as certain probabilities."""
+
+    features: Array  # (b, d)
+    targets: Array  # (b, k) e_y
+    weights: Array  # (b,)
+
+
+def second_order(posterior: Posterior, new: Labelled, step_size: float, joint: bool) -> Posterior:
     """Return the posterior after new labels, each (or all of them, if `joint`) in one step."""
-    n = labels.shape[0]
+    n, d = new.features.shape
     kind = LIKELIHOODS[posterior.likelihood]
-    targets = kind.targets(labels, posterior.mean.shape[1])
-    if joint and n > features.shape[1]:
-        return _joint(posterior, features, targets, weights, step_size)
+    whole = _Targets(new.features, kind.targets(new.labels, posterior.mean.shape[1]), new.weights)
+    if joint and n > d:
+        return _joint(posterior, whole, step_size)
     if joint or n == 1:
-        return _step(posterior, features, targets, weights, step_size)
+        return _step(posterior, whole, step_size)
     shared = isinstance(kind, SharedCovariance)
     at_once = SWEEP if shared else 1
     for start in range(0, n, at_once):
-        rows = slice(start, min(start + at_once, n))
-        new = features[rows, :], targets[rows, :], weights[rows], step_size
-        posterior = _sweep(posterior, *new) if shared else _step(posterior, *new)
+        some = _Targets(*(part[start : min(start + at_once, n), ...] for part in whole))
+        posterior = _sweep(posterior, some, step_size) if shared else _step(posterior, some, step_size)
     return posterior
 
 
-def _step(
-    posterior: Posterior,
-    features: Float[Array, "b d"],
-    targets: Float[Array, "b k"],
-    weights: Float[Array, " b"],
-    step_size: float,
-) -> Posterior:
+def _step(posterior: Posterior, new: _Targets, step_size: float) -> Posterior:
     kind = LIKELIHOODS[posterior.likelihood]
-    at = Instances(features, kind.link(features @ posterior.mean), weights)
+    at = Instances(new.features, kind.link(new.features @ posterior.mean), new.weights)
     seen = kind.project(posterior, at)
-    residual = weights[:, None] * (at.probs - targets)
+    residual = new.weights[:, None] * (at.probs - new.targets)
     mean = posterior.mean - step_size * kind.direction(posterior, seen, residual)
-    at = at._replace(probs=kind.link(features @ mean))  # Eq. 6 takes the curvature at the new mean
+    at = at._replace(probs=kind.link(new.features @ mean))  # Eq. 6 takes the curvature at the new mean
     return kind.condition(posterior.replace(mean=mean), seen._replace(at=at), 1)
 
 
-def _joint(
-    posterior: Posterior,
-    features: Float[Array, "b d"],
-    targets: Float[Array, "b k"],
-    weights: Float[Array, " b"],
-    step_size: float,
-) -> Posterior:
+def _joint(posterior: Posterior, new: _Targets, step_size: float) -> Posterior:
     """Return what `_step` returns for more labels than features, without a b x b system."""
     kind = LIKELIHOODS[posterior.likelihood]
-    at = Instances(features, kind.link(features @ posterior.mean), weights)
-    gradient = features.T @ (weights[:, None] * (at.probs - targets))
+    at = Instances(new.features, kind.link(new.features @ posterior.mean), new.weights)
+    gradient = new.features.T @ (new.weights[:, None] * (at.probs - new.targets))
     here = condition_many(kind, posterior, at, 1)
     units = eye(gradient.shape[0], gradient)  # the gradient as that of d unit instances, fewer than b
     mean = posterior.mean - step_size * apply_cov(kind, here, units, gradient)
-    at = at._replace(probs=kind.link(features @ mean))
+    at = at._replace(probs=kind.link(new.features @ mean))
     return condition_many(kind, posterior.replace(mean=mean), at, 1)
 
 
-def _sweep(
-    posterior: Posterior,
-    features: Float[Array, "b d"],
-    targets: Float[Array, "b k"],
-    weights: Float[Array, " b"],
-    step_size: float,
-) -> Posterior:
+def _sweep(posterior: Posterior, new: _Targets, step_size: float) -> Posterior:
     """Return what `_step` label by label returns, with one pass over a shared covariance."""
     kind = LIKELIHOODS[posterior.likelihood]
     assert isinstance(kind, SharedCovariance)
-    cov_h = posterior.cov @ features.T
-    gram, logits = features @ cov_h, features @ posterior.mean
-    learned = one_by_one(gram, logits, targets, weights, step_size, kind.link, kind.curvature)
+    cov_h = posterior.cov @ new.features.T
+    gram, logits = new.features @ cov_h, new.features @ posterior.mean
+    learned = one_by_one(gram, logits, new.targets, new.weights, step_size, kind.link, kind.curvature)
     return posterior.replace(
         mean=posterior.mean - cov_h @ learned.weights, cov=add_outer(posterior.cov, cov_h @ learned.root, -1)
     )
