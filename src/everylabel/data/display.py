@@ -1,9 +1,10 @@
 """How an item is shown: its text, its picture, its fields; one class for each kind of content."""
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -16,44 +17,48 @@ SHORT = 300  # characters of a text in a list
 LONGEST_FIELD = 2000
 
 
-class Display(Protocol):
-    """What the page shows of item i."""
+@dataclass(frozen=True, eq=False)
+class Display:
+    """What the page shows of item i; every field has one entry an item: a sequence, an array, columns."""
 
+    what: ClassVar[str]  # an item is, in words
+
+    @abstractmethod
     def item(self, i: int) -> dict[str, Any]:
         """Return {"text": str or None, "image": bool, "pixelated": bool, "fields": [[name, value] ...]}."""
 
-    def picture(self, i: int) -> Picture:
-        """Return the item's image and its media type; an EverylabelError says why there is none."""
-
+    @abstractmethod
     def text(self, i: int) -> str:
         """Return a short text to search in and to show in lists."""
 
-    def only(self, keep: Sequence[int]) -> "Display":
+    def picture(self, i: int) -> Picture:
+        """Return the item's image and its media type; an EverylabelError says why there is none."""
+        raise EverylabelError(
+            f"item {i} is {self.what} and has no image; expected an item of a project of images"
+        )
+
+    def only(self, keep: Sequence[int]) -> Self:
         """Return what is shown of some items."""
+        return replace(self, **{one.name: _some(getattr(self, one.name), keep) for one in fields(self)})
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
+class Texts(Display):
     """Texts, with fields beside them."""
 
     texts: Sequence[str]
     columns: Columns = field(default_factory=dict)
+    what = "a text"
 
     def item(self, i: int) -> dict[str, Any]:
         return shown_item(self.texts[i], fields=fields_of(self.columns, i))
 
-    def picture(self, i: int) -> Picture:
-        raise no_picture(i, "a text")
-
     def text(self, i: int) -> str:
         return self.texts[i][:SHORT]
 
-    def only(self, keep: Sequence[int]) -> "Texts":
-        return Texts([self.texts[i] for i in keep], some_rows(self.columns, keep))
-
 
 @dataclass(frozen=True, eq=False)
-class Images:
+class Images(Display):
     """Image files, read when they are asked for: these and no others."""
 
     paths: Sequence[Path]
@@ -69,13 +74,9 @@ class Images:
     def text(self, i: int) -> str:
         return self.names[i][:SHORT]
 
-    def only(self, keep: Sequence[int]) -> "Images":
-        paths, names = [self.paths[i] for i in keep], [self.names[i] for i in keep]
-        return Images(paths, names, some_rows(self.columns, keep))
-
 
 @dataclass(frozen=True, eq=False)
-class Pixels:
+class Pixels(Display):
     """Pictures that are arrays: (n, h, w) grey or (n, h, w, 3), 8 bits."""
 
     pixels: np.ndarray
@@ -90,29 +91,21 @@ class Pixels:
     def text(self, i: int) -> str:
         return self.names[i]
 
-    def only(self, keep: Sequence[int]) -> "Pixels":
-        return Pixels(self.pixels[list(keep)], [self.names[i] for i in keep])
-
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(Display):
     """Rows of features that only have fields, or nothing but their number."""
 
     names: Sequence[str]
     columns: Columns = field(default_factory=dict)
+    what = "a row of features"
 
     def item(self, i: int) -> dict[str, Any]:
         return shown_item(None, fields=fields_of(self.columns, i) or [["row", self.names[i]]])
 
-    def picture(self, i: int) -> Picture:
-        raise no_picture(i, "a row of features")
-
     def text(self, i: int) -> str:
         values = [value for _, value in fields_of(self.columns, i)]
         return " · ".join(values)[:SHORT] if values else f"row {self.names[i]}"
-
-    def only(self, keep: Sequence[int]) -> "Rows":
-        return Rows([self.names[i] for i in keep], some_rows(self.columns, keep))
 
 
 def shown_item(
@@ -133,6 +126,7 @@ def some_rows(columns: Columns, keep: Sequence[int]) -> dict[str, list[Any]]:
     return {name: [column[i] for i in keep] for name, column in columns.items()}
 
 
-def no_picture(i: int, what: str) -> EverylabelError:
-    """Return the error for an item that has no picture."""
-    return EverylabelError(f"item {i} is {what} and has no image; expected an item of a project of images")
+def _some(entries: Any, keep: Sequence[int]) -> Any:
+    if isinstance(entries, Mapping):
+        return some_rows(entries, keep)
+    return entries[list(keep)] if isinstance(entries, np.ndarray) else [entries[i] for i in keep]

@@ -92,22 +92,18 @@ def load(name: str, folder: str) -> Data:
     n_held = len(order) // 10
     held, rest = order[:n_held][:MOST_TESTED], order[n_held:]
     tested = np.random.default_rng(2).permutation(len(whole.test))[:MOST_TESTED]
-    n_classes = len(whole.classes)
+    n_classes, setting = len(whole.classes), SETTINGS[name]
+    if len(rest) <= CYCLES * setting.batch:  # too small a pool for 20 cycles of b: b is one a class
+        setting = setting._replace(batch=n_classes)
     return Data(
         name,
         *_part(whole.train, rest),
         *_part(whole.train, held),
         *_part(whole.test, tested),
         n_classes,
-        _setting(name, len(rest), n_classes),
+        setting,
         _digest(whole.train, whole.test),
     )
-
-
-def _setting(name: str, n_pool: int, n_classes: int) -> Setting:
-    """Return the paper's setting; where the pool is too small for 20 cycles of b, b is one a class."""
-    setting = SETTINGS[name]
-    return setting if n_pool > CYCLES * setting.batch else setting._replace(batch=n_classes)
 
 
 def _digest(*splits: Split) -> str:

@@ -5,7 +5,6 @@ import os
 import shutil
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -37,13 +36,6 @@ def read_dataset(
         raise EverylabelError(f"name is {name!r}; expected one of {', '.join(NAMES)}")
     if key == "digits":
         return digits_dataset()
-    return _located(key, source, stored, download, check, progress)
-
-
-def _located(
-    key: str, source: Any, stored: bool, download: bool, check: bool, progress: Progress | None
-) -> Dataset:
-    """Return the dataset from the first place that has it."""
     entry, home = CATALOG[key], cache_folder() / "datasets" / key
     if source is not None and "://" in str(source):
         files = _beside(str(source), entry, check)

@@ -84,15 +84,14 @@ def _accuracy(dataset: str, found: Estimate, label: str = "", partly: bool = Fal
     return Found(dataset, found, text, LEAST, partly)
 
 
+def by_dataset(look: Callable[[list[Row], str], Found | None]) -> Check:
+    """Return a check that looks at one dataset after the other."""
+    return lambda rows: [found for name in datasets_of(rows) if (found := look(rows, name)) is not None]
+
+
 def each(statistic: Statistic) -> Check:
     """Return a check by a number that each repetition's accuracies give."""
-
-    def check(rows: list[Row]) -> list[Found]:
-        names = datasets_of(rows)
-        numbers = [over_repetitions(rows, "accuracy", name, statistic) for name in names]
-        return [_accuracy(name, number) for name, number in zip(names, numbers, strict=True)]
-
-    return check
+    return by_dataset(lambda rows, name: _accuracy(name, over_repetitions(rows, "accuracy", name, statistic)))
 
 
 def gap(found: Curves, better: str, worse: str, low: float = 0, high: float = np.inf) -> float:
@@ -145,17 +144,13 @@ def _halves(found: Curves, better: str, worse: str) -> tuple[list[float], list[f
 def closer(near: str, far: str, goal: str) -> Check:
     """Claim: one variant's mean curve is closer to the goal's than another's."""
 
-    def check(rows: list[Row]) -> list[Found]:
-        found = []
-        for dataset in datasets_of(rows):
-            runs = by_repetition(rows, "accuracy", dataset).values()
-            whole = [run for run in runs if {near, far, goal} <= run.keys()]
-            closest, farther = (_apart(whole, name, goal) for name in (near, far))
-            difference = estimate(b - a for a, b in zip(closest, farther, strict=True))
-            found.append(_accuracy(dataset, difference))
-        return found
+    def look(rows: list[Row], dataset: str) -> Found:
+        runs = by_repetition(rows, "accuracy", dataset).values()
+        whole = [run for run in runs if {near, far, goal} <= run.keys()]
+        closest, farther = (_apart(whole, name, goal) for name in (near, far))
+        return _accuracy(dataset, estimate(b - a for a, b in zip(closest, farther, strict=True)))
 
-    return check
+    return by_dataset(look)
 
 
 def _apart(runs: list[Curves], name: str, goal: str) -> list[float]:
@@ -185,26 +180,23 @@ def grows(variant: str) -> Check:
 def beats_all(better: str, others: Sequence[str]) -> Check:
     """Claim: one variant beats the best of the others; it is for the claim only if all were measured."""
 
-    def check(rows: list[Row]) -> list[Found]:
-        found = []
-        for dataset in datasets_of(rows):
-            gaps = {
-                name: over_repetitions(rows, "accuracy", dataset, partial(gap, better=better, worse=name))
-                for name in others
-            }
-            fair = [name for name in others if gaps[name].n > 1] or [n for n in others if gaps[n].n]
-            if not fair:
-                continue
-            name = min(fair, key=lambda n: gaps[n].mean)
-            label = f" (over {name}"
-            for what, n in (("not tested", 0), ("one repetition", 1)):
-                some = [other for other in others if gaps[other].n == n and other != name]
-                label += f"; {what}: {', '.join(some)}" if some else ""
-            partly = any(gaps[other].n < 2 for other in others)
-            found.append(_accuracy(dataset, gaps[name], f"{label})", partly))
-        return found
+    def look(rows: list[Row], dataset: str) -> Found | None:
+        gaps = {
+            name: over_repetitions(rows, "accuracy", dataset, partial(gap, better=better, worse=name))
+            for name in others
+        }
+        fair = [name for name in others if gaps[name].n > 1] or [n for n in others if gaps[n].n]
+        if not fair:
+            return None
+        name = min(fair, key=lambda n: gaps[n].mean)
+        label = f" (over {name}"
+        for what, n in (("not tested", 0), ("one repetition", 1)):
+            some = [other for other in others if gaps[other].n == n and other != name]
+            label += f"; {what}: {', '.join(some)}" if some else ""
+        partly = any(gaps[other].n < 2 for other in others)
+        return _accuracy(dataset, gaps[name], f"{label})", partly)
 
-    return check
+    return by_dataset(look)
 
 
 def nothing_helps(variants: Sequence[str]) -> Check:
@@ -213,37 +205,29 @@ def nothing_helps(variants: Sequence[str]) -> Check:
     The best of each repetition would gain by chance alone.
     """
 
-    def check(rows: list[Row]) -> list[Found]:
-        found = []
-        for dataset in datasets_of(rows):
-            losses = [
-                over_repetitions(rows, "accuracy", dataset, partial(gap, better="baseline", worse=variant))
-                for variant in variants
-            ]
-            least = min(losses, key=lambda loss: loss.mean)
-            found.append(_accuracy(dataset, least))
-        return found
+    def look(rows: list[Row], dataset: str) -> Found:
+        losses = [
+            over_repetitions(rows, "accuracy", dataset, partial(gap, better="baseline", worse=variant))
+            for variant in variants
+        ]
+        return _accuracy(dataset, min(losses, key=lambda loss: loss.mean))
 
-    return check
+    return by_dataset(look)
 
 
 def smaller_share(variant: str, than_on: str) -> Check:
     """Claim: of what retraining gains, an update gains a smaller share than on another dataset."""
 
-    def check(rows: list[Row]) -> list[Found]:
-        goal, found = share(rows, than_on, variant), []
-        for dataset in datasets_of(rows):
-            mine = share(rows, dataset, variant)
-            if dataset == than_on or not mine.n or not goal.n:
-                continue
-            error = float(np.hypot(goal.error, mine.error))
-            apart = Estimate(goal.mean - mine.mean, error, min(goal.n, mine.n))
-            one, other = (TITLES.get(name, name) for name in (dataset, than_on))
-            text = f"{one} {mine} of retraining's gain ({other} {goal})"
-            found.append(Found(dataset, apart, text))
-        return found
+    def look(rows: list[Row], dataset: str) -> Found | None:
+        goal, mine = (share(rows, name, variant) for name in (than_on, dataset))
+        if dataset == than_on or not mine.n or not goal.n:
+            return None
+        error = float(np.hypot(goal.error, mine.error))
+        apart = Estimate(goal.mean - mine.mean, error, min(goal.n, mine.n))
+        one, other = (TITLES.get(name, name) for name in (dataset, than_on))
+        return Found(dataset, apart, f"{one} {mine} of retraining's gain ({other} {goal})")
 
-    return check
+    return by_dataset(look)
 
 
 def share(rows: list[Row], dataset: str, variant: str) -> Estimate:
@@ -284,17 +268,14 @@ def slowest(way: str, variants: Sequence[str]) -> Check:
 
 
 def _ratios(way: str, ratio: Statistic, bounds: Callable[[float], float], label: str) -> Check:
-    def check(rows: list[Row]) -> list[Found]:
-        found = []
-        for dataset in datasets_of(rows):
-            shown, judged = (
-                over_repetitions(rows, f"speed-up over {way}", dataset, statistic)
-                for statistic in (ratio, lambda curves: bounds(ratio(curves)))
-            )
-            found.append(Found(dataset, judged, f"{TITLES.get(dataset, dataset)} {times(shown)}{label}"))
-        return found
+    def look(rows: list[Row], dataset: str) -> Found:
+        shown, judged = (
+            over_repetitions(rows, f"speed-up over {way}", dataset, statistic)
+            for statistic in (ratio, lambda curves: bounds(ratio(curves)))
+        )
+        return Found(dataset, judged, f"{TITLES.get(dataset, dataset)} {times(shown)}{label}")
 
-    return check
+    return by_dataset(look)
 
 
 def both(*checks: Check) -> Check:

@@ -25,7 +25,8 @@ def monte_carlo_picture() -> Figure:
     new_x, new_y = np.array([[0.0], [0.4], [0.6]]), np.array([0, 0, 0])
     samples = sample(laplace(fit_map(x, y, 2, binary=True), x, "binary"), 60, rng)
     after = update(samples, new_x, new_y, step_size=1.0)
-    figure, axes = _pair()
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
     grid = np.linspace(-3, 3, 200)[:, None]
     for axis, state, title in ((axes[0], samples, "before"), (axes[1], after, "after three labels")):
         weights = np.exp(np.asarray(state.log_weights))
@@ -73,8 +74,3 @@ def _boundary(axis: Axes, state: Any) -> None:
     probs = np.asarray(predict_proba(state, grid))[:, 1].reshape(80, 80)
     axis.contourf(ticks, ticks, probs, levels=np.linspace(0, 1, 11), colors=SHADES, alpha=0.5)
     axis.contour(ticks, ticks, probs, levels=[0.5], colors="black")
-
-
-def _pair() -> tuple[Figure, Any]:
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
-    return figure, figure.subplots(1, 2, sharey=True)

@@ -1,14 +1,14 @@
 """What a backend must offer; one file a backend, listed in `choose.py`.
 
 To add a pretrained one: copy `sentences.py`, and give it a name in `choose.py`. One that learns from the
-items has `fit(sample)` in place of a model's name, as `tfidf.py` has.
+items has `fit(sample)` in place of a model's name, as `tfidf.py` has; `fitted.py` keeps it for others.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -28,21 +28,6 @@ class Backend(Protocol):
 
     def encode(self, items: Any) -> np.ndarray:
         """Return features (n, d) of a chunk; a row of NaN where an item cannot be read."""
-
-
-@runtime_checkable
-class Fitted(Backend, Protocol):
-    """A backend that learned from the items (`fit`), and can be kept for others; see `fitted.py`."""
-
-    name: str
-    kind: str
-
-    @classmethod
-    def from_arrays(cls, key: str, arrays: Mapping[str, np.ndarray]) -> "Fitted":
-        """Return what learned before."""
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return what was learned."""
 
 
 @dataclass
@@ -96,6 +81,11 @@ def on_device(model: Any, device: str | None) -> Any:
     """Return a torch model ready to predict, on the device named or the best there is."""
     torch = need("torch", "torch", "a neural network")
     return model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()
+
+
+def clean(texts: Iterable[str]) -> list[str]:
+    """Return texts that every tokeniser takes: what is not valid Unicode becomes a question mark."""
+    return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
 
 
 @contextmanager

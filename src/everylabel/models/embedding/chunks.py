@@ -15,7 +15,6 @@ from everylabel.data.images import SUFFIXES, are_paths, image_bytes, is_image
 from everylabel.data.options import Options
 from everylabel.data.read import read_rows
 from everylabel.data.readers.table import is_frame
-from everylabel.models.embedding.texts import check_text
 
 KINDS = ("text", "image", "table")
 FIT_ON = 20_000  # items that a backend without a pretrained model is fitted on
@@ -83,8 +82,13 @@ class Chunks:
         return list(islice(self._head or self._rest, n))
 
     def _checked(self, items: Any, step: int = 1, at: int = 0) -> list[Any]:
-        if self.kind == "text":
-            return [check_text(item, at + step * i) for i, item in enumerate(items)]
+        wrong = (i for i, item in enumerate(items) if not isinstance(item, str))
+        i = next(wrong, None) if self.kind == "text" else None
+        if i is not None:
+            raise EverylabelError(
+                f"items[{at + step * i}] is a {type(items[i]).__name__} ({items[i]!r}); expected a text: "
+                "drop it or make it a str"
+            )
         return list(items)
 
 

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import need
-from everylabel.models.embedding.backend import Network, cannot_load, quiet
-from everylabel.models.embedding.texts import clean
+from everylabel.models.embedding.backend import Network, cannot_load, clean, quiet
 
 DEFAULT = "sentence-transformers/all-MiniLM-L6-v2"
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
-from everylabel.models.embedding.texts import clean
+from everylabel.models.embedding.backend import clean
 
 DIMENSIONS = 256
 MAX_TERMS = 50_000

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import need
-from everylabel.models.embedding.backend import Network, load_transformers, model_key
-from everylabel.models.embedding.texts import clean
+from everylabel.models.embedding.backend import Network, clean, load_transformers, model_key
 
 MAX_TOKENS = 512  # the paper's
 
