@@ -13,6 +13,7 @@ from typer.main import get_command
 
 import everylabel as el
 from everylabel.cli import app
+from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.data.options import Options
 
@@ -108,7 +109,7 @@ def test_skeletons_are_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(6, 3)), np.array([0, 1, 2, 0, 1, 2])
     post = el.laplace(rng.normal(size=(4, 3)), x, "mine")
-    learned = scope["my_update"](post, np.c_[x, np.ones(6)], y, np.ones(6), 0.1, False)
+    learned = scope["my_update"](post, Labelled(np.c_[x, np.ones(6)], y, np.ones(6)), 0.1, False)
     np.testing.assert_allclose(learned.mean, el.update(post, x, y, "first_order", 0.1).mean)
     pool = el.Pool(x, post)
     assert scope["my_score"](pool, pool.free_idx, rng).shape == (6,)
