@@ -60,8 +60,11 @@ def test_every_command_is_in_the_readme() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
-    assert [target for target in targets if not (page.parent / target).exists()] == []
+    for target, heading in re.findall(r"\]\(([^)#:]+)(?:#([^)]*))?\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+        if heading:
+            titles = re.findall(r"^#+ (.*)", (page.parent / target).read_text(), re.MULTILINE)
+            assert heading in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
 
 
 @pytest.mark.parametrize("page", MAPS, ids=lambda page: page.name)

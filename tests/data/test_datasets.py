@@ -120,7 +120,8 @@ def test_items_become_features_that_are_a_source_again(official: tuple[str, Path
         stored = el.load_dataset(name, source, check=False)
         assert isinstance(stored.train.features, np.memmap)
         np.testing.assert_array_equal(stored.train.features, data.train.features)
-        assert (stored.classes, stored.splits.keys()) == (data.classes, data.splits.keys())
+        assert (stored.kind, stored.classes) == (data.kind, data.classes)
+        assert stored.splits.keys() == data.splits.keys()
     with pytest.raises(el.EverylabelError, match="has no items"):
         stored.embed(model)
 
