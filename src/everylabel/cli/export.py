@@ -27,7 +27,8 @@ def export(
     console = Console(stderr=True)
     from everylabel.core.checks import check_choice
     from everylabel.core.files import write_atomically
-    from everylabel.formats.exports import WHAT, model_export, table_export
+    from everylabel.formats.exports import MEDIA, WHAT, model_export, table_export
+    from everylabel.formats.model import MODEL_FORMATS
     from everylabel.labelling.learner import prepare
     from everylabel.projects.log import check_labelled, read_state
 
@@ -35,7 +36,8 @@ def export(
     check = check_labelled(store, needed=True)
     project = opened(source, folder=folder, keep=False, check=check)
     snapshot = read_state(project, store)
-    prepared, chosen = prepare(project.features), form or _format(out, what)
+    chosen = form or format_of(out, MODEL_FORMATS if what == "model" else MEDIA)
+    prepared = prepare(project.features)
     if what == "model":
         written = model_export(prepared, snapshot, chosen)
     else:
@@ -48,14 +50,6 @@ def export(
         "model": f"model of {labelled:,} labelled items",
     }.get(what, f"labels of {labelled:,} items")
     console.print(f"{told}, of {n:,} in all, in {escape(str(out))}", highlight=False, soft_wrap=True)
-
-
-def _format(out: Path, what: str) -> str:
-    """Return the format that a file's name implies."""
-    from everylabel.formats.exports import MEDIA
-    from everylabel.formats.model import MODEL_FORMATS
-
-    return format_of(out, MODEL_FORMATS if what == "model" else list(MEDIA))
 
 
 def format_of(out: Path, formats: Collection[str]) -> str:

@@ -16,7 +16,7 @@ from everylabel.cli.console import note
 from everylabel.core.errors import EverylabelError
 
 if TYPE_CHECKING:
-    from everylabel.experiments.engine import Cell, Runner
+    from everylabel.experiments.engine import Cell
     from everylabel.experiments.results import Results
 
 
@@ -125,11 +125,11 @@ def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, m
     if export is not None:
         _check_export(export, run.results)
     command = shlex.join(["everylabel", *sys.argv[1:]])
-    cells, runners = ([], {}) if run.report_only else _plan(run)
+    cells = [] if run.report_only else _cells(run)
     stored = Results(run.results)
     try:
         if cells:
-            _run_cells(run, cells, runners, stored, command)
+            _run_cells(run, cells, stored, command)
         page = write_report(stored, command, report)
         if export is not None:
             stored.export(export)
@@ -168,26 +168,18 @@ def _check_export(export: Path, results: Path) -> None:
         raise EverylabelError(f"export file {str(export)!r} {what}; name another file with --export")
 
 
-def _plan(run: _Run) -> "tuple[list[Cell], dict[str, Runner]]":
-    """Return all cells, and what runs those of each grid."""
+def _cells(run: _Run) -> "list[Cell]":
     from everylabel.experiments.catalogue import EXPERIMENTS, FIGURES
     from everylabel.experiments.data import available, load
     from everylabel.experiments.engine import cells_of
 
     names = [FIGURES.get(name, name) for name in run.names] or list(EXPERIMENTS)
     chosen = [load(name, run.folder) for name in run.datasets or available(run.folder)]
-    experiments = [EXPERIMENTS[name] for name in names]
-    runners: dict[str, Runner] = {experiment.grid: experiment.run for experiment in experiments}
-    return cells_of(experiments, chosen, run.reps, run.training), runners
+    return cells_of([EXPERIMENTS[name] for name in names], chosen, run.reps, run.training)
 
 
-def _run_cells(
-    run: _Run,
-    cells: "list[Cell]",
-    runners: "dict[str, Runner]",
-    stored: "Results",
-    command: str,
-) -> None:
+def _run_cells(run: _Run, cells: "list[Cell]", stored: "Results", command: str) -> None:
+    from everylabel.experiments.catalogue import EXPERIMENTS
     from everylabel.experiments.engine import run_cells
     from everylabel.experiments.machine import code, describe
 
@@ -198,7 +190,9 @@ def _run_cells(
             "all anew, name another file with --results"
         )
     started = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
-    running = run_cells(cells, runners, run.folder, stored, run.jobs)  # other data are refused here
+    running = run_cells(
+        cells, EXPERIMENTS.values(), run.folder, stored, run.jobs
+    )  # other data are refused here
     n_before = len(stored.finished() & {cell.name for cell in cells})
     told = Console(stderr=True)
     columns = (MofNCompleteColumn(), BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))

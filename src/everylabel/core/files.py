@@ -177,25 +177,18 @@ def _check_arrays(posterior: Posterior, arrays: dict[str, np.ndarray], d: int, k
         raise ValueError("its likelihood and mean do not fit together")
     if posterior.classes is not None and len(posterior.classes) != posterior.n_classes:
         raise ValueError("its class names do not fit its mean")
-    shape = {"per_class": (k, d, d), "full": (k * d, k * d)}.get(posterior.likelihood, (d, d))
-    if posterior.cov.shape != shape or not _data_fits(arrays, d, k):
+    shapes = {"cov": {"per_class": (k, d, d), "full": (k * d, k * d)}.get(posterior.likelihood, (d, d))}
+    if posterior.likelihood == "matrix_normal":
+        shapes["class_cov"] = (k, k)
+    if f"data_{_DATA[0]}" in arrays:
+        n = arrays["data_labels"].shape[0]
+        shapes |= zip((f"data_{name}" for name in _DATA), ((n, d), (n,), (n,), (d, k)), strict=True)
+    known = ("cov", "class_cov", *(f"data_{name}" for name in _DATA))
+    if shapes != {name: arrays[name].shape for name in known if name in arrays}:
         raise ValueError("its arrays do not fit together")
-    if (posterior.likelihood == "matrix_normal") != (posterior.class_cov is not None):
-        raise ValueError("its arrays do not fit together")
-    if posterior.class_cov is not None and posterior.class_cov.shape != (k, k):
-        raise ValueError("its arrays do not fit together")
-    for name in ("mean", "cov", "class_cov"):
+    for name in _ARRAYS:
         array = arrays.get(name)
         if array is not None and (array.dtype != np.float64 or not np.all(np.isfinite(array))):
             raise ValueError(f"its {name} holds other than finite numbers in double precision")
         if array is not None and name != "mean" and cholesky_or_none(array) is None:
             raise ValueError(f"its {name} is no covariance")
-
-
-def _data_fits(arrays: dict[str, np.ndarray], d: int, k: int) -> bool:
-    """Return whether the labelled instances are whole, or not there at all."""
-    shapes = {name: arrays[f"data_{name}"].shape for name in _DATA if f"data_{name}" in arrays}
-    if not shapes:
-        return True
-    n = shapes.get("labels", (0,))[0]
-    return shapes == {"features": (n, d), "labels": (n,), "weights": (n,), "label_sums": (d, k)}

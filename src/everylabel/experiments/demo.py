@@ -104,7 +104,7 @@ def selection_cells(repetitions: int) -> list[Cell]:
 
 def run_selection(cells: list[Cell], results: Results, jobs: int) -> Iterator[Cell]:
     """Run the learning curves, store and yield each."""
-    return run_cells(cells, {experiment.grid: experiment.run for experiment in SELECTION}, "", results, jobs)
+    return run_cells(cells, SELECTION, "", results, jobs)
 
 
 def summarise_selection(rows: list[Row]) -> list[tuple[str, Estimate, Estimate, Estimate]]:

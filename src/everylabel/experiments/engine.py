@@ -7,7 +7,7 @@ backend will do: `with joblib.parallel_config(backend="dask"): run_cells(...)`.
 import hashlib
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -61,9 +61,6 @@ class Experiment:
         """Return the measurements of one cell."""
 
 
-Runner = Callable[[Cell, Data], list[Measurement]]
-
-
 def seeded(*coordinates: object) -> np.random.Generator:
     """Return a generator seeded by a hash that is the same on every machine."""
     digest = hashlib.sha256(repr(coordinates).encode()).digest()
@@ -85,11 +82,7 @@ def cells_of(
 
 
 def run_cells(
-    cells: Sequence[Cell],
-    runners: Mapping[str, Runner],
-    folder: str,
-    results: Results,
-    jobs: int,
+    cells: Sequence[Cell], experiments: Iterable[Experiment], folder: str, results: Results, jobs: int
 ) -> Iterator[Cell]:
     """Run what is not finished yet, store each cell as it ends, and yield it.
 
@@ -99,7 +92,8 @@ def run_cells(
         results.same_data(dataset, load(dataset, folder).digest)
     done = results.finished()
     todo = [cell for cell in cells if cell.name not in done]
-    tasks = (delayed(_run)(cell, runners[cell.experiment], folder) for cell in todo)
+    by_grid = {experiment.grid: experiment for experiment in experiments}
+    tasks = (delayed(_run)(cell, by_grid[cell.experiment], folder) for cell in todo)
     return _stored(tasks, results, jobs)
 
 
@@ -111,7 +105,7 @@ def _stored(tasks: Iterable[Any], results: Results, jobs: int) -> Iterator[Cell]
         yield cell
 
 
-def _run(cell: Cell, runner: Runner, folder: str) -> tuple[Cell, float, list[Measurement]]:
+def _run(cell: Cell, experiment: Experiment, folder: str) -> tuple[Cell, float, list[Measurement]]:
     """Run one cell on one thread, so that times compare and processes do not fight for cores."""
     began = time.perf_counter()
     if find_spec("torch"):  # a library that is loaded later would not be limited
@@ -119,5 +113,5 @@ def _run(cell: Cell, runner: Runner, folder: str) -> tuple[Cell, float, list[Mea
 
         torch.set_num_threads(1)
     with threadpool_limits(1):
-        measurements = runner(cell, load(cell.dataset, folder))
+        measurements = experiment.run(cell, load(cell.dataset, folder))
     return cell, time.perf_counter() - began, measurements

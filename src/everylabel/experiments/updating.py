@@ -21,22 +21,12 @@ from everylabel.experiments.metrics import accuracy, brier_score, calibration_er
 from everylabel.experiments.results import Measurement
 from everylabel.experiments.training import posterior, train, train_with_torchs_parts
 
-Update = Callable[[Any, np.ndarray, np.ndarray], Any]
 SAMPLES = 10_000  # the paper's; fewer where there are many classes or features
 MOST_NUMBERS = 4 * 10**7  # of all samples' weights together
 LONG = 500  # instances from which the recipe is timed once
 TESTED = 500  # test instances of a repetition, drawn anew for each
 BASELINE, RETRAINED, MONTE_CARLO = "baseline", "retraining", "Monte Carlo"
-
-
-def updates(data: Data) -> dict[str, Update]:
-    """Return the updates compared in Sec. 4, with the paper's step sizes."""
-    return {
-        "second order": lambda state, x, y: update(state, x, y, "second_order"),
-        "first order": lambda state, x, y: update(state, x, y, "first_order"),
-        MONTE_CARLO: lambda state, x, y: update(state, x, y, "monte_carlo", data.setting.exponent),
-        "exact": lambda state, x, y: update(state, x, y, "exact"),
-    }
+UPDATES = {"second order": "second_order", "first order": "first_order", "exact": "exact"}  # at the mean
 
 
 def n_samples(data: Data) -> int:
@@ -96,7 +86,6 @@ def compare(
     For each draw of D and D+ its points (x, size): the first `size` of D+ are learned, noted at x.
     """
     rng, data = cell.rng(), tested(cell, data)
-    learn = updates(data)
     rows: list[Measurement] = []
     for (old, new), at in zip(draws, points, strict=True):
         base = posterior(data, old, cell.training, rng)
@@ -106,8 +95,8 @@ def compare(
             some = new[:size]
             retrained = posterior(data, np.concatenate([old, some]), cell.training, rng)
             states = {BASELINE: base, RETRAINED: retrained}
-            for name in ("second order", "first order", "exact"):
-                states[name] = learn[name](base, data.x[some], data.y[some])
+            for name, method in UPDATES.items():
+                states[name] = update(base, data.x[some], data.y[some], method)
             probs = {name: probabilities(state, data.test_x) for name, state in states.items()}
             probs[MONTE_CARLO] = mixture
             for name, found in probs.items():
@@ -210,13 +199,14 @@ class SpeedUp(Experiment):
             samples = sample(base, n_samples(data), rng)
             taught = data.x[new], data.y[new]
             retraining = _retraining(data, both, rng)
-            for name, learn in updates(data).items():
-                start: Any = samples if name == MONTE_CARLO else base
-                seconds = _seconds(partial(learn, start, *taught), 3)
-                rows += [
-                    Measurement(name, n, f"speed-up over {way}", retraining[way] / seconds)
-                    for way in retraining
-                ]
+            jobs: dict[str, Callable[[], Any]] = {
+                name: partial(update, base, *taught, method) for name, method in UPDATES.items()
+            }
+            jobs[MONTE_CARLO] = partial(update, samples, *taught, "monte_carlo", data.setting.exponent)
+            for name, job in jobs.items():
+                seconds = _seconds(job, 3)
+                for way, whole in retraining.items():
+                    rows.append(Measurement(name, n, f"speed-up over {way}", whole / seconds))
         return rows
 
 

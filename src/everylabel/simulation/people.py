@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,19 +33,6 @@ class Point(NamedTuple):
     p99_ms: float
 
 
-@dataclass
-class _Budget:
-    """Labels that may still be given, shared by all people."""
-
-    left: int
-    lock: threading.Lock
-
-    def take(self) -> bool:
-        with self.lock:
-            self.left -= 1
-            return self.left >= 0
-
-
 class _Person:
     """One who labels; knows the truth, and errs with a probability."""
 
@@ -56,10 +42,10 @@ class _Person:
         self.names = sorted(set(truth.values()))
         self.task: dict[str, Any] | None = client.post("/api/next", person=name)["next"]
 
-    def label_while(self, budget: _Budget, done: Callable[[], Any]) -> list[float]:
+    def label_while(self, budget: threading.Semaphore, done: Callable[[], Any]) -> list[float]:
         """Label until the budget is spent or nothing is left; return milliseconds."""
         taken = []
-        while self.task is not None and self._skip_unknown() and budget.take():
+        while self.task is not None and self._skip_unknown() and budget.acquire(blocking=False):
             item = self.task["item"]["id"]
             body = {"person": self.name, "item": item, "class": self._answer(item), "key": new_key()}
             start = time.perf_counter()
@@ -111,7 +97,7 @@ def simulate(
         given = 0
         with ThreadPoolExecutor(people) as pool:
             for stop in milestones(budget):
-                share = _Budget(stop - given, threading.Lock())
+                share = threading.Semaphore(stop - given)
                 jobs = [pool.submit(person.label_while, share, done) for person in crew]
                 taken = [ms for job in jobs for ms in job.result()]
                 given += len(taken)

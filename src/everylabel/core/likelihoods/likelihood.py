@@ -5,7 +5,8 @@ covariance. b instances are seen at once, most often b = 1;  residual (b, k) is 
 To add one: copy `per_class.py`, change its curvature, add a line to `likelihoods/__init__.py`.
 """
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 from array_api_compat import array_namespace, device
 from jaxtyping import Float, Int
@@ -31,36 +32,47 @@ class Projection(NamedTuple):
     gram: Array  # h_x' Sigma h_x': (b, b), (k, b, b) or (b*k, b*k)
 
 
-@runtime_checkable
-class Likelihood(Protocol):
-    """One likelihood; it has no state of its own."""
+class Likelihood(ABC):
+    """One likelihood, with the softmax unless it says otherwise; it has no state of its own."""
 
     def link(self, logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
         """Return the probabilities that the gradient is taken with."""
+        return softmax(logits)
 
     def targets(self, labels: Int[Array, " n"], k: int) -> Float[Array, "n k"]:
-        """Return labels as certain probabilities."""
-
-    def fit(self, at: Instances, prior_precision: float) -> dict[str, Array]:
-        """Return the covariance fields of a posterior fitted on these instances."""
+        """Return labels as certain probabilities: e_y for each label y."""
+        xp = array_namespace(labels)
+        numbers = xp.arange(k, dtype=xp.int64, device=device(labels))
+        return xp.astype(labels[:, None] == numbers[None, :], xp.float64)
 
     def project(self, posterior: Posterior, at: Instances) -> Projection:
         """Return what both `direction` and `condition` need."""
+        cov_h = posterior.cov @ at.features.T
+        return Projection(at, cov_h, at.features @ cov_h)
 
+    @abstractmethod
+    def fit(self, at: Instances, prior_precision: float) -> dict[str, Array]:
+        """Return the covariance fields of a posterior fitted on these instances."""
+
+    @abstractmethod
     def direction(
         self, posterior: Posterior, seen: Projection, residual: Float[Array, "b k"]
     ) -> Float[Array, "d k"]:
         """Return H^-1 sum_x h_x residual_x', the Gauss-Newton direction of Eq. 5."""
 
+    @abstractmethod
     def condition(self, posterior: Posterior, seen: Projection, sign: int) -> Posterior:
         """Return the posterior with the instances' curvature added (sign 1) or taken away (-1); Eq. 6."""
 
+    @abstractmethod
     def logit_cov(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n ..."]:
         """Return the logits' covariance (n, k, k), or variances (n, 1 or k) of independent classes."""
 
+    @abstractmethod
     def sample(self, posterior: Posterior, noise: Float[Array, "m d k"]) -> Float[Array, "m d k"]:
         """Return weights drawn from the posterior, made from standard normal noise."""
 
+    @abstractmethod
     def extend(self, posterior: Posterior, n: int) -> dict[str, Array]:
         """Return the covariance fields with room for n classes more, at the prior."""
 
@@ -81,24 +93,3 @@ def condition_many(kind: Likelihood, posterior: Posterior, at: Instances, sign: 
         some = Instances(at.features[rows, :], at.probs[rows, :], at.weights[rows])
         posterior = kind.condition(posterior, kind.project(posterior, some), sign)
     return posterior
-
-
-class Softmax:
-    """The half of a likelihood that the multi-class ones share."""
-
-    def project(self, posterior: Posterior, at: Instances) -> Projection:
-        cov_h = posterior.cov @ at.features.T
-        return Projection(at, cov_h, at.features @ cov_h)
-
-    def link(self, logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
-        return softmax(logits)
-
-    def targets(self, labels: Int[Array, " n"], k: int) -> Float[Array, "n k"]:
-        return one_hot(labels, k)
-
-
-def one_hot(labels: Int[Array, " n"], k: int) -> Float[Array, "n k"]:
-    """Return e_y for each label y."""
-    xp = array_namespace(labels)
-    numbers = xp.arange(k, dtype=xp.int64, device=device(labels))
-    return xp.astype(labels[:, None] == numbers[None, :], xp.float64)

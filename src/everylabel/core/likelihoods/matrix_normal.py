@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from everylabel.core.arrays import Array, eye, zeros
 from everylabel.core.kernel import condition_cov_one, inverse_of_precision, not_learned
-from everylabel.core.likelihoods.likelihood import Instances, Projection, Softmax
+from everylabel.core.likelihoods.likelihood import Instances, Likelihood, Projection
 from everylabel.core.likelihoods.shared import diagonal
 from everylabel.core.posterior import Posterior
 
@@ -24,7 +24,7 @@ _TOLERANCE = 1e-13  # relative change of beta or of Gamma at which the iteration
 _MAX_ITER = 500
 
 
-class MatrixNormal(Softmax):
+class MatrixNormal(Likelihood):
     """cov (d, d) and class_cov (k, k), both updated."""
 
     def fit(self, at: Instances, prior_precision: float) -> dict[str, Array]:

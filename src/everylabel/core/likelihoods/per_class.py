@@ -11,12 +11,12 @@ from jaxtyping import Float
 
 from everylabel.core.arrays import Array, eye
 from everylabel.core.kernel import condition_cov, inverse_of_precision, jointly
-from everylabel.core.likelihoods.likelihood import Instances, Projection, Softmax
+from everylabel.core.likelihoods.likelihood import Instances, Likelihood, Projection
 from everylabel.core.likelihoods.shared import diagonal
 from everylabel.core.posterior import Posterior
 
 
-class PerClass(Softmax):
+class PerClass(Likelihood):
     """cov (k, d, d): every class has a curvature p_c (1 - p_c) of its own."""
 
     def fit(self, at: Instances, prior_precision: float) -> dict[str, Array]:

@@ -19,11 +19,11 @@ from everylabel.core.kernel import (
     inverse_of_precision,
     jointly,
 )
-from everylabel.core.likelihoods.likelihood import Instances, Projection, Softmax
+from everylabel.core.likelihoods.likelihood import Instances, Likelihood, Projection
 from everylabel.core.posterior import Posterior
 
 
-class SharedCovariance(Softmax):
+class SharedCovariance(Likelihood):
     """A likelihood whose curvature is one number an instance, whatever the class."""
 
     def __init__(self, curvature: Callable[[Array], Array]) -> None:

@@ -7,6 +7,7 @@ instances; G = H cov H' between them is built once, and a batch never touches a 
 Slow twin: `update` and `predict_proba` in a loop.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -97,10 +98,9 @@ def optimal_batch(
             f"{pool.posterior.likelihood!r}; expected one of {', '.join(map(repr, SOURCES))}"
         )
     tried = draw_batches(pool, idx, n, n_batches, batches, rng)
-    if shares_cov(pool.posterior):
-        scores = _in_kernel_space(pool, idx, truth[idx], rows, right, tried, step, joint, metric)
-    else:
-        scores = _by_updates(pool, idx, truth[idx], rows, right, tried, step, joint, metric)
+    logits_after = _in_kernel_space if shares_cov(pool.posterior) else _by_updates
+    moved = logits_after(pool, idx, truth[idx], tried, rows, step, joint)
+    scores = np.concatenate([_score(logits, right, metric) for logits in moved])
     return idx[tried[int(np.argmax(scores))]]
 
 
@@ -112,44 +112,34 @@ def _in_kernel_space(
     pool: PoolView,
     idx: np.ndarray,
     labels: np.ndarray,
-    val_rows: np.ndarray,
-    val_labels: np.ndarray,
     tried: np.ndarray,
+    val_rows: np.ndarray,
     step: float,
     joint: bool,
-    metric: str,
-) -> np.ndarray:
-    """Return the score of every batch; tried (n_batches, b) are positions in idx."""
+) -> Iterator[np.ndarray]:
+    """Yield the validation logits (some, k, m) after some batches more; tried (n_batches, b) are in idx."""
     kind: Any = LIKELIHOODS[pool.posterior.likelihood]
     seen = pool.cov_rows(idx)
     gram, cross = seen @ pool.rows(idx).T, (seen @ val_rows.T).astype(np.float32)  # G_CC, G_CV
     mean = to_numpy(pool.posterior.mean)
     f = pool.logits(idx)[:, -mean.shape[1] :].astype(np.float64)
     val_logits = (val_rows @ mean).T.astype(np.float32)
-    targets = kind.targets(labels, mean.shape[1])
+    targets, ones = kind.targets(labels, mean.shape[1]), np.ones(tried.shape[1])
     at_once = max(1, CHUNK // (4 * tried.shape[1] * max(tried.shape[1], f.shape[1])))
     scored = max(1, CACHE // (len(val_rows) * max(tried.shape[1], f.shape[1])))
-    scores = []
     for start in range(0, len(tried), at_once):
         b = tried[start : start + at_once]
         g = gram[b[:, :, None], b[:, None, :]]
-        weights = _learned(kind, g, f[b], targets[b], step, joint)
+        if joint:
+            probs = kind.link(f[b])
+            weights = step * kernel.jointly(g, diagonal(kind.curvature(probs)), probs - targets[b])
+        else:
+            learned = kernel.one_by_one(g, f[b], targets[b], ones, step, kind.link, kind.curvature)
+            weights = learned.weights  # (some, b, k) with dF_V = -G_VB weights
         weights = np.ascontiguousarray(np.swapaxes(weights, 1, 2), np.float32)
         for at in range(0, len(b), scored):
             moved = weights[at : at + scored] @ cross[b[at : at + scored]]
-            scores.append(_score(np.subtract(val_logits, moved, out=moved), val_labels, metric))
-    return np.concatenate(scores)
-
-
-def _learned(
-    kind: Any, gram: np.ndarray, f: np.ndarray, targets: np.ndarray, step: float, joint: bool
-) -> np.ndarray:
-    """Return weights (n_batches, b, k) with dF_V = -G_VB weights, for all batches at once."""
-    if not joint:
-        ones = np.ones(f.shape[1])
-        return kernel.one_by_one(gram, f, targets, ones, step, kind.link, kind.curvature).weights
-    probs = kind.link(f)
-    return step * kernel.jointly(gram, diagonal(kind.curvature(probs)), probs - targets)
+            yield np.subtract(val_logits, moved, out=moved)
 
 
 def _score(logits: np.ndarray, labels: np.ndarray, metric: str) -> np.ndarray:
@@ -171,18 +161,13 @@ def _by_updates(
     pool: PoolView,
     idx: np.ndarray,
     labels: np.ndarray,
-    val_rows: np.ndarray,
-    val_labels: np.ndarray,
     tried: np.ndarray,
+    val_rows: np.ndarray,
     step: float,
     joint: bool,
-    metric: str,
-) -> np.ndarray:
-    """Return the score of every batch by updates, for covariances that classes do not share."""
-    scores = []
+) -> Iterator[np.ndarray]:
+    """Yield the same by updates, batch by batch, for covariances that classes do not share."""
     for b in tried:
         features = from_numpy(pool.rows(idx[b])[:, : pool.posterior.n_features], pool.posterior.mean)
         after = update(pool.posterior, features, labels[b].tolist(), step_size=step, joint=joint)
-        logits = (val_rows @ to_numpy(after.mean)).T
-        scores.append(_score(logits[None], val_labels, metric))
-    return np.concatenate(scores)
+        yield (val_rows @ to_numpy(after.mean)).T[None]
