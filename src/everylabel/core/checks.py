@@ -33,10 +33,10 @@ def check_positive(value: Any, name: str, *, zero: bool = False) -> float:
     return number
 
 
-def check_count(value: Any, name: str, least: int = 1) -> int:
-    """Return a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise EverylabelError(f"{name} is {value!r}; expected a whole number of at least {least}")
+def check_count(value: Any, name: str) -> int:
+    """Return a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise EverylabelError(f"{name} is {value!r}; expected a whole number of at least 1")
     return int(value)
 
 
@@ -54,21 +54,21 @@ def check_positions(values: Any, n: int, name: str) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def check_rng(rng: Any, name: str = "rng") -> np.random.Generator:
+def check_rng(rng: Any) -> np.random.Generator:
     """Return a NumPy random generator; the same one serves every array library."""
     if not isinstance(rng, np.random.Generator):
         raise EverylabelError(
-            f"{name} is a {type(rng).__name__}; expected a numpy.random.Generator, "
+            f"rng is a {type(rng).__name__}; expected a numpy.random.Generator, "
             "for example numpy.random.default_rng(0)"
         )
     return rng
 
 
-def check_posterior(posterior: Any, name: str = "posterior") -> Posterior:
+def check_posterior(posterior: Any) -> Posterior:
     """Return a posterior; anything else is named."""
     if not isinstance(posterior, Posterior):
         raise EverylabelError(
-            f"{name} is a {type(posterior).__name__}; expected what laplace or update return"
+            f"posterior is a {type(posterior).__name__}; expected what laplace or update return"
         )
     return posterior
 
@@ -138,26 +138,17 @@ def check_features(features: Any, mean: Array, bias: bool, name: str = "features
 
 def check_labels(labels: Any, n: int, n_classes: int, like: Array, name: str = "labels") -> Array:
     """Return n class numbers 0 .. n_classes - 1 as int64."""
-    array = as_array(labels, name, like)
-    xp = namespace(**{name: array, "features": like})
-    if tuple(array.shape) != (n,):
-        raise EverylabelError(
-            f"{name} has shape {tuple(array.shape)}; expected ({n},), one label for each of the {n} instances"
-        )
-    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
-        raise EverylabelError(
-            f"{name} has dtype {array.dtype}; expected class numbers 0 to {n_classes - 1} "
-            "(LaplaceClassifier takes strings)"
-        )
+    numbers = f"class numbers 0 to {n_classes - 1}"
+    expected = f"{numbers} (LaplaceClassifier takes strings)"
+    array, xp = _one_each(labels, n, like, name, f"label for each of the {n} instances", expected)
     if n == 0:
         return xp.astype(array, xp.int64)
     if xp.isdtype(array.dtype, "real floating") and not bool(xp.all(array == xp.floor(array))):
-        raise EverylabelError(f"{name} holds fractions or NaN; expected class numbers 0 to {n_classes - 1}")
+        raise EverylabelError(f"{name} holds fractions or NaN; expected {numbers}")
     low, high = (float(bound) for bound in (xp.min(array), xp.max(array)))
     if low < 0 or high >= n_classes:
         raise EverylabelError(
-            f"{name} runs from {low:g} to {high:g}; expected class numbers 0 to {n_classes - 1} "
-            "(add_class makes room for a new class)"
+            f"{name} runs from {low:g} to {high:g}; expected {numbers} (add_class makes room for a new class)"
         )
     return xp.astype(array, xp.int64)
 
@@ -166,20 +157,24 @@ def check_weights(weights: Any, n: int, like: Array, name: str = "weights") -> A
     """Return n finite weights of at least 0; None stands for all ones."""
     if weights is None:
         return from_numpy(np.ones(n), like)
-    array = as_array(weights, name, like)
-    xp = namespace(**{name: array, "features": like})
-    if tuple(array.shape) != (n,):
-        raise EverylabelError(
-            f"{name} has shape {tuple(array.shape)}; expected ({n},), one weight an instance"
-        )
-    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
-        raise EverylabelError(f"{name} has dtype {array.dtype}; expected real numbers")
+    array, xp = _one_each(weights, n, like, name, "weight an instance", "real numbers")
     array = xp.astype(array, xp.float64)  # a copy: posteriors keep it
     if not bool(xp.all(xp.isfinite(array) & (array >= 0))):
         raise EverylabelError(
             f"{name} holds negative, NaN or infinite values; expected finite numbers from 0 on"
         )
     return array
+
+
+def _one_each(values: Any, n: int, like: Array, name: str, what: str, expected: str) -> tuple[Array, Any]:
+    """Return real numbers (n,), one `what`, and the namespace they share with `like`."""
+    array = as_array(values, name, like)
+    xp = namespace(**{name: array, "features": like})
+    if tuple(array.shape) != (n,):
+        raise EverylabelError(f"{name} has shape {tuple(array.shape)}; expected ({n},), one {what}")
+    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
+        raise EverylabelError(f"{name} has dtype {array.dtype}; expected {expected}")
+    return array, xp
 
 
 def check_mean(mean: Any, features: Array, binary: bool = False) -> tuple[Array, bool]:

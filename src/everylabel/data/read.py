@@ -109,8 +109,7 @@ def read_rows(source: Path, options: Options) -> Items:
     Without a column of texts or images the whole table is; of a folder, the images that can be read.
     """
     text, image = options.text_column, options.image_column
-    if text is not None and image is not None:
-        raise EverylabelError(f"--text-column is {text!r} and --image-column {image!r}; expected one only")
+    table.wanted_columns(options)
     if source.is_dir():
         return read_items(source)
     if image is not None:

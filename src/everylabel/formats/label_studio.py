@@ -23,7 +23,6 @@ def label_studio_tasks(
     show: Show,
     *,
     kind: str = "text",
-    control: str = "label",
 ) -> list[Entry]:
     """Return a task for each answered item; its id is in data.id, 'cannot tell' is a cancelled annotation.
 
@@ -39,7 +38,7 @@ def label_studio_tasks(
         result = []
         if answer.label is not None:
             value = {"choices": [classes[answer.label]]}
-            result = [{"from_name": control, "to_name": name, "type": "choices", "value": value}]
+            result = [{"from_name": "label", "to_name": name, "type": "choices", "value": value}]
         annotation = {
             "completed_by": {"email": answer.person},
             "result": result,

@@ -17,9 +17,12 @@ from everylabel.data.datasets.dataset import Dataset
 class File(NamedTuple):
     """An official file."""
 
-    name: str
     url: str
-    sha256: str | None
+    sha256: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.url.rpartition("/")[2].partition("?")[0] or "data"
 
 
 class Entry(NamedTuple):
@@ -39,7 +42,6 @@ CATALOG: dict[str, Entry] = {
     "cifar10": Entry(
         (
             File(
-                "cifar-10-binary.tar.gz",
                 "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
                 "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
             ),
@@ -51,13 +53,7 @@ CATALOG: dict[str, Entry] = {
         kind="image",
     ),
     "snacks": Entry(
-        (
-            File(
-                "images.zip",
-                "https://huggingface.co/datasets/Matthijs/snacks/resolve/main/images.zip",
-                None,
-            ),
-        ),
+        (File("https://huggingface.co/datasets/Matthijs/snacks/resolve/main/images.zip"),),
         pictures.read_snacks,
         20,
         {"train": 4838, "val": 955, "test": 952},
@@ -67,7 +63,6 @@ CATALOG: dict[str, Entry] = {
     "dtd": Entry(
         (
             File(
-                "dtd-r1.0.1.tar.gz",
                 "https://www.robots.ox.ac.uk/~vgg/data/dtd/download/dtd-r1.0.1.tar.gz",
                 "e42855a52a4950a3b59612834602aa253914755c95b0cff9ead6d07395f8e205",
             ),
@@ -79,7 +74,7 @@ CATALOG: dict[str, Entry] = {
         kind="image",
     ),
     "dbpedia": Entry(
-        (File("dbpedia_csv.tgz", "https://s3.amazonaws.com/fast-ai-nlp/dbpedia_csv.tgz", None),),
+        (File("https://s3.amazonaws.com/fast-ai-nlp/dbpedia_csv.tgz"),),
         texts.read_dbpedia,
         14,
         {"train": 560_000, "test": 70_000},
@@ -87,16 +82,8 @@ CATALOG: dict[str, Entry] = {
     ),
     "banking77": Entry(
         (
-            File(
-                "train.csv",
-                _BANKING + "train.csv",
-                "b06e26ac675513959a63135f11b94ea7786ed02da65db93a5650d8838cbc664b",
-            ),
-            File(
-                "test.csv",
-                _BANKING + "test.csv",
-                "d12d6e3bc4c3103966ae786dc435913c0c563dfa328f5a3646d0e62cfeeb474d",
-            ),
+            File(_BANKING + "train.csv", "b06e26ac675513959a63135f11b94ea7786ed02da65db93a5650d8838cbc664b"),
+            File(_BANKING + "test.csv", "d12d6e3bc4c3103966ae786dc435913c0c563dfa328f5a3646d0e62cfeeb474d"),
         ),
         texts.read_banking77,
         77,
@@ -106,7 +93,6 @@ CATALOG: dict[str, Entry] = {
     "clinc150": Entry(
         (
             File(
-                "data_full.json",
                 "https://raw.githubusercontent.com/clinc/oos-eval/master/data/data_full.json",
                 "36923c3705a59e08fe9c3883d8bc2dd966ef93e22cb78ac41171782a698d56e0",
             ),

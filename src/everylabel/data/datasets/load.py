@@ -68,9 +68,9 @@ def _beside(url: str, entry: Entry, check: bool) -> tuple[File, ...]:
     base, _, last = url.rpartition("/")
     name, mark, query = last.partition("?")
     if name not in {official.name for official in entry.files}:
-        return (File(name or "data", url, None),)
+        return (File(url),)
     return tuple(
-        File(official.name, f"{base}/{official.name}{mark}{query}", official.sha256 if check else None)
+        File(f"{base}/{official.name}{mark}{query}", official.sha256 if check else None)
         for official in entry.files
     )
 

@@ -29,13 +29,13 @@ def read_table(path: Path, options: Options, fields: int = MOST_FIELDS) -> Items
         chosen = {f"{kind}_column": name}
         notes.append(f"column {name!r} holds what is labelled (--{kind}-column chooses another)")
         options = replace(options, **chosen)  # type: ignore[arg-type]
-    columns = read_columns(path, _wanted(options), options.encoding, fields)
+    columns = read_columns(path, wanted_columns(options), options.encoding, fields)
     return replace(_items(path, columns, options, path.parent, notes), chosen=chosen)
 
 
 def read_frame(source: Any, options: Options) -> Items:
     """Return the rows of a data frame, or of a split of a Hugging Face dataset."""
-    wanted = _wanted(options)
+    wanted = wanted_columns(options)
     if hasattr(source, "column_names") and not isinstance(source.column_names, dict):
         check_columns("the dataset", list(source.column_names), wanted)
         columns = {name: _dataset_column(source, name) for name in wanted}
@@ -108,7 +108,7 @@ def _image(value: Any, base: Path) -> Any:
     return base / name if name else None
 
 
-def _wanted(options: Options) -> list[str]:
+def wanted_columns(options: Options) -> list[str]:
     """Return the columns that are named, first the one that is labelled."""
     text, image = options.text_column, options.image_column
     if text is not None and image is not None:
@@ -119,7 +119,7 @@ def _wanted(options: Options) -> list[str]:
 def _items(
     source: Any, columns: dict[str, list[Any]], options: Options, base: Path, notes: list[str]
 ) -> Items:
-    wanted = _wanted(options)
+    wanted = wanted_columns(options)
     values = columns[wanted[0]]
     if not values:
         raise EverylabelError(f"source {str(source)!r:.80} has a header and no rows; expected at least one")
@@ -127,27 +127,17 @@ def _items(
     raw = columns[options.label_column] if options.label_column else [None] * len(values)
     labels, classes = label_numbers(raw, check_classes(options.classes), notes)
     others = {name: column for name, column in columns.items() if name not in wanted}
+    shown: dict[str, Any]
     if options.image_column is not None:
         paths, names = image_paths(values, base), [text_of(value).strip() for value in values]
-        display, digests = Images(paths, names, others), image_digests(paths, names)
-        return Items(
-            paths, "image", ids, labels, classes, display=display, digests=digests, notes=tuple(notes)
-        )
+        shown = {"display": Images(paths, names, others), "digests": image_digests(paths, names)}
+        return Items(paths, "image", ids, labels, classes, notes=tuple(notes), **shown)
     texts = [text_of(value) for value in values]
     empty = [i for i, text in enumerate(texts) if not text.strip()]
     if len(empty) == len(texts):
         raise EverylabelError("all texts are empty; expected another text_column (--text-column)")
-    found = Items(
-        texts,
-        "text",
-        ids,
-        labels,
-        classes,
-        display=Texts(texts, others),
-        digests=text_digests(texts),
-        notes=tuple(notes),
-    )
-    return found.without(empty)
+    shown = {"display": Texts(texts, others), "digests": text_digests(texts)}
+    return Items(texts, "text", ids, labels, classes, notes=tuple(notes), **shown).without(empty)
 
 
 def _dataset_column(dataset: Any, name: str) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.datasets import Split, dataset, read_dataset
+from everylabel.data.datasets import dataset, read_dataset
 from everylabel.models.embedding.embed import embed
 
 
@@ -19,7 +19,11 @@ class Dataset(dataset.Dataset):
 
     def embed(self, model: str | None = None, **options: Any) -> Dataset:
         """Return the dataset with features of its items, all splits by one model; see `everylabel.embed`."""
-        items = [item for split in self.splits.values() for item in _items(self.name, split)]
+        if any(split.items is None for split in self.splits.values()):
+            raise EverylabelError(
+                f"{self.name} was read from features and has no items; expected its official files"
+            )
+        items = [item for split in self.splits.values() for item in split.items]
         features = embed(items, model, kind=self.kind, **options)
         ends = np.cumsum([len(split) for split in self.splits.values()])
         parts = np.split(features, ends[:-1])
@@ -58,9 +62,3 @@ def load_dataset(
     data = read_dataset(name, source, stored=not features, download=download, check=check, progress=progress)
     found = Dataset(data.name, data.kind, data.classes, data.splits)
     return found.embed(None if features is True else features) if features else found
-
-
-def _items(name: str, split: Split) -> Any:
-    if split.items is None:
-        raise EverylabelError(f"{name} was read from features and has no items; expected its official files")
-    return split.items

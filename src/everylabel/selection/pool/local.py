@@ -111,7 +111,10 @@ class Pool(LearningPool):
             raise EverylabelError(f"label is {label!r} and where is {where.words}; expected {expected}")
         how = self.learns_by(method, step_size) if where is Where.LABELLED else (None, None)
         h, record = self._cache.features.native(i), self._record
-        new = (-1, 1.0) if label is None else self._check_label(label, weight)
+        new = (-1, 1.0)
+        if label is not None:
+            checked = check_labels(np.asarray([label]), 1, self.n_classes, np.zeros(1), "label")
+            new = int(checked[0]), check_positive(weight, "weight", zero=True)
         if here is where and (self.labels[i], self.weights[i]) == new:
             return
         answer = here is Where.OUT and where is Where.LABELLED and self.posterior.likelihood == "gaussian"
@@ -222,11 +225,9 @@ class Pool(LearningPool):
         return _read_only(self._cache.logits_of(idx))
 
     def variances(self, idx: Any = None) -> np.ndarray:
-        """Return the variance of the logits (n,), over classes their mean."""
         return _read_only(self._cache.variances if idx is None else self._cache.variances[idx])
 
     def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
-        """Return the design rows (n, d) of the instances, with the bias column."""
         return self._cache.features.rows(idx, dtype)
 
     def margins(self, idx: np.ndarray) -> np.ndarray:
@@ -235,7 +236,6 @@ class Pool(LearningPool):
         return super().margins(idx) if found is None else found
 
     def narrowest(self, idx: np.ndarray) -> int:
-        """Return the position in idx of the smallest margin."""
         found = self._cache.narrowest(idx)
         return super().narrowest(idx) if found is None else found
 
@@ -290,10 +290,6 @@ class Pool(LearningPool):
         if isinstance(idx, (bool, np.bool_)) or not isinstance(idx, (int, np.integer)):
             raise EverylabelError(f"idx is {idx!r}; expected the position of one instance, a whole number")
         return int(check_positions([idx], len(self), "idx")[0])
-
-    def _check_label(self, label: Any, weight: Any) -> tuple[int, float]:
-        checked = check_labels(np.asarray([label]), 1, self.n_classes, np.zeros(1), "label")
-        return int(checked[0]), check_positive(weight, "weight", zero=True)
 
 
 def _check_how(method: str | None, step_size: float | str | None) -> tuple[str | None, float | str | None]:
