@@ -95,7 +95,12 @@ def read_file(path: Path, form: str, what: str, writer: str) -> tuple[dict[str, 
     name, expected = str(path), f"expected a file written by {writer}"
     try:
         with path.open("rb") as stream:
-            header, arrays = _read(stream)
+            if not zipfile.is_zipfile(stream):
+                raise ValueError("no zip file")
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as file:
+                arrays = {key: file[key] for key in file.files if key != "header"}
+                header: dict[str, Any] = dict(json.loads(file["header"].tobytes()))
     except OSError as error:
         raise EverylabelError(f"path {name!r} cannot be read: {error.strerror or error}") from error
     except _DAMAGE as error:
@@ -128,18 +133,6 @@ _DAMAGE = (
     *(ValueError, KeyError, TypeError, AttributeError, EOFError, RuntimeError, NotImplementedError),
     *(zipfile.BadZipFile, zlib.error),
 )
-
-
-def _read(stream: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    if not zipfile.is_zipfile(stream):
-        raise ValueError("no zip file")
-    stream.seek(0)
-    with np.load(stream, allow_pickle=False) as file:
-        arrays = {key: file[key] for key in file.files if key != "header"}
-        header = json.loads(file["header"].tobytes())
-    if not isinstance(header, dict):
-        raise ValueError("no header")
-    return header, arrays
 
 
 def _posterior(header: dict[str, Any], arrays: dict[str, np.ndarray], like: Array | None) -> Posterior:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -48,7 +49,11 @@ def table_export(project: Project, prepared: Prepared, snapshot: Snapshot, what:
     check_choice(what, "what", list(WHAT))
     check_choice(form, "format", list(MEDIA))
     if form == LABEL_STUDIO:
-        return Export(_label_studio(project, snapshot, what), *MEDIA[form])
+        check_choice(what, "what (for Label Studio)", ["answers"])
+        answers, show = given(snapshot), partial(_shown, project)
+        tasks = label_studio_tasks(project.ids, answers, snapshot.classes, show, kind=project.kind)
+        written = json.dumps(tasks, ensure_ascii=False, indent=1).encode()
+        return Export(iter([written]), *MEDIA[form])
     return Export(write_table(_records(project, prepared, snapshot, what), form), *MEDIA[form])
 
 
@@ -73,7 +78,7 @@ def predicted_records(predicted: Predicted) -> Records:
 
 def _records(project: Project, prepared: Prepared, snapshot: Snapshot, what: str) -> Records:
     ids, classes = project.ids, snapshot.classes
-    show = (lambda i: _shown(project, i)) if project.kind == "text" else None
+    show = partial(_shown, project) if project.kind == "text" else None
     if what == "labels":
         return label_records(ids, snapshot.labels, classes, show)
     if what == "answers":
@@ -86,18 +91,6 @@ def _records(project: Project, prepared: Prepared, snapshot: Snapshot, what: str
         return np.asarray(predict_proba(posterior, rows, method="mean"))
 
     return prediction_records(ids, left, probabilities, classes, show)
-
-
-def _label_studio(project: Project, snapshot: Snapshot, what: str) -> Iterator[bytes]:
-    check_choice(what, "what (for Label Studio)", ["answers"])
-    tasks = label_studio_tasks(
-        project.ids,
-        given(snapshot),
-        snapshot.classes,
-        lambda i: _shown(project, i),
-        kind=project.kind,
-    )
-    return iter([json.dumps(tasks, ensure_ascii=False, indent=1).encode()])
 
 
 def _shown(project: Project, i: int) -> str:

@@ -32,11 +32,9 @@ def write_curve(points: Sequence[Point], out: Path, name: str) -> None:
 
 
 def _plot(points: Sequence[Point], out: Path, name: str) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots()
     true = [(p.labels, p.accuracy) for p in points if p.accuracy is not None]
     axes.plot(*zip(*true, strict=True), marker="o", label="true accuracy on the rest") if true else None

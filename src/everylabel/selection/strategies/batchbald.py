@@ -84,8 +84,7 @@ def _entropy_given(likelihood: np.ndarray, weights: np.ndarray, probs: np.ndarra
     m, n, k = probs.shape
     share = likelihood / np.maximum(likelihood.sum(axis=1, keepdims=True), 1e-30)  # p(member | s)
     given = (share @ probs.reshape(m, n * k)).reshape(len(likelihood), n, k)  # p(y | s)
-    inner = -np.sum(given * np.log(np.maximum(given, 1e-30)), axis=2)
-    return np.asarray(weights @ inner, np.float64)
+    return np.asarray(weights @ entropies(given), np.float64)
 
 
 def _labellings(probs: np.ndarray, most: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
