@@ -129,7 +129,7 @@ def test_tfidf_tells_topics_apart() -> None:
 
 
 def test_without_the_extra_texts_fall_back_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "_installed", lambda _: False)
+    monkeypatch.setattr(choose, "find_spec", lambda _: None)
     with pytest.warns(EverylabelWarning, match=r"TF-IDF \+ SVD.*everylabel\[text\]") as caught:
         features = el.embed(TEXTS)
     assert len(caught) == 1

@@ -58,7 +58,7 @@ def test_broken_images_are_rows_of_nan_counted_and_listed(photos: list[Path], tm
 
 
 def test_without_the_extra_images_fall_back(monkeypatch: pytest.MonkeyPatch, photos: list[Path]) -> None:
-    monkeypatch.setattr(choose, "_installed", lambda _: False)
+    monkeypatch.setattr(choose, "find_spec", lambda _: None)
     with pytest.warns(EverylabelWarning, match=r"pixels \+ PCA.*everylabel\[image\]"):
         assert len(el.embed(map(str, photos))) == 12
 

@@ -51,23 +51,17 @@ def reproduce(
     ] = False,
 ) -> None:
     """Run the paper's experiments on the data at hand; resume where it was; write one HTML report."""
-    console = Console()
-    folder = _folder(data)
+    console, folder = Console(), str(data or "data")
+    if data is not None and not data.is_dir():
+        raise EverylabelError(
+            f"data folder {folder!r} is not there; name the folder of the feature files with --data "
+            "or EVERYLABEL_DATA, or leave both out to run on digits"
+        )
     if list_them:
         _list(console, folder)
         return
     run = _Run(experiments or [], dataset or [], reps, jobs, fast, folder, results, report_only)
     _reproduce(console, run, report, export, mlflow)
-
-
-def _folder(data: Path | None) -> str:
-    """Return the folder of the feature files; one that is named must be there."""
-    if data is not None and not data.is_dir():
-        raise EverylabelError(
-            f"data folder {str(data)!r} is not there; name the folder of the feature files with --data "
-            "or EVERYLABEL_DATA, or leave both out to run on digits"
-        )
-    return str(data or "data")
 
 
 class _Run(NamedTuple):

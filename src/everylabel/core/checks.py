@@ -90,7 +90,10 @@ def check_matrix(
         raise EverylabelError(f"{name} has shape {tuple(array.shape)}; expected two axes {axes}")
     xp = namespace(**{name: array} if like is None else {name: array, like_name: like})
     if isinstance(array, np.ndarray) and array.dtype == object:
-        array = _numbers_of_objects(array, name)
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise EverylabelError(f"{name} has dtype object; expected real numbers ({error})") from error
     if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
         raise EverylabelError(f"{name} has dtype {array.dtype}; expected real numbers")
     if array.shape[1] == 0:
@@ -108,13 +111,6 @@ def check_matrix(
     raise EverylabelError(
         f"{name} holds numbers beyond {_LARGEST:g}, whose squares overflow; scale them to a norm of about 10"
     )
-
-
-def _numbers_of_objects(array: np.ndarray, name: str) -> np.ndarray:
-    try:
-        return array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise EverylabelError(f"{name} has dtype object; expected real numbers ({error})") from error
 
 
 def with_bias(features: Array) -> Array:

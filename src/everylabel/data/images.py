@@ -1,6 +1,5 @@
 """Images of any kind: paths, PIL images, arrays of pixels; how to tell, open and compare them."""
 
-import io
 import warnings
 from pathlib import Path
 from typing import Any
@@ -78,4 +77,4 @@ def image_bytes(item: Any) -> bytes:
         raise EverylabelError(
             f"items holds a {type(item).__name__}; expected paths, PIL images or arrays of pixels"
         )
-    return f"{item.mode}{item.size}".encode() + io.BytesIO(item.tobytes()).getvalue()
+    return f"{item.mode}{item.size}".encode() + item.tobytes()

@@ -4,8 +4,7 @@ m members, n points, k classes. Their logits (m, n, k) go into `everylabel.rewei
 `everylabel.mix`; an ensemble of last layers is `Samples`, which `update` and `predict_proba` take.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -67,7 +66,9 @@ def train_ensemble(
 def _logits(model: torch.nn.Module, data: Any, batch_size: int, dropout: bool = False) -> torch.Tensor:
     """Return one member's logits (n, k) of all batches."""
     parts = []
-    with evaluating(model), _leaving_on(_dropouts(model) if dropout else []):
+    with evaluating(model):  # which puts back the mode of each module
+        for module in _dropouts(model) if dropout else []:
+            module.training = True
         for batch in batches(data, model, batch_size):
             logits = logits_of(model(*batch.args, **batch.kwargs))
             if logits is None:
@@ -82,10 +83,3 @@ def _logits(model: torch.nn.Module, data: Any, batch_size: int, dropout: bool = 
 def _dropouts(model: torch.nn.Module) -> list[torch.nn.Module]:
     kinds = torch.nn.modules.dropout._DropoutNd
     return [module for module in model.modules() if isinstance(module, kinds) and module.p > 0]
-
-
-@contextmanager
-def _leaving_on(modules: list[torch.nn.Module]) -> Iterator[None]:
-    for module in modules:
-        module.training = True  # `evaluating` puts back what was
-    yield

@@ -135,10 +135,7 @@ def reweight(
 
 def mix(member_logits: Any, log_weights: Any = None) -> Float[Array, "n k"]:
     """Return the predictive distribution of weighted members from their logits (m, n, k) (Eqs. 11-12)."""
-    return _mix(*_check_members(member_logits, log_weights))
-
-
-def _mix(logits: Float[Array, "m n k"], log_weights: Float[Array, " m"]) -> Float[Array, "n k"]:
+    logits, log_weights = _check_members(member_logits, log_weights)
     xp = array_namespace(logits)
     weights = xp.astype(xp.exp(log_weights), logits.dtype)
     return float64(xp.sum(weights[:, None, None] * softmax(logits), axis=0))

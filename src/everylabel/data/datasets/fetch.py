@@ -9,7 +9,7 @@ import hashlib
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from pathlib import Path
 
 from everylabel.core.errors import EverylabelError
@@ -41,7 +41,10 @@ def fetch(url: str, path: Path, sha256: str | None = None, progress: Progress | 
             f"{str(path.parent)!r}, or pass source= its folder; a proxy is taken from HTTPS_PROXY"
         ) from error
     try:
-        _check_no_page(url, part)
+        with part.open("rb") as file:
+            start = file.read(512).lower()
+        if b"<html" in start or b"<!doctype" in start:  # of a proxy, a log-in page, a lost file: no dataset
+            raise _page(url)
         check_sum(part, known)
     except EverylabelError:
         part.unlink()
@@ -93,32 +96,21 @@ def _download(url: str, part: Path, progress: Progress | None) -> None:
     with urllib.request.urlopen(request, timeout=30) as response:
         if response.headers.get_content_type() == "text/html":
             raise _page(url)
-        goes_on = response.status == 206
-        _save(response, part, have if goes_on else 0, progress)
-
-
-def _save(response: HTTPResponse, part: Path, have: int, progress: Progress | None) -> None:
-    length = response.headers.get("Content-Length")
-    total = have + int(length) if length else None
-    _tag(part).write_text(response.headers.get("ETag") or response.headers.get("Last-Modified") or "")
-    if not _tag(part).read_text():
-        _tag(part).unlink()  # the server cannot tell versions apart: the next time begins anew
-    with part.open("ab" if have else "wb") as file:
-        while block := response.read(BLOCK):
-            file.write(block)
-            if progress is not None:
-                progress(file.tell(), total)
+        have = have if response.status == 206 else 0  # it goes on, or begins anew
+        length = response.headers.get("Content-Length")
+        total = have + int(length) if length else None
+        version = response.headers.get("ETag") or response.headers.get("Last-Modified")
+        _tag(part).unlink(missing_ok=True)
+        if version:  # a server that cannot tell versions apart begins anew the next time
+            _tag(part).write_text(version)
+        with part.open("ab" if have else "wb") as file:
+            while block := response.read(BLOCK):
+                file.write(block)
+                if progress is not None:
+                    progress(file.tell(), total)
     size = part.stat().st_size
     if total is not None and size < total:
         raise ValueError(f"the connection ended after {size:,} of {total:,} bytes; call again to go on")
-
-
-def _check_no_page(url: str, part: Path) -> None:
-    """Proxies, log-in pages and lost files answer with HTML: no dataset is that."""
-    with part.open("rb") as file:
-        start = file.read(512).lower()
-    if b"<html" in start or b"<!doctype" in start:
-        raise _page(url)
 
 
 def _page(url: str) -> EverylabelError:

@@ -47,7 +47,7 @@ def choose(kind: str, model: str | None, sample: Sample, batch_size: int, device
 
 
 def _text(model: str | None, sample: Sample, batch_size: int, device: str | None) -> Backend:
-    if model is None and not _installed("sentence_transformers"):
+    if model is None and find_spec("sentence_transformers") is None:
         _say("texts are embedded by TF-IDF + SVD", "text", "a language model")
         model = "tfidf"
     if model == "tfidf":
@@ -63,7 +63,7 @@ def _text(model: str | None, sample: Sample, batch_size: int, device: str | None
 
 
 def _image(model: str | None, sample: Sample, batch_size: int, device: str | None) -> Backend:
-    if model is None and not (_installed("transformers") and _installed("torch")):
+    if model is None and None in (find_spec("transformers"), find_spec("torch")):
         _say("images are embedded by scaled pixels + PCA", "image", "a vision model")
         model = "pixels"
     if model == "pixels":
@@ -79,10 +79,6 @@ def _image(model: str | None, sample: Sample, batch_size: int, device: str | Non
 
         return Onnx(model, batch_size, device)
     return vision.Vision(model or vision.DEFAULT, batch_size, device)
-
-
-def _installed(module: str) -> bool:
-    return find_spec(module) is not None
 
 
 def _say(what: str, extra: str, better: str) -> None:
