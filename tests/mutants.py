@@ -133,7 +133,7 @@ CORE = [
     Mutant("labelling/learner.py", "part *= factor", "pass", "labelling/test_service.py"),
     Mutant("labelling/ledger.py", "for value in reversed(values) if", "for value in values if", "labelling/test_service.py"),
     Mutant("labelling/replay.py", "if event.seq == upto:", "if False:", "labelling/test_replay.py"),
-    Mutant("data/datasets/fetch.py", "have if goes_on else 0", "have", "data/test_fetch.py"),
+    Mutant("data/datasets/fetch.py", "have if response.status == 206 else 0", "have", "data/test_fetch.py"),
 ]  # fmt: skip
 
 
