@@ -275,3 +275,24 @@ def test_nearly_equal_first_instances_do_not_set_the_scale(digits: Any) -> None:
     clf = el.LaplaceClassifier().partial_fit(pair, y[[0, 0]])
     assert clf.scale_ < 10
     assert clf.partial_fit(x[:200], y[:200]).score(x[1000:], y[1000:]) > 0.8
+
+
+def test_a_state_of_before_predicts(digits: Any) -> None:
+    x, y = digits
+    fitted = el.LaplaceClassifier().fit(x[:60], y[:60])
+    old = pickle.loads(pickle.dumps(fitted))
+    del old.matrix_, old._from_pool  # as versions without `unlabelled` left it
+    assert np.array_equal(old.predict_proba(x), fitted.predict_proba(x))
+    for one in (old, fitted):
+        one.partial_fit(x[60:70], y[60:70]).forget(x[60:65], y[60:65])
+    assert np.array_equal(old.predict_proba(x), fitted.predict_proba(x))
+
+
+def test_a_fit_without_a_pool_forgets_the_pool_of_before(digits: Any) -> None:
+    x, y = digits
+    fresh = el.LaplaceClassifier(update="second_order").fit(x[:60], y[:60])
+    again = el.LaplaceClassifier(update="second_order").fit(x[:60], y[:60], unlabelled=x).fit(x[:60], y[:60])
+    assert again.posterior_.prior_precision == fresh.posterior_.prior_precision == 1.0
+    for one in (fresh, again):
+        one.partial_fit(x[60:70], y[60:70]).forget(x[:5], y[:5])
+    assert np.array_equal(again.predict_proba(x), fresh.predict_proba(x))

@@ -1,7 +1,7 @@
 """The model for other programs: scikit-learn (skops, or our own .npz), ONNX, a torch Linear.
 
-d features, k classes. The scaling h = (x - center) * scale is folded into the layer:
-    logits = x W + b  with  W = scale * w (d, k)  and  b = w_bias - center W (k,)
+d features, k classes. The scaling h = (x - center) M * scale is folded into the layer:
+    logits = x W + b  with  W = scale * M w (d, k)  and  b = w_bias - center W (k,)
 """
 
 import io
@@ -58,9 +58,7 @@ def linear(posterior: Posterior, scaling: Scaling) -> tuple[np.ndarray, np.ndarr
     if posterior.likelihood == "binary":
         mean = np.concatenate([np.zeros_like(mean), mean], axis=1)
     d = posterior.n_features
-    weights = scaling.scale * mean[:d]
-    bias = mean[d] if posterior.bias else np.zeros(mean.shape[1])
-    return weights, bias - scaling.center @ weights
+    return scaling.fold(mean[:d], mean[d] if posterior.bias else np.zeros(mean.shape[1]))
 
 
 def _onnx(weights: np.ndarray, bias: np.ndarray, classes: Sequence[str]) -> bytes:

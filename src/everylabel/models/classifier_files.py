@@ -27,6 +27,8 @@ def as_classifier(
     posterior: Posterior,
     scaling: Scaling,
     classes: Sequence[Any] | np.ndarray | None = None,
+    *,
+    from_pool: bool | None = None,
     **parameters: Any,
 ) -> LaplaceClassifier:
     """Return a scikit-learn estimator that predicts as the posterior does, and goes on learning from there.
@@ -39,8 +41,10 @@ def as_classifier(
         How features, as they will be passed, are brought to the posterior's scale.
     classes : sequence, optional
         The labels, in the order of the posterior's columns; None takes its own names, or numbers.
+    from_pool : bool, optional
+        Whether instances without labels told the scaling; None says so of one with a matrix.
     parameters
-        Of `LaplaceClassifier`.
+        Of `LaplaceClassifier`; prior_precision, if not given, is what the posterior was trained with.
 
     `forget` knows only what is learned from now on.
     """
@@ -50,7 +54,9 @@ def as_classifier(
             f"scaling is for {len(scaling.center)} features; expected the posterior's {posterior.n_features}"
         )
     posterior = _plain(posterior)
-    return from_posterior(posterior, scaling, names, _examples(posterior, scaling, names), parameters)
+    examples = _examples(posterior, scaling, names)
+    from_pool = scaling.matrix is not None if from_pool is None else from_pool
+    return from_posterior(posterior, scaling, names, examples, parameters, from_pool)
 
 
 def save_classifier(classifier: LaplaceClassifier, path: str | os.PathLike[str]) -> None:
@@ -67,8 +73,9 @@ def save_classifier(classifier: LaplaceClassifier, path: str | os.PathLike[str])
     parameters = classifier.get_params()
     if isinstance(parameters["class_weight"], dict):
         raise EverylabelError("class_weight is a dict; expected None or 'balanced' to save the classifier")
-    header |= {"format": FORMAT, "parameters": parameters}
+    header |= {"format": FORMAT, "parameters": parameters, "from_pool": classifier._from_pool}
     arrays |= {"center": classifier.center_, "scale": np.array(classifier.scale_), "labels": names}
+    arrays |= {} if classifier.matrix_ is None else {"matrix": classifier.matrix_}
     write_file(Path(path), header, arrays)
 
 
@@ -79,12 +86,12 @@ def load_classifier(path: str | os.PathLike[str]) -> LaplaceClassifier:
     posterior = unpacked(place, header, arrays)
     try:
         parameters = {str(name): value for name, value in header["parameters"].items()}
-        for known in ("prior_precision", "likelihood"):
+        from_pool = header.get("from_pool")  # files of before do not tell it, and mixed up the two precisions
+        for known in ("likelihood",) if from_pool is not None else ("prior_precision", "likelihood"):
             parameters.pop(known, None)
-        scaling = Scaling(arrays["center"], float(arrays["scale"]))
-        if not (np.all(np.isfinite(scaling.center)) and 0 < scaling.scale < np.inf):
-            raise ValueError("its scaling is no number")
-        return as_classifier(posterior, scaling, arrays["labels"], **parameters)
+        scaling = Scaling(arrays["center"], float(arrays["scale"]), arrays.get("matrix"))
+        _check_scaling(scaling)
+        return as_classifier(posterior, scaling, arrays["labels"], from_pool=from_pool, **parameters)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise EverylabelError(
             f"path {str(place)!r} is damaged ({error}); expected a file written by save_classifier"
@@ -119,4 +126,13 @@ def _examples(posterior: Posterior, scaling: Scaling, names: np.ndarray) -> Exam
     if data is None or np.any(data.labels < 0):
         return np.empty((0, posterior.n_features)), names[:0], np.empty(0)
     rows = np.asarray(data.features, np.float64)[:, : posterior.n_features]
-    return rows / scaling.scale + scaling.center, names[data.labels], np.asarray(data.weights, np.float64)
+    return scaling.back(rows), names[data.labels], np.asarray(data.weights, np.float64)
+
+
+def _check_scaling(scaling: Scaling) -> None:
+    center, scale, matrix = scaling
+    whole = np.all(np.isfinite(center)) and 0 < scale < np.inf
+    if matrix is not None:
+        whole = whole and matrix.shape == (len(center),) * 2 and bool(np.all(np.isfinite(matrix)))
+    if not whole:
+        raise ValueError("its scaling is no number")

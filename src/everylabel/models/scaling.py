@@ -1,8 +1,14 @@
-"""Features of any scale, brought to the one that prior precision 1 suits.
+"""Features brought to the shape that a prior of one number suits: their scale, and what the pool tells.
 
-n points, d features. One shift and one factor for all features:
-    h = (x - center) * scale,  so that the mean of h is 0 and the mean of |h|^2 is NORM^2
-Differences between features are left alone: those of a network's last layer carry meaning.
+n points, d features, k classes.
+    h = (x - center) matrix * scale,  so that the mean of h is 0 and the mean of |h|^2 is the norm squared
+Labelled instances alone tell center and scale. A pool without labels tells more, the directions in which it
+varies: with C its covariance
+    matrix = C^(POWER/2)        a prior on the weights with covariance C^POWER in place of the identity
+Directions that vary more are trusted more; whitening, the opposite, harms everywhere. The whole is a linear
+map, so that every model on h is a linear layer on x (`fold`).
+Tried and left out: norms evened for each instance (+.7 points on DBpedia, -.5 on digits, 0 on others), which
+is no linear map; POWER chosen by the labels (within half a point of 1/2 from 10 to 400 labels on four sets).
 """
 
 from typing import NamedTuple
@@ -10,20 +16,34 @@ from typing import NamedTuple
 import numpy as np
 
 NORM = 10.0  # root mean square norm; on six datasets of features within 1% of the best accuracy
-
-
+POOL_NORM = 5.0  # of features that the pool has shaped, with the precision of `suited_precision`
+POWER = 0.5
+RIDGE = 1e-3  # of the largest variance: what no instance shows is trusted little, not never
 TWINS = 0.05  # spread against size below which instances are taken for twins
+WIDE, ROWS = 1024, 1000  # above so many features, so many instances tell the directions
 
 
 class Scaling(NamedTuple):
-    """A shift and a factor."""
+    """A shift, a map and a factor."""
 
     center: np.ndarray  # (d,)
     scale: float
+    matrix: np.ndarray | None = None  # (d, d), symmetric; None is the identity
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the features scaled."""
-        return np.asarray((X - self.center) * self.scale)
+        shifted = X - self.center
+        return np.asarray((shifted if self.matrix is None else shifted @ self.matrix) * self.scale)
+
+    def back(self, h: np.ndarray) -> np.ndarray:
+        """Return features as they came."""
+        h = h / self.scale
+        return np.asarray((h if self.matrix is None else np.linalg.solve(self.matrix, h.T).T) + self.center)
+
+    def fold(self, weights: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return weights (d, k) and biases (k,) on x of a layer on h."""
+        weights = self.scale * (weights if self.matrix is None else self.matrix @ weights)
+        return weights, bias - self.center @ weights
 
 
 def fit_scaling(X: np.ndarray, weights: np.ndarray) -> Scaling:
@@ -35,6 +55,55 @@ def fit_scaling(X: np.ndarray, weights: np.ndarray) -> Scaling:
     if spread > TWINS * size:
         return Scaling(center, NORM / spread)
     return Scaling(np.zeros_like(center), NORM / size if size > 0 else 1.0)
+
+
+def fit_pool_scaling(pool: np.ndarray) -> Scaling:
+    """Return the scaling that a pool without labels tells; twins are neither shifted nor turned.
+
+    With more than WIDE features, ROWS instances spread evenly over the pool tell it, since every start does
+    this: on one core, 10,240 x 2,048 features take 0.7 s (3.5 s with 2,000 rows, 7.7 s with all by the
+    covariance). Accuracy stays within .1 points of that with all rows, at 30 to 300 labels on digits in 2,048
+    random features and on a mixture whose variances follow a power law.
+    """
+    n, d = pool.shape
+    if d > WIDE and n > ROWS:
+        pool = pool[np.linspace(0, n - 1, ROWS).astype(np.int64)]
+    center = pool.mean(axis=0)
+    centred = pool - center
+    size, spread = (float(np.sqrt(np.mean(np.sum(part**2, axis=1)))) for part in (pool, centred))
+    if not spread > TWINS * size:
+        return Scaling(np.zeros(d), POOL_NORM / size if size > 0 else 1.0)
+    values, vectors = _directions(centred)
+    # of each direction; the first is of those that no instance shows
+    trust = (np.append(0.0, values) / values[-1] + RIDGE) ** (POWER / 2)
+    matrix = (vectors * (trust[1:] - trust[0])) @ vectors.T
+    matrix[np.diag_indices(d)] += trust[0]
+    spread = float(np.sqrt(np.sum(values * trust[1:] ** 2)))
+    return Scaling(center, POOL_NORM / spread, 0.5 * (matrix + matrix.T))
+
+
+def _directions(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return variances (r,), the largest last, and directions (d, r), r <= min(n, d); the rest do not vary.
+
+    With fewer instances than features, the (n, n) products tell the same as the (d, d) covariance.
+    """
+    n, d = centred.shape
+    if n >= d:
+        values, vectors = np.linalg.eigh(centred.T @ centred / n)
+        return np.maximum(values, 0.0), vectors
+    values, turns = np.linalg.eigh(centred @ centred.T / n)
+    varied = values > 1e-9 * values[-1]  # below, rounding tells the direction, and the ridge the trust
+    values = values[varied]
+    return values, centred.T @ (turns[:, varied] / np.sqrt(n * values))
+
+
+def suited_precision(k: int) -> float:
+    """Return the prior precision that features of POOL_NORM suit: 4/k, and from 16 classes on 1/4.
+
+    The curvature p (1 - p) of one class falls as 1/k, and the prior with it. Against 1 for all k, at 25 to
+    200 random labels: +.1 to +.9 points with two classes, 0 with 6 to 14, +.5 to +2 with 77.
+    """
+    return 4.0 / min(max(k, 2), 16)
 
 
 def no_scaling(d: int) -> Scaling:

@@ -1,0 +1,126 @@
+"""What a pool without labels tells, and that the whole stays a linear map."""
+
+import numpy as np
+import pytest
+
+from everylabel import LaplaceClassifier
+from everylabel.models.scaling import (
+    POOL_NORM,
+    POWER,
+    RIDGE,
+    fit_pool_scaling,
+    fit_scaling,
+    suited_precision,
+)
+
+
+def _pool(rng: np.random.Generator, n: int = 400) -> np.ndarray:
+    spread = np.array([5.0, 3.0, 1.0, 0.3, 0.1, 0.0])
+    turned = np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    return (rng.normal(size=(n, 6)) * spread) @ turned + 7.0
+
+
+def test_directions_that_vary_more_are_trusted_more() -> None:
+    pool = _pool(np.random.default_rng(0))
+    scaling = fit_pool_scaling(pool)
+    h = scaling(pool)
+    np.testing.assert_allclose(h.mean(axis=0), 0.0, atol=1e-9)
+    np.testing.assert_allclose(np.mean(np.sum(h**2, axis=1)), POOL_NORM**2)
+    values, vectors = np.linalg.eigh(np.cov(pool.T))
+    before, after = np.sqrt(values[1:]), np.std(h @ vectors[:, 1:], axis=0)
+    ratio = (after / after[-1]) / (before / before[-1]) ** 1.5  # std^(1 + POWER)
+    np.testing.assert_allclose(ratio[-3:], 1.0, rtol=0.02)  # the ridge lifts the least
+
+
+def test_back_and_fold_undo_and_compose_it() -> None:
+    rng = np.random.default_rng(1)
+    pool = _pool(rng)
+    for scaling in (fit_pool_scaling(pool), fit_scaling(pool, np.ones(len(pool)))):
+        np.testing.assert_allclose(scaling.back(scaling(pool[:9])), pool[:9], rtol=1e-8)
+        weights, bias = rng.normal(size=(6, 3)), rng.normal(size=3)
+        folded, constant = scaling.fold(weights, bias)
+        np.testing.assert_allclose(pool @ folded + constant, scaling(pool) @ weights + bias, rtol=1e-7)
+
+
+def test_a_pool_of_twins_tells_nothing() -> None:
+    twins = np.tile(np.arange(1.0, 5.0), (6, 1))
+    assert fit_pool_scaling(twins).matrix is None
+    for pool in (twins, twins[:1]):
+        h = fit_pool_scaling(pool)(pool)
+        np.testing.assert_allclose(np.sum(h**2, axis=1), POOL_NORM**2)  # the norm that the prior suits
+    assert np.all(fit_pool_scaling(0.0 * twins)(twins) == twins)
+
+
+def test_a_pool_around_zero_is_no_pool_of_twins() -> None:
+    half = np.round(_pool(np.random.default_rng(4), 256))  # so that the mean is 0 to the last bit
+    pool = np.concatenate([half, -half])
+    scaling = fit_pool_scaling(pool)
+    assert not np.any(pool.mean(axis=0))
+    assert scaling.matrix is not None
+    np.testing.assert_allclose(np.mean(np.sum(scaling(pool) ** 2, axis=1)), POOL_NORM**2)
+
+
+def _by_covariance(pool: np.ndarray) -> np.ndarray:
+    """The slow twin: the map by the (d, d) covariance, whatever the number of instances."""
+    values, vectors = np.linalg.eigh(np.cov(pool.T, bias=True))
+    matrix: np.ndarray = (vectors * (values / values[-1] + RIDGE) ** (POWER / 2)) @ vectors.T
+    return matrix
+
+
+@pytest.mark.parametrize(("n", "d"), [(90, 40), (40, 40), (40, 90), (2, 90)])
+def test_few_instances_tell_what_their_covariance_tells(n: int, d: int) -> None:
+    rng = np.random.default_rng(5)
+    pool = rng.normal(size=(n, d)) * np.linspace(0.01, 3.0, d) + 0.2
+    scaling = fit_pool_scaling(pool)
+    assert scaling.matrix is not None
+    np.testing.assert_allclose(scaling.matrix, _by_covariance(pool), atol=1e-6)
+    assert np.array_equal(scaling.matrix, scaling.matrix.T)
+    np.testing.assert_allclose(np.mean(np.sum(scaling(pool) ** 2, axis=1)), POOL_NORM**2, rtol=1e-6)
+    np.testing.assert_allclose(scaling.back(scaling(pool)), pool, rtol=1e-6)
+
+
+def test_of_many_features_some_instances_tell_the_scaling(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = _pool(np.random.default_rng(6), 1000)
+    whole = fit_pool_scaling(pool)
+    monkeypatch.setattr("everylabel.models.scaling.WIDE", 5)
+    monkeypatch.setattr("everylabel.models.scaling.ROWS", 250)
+    some = fit_pool_scaling(pool)
+    assert (some.center == pool[np.linspace(0, 999, 250).astype(int)].mean(axis=0)).all()
+    assert some.matrix is not None
+    assert whole.matrix is not None
+    np.testing.assert_allclose(some.matrix, whole.matrix, atol=0.05)
+    np.testing.assert_allclose(some.scale, whole.scale, rtol=0.1)
+
+
+@pytest.mark.parametrize(("k", "precision"), [(1, 2.0), (2, 2.0), (8, 0.5), (16, 0.25), (150, 0.25)])
+def test_the_prior_follows_the_number_of_classes(k: int, precision: float) -> None:
+    assert suited_precision(k) == precision
+
+
+def test_a_classifier_learns_from_what_has_no_label() -> None:
+    rng = np.random.default_rng(2)
+    d, n = 40, 1500
+    y = rng.integers(2, size=n)
+    x = rng.normal(size=(n, d)) * np.r_[3.0, np.ones(d - 1)]  # the pool varies most where the classes differ
+    x[:, 0] += np.where(y == 1, 4.0, -4.0)
+    plain = np.mean([_score(x, y, seed, None) for seed in range(10)])
+    told = np.mean([_score(x, y, seed, x) for seed in range(10)])
+    assert told > plain + 0.01
+
+
+def _score(x: np.ndarray, y: np.ndarray, seed: int, pool: np.ndarray | None) -> float:
+    idx = np.random.default_rng(seed).permutation(len(y))[:8]
+    idx[:2] = np.argmax(y == 0), np.argmax(y == 1)
+    return float(LaplaceClassifier().fit(x[idx], y[idx], unlabelled=pool).score(x, y))
+
+
+def test_what_the_pool_told_is_kept_while_labels_come_and_go() -> None:
+    rng = np.random.default_rng(3)
+    pool, y = _pool(rng, 60), np.tile([0, 1, 2], 20)
+    for update in ("exact", "second_order"):
+        clf = LaplaceClassifier(update=update).fit(pool[:9], y[:9], unlabelled=pool)
+        before = clf.predict_proba(pool)
+        clf.partial_fit(pool[9:12], y[9:12]).forget(pool[9:12], y[9:12])
+        np.testing.assert_allclose(clf.predict_proba(pool), before, atol=1e-3)
+        assert clf.matrix_ is not None
+    assert clf.fit(pool[:9], y[:9]).matrix_ is None
