@@ -1,0 +1,100 @@
+"""Class names teach before the first label: their vectors, by the texts' own encoder, are rows with a weight.
+
+k classes, each with some phrases (name, description, keywords, examples); v_cj the vector of phrase j of c.
+    h_cj = NORM (v_cj - center) matrix / |...|,   center the mean over classes of their mean vector
+Each class's rows weigh WEIGHT together, as that many labels would. Whether they say anything, the labels
+decide (`are_of_use`): names that are shuffled among the classes, or codes, must not lie for long.
+Measured with random labels on Banking-77, DBpedia-14, TREC-6 and MPQA: weight 10 is at least as good as 1 and
+3 from 0 to 400 labels; a weight chosen by leave-one-out from five is no better than all or nothing.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from everylabel.core import fit_map, laplace
+from everylabel.core.leave_one_out import leave_one_out
+from everylabel.core.softmax import log_softmax
+from everylabel.models.scaling import POOL_NORM, Scaling
+
+WEIGHT = 10.0
+MOST_WORK = 2 * 10**7  # k (n + k)^2 up to which labels are left out in turn
+LUCK = 1.0  # standard deviations above chance that names must hit: at 0, some were believed too long
+FEW = 4  # labels below which names are taken at their word
+
+
+class NameRows(NamedTuple):
+    """Rows that stand for the names of classes; they are learned like labelled instances."""
+
+    features: np.ndarray  # (r, d), scaled
+    labels: np.ndarray  # (r,)
+    weights: np.ndarray  # (r,)
+
+    def together_with(
+        self, features: np.ndarray, labels: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return labelled instances with these rows behind them, and all weights."""
+        weights = np.r_[np.ones(len(labels)), self.weights]
+        return np.r_[features, self.features], np.r_[labels, self.labels], weights
+
+
+def phrase(name: str) -> str:
+    """Return a class's name as words: card_not_working and CardNotWorking are "card not working"."""
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"[_\-/.]+", " ", name))
+    return " ".join(parted.split())
+
+
+def name_rows(vectors: Mapping[int, np.ndarray], scaling: Scaling) -> NameRows | None:
+    """Return rows for classes whose phrases have these vectors (m, d); None unless two classes have some."""
+    if len(vectors) < 2:
+        return None
+    numbers = sorted(vectors)
+    parts = [np.atleast_2d(np.asarray(vectors[c], np.float64)) for c in numbers]
+    center = np.mean([part.mean(axis=0) for part in parts], axis=0)
+    rows = scaling(np.concatenate(parts) - center + scaling.center)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    told = norms[:, 0] > 1e-9 * max(float(norms.max()), 1e-300)  # a name like the mean of all says nothing
+    if not told.any():
+        return None
+    sizes = np.array([len(part) for part in parts])
+    labels, weights = np.repeat(numbers, sizes), np.repeat(WEIGHT / sizes, sizes)
+    rows = POOL_NORM * rows[told] / norms[told]
+    return NameRows(rows, labels[told], weights[told])
+
+
+def are_of_use(
+    names: NameRows, features: np.ndarray, labels: np.ndarray, n_classes: int, prior_precision: float
+) -> bool:
+    """Return whether labels bear the names out; a few labels are not asked yet.
+
+    Two questions, and both must be answered with yes: do names alone hit more labels than chance does, and
+    would each label have been the more probable, left out, with the names than without? The second is not
+    asked where it is too much work; with that many labels and classes the first decides.
+    """
+    if len(labels) < FEW:
+        return True
+    alone = fit_map(*names[:2], n_classes, prior_precision, weights=names.weights, tol=1e-4)
+    guesses = np.argmax(features @ alone[:-1] + alone[-1], axis=1)
+    shares = (np.bincount(numbers, minlength=n_classes) / len(labels) for numbers in (guesses, labels))
+    chance = max(float(np.dot(*shares)), 1.0 / n_classes)  # were guesses and labels independent
+    n = len(labels)
+    if np.sum(guesses == labels) <= n * chance + LUCK * np.sqrt(n * chance * (1.0 - chance)):
+        return False
+    if n_classes * (n + len(names.labels)) ** 2 > MOST_WORK:
+        return True
+    plain = features, labels, np.ones(n)
+    told = _left_out(names.together_with(features, labels), n, n_classes, prior_precision)
+    return told > _left_out(plain, n, n_classes, prior_precision)
+
+
+def _left_out(
+    given: tuple[np.ndarray, np.ndarray, np.ndarray], n: int, n_classes: int, precision: float
+) -> float:
+    """Return the log likelihood of the first n labels, each left out; given as by `together_with`."""
+    features, labels, weights = given
+    mean = fit_map(features, labels, n_classes, precision, weights=weights, tol=1e-4)
+    posterior = laplace(mean, features, prior_precision=precision, weights=weights, labels=labels)
+    logs = log_softmax(np.asarray(leave_one_out(posterior)))
+    return float(np.sum(logs[np.arange(n), labels[:n]]))

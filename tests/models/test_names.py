@@ -1,0 +1,68 @@
+"""Class names as rows: what they teach, and how labels find out that they lie."""
+
+import numpy as np
+import pytest
+
+import everylabel as el
+from everylabel.models.names import NameRows, are_of_use, name_rows, phrase
+from everylabel.models.scaling import fit_pool_scaling, suited_precision
+
+K, D = 5, 20
+
+
+@pytest.fixture
+def texts() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Instances around their class's name, as an encoder puts them."""
+    rng = np.random.default_rng(0)
+    vectors = 3.0 * rng.normal(size=(K, D)) / np.sqrt(D)
+    y = rng.integers(K, size=600)
+    return vectors[y] + rng.normal(size=(600, D)) * 0.6 + 2.0, y, vectors + 5.0
+
+
+def _rows(texts: tuple[np.ndarray, ...], order: np.ndarray) -> tuple[NameRows, np.ndarray]:
+    scaling = fit_pool_scaling(texts[0])
+    rows = name_rows({c: texts[2][order[c]][None] for c in range(K)}, scaling)
+    assert rows is not None
+    return rows, scaling(texts[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("card_not_working", "card not working"), ("EducationalInstitution", "Educational Institution"),
+     ("not-offensive", "not offensive"), ("  two  words ", "two words"), ("USA", "USA")],
+)  # fmt: skip
+def test_names_become_words(name: str, words: str) -> None:
+    assert phrase(name) == words
+
+
+def test_names_alone_tell_classes_apart_wherever_their_vectors_lie(texts: tuple[np.ndarray, ...]) -> None:
+    rows, h = _rows(texts, np.arange(K))
+    mean = el.fit_map(rows.features, rows.labels, K, suited_precision(K), weights=rows.weights)
+    guesses = np.argmax(h @ mean[:-1] + mean[-1], axis=1)
+    assert np.mean(guesses == texts[1]) > 0.8
+    size = np.linalg.norm(rows.features, axis=1)
+    assert np.linalg.norm(rows.features.mean(axis=0)) < 0.3 * size.mean()  # apart, not all aside
+
+
+def test_phrases_of_a_class_share_its_weight(texts: tuple[np.ndarray, ...]) -> None:
+    vectors = {0: texts[2][:3], 1: texts[2][3:4]}
+    rows = name_rows(vectors, fit_pool_scaling(texts[0]))
+    assert rows is not None
+    assert rows.labels.tolist() == [0, 0, 0, 1]
+    np.testing.assert_allclose([rows.weights[:3].sum(), rows.weights[3]], 10.0)
+    assert name_rows({0: texts[2][:3]}, fit_pool_scaling(texts[0])) is None  # one class says nothing
+
+
+@pytest.mark.parametrize("per_class", [2, 6])
+def test_labels_find_out_who_lies(texts: tuple[np.ndarray, ...], per_class: int) -> None:
+    rng = np.random.default_rng(1)
+    idx = np.concatenate([np.flatnonzero(texts[1] == c)[:per_class] for c in range(K)])
+    honest, h = _rows(texts, np.arange(K))
+    shuffled, _ = _rows(texts, np.roll(np.arange(K), 1))
+    codes = name_rows({c: rng.normal(size=(1, D)) for c in range(K)}, fit_pool_scaling(texts[0]))
+    assert codes is not None
+    found = [
+        are_of_use(rows, h[idx], texts[1][idx], K, suited_precision(K)) for rows in (honest, shuffled, codes)
+    ]
+    assert found == [True, False, False]
+    assert are_of_use(shuffled, h[idx[:3]], texts[1][idx[:3]], K, 1.0)  # too few to ask
