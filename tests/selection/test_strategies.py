@@ -9,12 +9,14 @@ import pytest
 import everylabel as el
 from everylabel.selection import threads
 from everylabel.selection.kmeans import kmeans
+from everylabel.selection.pool import Where
 from everylabel.selection.ranking import best
 from everylabel.selection.sampling import Members, entropies
 from everylabel.selection.strategies import bait, batchbald
 from everylabel.selection.strategies.badge import badge, badge_norm
 from everylabel.selection.strategies.bemps import core_scores
 from everylabel.selection.strategies.coreset import coreset
+from everylabel.selection.strategies.herding import herding
 from everylabel.selection.strategies.stochastic import stochastic
 from everylabel.selection.strategies.typiclust import typiclust
 from everylabel.selection.strategies.uncertainty import margin, narrowest
@@ -302,3 +304,39 @@ def test_labellings_are_drawn_from_their_member() -> None:
     p[np.arange(4), :, np.arange(4)] = 0.97
     likelihood, _ = batchbald._labellings(p, 20, rng(0))
     assert np.mean(likelihood.argmax(axis=1) == rng(0).integers(4, size=20)) > 0.9
+
+
+@pytest.mark.parametrize(("likelihood", "out"), [("gaussian", False), ("per_class", True), ("binary", True)])
+def test_herding_is_a_loop_over_what_is_covered(likelihood: str, out: bool) -> None:
+    given = problem(n=50, d=5, k=4, likelihood=likelihood, seed=3, n_labelled=6)
+    pool, free = given.pool, given.pool.free_idx
+    if out:
+        pool.condition(int(free[7]))  # with an annotator: covered as if it had its label
+    known = np.flatnonzero(pool.state != Where.FREE)
+    x = given.features - given.features[pool.free_idx].mean(axis=0)
+    x = x / np.linalg.norm(x, axis=1, keepdims=True)
+    f = np.asarray(pool.logits(), np.float64)
+    f = f / np.sqrt(1 + np.pi / 8 * np.asarray(pool.variances(), np.float64))[:, None]
+    p = np.sort(np.exp(f) / np.exp(f).sum(axis=1, keepdims=True), axis=1)
+    unsure = (1 - (p[:, -1] - p[:, -2])) ** 2
+    nearest = [min(np.sum((x[i] - x[j]) ** 2) for j in known if j != i) for i in known]
+    width = max(np.quantile(nearest, 0.25), 0.05)
+    expected, covering = list[int](), known.tolist()
+    for _ in range(3):
+        gains = {
+            int(c): sum(
+                unsure[e]
+                * max(
+                    0.0,
+                    np.exp(-np.sum((x[c] - x[e]) ** 2) / width)
+                    - max(np.exp(-np.sum((x[i] - x[e]) ** 2) / width) for i in covering),
+                )
+                for e in pool.free_idx
+            )
+            for c in pool.free_idx
+            if c not in covering
+        }
+        expected.append(max(gains, key=lambda c: gains[c]))
+        covering.append(expected[-1])
+    picked = herding(pool, pool.free_idx, 3, np.random.default_rng(0))
+    assert pool.free_idx[picked].tolist() == expected

@@ -8,6 +8,7 @@ from everylabel.selection.strategies import (
     batchbald,
     bemps,
     coreset,
+    herding,
     lookahead,
     random,
     stochastic,
@@ -33,6 +34,7 @@ _ALL = [
     Strategy("bait", "the least variance left over the pool", "Ash et al. 2021", "logits, features, covariance", pick=bait.bait),
     Strategy("epig", "what the label tells about other labels", "Bickford Smith et al. 2023", "members", bemps.epig),
     Strategy("bemps", "the most change elsewhere: CoreMSE, CoreLog", "Tan et al. 2021", "members", bemps.bemps),
+    Strategy("herding", "the most unsure ground that no label has covered; the default", "Bae et al. 2025", "logits, features, covariance", pick=herding.herding),
     Strategy("lookahead", "the least expected risk once labelled", "Roy & McCallum 2001, by the update", "logits, features, covariance", lookahead.lookahead, step_size="auto"),
 ]  # fmt: skip
 STRATEGIES = {strategy.name: strategy for strategy in _ALL}

@@ -1,0 +1,88 @@
+"""Uncertainty herding (Bae et al., 2025): the instance that covers most unsure ground no label has covered.
+
+C candidates, E evaluation instances, L known ones (labelled, or out with an annotator); k a Gaussian kernel
+of directions (rows without the bias, centred, of norm 1), u how unsure the model is of an instance.
+    coverage(e) = max_{l in L} k(e, l)            gain(c) = sum_e u(e) max(0, k(e, c) - coverage(e))
+While little is known u is alike everywhere, and the gain is that of a typical instance of a new region;
+later it is the unsure instance with many unsure neighbours: one rule for all budgets. Batches are greedy.
+Departures: u = (1 - margin)^2 with mean-field probabilities, which the posterior's variance keeps from being
+sure too early (the authors fit a temperature); the kernel's width is a low quantile of the distances between
+known instances and their nearest, not the least of all, which one pair of near copies decides.
+"""
+
+import math
+
+import numpy as np
+
+from everylabel.core.checks import check_count
+from everylabel.core.softmax import softmax
+from everylabel.selection.pool import PoolView, Where
+from everylabel.selection.sampling import candidates
+
+WIDTH = 0.25  # quantile of squared distances to the nearest known instance
+NARROWEST = 0.05  # squared width, of directions whose squared distances go up to 4
+LOOKED_AT = 60  # instances whose margins are compared for each candidate, of a larger pool
+MEASURED = 200  # known instances whose nearest is looked for
+REMEMBERED = 500  # known instances that count as covering, drawn if there are more
+
+
+def herding(
+    pool: PoolView,
+    idx: np.ndarray,
+    n: int,
+    rng: np.random.Generator,
+    *,
+    n_candidates: int = 300,
+    n_eval: int = 1000,
+) -> np.ndarray:
+    """Return n positions, each the best once those before are covered."""
+    n_candidates, n_eval = check_count(n_candidates, "n_candidates"), check_count(n_eval, "n_eval")
+    n_candidates = max(n, n_candidates)
+    some = pool.sample(LOOKED_AT * n_candidates, rng, idx)
+    tried = some[candidates(pool, some, n_candidates, rng)]
+    eval_idx = pool.sample(n_eval, rng)
+    known = np.flatnonzero((pool.state == Where.LABELLED) | (pool.state == Where.OUT))
+    known = pool.sample(REMEMBERED, rng, known)
+    seen, center = _directions(pool, eval_idx, None)
+    covering, (new, _) = _directions(pool, known, center)[0], _directions(pool, tried, center)
+    width = _width(covering)
+    covered = _kernel(seen, covering, width).max(axis=1, initial=0.0)
+    similar, unsure = _kernel(new, seen, width), unsureness(pool, eval_idx)
+    picked: list[int] = []
+    for _ in range(n):
+        gain = np.maximum(similar - covered, 0.0) @ unsure
+        gain[picked] = -1.0
+        picked.append(int(np.argmax(gain)))
+        covered = np.maximum(covered, similar[picked[-1]])
+    return np.searchsorted(idx, tried[picked])
+
+
+def unsureness(pool: PoolView, idx: np.ndarray) -> np.ndarray:
+    """Return (1 - margin)^2 by mean-field probabilities; variances of these alone, not of the whole pool."""
+    variances = np.sum(pool.cov_rows(idx, pool.dtype) * pool.rows(idx, pool.dtype), axis=1)
+    spread = np.sqrt(1.0 + math.pi / 8 * np.maximum(variances, 0.0))
+    probs = np.partition(softmax(pool.logits(idx) / spread[:, None]), -2, axis=1)
+    return np.asarray((1.0 - (probs[:, -1] - probs[:, -2])) ** 2, pool.dtype)
+
+
+def _directions(pool: PoolView, idx: np.ndarray, center: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of norm 1, and what they were centred on (their own mean, unless given)."""
+    rows = pool.rows(idx, pool.dtype)[:, : pool.posterior.n_features]
+    center = rows.mean(axis=0) if center is None else center
+    rows = rows - center
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12), center
+
+
+def _kernel(rows: np.ndarray, others: np.ndarray, width: float) -> np.ndarray:
+    """Return exp(-|x - y|^2 / width) for rows of norm 1."""
+    return np.asarray(np.exp((rows @ others.T - 1.0) * (2.0 / width)))
+
+
+def _width(known: np.ndarray) -> float:
+    """Return the squared width of the kernel; 1 while fewer than two instances are known."""
+    if len(known) < 2:
+        return 1.0
+    some = known[:: max(1, len(known) // MEASURED)]
+    inner = some @ known.T
+    inner[inner > 1.0 - 1e-6] = -1.0  # itself, and copies of it
+    return max(float(np.quantile(2.0 - 2.0 * inner.max(axis=1), WIDTH)), NARROWEST)
