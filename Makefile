@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-models bench-serving screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-models bench-serving screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -59,6 +59,9 @@ bench-selection: install   ## speed of selection against bare products and other
 
 bench-quality: install   ## paired active-learning curves; DATA=folder of the feature files
 	$(BIN)/python -m benchmarks.quality --data $(or $(DATA),../shared/data)
+
+bench-labels: install   ## what a label buys: names, pool and choice against others; DATA=folder of the feature files
+	$(BIN)/python -m benchmarks.labels --data $(or $(DATA),../shared/data)
 
 bench-serving: install   ## the labelling server over HTTP; kill -9 under load on SQLite and PostgreSQL
 	$(BIN)/python -m benchmarks.serving --out docs/results

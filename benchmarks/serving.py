@@ -47,11 +47,11 @@ def in_process(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
     rng, seconds = np.random.default_rng(0), []
     with threadpool_limits(1):  # as the server has it
         learner = Learner(prepare(features).features, {}, K)
-        (item,) = learner.pick("lookahead", 1, rng)
+        (item,) = learner.pick("herding", 1, rng)
         for step in range(WARM_UP + LABELS):
             began = time.perf_counter()
             learner.follow([Change(step, step, item, Place(Where.LABELLED, int(labels[item])), K)])
-            (item,) = learner.pick("lookahead", 1, rng)
+            (item,) = learner.pick("herding", 1, rng)
             seconds.append(time.perf_counter() - began)
     return np.array(seconds[WARM_UP:])
 

@@ -4,6 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures import minilm
+
+__all__ = ["minilm"]
+
 
 @pytest.fixture
 def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,7 +151,7 @@ def test_images_that_go_missing_are_told(tmp_path: Path) -> None:
     ("arguments", "told"),
     [
         (["nothing.csv"], "source 'nothing.csv' is not there"),
-        (["digits", "--strategy", "best"], "--strategy is 'best'; expected one of lookahead"),
+        (["digits", "--strategy", "best"], "--strategy is 'best'; expected one of herding"),
         (["digits", "--layout", "tsne"], "--layout is 'tsne'"),
         (["digits", "--import", "none.csv"], "labels file 'none.csv' is not there"),
         (["digits", "--host", "203.0.113.7"], "--host 203.0.113.7 and --port 8765 cannot be used"),
@@ -289,3 +289,21 @@ def test_help_is_whole() -> None:
     assert "SOURCE.everylabel unless given" in " ".join(
         run("label", "--help").output.replace("│", " ").split()
     )
+
+
+def test_class_names_teach_before_the_first_label(tmp_path: Path, minilm: str) -> None:
+    classes = tmp_path / "classes.csv"
+    classes.write_text("name,description\nsoap,washing and cleaning\nbeans,food and its taste\nlamps,\n")
+    reviews(tmp_path)
+    given = ("reviews.csv", "--text-column", "body", "--model", minilm)
+    with label(tmp_path, *given, "--classes", "classes.csv") as server:
+        task = server.client.post("/api/next")["next"]
+        word = str(task["item"]["text"]).split()[3]
+        best = int(np.argmax(task["probabilities"]))
+        assert ["soap", "beans", "lamps"][best] == word
+        told = server.client.get("/api/classes")["classes"]
+        assert [each["description"] for each in told] == ["washing and cleaning", "food and its taste", ""]
+        assert server.client.get("/api/progress")["names"]["used"]
+    with label(tmp_path, *given, "--no-names-prior") as server:
+        assert server.client.post("/api/next")["next"]["probabilities"] is None
+        assert server.client.get("/api/progress")["names"]["on"] is False

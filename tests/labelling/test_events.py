@@ -29,21 +29,28 @@ ROWS: list[tuple[str, dict[str, Any]]] = [  # as the version before has written 
     ("release", {"item": "3"}),
     ("refit", {"upto": 5}),
 ]
+NEWER: list[tuple[str, dict[str, Any]]] = [
+    ("describe", {"class": 1, "text": "a second letter"}),
+    ("named", {"class": 1, "phrases": ["b", "a second letter"], "vectors": "AAAAPA==", "encoder": "words"}),
+    ("refit", {"upto": 5, "names": False}),
+]
 
 
 def test_rows_come_back_as_they_were() -> None:
-    assert {kind for kind, _ in ROWS} == set(events.KINDS)
-    for kind, stored in ROWS:
+    assert {kind for kind, _ in [*ROWS, *NEWER]} == set(events.KINDS)
+    for kind, stored in [*ROWS, *NEWER]:
         body = events.from_row(kind, stored)
         assert (kind, json.dumps(stored)) == (body.kind, json.dumps(events.to_row(body)[1]))
 
 
 def test_the_ledger_applies_every_kind() -> None:
     ledger = Ledger(["0", "1", "2", "3"])
-    for seq, (kind, stored) in enumerate(ROWS, 1):
+    for seq, (kind, stored) in enumerate([*ROWS, *NEWER], 1):
         ledger.apply(events.Event(seq, seq, 0.0, "me", events.from_row(kind, stored)))
     assert ledger.classes == ["alpha", "b", "c"]
     assert ledger.labels == {1: 0}
+    assert (ledger.descriptions, ledger.phrases) == ({1: "a second letter"}, {1: ("b", "a second letter")})
+    assert (ledger.vectors[1].tolist(), ledger.names_hold) == ([[0.0], [1.0]], False)
     assert (ledger.settings["strategy"], ledger.settings["check_every"]) == ("margin", 0)
     assert (ledger.leases, ledger.n_cannot_tell(), set(ledger.skipped)) == ({}, 1, {0})
 

@@ -85,10 +85,11 @@ def test_refitting_while_labels_come_in_is_replayed_too(tmp_path: Path) -> None:
 
 def test_an_exact_refit_is_training_on_all_labels(tmp_path: Path) -> None:
     from everylabel.core import fit_map
+    from everylabel.models.scaling import suited_precision
 
     with service(tmp_path / "log") as made:
         label(made, 30)
         refit(made.desk)
         idx, y = zip(*sorted(made.desk.ledger.labels.items()), strict=True)
-        mean = fit_map(made.desk.features[list(idx)].astype(float), list(y), 10)
+        mean = fit_map(made.desk.features[list(idx)].astype(float), list(y), 10, suited_precision(10))
         np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, mean, atol=1e-4)

@@ -183,10 +183,10 @@ def test_classes_are_added_and_renamed(tmp_path: Path) -> None:
         for _ in range(10):
             item = first(made)
             reply = made.label("me", item, ["even", "odd"][truth(item) % 2]).result()
-        made.rename_class("me", 1, "uneven").result()
+        made.change_class("me", 1, "uneven").result()
         assert [c["name"] for c in made.views.classes().result()["classes"]] == ["even", "uneven"]
         with pytest.raises(Refused, match="class is 7; expected 0 to 1"):
-            made.rename_class("me", 7, "x").result()
+            made.change_class("me", 7, "x").result()
         assert len(reply["next"]["probabilities"]) == 2
         before = fingerprint(made)
     with service(tmp_path / "log") as made:
@@ -204,7 +204,7 @@ def test_unknown_things_are_refused_and_change_nothing(tmp_path: Path) -> None:
             (made.jump("me", "nothing"), "item is 'nothing'"),
             (
                 made.change_settings("me", {"strategy": "best"}),
-                "strategy is 'best'; expected one of lookahead",
+                "strategy is 'best'; expected one of herding",
             ),
         ]
         for request, message in bad:
@@ -287,7 +287,7 @@ def test_features_are_brought_to_the_scale_of_the_prior() -> None:
     scaled = prepared.features
     assert scaled.dtype == np.float32
     np.testing.assert_allclose(scaled, prepared.scaling(raw.astype(float)), rtol=1e-4, atol=1e-3)
-    np.testing.assert_allclose(np.sqrt(np.mean(np.sum(scaled.astype(float) ** 2, axis=1))), 10.0, rtol=0.02)
+    np.testing.assert_allclose(np.sqrt(np.mean(np.sum(scaled.astype(float) ** 2, axis=1))), 5.0, rtol=0.02)
 
 
 def test_the_guess_of_a_check_is_told_to_nobody(tmp_path: Path) -> None:
@@ -368,8 +368,8 @@ def test_a_request_sent_again_is_answered_as_the_first_time(tmp_path: Path) -> N
         assert made.jump("me", item, key="jump").result() == made.jump("me", item, key="jump").result()
         saved = made.label("me", item, "a", key="label").result()["saved"]
         number = made.add_class("me", "c", key="class").result()["class"]
-        made.rename_class("me", 0, "alpha").result()
-        made.rename_class("me", number, "gamma").result()  # meanwhile: they are known by their old names, too
+        made.change_class("me", 0, "alpha").result()
+        made.change_class("me", number, "gamma").result()  # meanwhile: they are known by their old names, too
         assert made.label("me", item, "a", key="label").result()["saved"] == saved
         assert made.add_class("me", "c", key="class").result()["class"] == number
 
@@ -475,4 +475,4 @@ def test_the_desk_outlives_those_who_do_not_wait_and_refuses_when_it_is_closed(t
 def test_names_of_classes_are_cleaned_once(tmp_path: Path) -> None:
     with service(tmp_path / "log", classes=[]) as made:
         assert made.add_class("me", "a  b").result()["class"] == 0
-        assert made.rename_class("me", 0, " a   b ").result()["classes"][0]["name"] == "a b"
+        assert made.change_class("me", 0, " a   b ").result()["classes"][0]["name"] == "a b"

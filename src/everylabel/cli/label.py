@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from everylabel.cli import options
+from everylabel.cli.class_list import class_list
 from everylabel.cli.console import note, opened
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ def label(
     image_column: options.ImageColumn = None,
     label_column: options.LabelColumn = None,
     id_column: options.IdColumn = None,
-    classes: Annotated[str | None, typer.Option(help="Class names, parted by commas.")] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="Names parted by commas, or a CSV file of name and description.")
+    ] = None,
     show: options.Show = None,
     model: options.Model = None,
     import_file: Annotated[
@@ -44,6 +47,7 @@ def label(
     check_every: options.CheckEvery = None,
     lease_seconds: Annotated[int | None, typer.Option(min=1, help="How long an item is a person's.")] = None,
     strategy: options.Strategy = None,
+    names_prior: options.NamesPrior = None,
     layout: Annotated[str, typer.Option(help="The map: pca, or umap if it is installed.")] = "pca",
     folder: options.Folder = None,
     accept_changes: Annotated[
@@ -64,9 +68,10 @@ def label(
             "check_every": check_every,
             "lease_seconds": lease_seconds,
             "strategy": strategy,
+            "names": names_prior,
         }
     )
-    names = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
+    names, descriptions = class_list(classes, encoding)
     project = opened(
         source,
         text_column=text_column,
@@ -93,6 +98,7 @@ def label(
         settings=settings,
         labels=labels,
         layout=layout,
+        descriptions=descriptions,
     )
     serve(project, serving, ready=lambda address: _ready(address, host), note=note)
     again = shlex.join(["everylabel", *sys.argv[1:]])

@@ -36,6 +36,7 @@ def simulate(
     people: Annotated[int, typer.Option(min=1, max=64, help="Who label at once.")] = 1,
     strategy: options.Strategy = None,
     check_every: options.CheckEvery = None,
+    names_prior: options.NamesPrior = None,
     noise: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of wrong answers.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Of the wrong answers.")] = 0,
     url: Annotated[
@@ -65,6 +66,7 @@ def simulate(
         truth = _truth(project)
         settings = {"--strategy": strategy, "--check-every": check_every}
         arguments = [str(part) for pair in settings.items() if pair[1] is not None for part in pair]
+        arguments += ["--no-names-prior"] if names_prior is False else []
         with _server(project, url, arguments) as address, _bar(budget) as (bar, task):
             points = list(
                 label_by_truth(

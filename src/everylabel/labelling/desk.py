@@ -21,7 +21,8 @@ from everylabel.labelling.events import Body, Event, Out, Refit, Release
 from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.refused import Refused
-from everylabel.labelling.replay import Start, change_of, replay, start_of
+from everylabel.labelling.replay import Start, change_of, replay, same_vectors, start_of
+from everylabel.models.scaling import Scaling
 
 logger = logging.getLogger(__name__)
 AT_ONCE = 64  # requests taken together at most
@@ -58,6 +59,8 @@ class Desk:
         The instances, and their features brought to scale by `learner.prepare`.
     log : Log
         What happened to them so far, from the first event on: `projects.log` writes that.
+    scaling : Scaling, optional
+        How the features were brought to scale; class names, which come as vectors, are so by it.
     """
 
     def __init__(
@@ -65,8 +68,9 @@ class Desk:
         ids: Sequence[str],
         features: np.ndarray,
         log: Log,
+        scaling: Scaling | None = None,
     ) -> None:
-        self.ids, self.features, self.log = ids, features, log
+        self.ids, self.features, self.log, self.scaling = ids, features, log, scaling
         self.ledger: Ledger
         self.learner: Learner
         self.update_ms: float | None = None
@@ -141,14 +145,22 @@ class Desk:
         return [change for change in self._changes if change.seq > seq]
 
     def take(self, learner: Learner, start: Start, seen: int) -> None:
-        """Go on with a newly trained model that has followed all changes up to `seen`."""
+        """Go on with a newly trained model that has followed all changes up to `seen`.
+
+        If class names have changed since it started, what it was told of them is out of date: it is dropped.
+        """
+        if not same_vectors(start.vectors, self.ledger.to_teach()):
+            self.learned.set()
+            return
         learner.follow(self.changes_since(seen))
         self.learner, self._changes = learner, self.changes_since(start.seq)
-        self.emit("", Refit(start.seq))
+        self.emit("", Refit(start.seq, start.names_hold if start.vectors else None))
 
     def _reload(self) -> None:
         self._stale = True  # until it is done
-        self.ledger, self.learner, self._changes = replay(self.log.read(), self.ids, self.features)
+        self.ledger, self.learner, self._changes = replay(
+            self.log.read(), self.ids, self.features, self.scaling
+        )
         self._fresh, self._asking, self._stale = [], [], False
         self.learned.set()
 
@@ -174,9 +186,9 @@ class Desk:
         try:
             if self._stale:  # the log could not be read after a failure: nothing may be built on what is here
                 self._reload()
-            began, labels = time.perf_counter(), self.ledger.n_changes
+            began, labels, names = time.perf_counter(), self.ledger.n_changes, self.ledger.n_names
             self._begin_block()
-            with self.learner.pool.together():
+            with self.learner.together():
                 if not jobs or not all(job.reads for job in jobs):
                     self._end_leases()
                 for job in jobs:
@@ -186,6 +198,7 @@ class Desk:
                         refused.append((job, error))
             if self.ledger.n_changes > labels:
                 self.update_ms = 1e3 * (time.perf_counter() - began)
+            if self.ledger.n_changes > labels or self.ledger.n_names > names:
                 self.learned.set()
             self._hand_out()
             self._write()

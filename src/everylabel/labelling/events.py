@@ -42,6 +42,27 @@ class Rename:
 
 
 @dataclass(frozen=True, slots=True)
+class Describe:
+    """What a class is about, in a sentence or some keywords."""
+
+    kind: ClassVar[str] = "describe"
+    class_: int
+    text: str
+    imported: bool = False  # from a file of classes
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What the encoder of the texts makes of a class's name and description: the model is taught it."""
+
+    kind: ClassVar[str] = "named"
+    class_: int
+    phrases: Sequence[str]  # none takes away what was there
+    vectors: str  # one a phrase; see `naming.packed`
+    encoder: str  # which one made them: those of another mean nothing
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What changed; the others stay."""
 
@@ -50,6 +71,7 @@ class Settings:
     check_every: int | None = None
     annotators_per_item: int | None = None
     lease_seconds: float | None = None
+    names: bool | None = None  # whether class names teach
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +138,12 @@ class Refit:
 
     kind: ClassVar[str] = "refit"
     upto: int
+    names: bool | None = None  # whether the labels bear the class names out; None if there are no vectors
 
 
 Answered = Label | CannotTell | Skip  # what a person can take back
 OfItem = Out | Release | Answered
-Body = Project | NewClass | Rename | Settings | OfItem | Undo | Refit
+Body = Project | NewClass | Rename | Describe | Named | Settings | OfItem | Undo | Refit
 KINDS: dict[str, type[Body]] = {body.kind: body for body in get_args(Body)}
 _DEFAULTS = {body: {field.name: field.default for field in fields(body)} for body in KINDS.values()}
 _NAMES = {body.kind: {name.rstrip("_"): name for name in _DEFAULTS[body]} for body in _DEFAULTS}

@@ -7,7 +7,8 @@ A learner is a pure function of where it started (labels trained on exactly) and
 followed since, block by block: the same changes give the same numbers, bit for bit.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import NamedTuple
 
@@ -16,16 +17,20 @@ import numpy as np
 from everylabel.core.softmax import softmax
 from everylabel.labelling.ledger import Place
 from everylabel.labelling.training import in_order, train
-from everylabel.models.scaling import Scaling, fit_scaling
+from everylabel.models.names import NameRows, name_rows
+from everylabel.models.scaling import Scaling, fit_pool_scaling
 from everylabel.selection import Pool, select
 from everylabel.selection.pool import Where
 from everylabel.selection.select import knows_nothing
 
+SAMPLE = 5000  # instances that tell the scaling, or five times as many as features
 SAMPLED = 1000  # instances that tell how sure the model is of the whole pool
 COLD_FROM = 2000  # candidates of the first picks, before anything is known
 COPIES = 0.95  # cosine from which on two instances are near copies
-TRIED, FEWEST_TRIED = 300, 60  # candidates of look-ahead for one person, and when many are labelling
+TRIED, FEWEST_TRIED = 300, 60  # candidates for one person, and when many are labelling
+EVALUATED, FEWEST_EVALUATED = 1000, 250  # instances that a choice is judged by, likewise
 CHUNK = 8192
+TRAINED = 1e-6  # tolerance of a training that labels are learned on from
 EXACT_UP_TO = 10**8  # n d k: so far each label is learned exactly; beyond, by the second-order update
 
 
@@ -37,6 +42,7 @@ class Change(NamedTuple):
     item: int | None
     place: Place
     n_classes: int
+    names: Mapping[int, np.ndarray] | None = None  # vectors of names that teach now, if changed
 
 
 class Prepared(NamedTuple):
@@ -47,14 +53,17 @@ class Prepared(NamedTuple):
 
 
 def prepare(features: np.ndarray) -> Prepared:
-    """Return the features in single precision, centred and scaled by an even sample of them."""
-    sample = np.asarray(features[:: max(1, len(features) // 5000)], np.float64)
-    scaling = fit_scaling(sample, np.ones(len(sample)))
+    """Return the features in single precision, scaled as an even sample of them tells."""
+    size = max(SAMPLE, 5 * features.shape[1])
+    scaling = fit_pool_scaling(np.asarray(features[:: max(1, len(features) // size)], np.float64))
     center, factor = scaling.center.astype(np.float32), np.float32(scaling.scale)
+    matrix = None if scaling.matrix is None else scaling.matrix.astype(np.float32)
     scaled = np.empty(features.shape, np.float32)
     for at in range(0, len(features), CHUNK):
         part = scaled[at : at + CHUNK]
         np.subtract(features[at : at + CHUNK], center, out=part, dtype=np.float32)
+        if matrix is not None:
+            part[:] = part @ matrix
         part *= factor
     return Prepared(scaled, scaling)
 
@@ -62,8 +71,17 @@ def prepare(features: np.ndarray) -> Prepared:
 class Learner:
     """A pool that starts from labels trained on exactly, and follows changes."""
 
-    def __init__(self, features: np.ndarray, labels: Mapping[int, int], n_classes: int) -> None:
-        posterior = train(features, labels, n_classes, tol=1e-6)
+    def __init__(
+        self,
+        features: np.ndarray,
+        labels: Mapping[int, int],
+        n_classes: int,
+        names: Mapping[int, np.ndarray] | None = None,
+        scaling: Scaling | None = None,
+    ) -> None:
+        self.scaling = scaling
+        self._names: Mapping[int, np.ndarray] | None = None  # to be taught at the end of a block
+        posterior = train(features, labels, n_classes, self.rows_of(names or {}), tol=TRAINED)
         idx, y = in_order(labels)
         self.exact = features.size * posterior.n_classes <= EXACT_UP_TO
         how: dict[str, str] = {"method": "exact"} if self.exact else {"step_size": "auto"}
@@ -74,9 +92,18 @@ class Learner:
     def follow(self, changes: Iterable[Change]) -> None:
         """Make these changes, each block in one pass over the pool."""
         for _, block in groupby(changes, key=lambda change: change.block):
-            with self.pool.together():
+            with self.together():
                 for change in block:
                     self.become(change)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Let all changes of a block reach the pool in one pass, and names that changed be taught once."""
+        with self.pool.together():
+            yield
+        if self._names is not None:
+            names, self._names = self._names, None
+            self._teach(names)
 
     def become(self, change: Change) -> None:
         """Put one instance where it belongs now."""
@@ -85,6 +112,21 @@ class Learner:
             self.pool.add_class(new)
         if change.item is not None:
             self.pool.put(change.item, *change.place)
+        self._names = self._names if change.names is None else change.names
+
+    def _teach(self, names: Mapping[int, np.ndarray]) -> None:
+        """Train on all labels there are, with these names in place of those before."""
+        idx = self.pool.labelled_idx
+        labels = dict(zip(idx.tolist(), self.pool.labels[idx].tolist(), strict=True))
+        rows, k = self.rows_of(names), self.pool.n_classes
+        self.pool.refit(train(self.pool.features, labels, k, rows, tol=TRAINED))
+
+    def rows_of(self, names: Mapping[int, np.ndarray]) -> NameRows | None:
+        """Return vectors of names as rows on the scale of the features; those of an old encoder are not."""
+        if self.scaling is None:
+            return None
+        d = len(self.scaling.center)
+        return name_rows({c: some for c, some in names.items() if some.shape[1] == d}, self.scaling)
 
     def probabilities(self, item: int) -> np.ndarray:
         """Return the class probabilities of one instance, also while the logits are late."""
@@ -104,11 +146,11 @@ class Learner:
             return []
         tried = n if n == 1 and not out else min(free, 4 * n + len(out))
         cold = knows_nothing(self.pool)
-        options = (
-            {"n_candidates": max(tried, FEWEST_TRIED, TRIED // max(among, 1))}
-            if strategy == "lookahead"
-            else {}
-        )
+        options: dict[str, int] = {}
+        if strategy in ("herding", "lookahead"):
+            share = max(among, 1)
+            options = {"n_candidates": max(tried, FEWEST_TRIED, TRIED // share)}
+            options["n_eval"] = max(FEWEST_EVALUATED, EVALUATED // share)
         candidates = COLD_FROM if cold and tried <= COLD_FROM else None
         options = {} if cold else options
         picked = select(self.pool, strategy, tried, rng, candidates=candidates, **options)  # type: ignore

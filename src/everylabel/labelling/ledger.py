@@ -10,17 +10,21 @@ from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling import events
 from everylabel.labelling.agreement import Agreement
 from everylabel.labelling.events import Event
+from everylabel.labelling.naming import unpacked
 from everylabel.selection.pool import Where
 
 DEFAULTS: dict[str, Any] = {
-    "strategy": "lookahead",
+    "strategy": "herding",
     "check_every": 10,  # one in ten is drawn at random and scored before it is learned from
     "annotators_per_item": 1,
     "lease_seconds": 600,
+    "names": True,  # class names teach, where the encoder of the texts knows words
 }
 CANNOT_TELL = -1
 IMPORT = "import"  # the person whose answers came with the source or from a file
@@ -77,6 +81,13 @@ class Ledger:
     seq: int = 0
     classes: list[str] = field(default_factory=list)
     names: dict[str, int] = field(default_factory=dict)  # every name that a class has or had -> its number
+    descriptions: dict[int, str] = field(default_factory=dict)
+    phrases: dict[int, tuple[str, ...]] = field(default_factory=dict)  # of a class, that have vectors
+    encoders: dict[int, str] = field(default_factory=dict)  # which one made them
+    vectors: dict[int, np.ndarray] = field(default_factory=dict)
+    n_names: int = 0  # changes of vectors, so far
+    imported_descriptions: dict[int, str] = field(default_factory=dict)  # as a file had them last
+    names_hold: bool = True  # the labels bear the names out, as far as was looked
     settings: dict[str, Any] = field(default_factory=lambda: dict(DEFAULTS))
     seed: int = 0
     answers: dict[int, list[Answer]] = field(default_factory=dict)
@@ -126,6 +137,14 @@ class Ledger:
         if item in self.holder:
             return Place(Where.OUT)
         return Place(Where.ASIDE if item in self.answers or item in self.skipped else Where.FREE)
+
+    def to_teach(self) -> dict[int, np.ndarray]:
+        """Return the vectors of names that teach if the labels bear them out, by class."""
+        return dict(self.vectors) if self.settings["names"] else {}
+
+    def teaching(self) -> dict[int, np.ndarray]:
+        """Return the vectors of names that teach now, by class."""
+        return self.to_teach() if self.names_hold else {}
 
     def last(self, person: str) -> Entry | None:
         """Return the person's last answer that is not taken back."""
@@ -181,6 +200,21 @@ class Ledger:
     @_take.register
     def _(self, body: events.Rename, event: Event, item: int) -> None:
         self._name(body.class_, body.name)
+        self._unname(body.class_)
+
+    @_take.register
+    def _(self, body: events.Describe, event: Event, item: int) -> None:
+        self.descriptions[body.class_] = body.text
+        if body.imported:
+            self.imported_descriptions[body.class_] = body.text
+
+    @_take.register
+    def _(self, body: events.Named, event: Event, item: int) -> None:
+        self._unname(body.class_)
+        if body.phrases:
+            self.phrases[body.class_] = tuple(body.phrases)
+            self.encoders[body.class_] = body.encoder
+            self.vectors[body.class_] = unpacked(body.vectors, len(body.phrases))
 
     @_take.register
     def _(self, body: events.Settings, event: Event, item: int) -> None:
@@ -192,7 +226,7 @@ class Ledger:
 
     @_take.register
     def _(self, body: events.Refit, event: Event, item: int) -> None:
-        """Nothing here: the model was trained, the labels are as they were."""
+        self.names_hold = self.names_hold if body.names is None else body.names
 
     @_take.register
     def _(self, body: events.Out, event: Event, item: int) -> None:
@@ -242,6 +276,12 @@ class Ledger:
         else:
             self._settle(undone.item, self._given(undone.item))
         return undone.item
+
+    def _unname(self, number: int) -> None:
+        """Take away what a class's name was to an encoder."""
+        self.n_names += 1
+        for known in (self.phrases, self.encoders, self.vectors):
+            known.pop(number, None)
 
     def _name(self, number: int, name: str) -> None:
         self.classes[number : number + 1] = [name]

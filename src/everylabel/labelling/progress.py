@@ -118,6 +118,7 @@ def summary(
     select_ms: float | None,
     changed: tuple[float, int] | None,
     predicted: Sequence[int] | None = None,
+    knows_words: bool = False,
 ) -> dict[str, Any]:
     """Return the figures beside the page, without the curve."""
     known = accuracy(ledger.expected(), ledger.standing_checks(WINDOW))
@@ -141,7 +142,20 @@ def summary(
         "agreement": ledger.agreement.figures(),
         "disputed": len(ledger.disputed),
         "stop": stop(ledger, changed, known),
+        "names": names(ledger) if knows_words else None,
     }
+
+
+def names(ledger: Ledger) -> dict[str, Any]:
+    """Return whether class names teach, and a sentence."""
+    on = bool(ledger.settings["names"])
+    if on and not ledger.names_hold:
+        sentence = "The class names are of no use here: labels do not bear them out. They are left aside."
+    elif on:
+        sentence = "The class names teach the model, as long as the labels bear them out."
+    else:
+        sentence = "The class names do not teach the model: you have switched that off."
+    return {"on": on, "hold": ledger.names_hold, "used": bool(ledger.teaching()), "sentence": sentence}
 
 
 def classes(ledger: Ledger, predicted: Sequence[int] | None = None) -> list[dict[str, Any]]:
@@ -150,6 +164,7 @@ def classes(ledger: Ledger, predicted: Sequence[int] | None = None) -> list[dict
         {
             "id": i,
             "name": name,
+            "description": ledger.descriptions.get(i, ""),
             "labels": ledger.by_class[i],
             "predicted": None if predicted is None or i >= len(predicted) else int(predicted[i]),
         }

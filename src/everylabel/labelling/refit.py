@@ -15,13 +15,16 @@ import numpy as np
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.learner import Learner
 from everylabel.labelling.replay import Start
-from everylabel.labelling.training import train
+from everylabel.labelling.training import in_order, train
+from everylabel.models.names import are_of_use, name_rows
+from everylabel.models.scaling import suited_precision
 
 log = logging.getLogger(__name__)
 REST = 4.0  # rest this many times as long as training took: a fifth of one core at most
 NEARLY = 2  # changes left to follow when the desk takes over
 WAIT = 0.2  # seconds between looks whether training pays
 CLASSIFIES = 1e-3  # tolerance of weights that are good enough to classify by
+EARLY, EARLY_UP_TO = 2, 40  # labels between looks at the class names, while there are few
 STABLE_EVERY = 10  # labels between looks at how much the last ones have changed
 
 
@@ -32,7 +35,7 @@ class Refitter:
         self.desk = desk
         self._stopped = threading.Event()
         self._looked_at = -STABLE_EVERY
-        self._changes = 0
+        self._changes, self._names = 0, self.desk.ledger.n_names
         self._thread = threading.Thread(target=self._work, name="refit", daemon=True)
         self._thread.start()
 
@@ -50,7 +53,8 @@ class Refitter:
             if not self._due():
                 self._stopped.wait(WAIT)
                 continue
-            began, self._changes = time.perf_counter(), self.desk.ledger.n_changes
+            began, ledger = time.perf_counter(), self.desk.ledger
+            self._changes, self._names = ledger.n_changes, ledger.n_names
             try:
                 refit(self.desk, self)
             except Exception:  # labels go on being learned without it
@@ -59,8 +63,11 @@ class Refitter:
 
     def _due(self) -> bool:
         """Return whether training pays: at once, or after some labels if each is learned exactly anyway."""
-        new = self.desk.ledger.n_changes - self._changes
-        return new >= (STABLE_EVERY if self.desk.learner.exact else 1)
+        ledger = self.desk.ledger
+        if ledger.n_names != self._names and ledger.labels:
+            return True
+        every = EARLY if ledger.vectors and len(ledger.labels) < EARLY_UP_TO else STABLE_EVERY
+        return ledger.n_changes - self._changes >= (every if self.desk.learner.exact else 1)
 
     def look(self, start: Start, learner: Learner) -> tuple[float, int] | None:
         """Return what the last labels have changed, every some labels."""
@@ -75,7 +82,8 @@ def refit(desk: Desk, looker: Refitter | None = None) -> None:
     start: Start = desk.read(desk.start).result()
     if not start.labels:
         return
-    learner, seen = start.learner(desk.features), start.seq
+    start = start._replace(names_hold=_names_hold(start, desk))
+    learner, seen = start.learner(desk.features, desk.scaling), start.seq
     while len(changes := desk.read(partial(desk.changes_since, seen)).result()) > NEARLY:
         learner.follow(changes)
         seen = changes[-1].seq
@@ -89,6 +97,16 @@ def refit(desk: Desk, looker: Refitter | None = None) -> None:
     desk.submit(take_over, alone=True).result()
 
 
+def _names_hold(start: Start, desk: Desk) -> bool:
+    """Return whether the labels bear the class names out."""
+    rows = None if desk.scaling is None else name_rows(start.vectors, desk.scaling)
+    if rows is None:
+        return start.names_hold
+    idx, y = in_order(start.labels)
+    x = desk.features[idx].astype(np.float64)
+    return are_of_use(rows, x, y, start.n_classes, suited_precision(start.n_classes))
+
+
 def without_last(start: Start, learner: Learner) -> tuple[float, int] | None:
     """Return the share of a sample classified otherwise without the last fifth of the labels."""
     n_last = max(10, len(start.labels) // 5)
@@ -96,7 +114,8 @@ def without_last(start: Start, learner: Learner) -> tuple[float, int] | None:
     if len({label for _, label in kept}) < 2:
         return None
     pool = learner.pool
-    mean = np.asarray(train(pool.features, dict(kept), start.n_classes, tol=CLASSIFIES).mean)
+    names = learner.rows_of(start.vectors if start.names_hold else {})
+    mean = np.asarray(train(pool.features, dict(kept), start.n_classes, names, tol=CLASSIFIES).mean)
     now = pool.logits(learner.sample)[:, : start.n_classes].argmax(axis=1)
     then = (pool.rows(learner.sample) @ mean).argmax(axis=1)
     return float(np.mean(now != then)), n_last

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everylabel.labelling.events import Event, Refit
+from everylabel.labelling.events import Event, Named, Refit, Rename, Settings
 from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.ledger import Ledger, Place
+from everylabel.models.scaling import Scaling
 from everylabel.selection.pool import Where
 
 
@@ -19,10 +20,13 @@ class Start(NamedTuple):
     labels: dict[int, int]
     places: list[tuple[int, Place]]  # instances that are out or set aside, in order
     n_classes: int
+    vectors: dict[int, np.ndarray]  # of class names, if they are to teach
+    names_hold: bool  # whether the labels bear them out
 
-    def learner(self, features: np.ndarray) -> Learner:
+    def learner(self, features: np.ndarray, scaling: Scaling | None = None) -> Learner:
         """Return a model trained on the labels, with the rest where it belongs."""
-        learner = Learner(features, self.labels, self.n_classes)
+        names = self.vectors if self.names_hold else {}
+        learner = Learner(features, self.labels, self.n_classes, names, scaling)
         learner.follow(Change(self.seq, self.seq, item, place, self.n_classes) for item, place in self.places)
         return learner
 
@@ -31,30 +35,42 @@ def start_of(ledger: Ledger) -> Start:
     """Return where a model that starts at this ledger starts."""
     others = sorted({*ledger.holder, *ledger.answers, *ledger.skipped} - set(ledger.labels))
     places = [(item, place) for item in others if (place := ledger.place(item)).where is not Where.FREE]
-    return Start(ledger.seq, dict(ledger.labels), places, len(ledger.classes))
+    k, vectors = len(ledger.classes), ledger.to_teach()
+    return Start(ledger.seq, dict(ledger.labels), places, k, vectors, ledger.names_hold)
 
 
 def change_of(ledger: Ledger, event: Event) -> Change:
     """Take an event into the ledger and return what it does to the model."""
+    before = ledger.teaching() if isinstance(event.body, Rename | Named | Settings) else None
     item = ledger.apply(event)
     place = Place(Where.FREE) if item is None else ledger.place(item)
-    return Change(event.seq, event.block, item, place, len(ledger.classes))
+    now = None if before is None else ledger.teaching()
+    taught = now if before is not None and now is not None and not same_vectors(before, now) else None
+    return Change(event.seq, event.block, item, place, len(ledger.classes), taught)
+
+
+def same_vectors(some: dict[int, np.ndarray], others: dict[int, np.ndarray]) -> bool:
+    """Return whether these are the very same vectors of the same classes."""
+    return some.keys() == others.keys() and all(some[c] is others[c] for c in some)
 
 
 def replay(
-    events: Sequence[Event], ids: Sequence[str], features: np.ndarray
+    events: Sequence[Event], ids: Sequence[str], features: np.ndarray, scaling: Scaling | None = None
 ) -> tuple[Ledger, Learner, list[Change]]:
     """Return the ledger, the model, and the changes it has followed since it was last trained."""
-    upto = max((event.body.upto for event in events if isinstance(event.body, Refit)), default=0)
+    refits = (event.body for event in reversed(events) if isinstance(event.body, Refit))
+    last = max(refits, key=lambda body: body.upto, default=Refit(0))  # of equals, the latest
+    upto = last.upto
     ledger, changes = Ledger(ids), []
     start = start_of(ledger)
     for event in events:
         change = change_of(ledger, event)
         if event.seq == upto:
             start = start_of(ledger)
+            start = start._replace(names_hold=start.names_hold if last.names is None else last.names)
         if event.seq > upto:
             changes.append(change)
-    learner = start.learner(features)
+    learner = start.learner(features, scaling)
     learner.follow(changes)
     return ledger, learner, changes
 

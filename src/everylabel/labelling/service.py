@@ -1,7 +1,9 @@
 """What people and scripts can do in a project: each request checked first, then put to the desk."""
 
-from collections.abc import Callable
-from concurrent.futures import Future
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from everylabel.core.errors import EverylabelError
@@ -10,8 +12,11 @@ from everylabel.labelling import events, progress
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.events import Body, Event
 from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.naming import Encoder, packed, phrases_of
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.views import STRATEGIES, Reply, ShowItem, Views
+
+logger = logging.getLogger(__name__)
 
 
 class Service:
@@ -20,8 +25,13 @@ class Service:
     A request that comes again with its key is answered as the first time and counts once.
     """
 
-    def __init__(self, desk: Desk, show: ShowItem) -> None:
-        self.desk, self.views = desk, Views(desk, show)
+    def __init__(self, desk: Desk, show: ShowItem, encoder: Encoder | None = None) -> None:
+        self.desk, self.views, self._encoder = desk, Views(desk, show, encoder is not None), encoder
+        self._naming = ThreadPoolExecutor(1, "naming")  # an encoder may take seconds: not at the desk
+
+    def close(self) -> None:
+        """Leave names that are not taught yet for the next start."""
+        self._naming.shutdown(wait=False, cancel_futures=True)
 
     @property
     def ledger(self) -> Ledger:
@@ -99,25 +109,30 @@ class Service:
                     raise Refused(409, "too_many_classes", f"there are {MOST_CLASSES} classes already")
                 self.desk.emit(person, new, key)
             number = self.ledger.names[new.name]
-            return lambda: {"classes": progress.classes(self.ledger), "class": number}
+            return lambda: {"classes": self._taught([number]), "class": number}
 
         return self.desk.submit(command)
 
-    def rename_class(self, person: str, number: int, name: str) -> Future[Reply]:
-        """Give a class another name; its labels stay."""
+    def change_class(
+        self, person: str, number: int, name: str | None, description: str | None = None
+    ) -> Future[Reply]:
+        """Give a class another name or description; its labels stay."""
 
         def command() -> Finish:
             self._class(number)
-            clean = _clean(name)
+            clean = self.ledger.classes[number] if name is None else _clean(name)
             if clean != self.ledger.classes[number]:
                 self._check_new(clean)
                 self.desk.emit(person, events.Rename(number, clean))
-            return lambda: {"classes": progress.classes(self.ledger)}
+            told = None if description is None else " ".join(description.split())
+            if told is not None and told != self.ledger.descriptions.get(number, ""):
+                self.desk.emit(person, events.Describe(number, told))
+            return lambda: {"classes": self._taught([number])}
 
         return self.desk.submit(command)
 
     def change_settings(self, person: str, changes: dict[str, Any]) -> Future[Reply]:
-        """Change the strategy, or how often a random check comes."""
+        """Change the strategy, how often a random check comes, or whether class names teach."""
 
         def command() -> Finish:
             strategy = changes.get("strategy")
@@ -128,9 +143,40 @@ class Service:
                 )
             if changes:
                 self.desk.emit(person, events.Settings(**changes))
+            if changes.get("names"):
+                self._taught(range(len(self.ledger.classes)))
             return lambda: {"settings": dict(self.ledger.settings)}
 
         return self.desk.submit(command)
+
+    def _taught(self, numbers: Iterable[int]) -> list[Reply]:
+        """Have what these classes' names mean learned, beside the desk; return the classes."""
+        if self._encoder is not None:
+            with suppress(RuntimeError):  # closed: the next start teaches them
+                self._naming.submit(self._name, list(numbers), self._encoder)
+        return progress.classes(self.ledger)
+
+    def _name(self, numbers: list[int], encoder: Encoder) -> None:
+        try:
+            asked = self.desk.read(lambda: {c: self._phrases(c) for c in numbers}).result()
+            wanted = {c: phrases for c, phrases in asked.items() if phrases}
+            found = {c: (phrases, packed(encoder.encode(phrases))) for c, phrases in wanted.items()}
+
+            def command() -> Finish:
+                for number, (phrases, vectors) in found.items():
+                    if self._phrases(number) == phrases:  # not changed again meanwhile
+                        self.desk.emit("", events.Named(number, phrases, vectors, encoder.name))
+                return lambda: None
+
+            if found:
+                self.desk.submit(command).result()
+        except Exception:  # the model goes without them
+            logger.exception("names of classes could not be taught")
+
+    def _phrases(self, number: int) -> tuple[str, ...] | None:
+        """Return what a class is called and described as, or None if the model knows that."""
+        wanted = phrases_of(self.ledger.classes[number], self.ledger.descriptions.get(number))
+        return None if self.ledger.phrases.get(number) == wanted else wanted
 
     def _plain(
         self, kind: type[events.CannotTell | events.Skip], person: str, item: str, key: str | None

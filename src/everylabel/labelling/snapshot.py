@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from everylabel.labelling.ledger import Answer, Ledger
 
 
@@ -14,10 +16,11 @@ class Snapshot(NamedTuple):
     labels: dict[int, int]
     answers: dict[int, list[Answer]]
     times: dict[int, float]  # of an answer, by its number
+    names: dict[int, np.ndarray]  # vectors of class names that teach
 
     @classmethod
     def of(cls, ledger: Ledger) -> Snapshot:
         """Return what a ledger says now."""
         answers = {item: list(given) for item, given in ledger.answers.items()}
         times = {entry.seq: entry.at for entry in ledger.history}
-        return cls(list(ledger.classes), dict(ledger.labels), answers, times)
+        return cls(list(ledger.classes), dict(ledger.labels), answers, times, ledger.teaching())

@@ -17,7 +17,8 @@ from everylabel.selection import strategies as known_strategies
 from everylabel.selection.pool import Where
 
 STRATEGIES = {
-    "lookahead": "Look ahead: asks what would most reduce the expected errors on the whole pool.",
+    "herding": "Recommended: asks about unsure items that stand for many others no label has reached.",
+    "lookahead": "Look ahead: asks what would most reduce the expected errors. For many classes.",
     "margin": "Margin: asks where the two best guesses are closest. Fast, good once the model is fair.",
     "entropy": "Entropy: asks where the model is most unsure over all classes.",
     "least_confident": "Least confident: asks where even the best guess is unlikely.",
@@ -33,8 +34,9 @@ ShowItem = Callable[[int], dict[str, Any]]
 class Views:
     """The state of a project as replies. `show(i)` tells how an instance is shown."""
 
-    def __init__(self, desk: Desk, show: ShowItem) -> None:
+    def __init__(self, desk: Desk, show: ShowItem, knows_words: bool = False) -> None:
         self.desk, self.show = desk, show
+        self._knows_words = knows_words  # there is an encoder for names of classes
         self._counting = threading.Lock()
         self._guesses: tuple[int, np.ndarray] = (-1, np.zeros(0, int))  # of a version
 
@@ -71,7 +73,7 @@ class Views:
 
         def look() -> Reply:
             n = len(self.ledger.classes)
-            predicted = np.pad(counts, (0, max(0, n - len(counts)))).tolist() if self.ledger.labels else None
+            predicted = np.pad(counts, (0, max(0, n - len(counts)))).tolist() if self._knows() else None
             return {**self.figures(person, predicted), "curve": progress.curve(self.ledger)}
 
         reply: Reply = self.desk.read(look).result()
@@ -119,11 +121,12 @@ class Views:
     def points(self, most: int) -> Reply:
         """Return positions of all labelled instances and a sample of the others, with labels and guesses."""
 
-        def look() -> tuple[np.ndarray, dict[int, int], set[int]]:
-            return self.desk.learner.pool.state.copy(), dict(self.ledger.labels), self._checks()
+        def look() -> tuple[np.ndarray, dict[int, int], set[int], bool]:
+            state = self.desk.learner.pool.state.copy()
+            return state, dict(self.ledger.labels), self._checks(), self._knows()
 
         guesses = self.guesses()
-        state, labels, checks = self.desk.read(look).result()
+        state, labels, checks, knows = self.desk.read(look).result()
         known = np.flatnonzero(state == Where.LABELLED)[:most]
         others = np.setdiff1d(np.arange(len(state)), known)
         some = np.random.default_rng(0).permutation(others)[: most - len(known)]
@@ -131,7 +134,7 @@ class Views:
         pairs = zip(idx.tolist(), guesses[idx].tolist(), strict=True)
         return {
             "idx": idx,
-            "guess": [guess if labels and i not in checks else None for i, guess in pairs],
+            "guess": [guess if knows and i not in checks else None for i, guess in pairs],
             "label": [labels.get(int(i)) for i in idx],
         }
 
@@ -187,6 +190,7 @@ class Views:
             select_ms=desk.select_ms,
             changed=desk.changed,
             predicted=predicted,
+            knows_words=self._knows_words,
         )
 
     def _task(self, person: str) -> Reply | None:
@@ -206,19 +210,24 @@ class Views:
     def _state(self, i: int) -> Reply:
         label = self.ledger.labels.get(i)
         known = "cannot_tell" if i in self.ledger.answers else "out" if i in self.ledger.holder else "free"
-        guess = None if i in self._checks() or not self.ledger.labels else self.desk.learner.probabilities(i)
+        hidden = i in self._checks() or not self._knows()
+        guess = None if hidden else self.desk.learner.probabilities(i)
         return {
             "state": "labelled" if label is not None else known,
             "label": label,
             "guess": None if guess is None else int(guess.argmax()),
         }
 
+    def _knows(self) -> bool:
+        """Return whether the model has learned anything: a label, or the names of classes."""
+        return bool(self.ledger.labels) or len(self.ledger.teaching()) > 1
+
     def _checks(self) -> set[int]:
         """Return instances that are out as random checks: their guesses are told to nobody."""
         return {lease.item for lease in self.ledger.leases.values() if lease.reason == "check"}
 
     def _probabilities(self, i: int) -> list[float] | None:
-        if not self.ledger.labels:
+        if not self._knows():
             return None
         probs: list[float] = self.desk.learner.probabilities(i).round(6).tolist()
         return probs[: len(self.ledger.classes)]

@@ -20,10 +20,12 @@ from everylabel.core.files import write_atomically
 from everylabel.data.cache import make_folder
 from everylabel.data.items import Items
 from everylabel.data.options import Options
+from everylabel.labelling.naming import Encoder
 from everylabel.models.embedding import embed
 
 FEATURES, RECORD, EMBEDDER, NEXT = "features.npy", "features.json", "embedder.npz", "next"
 VERSION = 2
+USUAL = {"text": "minilm", "image": "dinov2"}  # models where none is named
 GROWN = 3  # times as many items as were learned from: told
 Progress = Callable[[int, int], Any]  # rows done, rows in all
 
@@ -106,10 +108,19 @@ def embed_as(items: Any, place: Path, progress: Progress | None = None) -> np.nd
     fit = place / EMBEDDER if record["fitted_on"] else None
     show = None if progress is None else lambda done: progress(done, len(items))
     if fit is None and model is None:  # never another one, whatever is installed by now
-        model = {"text": "minilm", "image": "dinov2"}[kind]
+        model = USUAL[kind]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # the caller tells them
         return embed(items, model if fit is None else None, kind=kind, progress=show, fit=fit)
+
+
+def word_encoder(kind: str, place: Path | None) -> Encoder | None:
+    """Return what embeds words as the texts in this place were, or None: TF-IDF and images know no words."""
+    record = None if place is None or kind != "text" else _record(place)
+    if record is None or record["fitted_on"]:
+        return None
+    model = record["what"]["model"] or USUAL[kind]
+    return Encoder(model, lambda phrases: embed(list(phrases), model, kind=kind))
 
 
 def _kept(place: Path, content: str, model: str | None, n: int) -> Features | None:

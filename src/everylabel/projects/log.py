@@ -7,17 +7,20 @@ trained on them exactly.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import check_class_count, clean_name
 from everylabel.data.digests import compare
 from everylabel.data.items import Items
 from everylabel.labelling import events
 from everylabel.labelling.events import Event
 from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.naming import Encoder, packed, phrases_of
 from everylabel.labelling.snapshot import Snapshot
 from everylabel.projects.project import Opening, Project
 from everylabel.projects.store import Store, StoreError
@@ -65,13 +68,16 @@ def open_log(
     store: str | None,
     settings: dict[str, Any],
     labels: Iterable[Label],
+    descriptions: Mapping[str, str],
     accept: bool,
     note: Callable[[str], Any],
+    encoder: Encoder | None = None,
 ) -> Iterator[Store]:
     """Yield a project's log to write to, up to date with its source; a source that is another is refused.
 
     accept : let it pass
     note : gets what a person should know
+    encoder : makes vectors of class names, as the texts were made
     """
     with closing(Store(store_place(project, store), store_name(project, store))) as log:
         ids, digests = log.items() or ([], [])
@@ -89,7 +95,9 @@ def open_log(
             source=[Label(name, project.classes[number]) for name, number in numbers if number >= 0],
             labels=labels,
             project=project.id,
+            descriptions=descriptions,
         )
+        teach_names(log, project.ids, encoder, note)
         if imported:
             note(f"{imported:,} labels imported")
         yield log
@@ -104,6 +112,7 @@ def bring_up_to_date(
     source: Iterable[Label] = (),
     labels: Iterable[Label] = (),
     project: str = "",
+    descriptions: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
     """Bring a log up to date with what the command says; return how many labels were imported.
 
@@ -121,12 +130,38 @@ def bring_up_to_date(
         writer.emit("", events.Settings(**changed))
     for name in classes:
         _number(writer, name)
+    for name, text in descriptions.items():
+        number = _number(writer, name)
+        if writer.ledger.imported_descriptions.get(number) != text:  # what people wrote since stays
+            writer.emit("", events.Describe(number, text, imported=True))
     before = writer.ledger.seq
     imported = _import(writer, source, SOURCE) + _import(writer, labels, FILE)
     if writer.ledger.seq > before and imported:
         writer.emit("", events.Refit(writer.ledger.seq))
     store.append(writer.fresh)
     return imported
+
+
+def teach_names(
+    store: Store, ids: Sequence[str], encoder: Encoder | None, note: Callable[[str], Any]
+) -> None:
+    """Write down the vectors of class names that have none yet, and take away those of another encoder."""
+    writer = _Writer(store.read(), ids)
+    ledger, ours = writer.ledger, None if encoder is None else encoder.name
+    for number in [c for c, name in ledger.encoders.items() if name != ours]:
+        writer.emit("", events.Named(number, (), "", ""))
+    wanted = {c: phrases_of(name, ledger.descriptions.get(c)) for c, name in enumerate(ledger.classes)}
+    wanted = {c: phrases for c, phrases in wanted.items() if ledger.phrases.get(c) != phrases}
+    if encoder is not None and ledger.settings["names"] and wanted:
+        try:
+            vectors = encoder.encode([phrase for phrases in wanted.values() for phrase in phrases])
+        except EverylabelError as error:
+            note(f"class names do not teach the model: {error}")
+            wanted = {}
+        for number, phrases in wanted.items():
+            some, vectors = vectors[: len(phrases)], vectors[len(phrases) :]
+            writer.emit("", events.Named(number, phrases, packed(some), encoder.name))
+    store.append(writer.fresh)
 
 
 def _number(writer: _Writer, name: str) -> int:

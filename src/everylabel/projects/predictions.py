@@ -17,6 +17,7 @@ from everylabel.labelling.learner import Prepared, prepare
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.snapshot import Snapshot
 from everylabel.labelling.training import train
+from everylabel.models.names import name_rows
 from everylabel.projects.features import Progress, broken_rows, embed_as
 from everylabel.projects.project import Project, left_out, told_of
 
@@ -35,7 +36,8 @@ def trained(prepared: Prepared, snapshot: Snapshot) -> Posterior:
     """Return the model that all labels of this moment make, trained exactly."""
     if not snapshot.labels:
         raise Refused(409, "nothing_learned", "there are no labels yet; label some first")
-    return train(prepared.features, snapshot.labels, len(snapshot.classes))
+    names = name_rows(snapshot.names, prepared.scaling)
+    return train(prepared.features, snapshot.labels, len(snapshot.classes), names)
 
 
 def predict(

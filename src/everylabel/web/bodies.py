@@ -64,10 +64,11 @@ class ClassBody(PersonBody):
     key: Key = None
 
 
-class RenameBody(PersonBody):
-    """A class's new name."""
+class ChangeBody(PersonBody):
+    """A class's new name, or what it is about."""
 
-    name: Name
+    name: Name | None = None
+    description: Annotated[str, StringConstraints(max_length=1000), AfterValidator(no_control)] | None = None
 
 
 class SettingsBody(PersonBody):
@@ -75,3 +76,4 @@ class SettingsBody(PersonBody):
 
     strategy: Annotated[str, StringConstraints(max_length=64)] | None = None
     check_every: Annotated[Whole, Field(ge=0, le=1000)] | None = None
+    names: bool | None = None

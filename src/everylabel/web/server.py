@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from everylabel.labelling.learner import Prepared, prepare
 from everylabel.labelling.refit import Refitter
 from everylabel.labelling.service import Service
 from everylabel.labelling.views import STRATEGIES
+from everylabel.projects.features import word_encoder
 from everylabel.projects.log import Label, open_log
 from everylabel.projects.project import Project
 from everylabel.web.access import is_local, new_token
@@ -41,6 +42,7 @@ class ServeOptions:
     settings : strategy, check_every, annotators_per_item, lease_seconds
     labels : that exist already, besides the source's own
     layout : "pca" or "umap"
+    descriptions : of classes, by name
     """
 
     store: str | None = None
@@ -52,6 +54,7 @@ class ServeOptions:
     settings: dict[str, Any] = field(default_factory=dict)
     labels: Sequence[Label] = ()
     layout: str = "pca"
+    descriptions: Mapping[str, str] = field(default_factory=dict)
 
 
 def serve(project: Project, options: ServeOptions, ready: Say = print, note: Say = print) -> None:
@@ -122,12 +125,15 @@ def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
 def _opened(project: Project, options: ServeOptions, note: Say) -> Iterator[tuple[Service, Prepared]]:
     """Yield the service of a project whose log is brought up to date; close all behind it."""
     settings = check_settings(options.settings)
-    with open_log(project, options.store, settings, options.labels, options.accept_changes, note) as store:
+    encoder = word_encoder(project.kind, project.embedded_in)
+    given = options.labels, options.descriptions, options.accept_changes
+    with open_log(project, options.store, settings, *given, note, encoder) as store:
         project.keep()  # nothing was refused: from now on these are the options
         prepared = prepare(project.features)
-        desk = Desk(project.ids, prepared.features, store)
-        with contextlib.closing(desk), contextlib.closing(Refitter(desk)):
-            yield Service(desk, lambda i: shown(project, i)), prepared
+        desk = Desk(project.ids, prepared.features, store, prepared.scaling)
+        service = Service(desk, lambda i: shown(project, i), encoder)
+        with contextlib.closing(desk), contextlib.closing(Refitter(desk)), contextlib.closing(service):
+            yield service, prepared
 
 
 def shown(project: Project, i: int) -> dict[str, Any]:

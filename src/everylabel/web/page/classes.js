@@ -1,4 +1,4 @@
-// Adding and renaming classes.
+// Adding, renaming and describing classes.
 import { get, newKey, patch, post } from "./api.js";
 import { closeDialog, showDialog } from "./dialogs.js";
 import { announce, count, make, setText, toast } from "./dom.js";
@@ -6,6 +6,7 @@ import { refresh } from "./actions.js";
 import { setClasses, state } from "./state.js";
 
 const LONGEST = 200;
+const LONGEST_ABOUT = 1000;
 
 function nameBox(id, value) {
   return make("input", { type: "text", id, value, maxLength: LONGEST, autocomplete: "off", dir: "auto", required: true });
@@ -63,25 +64,29 @@ function renameRow(each) {
   const id = `class-${each.id}`;
   const box = nameBox(id, each.name);
   const problem = make("p", { className: "problem-note", role: "alert" });
-  const submit = make("button", { type: "submit", className: "quiet" }, "Rename");
+  const about = make("input", { type: "text", id: `about-${each.id}`, value: each.description, maxLength: LONGEST_ABOUT, autocomplete: "off", dir: "auto" });
+  const aboutLabel = make("label", { htmlFor: about.id, className: "meta" }, "What it is about (optional)");
+  const submit = make("button", { type: "submit", className: "quiet" }, "Save");
   const labels = make("span", { className: "meta" }, `${count(each.labels)} labelled`);
   const label = make("label", { htmlFor: id }, `Class ${each.id + 1}`, labels);
-  const form = make("form", { className: "row-form", noValidate: true }, label, make("div", { className: "row" }, box, submit), problem);
+  const form = make("form", { className: "row-form", noValidate: true }, label, make("div", { className: "row" }, box, submit), aboutLabel, about, problem);
   submit.disabled = true;
-  let saved = each.name;
-  box.addEventListener("input", () => {
-    submit.disabled = box.value.trim() === saved || !box.value.trim();
+  let saved = [each.name, each.description];
+  const wanted = () => [box.value.trim(), about.value.trim()];
+  form.addEventListener("input", () => {
+    submit.disabled = !wanted()[0] || wanted().every((value, i) => value === saved[i]);
   });
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const name = box.value.trim();
-    if (!name || name === saved) return;
-    const body = { person: state.person, name };
-    if (await change(() => patch(`/api/classes/${each.id}`, body), problem, `Renamed to ${name}`)) {
-      saved = name;
+    const [name, description] = wanted();
+    if (submit.disabled) return;
+    const body = { person: state.person, name, description };
+    const said = name === saved[0] ? `“${name}” is described` : `Renamed to “${name}”`;
+    if (await change(() => patch(`/api/classes/${each.id}`, body), problem, said)) {
+      saved = [name, description];
       submit.disabled = true;
       box.focus();
-      toast(`Renamed to “${name}”.`);
+      toast(`${said}.`);
     }
   });
   return make("li", {}, form);

@@ -76,6 +76,13 @@ function checkChoice(status) {
   return make("div", { className: "field" }, label, box, make("p", { className: "note" }, text));
 }
 
+/** The switch for class names, where an encoder knows what they mean. */
+function namesChoice(status) {
+  const box = make("input", { type: "checkbox", id: "names", checked: state.settings.names });
+  box.addEventListener("change", () => saveSettings({ names: box.checked }, status));
+  return make("label", { className: "check-row", htmlFor: "names" }, box, "The names of the classes teach the model");
+}
+
 export function openSettings() {
   const status = make("p", { className: "note", role: "status" });
   const hide = make("input", { type: "checkbox", id: "hide", checked: state.hideProbabilities });
@@ -91,7 +98,15 @@ export function openSettings() {
   const keysRow = make("label", { className: "check-row", htmlFor: "plain-keys" }, keys, "Shortcuts by single keys");
   const theme = make("button", { type: "button", className: "quiet" }, "Switch between light and dark");
   theme.addEventListener("click", toggleTheme);
-  showDialog("settings", "Settings", [strategyChoice(status), checkChoice(status), status, hideRow, keysRow, theme]);
+  showDialog("settings", "Settings", [
+    strategyChoice(status),
+    checkChoice(status),
+    ...(state.progress?.names ? [namesChoice(status)] : []),
+    status,
+    hideRow,
+    keysRow,
+    theme,
+  ]);
 }
 
 /** On a phone the tools are in a list. */

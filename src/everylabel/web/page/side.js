@@ -60,6 +60,11 @@ export function whyBelieve(accuracy, every) {
   );
 }
 
+/** Whether the names of the classes teach; nothing where no encoder knows what they mean. */
+function drawNames({ names }) {
+  setText(byId("names-note"), names?.sentence ?? "");
+}
+
 function drawAccuracy({ accuracy, settings }) {
   const [figure, beside] = accuracyFigures(accuracy);
   setText(byId("accuracy"), figure);
@@ -155,6 +160,7 @@ function draw() {
   const { progress } = state;
   drawCounts(progress);
   drawAccuracy(progress);
+  drawNames(progress);
   if (progress.classes.length > MANY) drawBalanceLater();
   else drawBalance(progress);
   drawPeople(progress);

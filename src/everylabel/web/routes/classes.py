@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from everylabel.labelling.service import Service
-from everylabel.web.bodies import ClassBody, RenameBody, SettingsBody
+from everylabel.web.bodies import ChangeBody, ClassBody, SettingsBody
 from everylabel.web.errors import problems
 
 
@@ -25,13 +25,13 @@ def classes(service: Service) -> APIRouter:
         return await wrap_future(service.add_class(body.person, body.name, body.key))
 
     @router.patch("/classes/{number}", responses=problems(409))
-    async def rename_class(number: int, body: RenameBody) -> dict[str, Any]:
-        """Give a class another name."""
-        return await wrap_future(service.rename_class(body.person, number, body.name))
+    async def change_class(number: int, body: ChangeBody) -> dict[str, Any]:
+        """Give a class another name, or say what it is about."""
+        return await wrap_future(service.change_class(body.person, number, body.name, body.description))
 
     @router.patch("/settings", responses=problems())
     async def settings(body: SettingsBody) -> dict[str, Any]:
-        """Change the strategy, or how often a random check comes."""
+        """Change the strategy, how often a random check comes, or whether class names teach."""
         changes = body.model_dump(exclude={"person"}, exclude_none=True)
         return await wrap_future(service.change_settings(body.person, changes))
 

@@ -1,0 +1,73 @@
+"""`--classes`: what is read, and that what cannot be read is told in one line."""
+
+from pathlib import Path
+
+import pytest
+
+from everylabel.cli.class_list import class_list
+from everylabel.core.errors import EverylabelError
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        (None, None),
+        ("billing, refund,", ["billing", "refund"]),
+        ('"billing, late",refund', ["billing, late", "refund"]),
+        ('refund, "billing, late"', ["refund", "billing, late"]),
+        ('5" pipe,refund\n', ['5" pipe', "refund"]),
+    ],
+)
+def test_names_are_parted_by_commas_outside_of_quotes(given: str | None, names: list[str] | None) -> None:
+    assert class_list(given) == (names, {})
+
+
+def test_a_file_is_read_in_its_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "classes.CSV"
+    told = ["café", "refund"], {"café": "coffee, cakes"}
+    text = 'name,description\ncafé,"coffee, cakes"\nrefund,\n,nobody\n'
+    for encoding in (None, "utf-8", "utf-8-sig"):
+        path.write_text("\ufeff" + text, "utf-8")
+        assert class_list(str(path), encoding) == told
+    for encoding in ("latin-1", "utf-16"):
+        path.write_text(text, encoding)
+        assert class_list(str(path), encoding) == told
+        with pytest.raises(EverylabelError, match=r"cannot be read as 'utf-8' .* --encoding latin-1"):
+            class_list(str(path))
+    with pytest.raises(EverylabelError, match="cannot be read as 'klingon'"):
+        class_list(str(path), "klingon")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "has no rows; expected columns `name`"),
+        ("title,text\na,b,c\n", "has title, text; expected columns `name`"),
+        ('name\n"billing\n', "cannot be read .* in double quotes"),
+        ("name,description\na,first\nb,\n a ,second\n", "names a more than once"),
+    ],
+)
+def test_a_file_that_is_no_list_of_classes_is_told(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "classes.csv"
+    path.write_text(text)
+    with pytest.raises(EverylabelError, match=told):
+        class_list(str(path))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("a,b, a", "names a more than once; expected each once"),
+        ('"billing, late', "cannot be read .* in double quotes"),
+        ("nowhere.csv", "is not there; expected a CSV file"),
+    ],
+)
+def test_names_that_are_no_list_are_told(given: str, told: str) -> None:
+    with pytest.raises(EverylabelError, match=told):
+        class_list(given)
+
+
+def test_cells_beyond_the_header_are_left_aside(tmp_path: Path) -> None:
+    path = tmp_path / "classes.csv"
+    path.write_text("name\na,b,c\nd\n")
+    assert class_list(str(path)) == (["a", "d"], {})
