@@ -281,7 +281,7 @@ def test_a_state_of_before_predicts(digits: Any) -> None:
     x, y = digits
     fitted = el.LaplaceClassifier().fit(x[:60], y[:60])
     old = pickle.loads(pickle.dumps(fitted))
-    del old.matrix_, old._from_pool  # as versions without `unlabelled` left it
+    del old.matrix_, old.from_pool_  # as versions without `unlabelled` left it
     assert np.array_equal(old.predict_proba(x), fitted.predict_proba(x))
     for one in (old, fitted):
         one.partial_fit(x[60:70], y[60:70]).forget(x[60:65], y[60:65])

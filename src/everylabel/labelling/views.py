@@ -17,7 +17,7 @@ from everylabel.selection import strategies as known_strategies
 from everylabel.selection.pool import Where
 
 STRATEGIES = {
-    "herding": "Recommended: asks about unsure items that stand for many others no label has reached.",
+    "herding": "Coverage: recommended. Asks about unsure items that stand for many no label has reached.",
     "lookahead": "Look ahead: asks what would most reduce the expected errors. For many classes.",
     "margin": "Margin: asks where the two best guesses are closest. Fast, good once the model is fair.",
     "entropy": "Entropy: asks where the model is most unsure over all classes.",

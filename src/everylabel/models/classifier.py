@@ -75,7 +75,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_ : int
     """
 
-    _from_pool: bool = False  # instances without labels told the scaling
+    from_pool_: bool = False  # instances without labels told the scaling
     matrix_: np.ndarray | None = None  # states of before have none
     _taught: list[Examples]
     _first_classes: np.ndarray
@@ -113,10 +113,10 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         again = clone(self)  # what was fitted before stays as it is if this fails
         X, y = validate_data(again, X, y, dtype=np.float64)
         check_classification_targets(y)
-        scaling, again._from_pool = None, unlabelled is not None and bool(self.scale_features)
+        scaling, again.from_pool_ = None, unlabelled is not None and bool(self.scale_features)
         if unlabelled is not None:
             pool = validate_data(again, unlabelled, dtype=np.float64, reset=False)
-            scaling = fit_pool_scaling(pool) if again._from_pool else None
+            scaling = fit_pool_scaling(pool) if again.from_pool_ else None
         again._start(X, y, _weights(sample_weight, X), np.unique(y), scaling)
         self.__dict__.update(again.__dict__)
         return self
@@ -173,8 +173,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             self._taught = [rows(taught, part) for part in parts]
             return self
         again = clone(self)
-        again._from_pool = self._from_pool
-        told = self._from_pool or self.matrix_ is not None  # the labels did not tell it, nor could they
+        again.from_pool_ = self.from_pool_
+        told = self.from_pool_ or self.matrix_ is not None  # the labels did not tell it, nor could they
         scaling = self._scaling if told else None
         again._start(*rows(taught, first), self._first_classes, scaling)
         X, y, weights = rows(taught, later)
@@ -231,7 +231,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         numbers, X = _encode(y, classes), self._scaling(X)
         weights = weights * compute_sample_weight(self.class_weight, y)
         binary, prior = self.likelihood == "binary", self.prior_precision
-        prior *= 1.0 if not self._from_pool else suited_precision(len(classes))
+        prior *= 1.0 if not self.from_pool_ else suited_precision(len(classes))
         mean = fit_map(X, numbers, len(classes), prior, weights=weights, binary=binary, tol=self.tol)
         posterior = laplace(mean, X, self.likelihood, prior, weights=weights, labels=numbers)
         self.classes_, self.posterior_ = classes, posterior
@@ -307,7 +307,7 @@ def from_posterior(
     known: dict[str, Any] = {"prior_precision": prior, **parameters}
     classifier = LaplaceClassifier(likelihood=posterior.likelihood, **known)
     classifier._check_parameters()
-    classifier._from_pool = from_pool
+    classifier.from_pool_ = from_pool
     classifier.posterior_, classifier.classes_ = posterior, classes
     classifier.center_, classifier.scale_, classifier.matrix_ = scaling
     classifier.n_features_in_ = posterior.n_features

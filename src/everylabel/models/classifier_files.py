@@ -73,7 +73,7 @@ def save_classifier(classifier: LaplaceClassifier, path: str | os.PathLike[str])
     parameters = classifier.get_params()
     if isinstance(parameters["class_weight"], dict):
         raise EverylabelError("class_weight is a dict; expected None or 'balanced' to save the classifier")
-    header |= {"format": FORMAT, "parameters": parameters, "from_pool": classifier._from_pool}
+    header |= {"format": FORMAT, "parameters": parameters, "from_pool": classifier.from_pool_}
     arrays |= {"center": classifier.center_, "scale": np.array(classifier.scale_), "labels": names}
     arrays |= {} if classifier.matrix_ is None else {"matrix": classifier.matrix_}
     write_file(Path(path), header, arrays)
