@@ -93,7 +93,8 @@ def test_another_name_teaches_at_once(tmp_path: Path) -> None:
         made.change_class("me", 0, "sowing").result()  # makes room
         made.change_class("me", 1, "engine").result()
         made.change_class("me", 0, "river").result()
-        until(lambda: len(made.desk.ledger.vectors) == 4)
+        assert len(made.desk.ledger.vectors) == 4  # the old ones teach until the new ones are there
+        until(lambda: made.desk.ledger.phrases.get(0) == ("river",))
         assert accuracy(made) > before + 0.3
 
 
@@ -135,7 +136,7 @@ def test_a_replay_needs_no_encoder_and_is_the_same_to_the_bit(tmp_path: Path) ->
         refit(made.desk)  # leaves the names aside, or not: the log says which
         give(made, 5)
         made.change_class("me", 0, "sowing").result()
-        until(lambda: 0 in made.desk.ledger.vectors)
+        until(lambda: 0 in made.desk.ledger.phrases)
         give(made, 3)
         refit(made.desk)
         made.change_settings("me", {"names": False}).result()

@@ -200,7 +200,7 @@ class Ledger:
     @_take.register
     def _(self, body: events.Rename, event: Event, item: int) -> None:
         self._name(body.class_, body.name)
-        self._unname(body.class_)
+        self.phrases.pop(body.class_, None)  # the old vectors teach until there are new ones
 
     @_take.register
     def _(self, body: events.Describe, event: Event, item: int) -> None:

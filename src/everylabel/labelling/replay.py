@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everylabel.labelling.events import Event, Named, Refit, Rename, Settings
+from everylabel.labelling.events import Event, Named, Refit, Settings
 from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.ledger import Ledger, Place
 from everylabel.models.scaling import Scaling
@@ -41,7 +41,7 @@ def start_of(ledger: Ledger) -> Start:
 
 def change_of(ledger: Ledger, event: Event) -> Change:
     """Take an event into the ledger and return what it does to the model."""
-    before = ledger.teaching() if isinstance(event.body, Rename | Named | Settings) else None
+    before = ledger.teaching() if isinstance(event.body, Named | Settings) else None
     item = ledger.apply(event)
     place = Place(Where.FREE) if item is None else ledger.place(item)
     now = None if before is None else ledger.teaching()

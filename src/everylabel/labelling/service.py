@@ -27,10 +27,12 @@ class Service:
 
     def __init__(self, desk: Desk, show: ShowItem, encoder: Encoder | None = None) -> None:
         self.desk, self.views, self._encoder = desk, Views(desk, show, encoder is not None), encoder
+        self._closed = False
         self._naming = ThreadPoolExecutor(1, "naming")  # an encoder may take seconds: not at the desk
 
     def close(self) -> None:
         """Leave names that are not taught yet for the next start."""
+        self._closed = True
         self._naming.shutdown(wait=False, cancel_futures=True)
 
     @property
@@ -170,8 +172,9 @@ class Service:
 
             if found:
                 self.desk.submit(command).result()
-        except Exception:  # the model goes without them
-            logger.exception("names of classes could not be taught")
+        except Exception as error:  # the model goes without them; an import fails while the process ends
+            if not self._closed:
+                logger.warning("names of classes could not be taught: %s", error)
 
     def _phrases(self, number: int) -> tuple[str, ...] | None:
         """Return what a class is called and described as, or None if the model knows that."""
