@@ -14,7 +14,7 @@ from everylabel.labelling.learner import Learner, prepare
 from everylabel.labelling.naming import Encoder, packed, phrases_of, unpacked
 from everylabel.labelling.refit import refit
 from everylabel.labelling.service import Service
-from everylabel.projects.log import bring_up_to_date, teach_names
+from everylabel.projects.log import bring_up_to_date
 from everylabel.projects.store import Store
 from tests.labelling.desks import fingerprint, until
 
@@ -38,8 +38,7 @@ ENCODER = Encoder("words", _encode)
 @contextmanager
 def named(path: Path, classes: Sequence[str] = WORDS, **settings: Any) -> Iterator[Service]:
     store = Store(path, "test")
-    bring_up_to_date(store, IDS, classes=classes, settings=settings)
-    teach_names(store, IDS, ENCODER, print)
+    bring_up_to_date(store, IDS, classes=classes, settings=settings, encoder=ENCODER)
     desk = Desk(IDS, PREPARED.features, store, PREPARED.scaling)
     made = Service(desk, lambda i: {"id": IDS[i]}, ENCODER)
     try:
@@ -160,7 +159,7 @@ def test_an_encoder_that_cannot_be_had_is_told_and_nothing_else_changes(tmp_path
     store = Store(tmp_path / "log", "test")
     bring_up_to_date(store, IDS, classes=WORDS)
     before = len(store.read())
-    teach_names(store, IDS, Encoder("words", broken), said.append)
+    bring_up_to_date(store, IDS, encoder=Encoder("words", broken), note=said.append)
     assert said == ["class names do not teach the model: the model is not there"]
     assert len(store.read()) == before
     store.close()
@@ -177,13 +176,13 @@ def test_another_encoder_takes_the_vectors_of_the_old_one_away(tmp_path: Path) -
     with named(tmp_path / "log") as made:
         give(made, 3)
     store = Store(tmp_path / "log", "test")
-    teach_names(store, IDS, None, print)  # texts are embedded by TF-IDF now, which knows no words
+    bring_up_to_date(store, IDS)  # texts are embedded by TF-IDF now, which knows no words
     narrow = prepare(TEXTS[:, :5])
     desk = Desk(IDS, narrow.features, store, narrow.scaling)
     assert (desk.ledger.vectors, len(desk.ledger.labels)) == ({}, 3)
     desk.close()
     wide = Encoder("other words", lambda phrases: np.c_[_encode(phrases), _encode(phrases)])
-    teach_names(store, IDS, wide, print)
+    bring_up_to_date(store, IDS, encoder=wide)
     both = prepare(np.c_[TEXTS, TEXTS])
     desk = Desk(IDS, both.features, store, both.scaling)
     assert {vectors.shape for vectors in desk.ledger.vectors.values()} == {(1, 32)}

@@ -96,8 +96,9 @@ def open_log(
             labels=labels,
             project=project.id,
             descriptions=descriptions,
+            encoder=encoder,
+            note=note,
         )
-        teach_names(log, project.ids, encoder, note)
         if imported:
             note(f"{imported:,} labels imported")
         yield log
@@ -113,11 +114,14 @@ def bring_up_to_date(
     labels: Iterable[Label] = (),
     project: str = "",
     descriptions: Mapping[str, str] = MappingProxyType({}),
+    encoder: Encoder | None = None,
+    note: Callable[[str], Any] = print,
 ) -> int:
     """Bring a log up to date with what the command says; return how many labels were imported.
 
     `source` are the labels that came with the items, `labels` those of files. `project` is the project's
-    id, noted in the first event: see `store_name`.
+    id, noted in the first event: see `store_name`. `encoder` makes vectors of class names; without it those
+    that are there are taken away. `note` is told if it cannot.
     """
     writer = _Writer(store.read(), ids)
     settings = settings or {}
@@ -138,15 +142,13 @@ def bring_up_to_date(
     imported = _import(writer, source, SOURCE) + _import(writer, labels, FILE)
     if writer.ledger.seq > before and imported:
         writer.emit("", events.Refit(writer.ledger.seq))
+    _teach_names(writer, encoder, note)
     store.append(writer.fresh)
     return imported
 
 
-def teach_names(
-    store: Store, ids: Sequence[str], encoder: Encoder | None, note: Callable[[str], Any]
-) -> None:
+def _teach_names(writer: _Writer, encoder: Encoder | None, note: Callable[[str], Any]) -> None:
     """Write down the vectors of class names that have none yet, and take away those of another encoder."""
-    writer = _Writer(store.read(), ids)
     ledger, ours = writer.ledger, None if encoder is None else encoder.name
     for number in [c for c, name in ledger.encoders.items() if name != ours]:
         writer.emit("", events.Named(number, (), "", ""))
@@ -161,7 +163,6 @@ def teach_names(
         for number, phrases in wanted.items():
             some, vectors = vectors[: len(phrases)], vectors[len(phrases) :]
             writer.emit("", events.Named(number, phrases, packed(some), encoder.name))
-    store.append(writer.fresh)
 
 
 def _number(writer: _Writer, name: str) -> int:
