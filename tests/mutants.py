@@ -138,6 +138,7 @@ CORE = [
     Mutant("labelling/agreement.py", "- alike) / (m - 1)", "- alike) / m", "labelling/test_progress.py"),
     Mutant("labelling/agreement.py", "totals.values()) / (n - 1)", "totals.values()) / n", "labelling/test_progress.py"),
     Mutant("labelling/progress.py", "fine - check.sure for", "fine - 1.0 for", "labelling/test_progress.py"),
+    Mutant("labelling/desk.py", "self.ledger.handed + len(waiting) + 1", "self.ledger.handed + 1", "labelling/test_desk.py"),
     Mutant("labelling/desk.py", "return self.learner.draw(rng), \"check\"", "return self.learner.pick(\"margin\", 1, rng)[0], \"check\"", "labelling/test_service.py::test_random_checks_are_an_unbiased_estimate"),
     Mutant("labelling/learner.py", ".max(initial=-1.0) < COPIES", ".max(initial=-1.0) < 2.0", "labelling/test_service.py"),
     Mutant("labelling/learner.py", "part *= factor", "pass", "labelling/test_service.py"),

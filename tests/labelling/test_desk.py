@@ -204,6 +204,20 @@ def test_second_opinions_come_first_then_checks_then_choices() -> None:
         assert asking(made, "dora")["dora"].reason == "chosen"
 
 
+def test_one_hand_out_in_so_many_is_a_check_however_many_ask_at_once() -> None:
+    for people in (1, 4, 7):
+        log, names = Memory(check_every=5, strategy="random"), [f"p{i}" for i in range(people)]
+        with desk(log) as made:
+            asking(made, *names)
+            while made.ledger.handed < 40:
+                held = {name: made.ledger.leases[name].item for name in names}
+                said = [(name, events.Skip(IDS[item])) for name, item in held.items()]
+                made.submit(saying(made, *said, ask=True)).result()
+        reasons = [event.body.reason for event in log.read() if isinstance(event.body, events.Out)]
+        for n in range(people, len(reasons) + 1, people):  # after every round
+            assert reasons[:n].count("check") == n // 5
+
+
 def test_skipped_items_come_back_last_and_others_first() -> None:
     with desk(Memory(), n=3) as made:
         skips = [("me", events.Skip(IDS[0])), ("anna", events.Skip(IDS[1]))]

@@ -254,7 +254,7 @@ class Desk:
         expected = round(self.learner.expected(), 6) if self.ledger.labels else None
         waiting = []
         for person in asking:
-            item, reason = self._due(person, rng)
+            item, reason = self._due(person, self.ledger.handed + len(waiting) + 1, rng)
             if item is None:
                 waiting.append(person)
             else:
@@ -269,15 +269,18 @@ class Desk:
                 self._give(person, item, "chosen", expected)
         self.select_ms = 1e3 * (time.perf_counter() - began)
 
-    def _due(self, person: str, rng: np.random.Generator) -> tuple[int | None, str]:
-        """Return what comes before the strategy's choice: a second opinion, or a random check."""
+    def _due(self, person: str, count: int, rng: np.random.Generator) -> tuple[int | None, str]:
+        """Return what comes before the strategy's choice: a second opinion, or a random check.
+
+        count : which hand-out this is; those who wait for a choice in the same round have theirs already
+        """
         if self.ledger.not_wanted[person] < len(self.ledger.wanting):
             for item in self.ledger.wanting:
                 known = self.ledger.answer_of(item, person) is not None
                 if not (known or item in self.ledger.holder or self.ledger.was_skipped(item, person)):
                     return item, "second"
         every = self.ledger.settings["check_every"]
-        if every and (self.ledger.handed + 1) % every == 0:
+        if every and count % every == 0:
             return self.learner.draw(rng), "check"
         return None, "chosen"
 
