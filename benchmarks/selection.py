@@ -10,6 +10,7 @@ import json
 import os
 import platform
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from rich.table import Table
 import everylabel as el
 from benchmarks import selection_peers
 from benchmarks.timing import seconds
+from everylabel.selection.strategies import DEFAULT
 
 OUT = Path("docs/results/selection.json")
 
@@ -65,6 +67,32 @@ def label_to_next(n: int, d: int, k: int, target: float | None = None) -> dict[s
         "full_rescoring_over_ours": first["rescore"] / first["label"],
         "cache_over_features": cache / features.nbytes,
         "target_ratio": target,
+    }
+
+
+def default_choice(d: int, k: int, dtype: str) -> dict[str, Any]:
+    """Return what a label and the next pick take in a pool of a million, by the default and by margin."""
+    rng, n = np.random.default_rng(0), 1_000_000
+    features = np.empty((n, d), dtype)
+    for at in range(0, n, 100_000):
+        features[at : at + 100_000] = rng.standard_normal((100_000, d), dtype=np.float32)
+    idx, labels = np.arange(200), rng.integers(k, size=200)
+    post = el.laplace(el.fit_map(features[idx], labels, k), features[idx], labels=labels)
+    pools = {name: el.Pool(features, post, labelled_idx=idx, labels=labels) for name in ("margin", DEFAULT)}
+    jobs: dict[str, Callable[[], Any]] = {
+        name: partial(el.select, pool, name, 1, rng, ask=lambda i: int(rng.integers(k)))
+        for name, pool in pools.items()
+    }
+    took = seconds(jobs, 15)
+    return {
+        "n": n,
+        "d": d,
+        "k": k,
+        "dtype": dtype,
+        "margin_s": took["margin"],
+        f"{DEFAULT}_s": took[DEFAULT],
+        "ratio": took[DEFAULT] / took["margin"],
+        "target_ratio": 1.5,
     }
 
 
@@ -127,7 +155,9 @@ def show(title: str, rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", nargs="*", default=["label", "optimal", "lookahead", "peers", "eer"])
+    parser.add_argument(
+        "--parts", nargs="*", default=["label", "default", "optimal", "lookahead", "peers", "eer"]
+    )
     parser.add_argument("--out", type=Path, default=OUT)
     asked = parser.parse_args()
     results: dict[str, Any] = json.loads(asked.out.read_text()) if asked.out.exists() else {}
@@ -138,6 +168,11 @@ def main() -> None:
             label_to_next(100_000, 768, 10),
             label_to_next(100_000, 768, 150, 3.0),
             label_to_next(1_000_000, 384, 10, 2.0),
+        ],
+        "default": lambda: [
+            default_choice(64, 2, "float32"),
+            default_choice(64, 10, "float32"),
+            default_choice(384, 20, "float16"),
         ],
         "optimal": lambda: [optimal(384, 10, 10, 100.0), optimal(768, 77, 50, 30.0)],
         "lookahead": lambda: [lookahead(k) for k in (10, 20, 40, 80, 150)],

@@ -6,7 +6,7 @@
 >>> posterior = el.update(posterior, new_features, new_labels)
 >>> probs = el.predict_proba(posterior, features)
 >>> pool = el.Pool(pool_features, posterior)
->>> idx = el.select(pool, "margin", n=10, rng=rng, ask=oracle)
+>>> idx = el.select(pool, n=10, rng=rng, ask=oracle)
 """
 
 from importlib import import_module

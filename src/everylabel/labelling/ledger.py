@@ -18,9 +18,10 @@ from everylabel.labelling.agreement import Agreement
 from everylabel.labelling.events import Event
 from everylabel.labelling.naming import unpacked
 from everylabel.selection.pool import Where
+from everylabel.selection.strategies import DEFAULT
 
 DEFAULTS: dict[str, Any] = {
-    "strategy": "herding",
+    "strategy": DEFAULT,
     "check_every": 10,  # one in ten is drawn at random and scored before it is learned from
     "annotators_per_item": 1,
     "lease_seconds": 600,

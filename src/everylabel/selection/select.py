@@ -19,9 +19,9 @@ COLD = ("random", "coreset", "typiclust")  # these need no model
 
 def select(
     pool: PoolView,
-    strategy: str,
-    n: int,
-    rng: np.random.Generator,
+    strategy: str = strategies.DEFAULT,
+    n: int = 1,
+    rng: np.random.Generator | None = None,
     ask: Callable[[int], int] | None = None,
     *,
     candidates: Any = None,
@@ -35,12 +35,12 @@ def select(
     pool : Pool
         Its free instances are chosen from; or any other `PoolView`.
     strategy : str
-        A name from `strategies()`. While the model knows nothing (or one of three or more
-        classes only), Typiclust picks in its place.
+        A name from `strategies()`; "herding" suits data that one does not know. While the model knows
+        nothing (or one of three or more classes only), Typiclust picks in its place.
     n : int
         How many.
-    rng : numpy.random.Generator
-        Makes all random choices; the same one gives the same picks.
+    rng : numpy.random.Generator, optional
+        Makes all random choices; the same one gives the same picks. None draws anew every time.
     ask : callable, optional
         ask(i) returns the label of instance i. With it the pool learns each label before the
         next pick (Algorithm 1); afterwards the labels are in the pool. Without it the n best
@@ -57,7 +57,7 @@ def select(
     chosen.check(options)
     if step_size is not None and "step_size" in chosen.options:
         options = {**options, "step_size": step_size}
-    n, rng = check_count(n, "n"), check_rng(rng)
+    n, rng = check_count(n, "n"), np.random.default_rng() if rng is None else check_rng(rng)
     idx = free_candidates(pool, candidates, rng)
     if n > len(idx):
         raise EverylabelError(

@@ -38,6 +38,7 @@ _ALL = [
     Strategy("lookahead", "the least expected risk once labelled", "Roy & McCallum 2001, by the update", "logits, features, covariance", lookahead.lookahead, step_size="auto"),
 ]  # fmt: skip
 STRATEGIES = {strategy.name: strategy for strategy in _ALL}
+DEFAULT = "herding"  # of `select` and of the page
 
 
 def get(name: str) -> Strategy:
@@ -59,4 +60,4 @@ def strategies() -> list[dict[str, str]]:
     ]
 
 
-__all__ = ["STRATEGIES", "Strategy", "get", "strategies"]
+__all__ = ["DEFAULT", "STRATEGIES", "Strategy", "get", "strategies"]
