@@ -85,6 +85,7 @@ CORE = [
     Mutant("selection/pool/state.py", "and self.steps[:n] == before.steps", "", "selection/test_state.py"),
     Mutant("selection/pool/view.py", "cov * np.trace(to_numpy(posterior.class_cov)) / k", "cov", "selection/test_view.py"),
     Mutant("selection/pool/cache.py", "/ v[at] ** 2", "/ v[at]", "selection/test_pool.py"),
+    Mutant("selection/pool/cache.py", "np.concatenate([self._variances, new])", "np.concatenate([self._variances, 2 * new])", "selection/test_growth.py"),
     Mutant("selection/pool/cache.py", "row -= factor * shift", "row += factor * shift", "selection/test_pool.py"),
     Mutant("selection/pool/cache.py", "self._variances -= ", "self._variances += ", "selection/test_pool.py"),
     Mutant("selection/pool/features.py", "2.0 * cov[:-1, -1]", "cov[:-1, -1]", "selection/test_pool.py"),

@@ -64,6 +64,13 @@ class Sharded(LearningPool):
             part.refit(posterior)
         self.state[idx], self.labels[idx] = Where.LABELLED, label
 
+    def extend(self, features: Any) -> None:
+        """Take more instances, as a part of their own."""
+        self.parts.append(el.Pool(features, self.posterior))
+        self.starts = np.append(self.starts, self.starts[-1] + len(self.parts[-1]))
+        self.state = np.r_[self.state, np.zeros(len(self.parts[-1]), np.int8)]
+        self.labels = np.r_[self.labels, np.full(len(self.parts[-1]), -1)]
+
     def _gather(self, ask: Callable[[PoolView, np.ndarray], np.ndarray], idx: Any) -> np.ndarray:
         """Return what the parts answer for their own instances, in the order of idx."""
         idx = np.arange(len(self)) if idx is None else np.asarray(idx, np.int64)

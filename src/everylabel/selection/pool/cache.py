@@ -34,18 +34,22 @@ class Cache:
                 f"posterior has {posterior.n_features} features and bias={posterior.bias}; expected "
                 f"{self.features.array.shape[1]} and bias={self.features.bias}, like the pool's first one"
             )
-        logits = self.features.product(to_numpy(posterior.mean))
-        if not np.isfinite(logits.sum()) and not np.all(np.isfinite(logits)):
-            bad = int(np.sum(~np.all(np.isfinite(logits), axis=0)))
-            raise EverylabelError(
-                f"features holds NaN or infinite values in {bad} instance(s); impute or drop those first"
-            )
-        self.logits, self.posterior, self._variances = logits, posterior, None
+        self.logits, self.posterior, self._variances = _logits(self.features, posterior), posterior, None
+
+    def extend(self, features: Any) -> None:
+        """Take instances behind those there are; what is known of the others stays."""
+        more = self.features.like(features, self.posterior)
+        logits = _logits(more, self.posterior)
+        if self._variances is not None:
+            new = _variances(more, self.posterior)
+            self._variances = np.concatenate([self._variances, new])
+        self.features.extend(more)
+        self.logits = np.concatenate([self.logits, logits], axis=1)
 
     @property
     def variances(self) -> np.ndarray:
         if self._variances is None:
-            self._variances = self._variances_from_scratch()
+            self._variances = _variances(self.features, self.posterior)
         return self._variances
 
     def logits_of(self, idx: Any = None) -> np.ndarray:
@@ -134,14 +138,26 @@ class Cache:
             self._variances = None
         return seen[len(moved) :].reshape(-1)  # nothing without v
 
-    def _variances_from_scratch(self) -> np.ndarray:
-        if shares_cov(self.posterior):
-            return self.features.quadratic(to_numpy(self.posterior.cov))
-        parts = [
-            to_numpy(logit_variance(self.posterior, part)).mean(axis=1)
-            for _, part in self.features.chunks(always=True)
-        ]
-        return np.concatenate(parts).astype(self.features.dtype)
+
+def _logits(features: Features, posterior: Posterior) -> np.ndarray:
+    """Return H mean as (c, n), or say that features hold what is no number."""
+    logits = features.product(to_numpy(posterior.mean))
+    if not np.isfinite(logits.sum()) and not np.all(np.isfinite(logits)):
+        bad = int(np.sum(~np.all(np.isfinite(logits), axis=0)))
+        raise EverylabelError(
+            f"features holds NaN or infinite values in {bad} instance(s); impute or drop those first"
+        )
+    return logits
+
+
+def _variances(features: Features, posterior: Posterior) -> np.ndarray:
+    """Return diag(H cov H'), over classes its mean."""
+    if shares_cov(posterior):
+        return features.quadratic(to_numpy(posterior.cov))
+    parts = [
+        to_numpy(logit_variance(posterior, part)).mean(axis=1) for _, part in features.chunks(always=True)
+    ]
+    return np.concatenate(parts).astype(features.dtype)
 
 
 def _subtract_outer(logits: np.ndarray, residual: np.ndarray, shift: np.ndarray) -> None:

@@ -1,4 +1,6 @@
-"""The pool's features as they came (array, tensor or memory-mapped file), read in chunks, never copied.
+"""The pool's features as they came (array, tensor or memory-mapped file), read in chunks, not copied.
+
+Only a pool that grows has a copy of its own, with room for more: what is added then costs what it holds.
 
 n instances, d features (with the bias), k classes; H (n, d) the design, of which the bias column
 is never stored: H v = features v[:-1] + v[-1].
@@ -14,6 +16,8 @@ from everylabel.core.arrays import CHUNK, Array, as_array, from_numpy, namespace
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 
+GROWTH = 2  # a pool that has to be copied to grow gets room for a half more
+
 
 class Features:
     """Products with the design matrix of a pool; results are NumPy arrays on the host."""
@@ -27,6 +31,30 @@ class Features:
         self.in_memory = native and not (numpy and isinstance(self.array, np.memmap))
         double = str(self.array.dtype).endswith("float64")
         self.dtype: type = np.float64 if double else np.float32  # of the cache
+        self._room: np.ndarray | None = None  # what a pool that grows is written into
+
+    def like(self, more: Any, posterior: Posterior) -> "Features":
+        """Return other instances, of this pool's kind and precision, as features of their own."""
+        array = _check(more, posterior)
+        if isinstance(self.array, np.ndarray):
+            return Features(np.asarray(to_numpy(array), self.array.dtype), posterior)
+        xp = array_namespace(self.array)
+        native = array if type(array) is type(self.array) else from_numpy(to_numpy(array), self.array)
+        return Features(xp.astype(native, self.array.dtype, copy=False), posterior)
+
+    def extend(self, more: "Features") -> None:
+        """Take instances behind those there are."""
+        n, total = self.n, self.n + more.n
+        if not isinstance(self.array, np.ndarray):
+            self.array = array_namespace(self.array).concat([self.array, more.array])
+        else:
+            if self._room is None or len(self._room) < total:
+                self._room = np.empty((total + total // GROWTH, self.array.shape[1]), self.array.dtype)
+                self._room[:n] = self.array
+                self.in_memory = more.in_memory
+            self._room[n:total] = more.array
+            self.array = self._room[:total]
+        self.n = total
 
     def take(self, idx: Any) -> Array:
         """Return instances (len(idx), d) as they came."""

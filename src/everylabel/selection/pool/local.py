@@ -39,7 +39,8 @@ class Pool(LearningPool):
     Parameters
     ----------
     features : array (n, d)
-        As they come: NumPy (also memory-mapped, also float16) or torch. They are never copied.
+        As they come: NumPy (also memory-mapped, also float16) or torch. They are not copied, unless `extend`
+        adds to them.
     posterior : Posterior
         From `laplace` or `update`.
     labelled_idx, labels : array (l,), optional
@@ -216,6 +217,17 @@ class Pool(LearningPool):
     def add_class(self, n: int = 1, *, names: tuple[str, ...] | list[str] | None = None) -> None:
         """Make room for n classes more, at the prior; nothing else moves."""
         self._follow(self._record.then(NewClasses(n, None if names is None else tuple(names))))
+
+    def extend(self, features: Any) -> None:
+        """Take more instances (m, d) behind those there are: free, at the cost of m instances.
+
+        Afterwards all is as if the pool had been made of all of them, to rounding.
+        """
+        self._cache.extend(features)  # refuses before anything is changed
+        more = len(self) - len(self.state)
+        self.labels = np.concatenate([self.labels, np.full(more, -1)])
+        self.weights = np.concatenate([self.weights, np.ones(more)])
+        self.state = np.concatenate([self.state, np.full(more, Where.FREE, np.int8)])
 
     def logits(self, idx: Any = None) -> np.ndarray:
         """Return the logits at the mean (n, k) of the instances; (0, f) if the posterior is binary.
