@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
+from everylabel.labelling.assessing import Assessment
 from everylabel.labelling.events import Body, Event, Out, Refit, Release
 from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.ledger import Ledger
@@ -75,7 +76,7 @@ class Desk:
         self.learner: Learner
         self.update_ms: float | None = None
         self.select_ms: float | None = None
-        self.changed: tuple[float, int] | None = None  # share of the pool, without so many last labels
+        self.assessment: Assessment | None = None  # how good the model is, as it was looked at last
         self.learned = threading.Event()  # a label came since the last exact training
         self._changes: list[Change] = []
         self._fresh: list[Event] = []

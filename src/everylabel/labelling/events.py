@@ -141,9 +141,26 @@ class Refit:
     names: bool | None = None  # whether the labels bear the class names out; None if there are no vectors
 
 
+@dataclass(frozen=True, slots=True)
+class Assessed:
+    """How good the model was after so many labels, found beside the desk; nothing is learned from it."""
+
+    kind: ClassVar[str] = "assessed"
+    labels: int
+    checks: int  # of them drawn at random
+    expected: float  # accuracy on what is left that the model expected of itself
+    estimate: float | None = None  # and the one that leaving labels out and checks tell, if there are enough
+    low: float | None = None
+    high: float | None = None
+    commonest: int | None = None  # the class that most of what is left has,
+    share: float | None = None  # and how much
+    gain: float | None = None  # probability of the class it now says, above that without the last labels
+    without: int | None = None  # how many those were
+
+
 Answered = Label | CannotTell | Skip  # what a person can take back
 OfItem = Out | Release | Answered
-Body = Project | NewClass | Rename | Describe | Named | Settings | OfItem | Undo | Refit
+Body = Project | NewClass | Rename | Describe | Named | Settings | OfItem | Undo | Refit | Assessed
 KINDS: dict[str, type[Body]] = {body.kind: body for body in get_args(Body)}
 _DEFAULTS = {body: {field.name: field.default for field in fields(body)} for body in KINDS.values()}
 _NAMES = {body.kind: {name.rstrip("_"): name for name in _DEFAULTS[body]} for body in _DEFAULTS}

@@ -102,6 +102,7 @@ class Ledger:
     checks: list[Check] = field(default_factory=list)
     checked: set[int] = field(default_factory=set)  # items that were handed out as checks
     curve: list[tuple[int, float]] = field(default_factory=list)  # labels, mean largest probability
+    assessed: list[events.Assessed] = field(default_factory=list)
     handed: int = 0  # items picked by the strategy or at random
     labels: dict[int, int] = field(default_factory=dict)  # item -> class, what is learned
     n_changes: int = 0  # of labels, so far
@@ -161,19 +162,9 @@ class Ledger:
         """Return whether this person has skipped the item."""
         return any(who == person for _, who in self.skipped.get(item, []))
 
-    def standing_checks(self, last: int) -> list[tuple[Check, bool]]:
-        """Return the last checks whose item has a label now, with whether the guess was that label."""
-        found: list[tuple[Check, bool]] = []
-        for check in reversed(self.checks):
-            if len(found) == last:
-                break
-            if check.item in self.labels:
-                found.append((check, check.guess == self.labels[check.item]))
-        return found[::-1]
-
-    def expected(self) -> float | None:
-        """Return the accuracy on what is left that the model expected of itself last."""
-        return self.curve[-1][1] if self.curve else None
+    def standing_checks(self) -> list[Check]:
+        """Return the random checks whose item has a label now."""
+        return [check for check in self.checks if check.item in self.labels]
 
     def n_unanswered_checks(self) -> int:
         """Return how many checks were skipped, left or could not be told."""
@@ -228,6 +219,10 @@ class Ledger:
     @_take.register
     def _(self, body: events.Refit, event: Event, item: int) -> None:
         self.names_hold = self.names_hold if body.names is None else body.names
+
+    @_take.register
+    def _(self, body: events.Assessed, event: Event, item: int) -> None:
+        self.assessed.append(body)
 
     @_take.register
     def _(self, body: events.Out, event: Event, item: int) -> None:

@@ -1,14 +1,6 @@
-"""How far the labelling is: an accuracy one can believe, agreement, speed, and when to stop.
+"""How far the labelling is: the figures beside the page, from the ledger alone.
 
-Accuracy. Every tenth instance (adjustable) is drawn at random from those not yet answered, and the
-model's guess and how sure it was are noted before it learns the answer. The checks alone would be
-behind a model that gets better; so the estimate is a difference estimator: the accuracy the model
-expects of itself now, over a sample of what is left, plus the mean of (right - sure) over the last
-checks. It stays unbiased while the model improves, as long as it is over- or underconfident by as much
-as before. On digits (1,000 instances, one check in five, 16 runs) it was .96 and .91 after 100 labels
-by margin and look-ahead, where .94 and .92 were true; the checks alone said .86 and .87, and scored by
-models without them (cross-fitting) .87 and .89. The interval is Wilson's (1927) for that share of so
-many checks, which held the truth in nine of ten runs.
+How good the model is was found in the background (`assessing.py`); here it is read from what was written.
 """
 
 from collections.abc import Sequence
@@ -18,53 +10,50 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.labelling.events import Label, Skip
-from everylabel.labelling.ledger import CANNOT_TELL, Check, Ledger
+from everylabel.labelling.accuracy import FEWEST
+from everylabel.labelling.events import Assessed, Label, Skip
+from everylabel.labelling.ledger import CANNOT_TELL, Ledger
+from everylabel.labelling.stopping import stop
 
-WINDOW = 50  # random checks that the present accuracy is taken from
-Z = 1.959964  # of a 95 % interval
 POINTS = 200  # of the learning curve at most
-STEADY = 0.01  # share of the pool that may still change when labelling can stop
-FEWEST = 60  # labels before which nobody is told to stop
 SPEED_OVER = 20  # answers that labels a minute are taken from
 BREAK = 120.0  # seconds without an answer that are a break
+FIGURES = ("labels", "expected", "estimate", "low", "high", "commonest", "share")  # of the last look
 
 
-def wilson(p: float, n: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share p of n."""
-    z2 = Z * Z
-    middle = (p + z2 / (2 * n)) / (1 + z2 / n)
-    half = Z / (1 + z2 / n) * np.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
-    return max(0.0, float(middle - half)), min(1.0, float(middle + half))
-
-
-def accuracy(expected: float | None, checks: Sequence[tuple[Check, bool]]) -> dict[str, Any] | None:
-    """Return the accuracy on what is left: what the model expects now, set right by the last checks."""
-    last = checks[-WINDOW:]
-    if expected is None or not last:
-        return None
-    n, right = len(last), sum(fine for _, fine in last)
-    surplus = float(np.mean([fine - check.sure for check, fine in last]))
-    estimate = min(max(expected + surplus, 0.0), 1.0)
-    low, high = wilson(estimate, n)
-    figures = {"checks": n, "right": right, "estimate": estimate, "low": low, "high": high}
-    return {**figures, "expected": expected, "surplus": surplus, "window": WINDOW}
+def accuracy(ledger: Ledger) -> dict[str, Any]:
+    """Return how good the model is on what is left, when last looked at, or how many checks are missing."""
+    checks = len(ledger.standing_checks())
+    last = ledger.assessed[-1] if ledger.assessed else None
+    known = last if checks >= FEWEST and last is not None and last.estimate is not None else None
+    figures = {name: getattr(known, name, None) for name in FIGURES}
+    better = None if known is None else (known.estimate or 0.0) > (known.share or 0.0)
+    missing = {"needed": max(0, FEWEST - checks), "unanswered": ledger.n_unanswered_checks()}
+    return {"checks": checks, **missing, **figures, "better": better}
 
 
 def curve(ledger: Ledger) -> list[dict[str, Any]]:
-    """Return what the model expected of itself after each label, and the checks up to then."""
+    """Return what the model expected of itself after each label, and how good it was, where that is known."""
     points = dict(ledger.curve)  # the last of each number of labels
-    sizes = sorted(n for n in points if n <= len(ledger.labels))  # after an undo there are fewer
+    looks = {look.labels: look for look in ledger.assessed}
+    sizes = sorted(n for n in {*points, *looks} if n <= len(ledger.labels))  # after an undo there are fewer
     if len(sizes) > POINTS:
         sizes = [sizes[i] for i in np.unique(np.linspace(0, len(sizes) - 1, POINTS).astype(int))]
-    checks, rows, at = ledger.standing_checks(len(ledger.checks)), [], 0
-    for n in sizes:
-        while at < len(checks) and checks[at][0].labels <= n:
-            at += 1
-        known = accuracy(points[n], checks[:at]) or {"estimate": None, "low": None, "high": None, "checks": 0}
-        row = {"labels": n, "expected": points[n], "accuracy": known["estimate"], "checks": known["checks"]}
-        rows.append({**row, "low": known["low"], "high": known["high"]})
-    return rows
+    return [_point(n, points.get(n), looks.get(n)) for n in sizes]
+
+
+def _point(labels: int, expected: float | None, look: Assessed | None) -> dict[str, Any]:
+    if look is None:
+        return {
+            "labels": labels,
+            "expected": expected,
+            "accuracy": None,
+            "low": None,
+            "high": None,
+            "checks": 0,
+        }
+    known = {"accuracy": look.estimate, "low": look.low, "high": look.high, "checks": look.checks}
+    return {"labels": labels, "expected": look.expected if expected is None else expected, **known}
 
 
 def per_minute(ledger: Ledger, person: str) -> float | None:
@@ -75,55 +64,16 @@ def per_minute(ledger: Ledger, person: str) -> float | None:
     return 60.0 * len(spent) / float(sum(spent)) if len(spent) > 1 and sum(spent) > 0 else None
 
 
-def stop(
-    ledger: Ledger, changed: tuple[float, int] | None, known: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """Return whether more labels would change little, and the number that says so.
-
-    Stabilising predictions (Bloodgood & Vijay-Shanker 2009), told in the user's terms: what share
-    of the pool would be classified otherwise without the last fifth of the labels?
-    """
-    if changed is None:
-        return {"suggest": False, "changed": None, "without_last": None, "sentence": ""}
-    share, last = changed
-    suggest = share <= STEADY and len(ledger.labels) >= FEWEST and not _rising(ledger)
-    sentence = f"Without the last {last} labels, {share:.1%} of the pool would be classified otherwise."
-    if suggest:
-        sure = "" if known is None else _sure(known)
-        sentence += f" More labels of this kind change little.{sure} You may stop here."
-    return {"suggest": suggest, "changed": share, "without_last": last, "sentence": sentence}
-
-
-def _sure(known: dict[str, Any]) -> str:
-    interval = f"{known['low']:.0%} to {known['high']:.0%}"
-    return f" Accuracy is about {known['estimate']:.0%} ({interval}, {known['checks']} random checks)."
-
-
-def _rising(ledger: Ledger) -> bool:
-    """Return whether the later half of the last checks is better than the earlier by more than chance."""
-    last = [fine for _, fine in ledger.standing_checks(WINDOW)]
-    half = len(last) // 2
-    if half < 5:
-        return False
-    early, late = np.mean(last[:half]), np.mean(last[-half:])
-    mean = (early + late) / 2
-    return bool(late - early > Z * np.sqrt(2 * mean * (1 - mean) / half))
-
-
 def summary(
     ledger: Ledger,
     person: str,
     *,
     update_ms: float | None,
     select_ms: float | None,
-    changed: tuple[float, int] | None,
     predicted: Sequence[int] | None = None,
     knows_words: bool = False,
 ) -> dict[str, Any]:
     """Return the figures beside the page, without the curve."""
-    known = accuracy(ledger.expected(), ledger.standing_checks(WINDOW))
-    if known is not None:
-        known["unanswered"] = ledger.n_unanswered_checks()
     return {
         "version": ledger.seq,
         "items": len(ledger.ids),
@@ -138,10 +88,10 @@ def summary(
         "select_ms": select_ms,
         "classes": classes(ledger, predicted),
         "settings": dict(ledger.settings),
-        "accuracy": known,
+        "accuracy": accuracy(ledger),
         "agreement": ledger.agreement.figures(),
         "disputed": len(ledger.disputed),
-        "stop": stop(ledger, changed, known),
+        "stop": stop(ledger),
         "names": names(ledger) if knows_words else None,
     }
 

@@ -12,10 +12,10 @@ from functools import partial
 
 import numpy as np
 
+from everylabel.labelling.assessing import Assessment, assess
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.learner import Learner
 from everylabel.labelling.replay import Start
-from everylabel.labelling.training import in_order, train
+from everylabel.labelling.training import in_order
 from everylabel.models.names import are_of_use, name_rows
 from everylabel.models.scaling import suited_precision
 
@@ -23,9 +23,8 @@ log = logging.getLogger(__name__)
 REST = 4.0  # rest this many times as long as training took: a fifth of one core at most
 NEARLY = 2  # changes left to follow when the desk takes over
 WAIT = 0.2  # seconds between looks whether training pays
-CLASSIFIES = 1e-3  # tolerance of weights that are good enough to classify by
 EARLY, EARLY_UP_TO = 2, 40  # labels between looks at the class names, while there are few
-STABLE_EVERY = 10  # labels between looks at how much the last ones have changed
+EVERY = 10  # changes between trainings where each label is learned exactly anyway
 
 
 class Refitter:
@@ -34,8 +33,7 @@ class Refitter:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self._stopped = threading.Event()
-        self._looked_at = -STABLE_EVERY
-        self._changes, self._names = 0, self.desk.ledger.n_names
+        self._changes, self._names, self._checks = 0, self.desk.ledger.n_names, 0
         self._thread = threading.Thread(target=self._work, name="refit", daemon=True)
         self._thread.start()
 
@@ -55,8 +53,9 @@ class Refitter:
                 continue
             began, ledger = time.perf_counter(), self.desk.ledger
             self._changes, self._names = ledger.n_changes, ledger.n_names
+            self._checks = len(ledger.checks)
             try:
-                refit(self.desk, self)
+                refit(self.desk)
             except Exception:  # labels go on being learned without it
                 log.exception("training in the background failed")
             self._stopped.wait(REST * (time.perf_counter() - began))
@@ -64,37 +63,47 @@ class Refitter:
     def _due(self) -> bool:
         """Return whether training pays: at once, or after some labels if each is learned exactly anyway."""
         ledger = self.desk.ledger
-        if ledger.n_names != self._names and ledger.labels:
+        if (ledger.n_names != self._names and ledger.labels) or len(ledger.checks) != self._checks:
             return True
-        every = EARLY if ledger.vectors and len(ledger.labels) < EARLY_UP_TO else STABLE_EVERY
+        every = EARLY if ledger.vectors and len(ledger.labels) < EARLY_UP_TO else EVERY
         return ledger.n_changes - self._changes >= (every if self.desk.learner.exact else 1)
 
-    def look(self, start: Start, learner: Learner) -> tuple[float, int] | None:
-        """Return what the last labels have changed, every some labels."""
-        if abs(len(start.labels) - self._looked_at) < STABLE_EVERY:
-            return None
-        self._looked_at = len(start.labels)
-        return without_last(start, learner)
 
+def refit(desk: Desk) -> None:
+    """Train on all labels there are, follow what came meanwhile, take over, tell how good the model is."""
 
-def refit(desk: Desk, looker: Refitter | None = None) -> None:
-    """Train on all labels there are, follow what happened meanwhile, and take over."""
-    start: Start = desk.read(desk.start).result()
+    def look() -> tuple[Start, dict[int, float]]:
+        return desk.start(), {check.item: 1.0 for check in desk.ledger.standing_checks()}
+
+    start, checks = desk.read(look).result()
     if not start.labels:
         return
     start = start._replace(names_hold=_names_hold(start, desk))
     learner, seen = start.learner(desk.features, desk.scaling), start.seq
+    trained = learner.pool.posterior
     while len(changes := desk.read(partial(desk.changes_since, seen)).result()) > NEARLY:
         learner.follow(changes)
         seen = changes[-1].seq
-    changed = looker.look(start, learner) if looker is not None else None
 
     def take_over() -> Finish:
         desk.take(learner, start, seen)
-        desk.changed = changed or desk.changed
         return lambda: None
 
     desk.submit(take_over, alone=True).result()
+    if len(set(start.labels.values())) > 1:
+        _note(desk, assess(start, trained, learner, checks))
+
+
+def _note(desk: Desk, found: Assessment) -> None:
+    """Write down how good the model is, if that is news."""
+
+    def write() -> Finish:
+        desk.assessment = found
+        if desk.ledger.assessed[-1:] != [found.body]:
+            desk.emit("", found.body)
+        return lambda: None
+
+    desk.submit(write).result()
 
 
 def _names_hold(start: Start, desk: Desk) -> bool:
@@ -105,17 +114,3 @@ def _names_hold(start: Start, desk: Desk) -> bool:
     idx, y = in_order(start.labels)
     x = desk.features[idx].astype(np.float64)
     return are_of_use(rows, x, y, start.n_classes, suited_precision(start.n_classes))
-
-
-def without_last(start: Start, learner: Learner) -> tuple[float, int] | None:
-    """Return the share of a sample classified otherwise without the last fifth of the labels."""
-    n_last = max(10, len(start.labels) // 5)
-    kept = list(start.labels.items())[:-n_last]
-    if len({label for _, label in kept}) < 2:
-        return None
-    pool = learner.pool
-    names = learner.rows_of(start.vectors if start.names_hold else {})
-    mean = np.asarray(train(pool.features, dict(kept), start.n_classes, names, tol=CLASSIFIES).mean)
-    now = pool.logits(learner.sample)[:, : start.n_classes].argmax(axis=1)
-    then = (pool.rows(learner.sample) @ mean).argmax(axis=1)
-    return float(np.mean(now != then)), n_last

@@ -188,7 +188,6 @@ class Views:
             person,
             update_ms=desk.update_ms,
             select_ms=desk.select_ms,
-            changed=desk.changed,
             predicted=predicted,
             knows_words=self._knows_words,
         )

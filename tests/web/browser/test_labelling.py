@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from everylabel.labelling.progress import wilson
 from tests.web.browser.pages import BACKSPACE, CONTROL, ENTER, SHIFT, TAB, Page
 from tests.web.browser.servers import Server
 
@@ -80,10 +79,11 @@ def test_waiting_is_explained(page: Page) -> None:
 
 
 PROGRESS = """
-    const [checks, right, low, high, done] = arguments;
+    const [checks, estimate, low, high, share, done] = arguments;
     import("/static/state.js").then(({setProgress, state}) => {
-        const known = {checks, right, estimate: right / checks, low, high, expected: 0.5, surplus: 0.1};
-        const point = {expected: 0.5, accuracy: known.estimate, checks, low, high};
+        const known = {checks, needed: Math.max(0, 5 - checks), estimate, low, high, expected: 0.5,
+                       labels: 28, unanswered: 0, commonest: 1, share, better: estimate > share};
+        const point = {expected: 0.5, accuracy: estimate, checks, low, high};
         const curve = [10, 20, 30].map((labels) => ({labels, ...point}));
         setProgress({...state.progress, version: Infinity, labelled: 28, left: 1768, accuracy: known, curve});
         done();
@@ -93,29 +93,42 @@ PROGRESS = """
 
 def test_few_checks_are_not_made_a_sure_figure(page: Page) -> None:
     page.open("few")
-    page.driver.execute_async_script(PROGRESS, 2, 2, *wilson(1.0, 2))
-    assert page.text("#accuracy") == "34–100 %"
-    assert page.text("#accuracy-range") == ""
-    assert page.text("#accuracy-note") == "from 2 random checks"
-    assert page.script("return document.getElementById('side-summary').textContent") == (
-        "28 labels, 1,768 left · accuracy 34–100 %"
-    )
-    assert "34–100 %" in str(page.find("#curve svg").get_attribute("aria-label"))
-    page.driver.execute_async_script(PROGRESS, 20, 19, *wilson(0.95, 20))
-    assert [page.text("#accuracy"), page.text("#accuracy-range")] == ["95 %", "76–99 %"]
-    assert "accuracy 95 % (76–99 %)" in page.script(
-        "return document.getElementById('side-summary').textContent"
-    )
+
+    def shown(*figures: object) -> list[str]:
+        page.driver.execute_async_script(PROGRESS, *figures)
+        return [page.text(name) for name in ("#accuracy", "#accuracy-range", "#accuracy-note")]
+
+    summary = "return document.getElementById('side-summary').textContent"
+    assert shown(2, None, None, None, None) == [
+        "–",
+        "",
+        "Known after 3 more random checks. One item in 10 is one.",
+    ]
+    assert page.script(summary) == "28 labels, 1,768 left"
+    assert page.text("#accuracy-baseline") == ""
+    told = "of what is left, after 28 labels, 12 of them random checks"
+    assert shown(12, 0.9, 0.62, 0.97, 0.3) == ["62–97 %", "", told]
+    assert page.script(summary) == "28 labels, 1,768 left · accuracy 62–97 %"
+    assert "62–97 % of what is left" in str(page.find("#curve svg").get_attribute("aria-label"))
+    assert page.text("#accuracy-baseline") == "Always answering “1” would be right on about 30 %."
+    assert shown(20, 0.95, 0.76, 0.99, 0.96)[:2] == ["95 %", "76–99 %"]
+    assert page.text("#accuracy-baseline").endswith("The model is no better than that yet.")
+    assert "accuracy 95 % (76–99 %)" in page.script(summary)
+    assert shown(50, 0.9978, 0.95, 0.9999, 0.2)[0] == "above 99 %"
 
 
-def test_the_curve_of_checks_begins_with_the_fifth(page: Page) -> None:
-    page.open("fifth")
-    for checks in (1, 4, 5, 50):
-        for right in (0, checks // 2, checks):
-            page.driver.execute_async_script(PROGRESS, checks, right, *wilson(right / checks, checks))
-            assert page.all("#curve path.band")
-            assert bool(page.all("#curve path.checked")) == (checks >= 5)
-            assert bool(page.all("#curve .legend .checked")) == (checks >= 5)
+def test_the_curve_has_a_line_only_when_it_would_not_look_surer_than_it_is(page: Page) -> None:
+    page.open("line")
+    for checks, figures in [
+        (4, [None] * 3),
+        (5, [0.9, 0.4, 0.99]),
+        (19, [1e-3, 1e-4, 0.3]),
+        (20, [0.9, 0.6, 0.97]),
+    ]:
+        page.driver.execute_async_script(PROGRESS, checks, *figures, 0.3)
+        assert bool(page.all("#curve path.band")) == (checks >= 5)
+        assert bool(page.all("#curve path.checked")) == (checks >= 20)
+        assert bool(page.all("#curve .legend .checked")) == (checks >= 20)
 
 
 def test_undo_any_number_of_times(page: Page, digits: Server) -> None:
@@ -367,26 +380,23 @@ def test_an_echo_of_a_key_is_no_answer(page: Page, digits: Server) -> None:
     assert not page.all(".class.chosen")
 
 
-def test_the_figure_claims_no_more_than_the_checks_say(page: Page) -> None:
+def test_the_figure_claims_no_more_than_is_known(page: Page) -> None:
     page.open("claims")
     script = """const [accuracy, every, done] = arguments;
-        import("/static/side.js").then((side) => done(side.whyBelieve(accuracy, every)));"""
+        import("/static/accuracy.js").then((told) => done(told.whyBelieve(accuracy, every)));"""
 
     def told(**more: object) -> str:
-        known: dict[str, object] = {"checks": 50, "right": 45, "estimate": 0.9, "low": 0.79, "high": 0.96}
-        known |= {"expected": 0.85, "surplus": 0.05, "unanswered": 0, **more}
+        known: dict[str, object] = {"checks": 50, "estimate": 0.9, "low": 0.79, "high": 0.96}
+        known |= {"expected": 0.85, "unanswered": 0, **more}
         return str(page.driver.execute_async_script(script, known, 10))
 
     text = told()
-    assert "Over the last 50 random checks it was right 45 of 50 times, 5 points more often than" in text
-    assert "It expects to be right on 85 % of what is left now" in text
-    assert "95 times" not in text
+    assert "the 50 random checks set right what the chosen items tell wrongly" in text
+    assert "it expects to be right on 85 % of what is left" in text
     assert "skipped or left" not in text
-    assert "1 point less often than" in told(surplus=-0.01)
-    assert "as often as it expected" in told(surplus=0.001)
     assert "3 checks were skipped or left, so the figure may be too high." in told(unanswered=3)
     assert "1 check was skipped" in told(unanswered=1)
-    assert "figure" not in str(page.driver.execute_async_script(script, None, 10))
+    assert "figure" not in told(estimate=None)
 
 
 def test_the_end_tells_what_becomes_of_skipped_items(page: Page) -> None:

@@ -1,10 +1,10 @@
-// The learning curve: what the model expects of itself, and what random checks say.
+// The learning curve: what the model expects of itself, and how good it is on what is left.
 import { make, percent, plural, range } from "./dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const BOX = { width: 300, height: 150, left: 34, right: 6, top: 8, bottom: 22 };
 const MOST_POINTS = 160;
-const FEWEST_CHECKS = 5; // below, a line would look surer than it is; the band says all
+const FEWEST_CHECKS = 20; // below, a line would look surer than it is; the band says all
 
 function shape(tag, attributes, text) {
   const element = document.createElementNS(SVG, tag);
@@ -35,7 +35,7 @@ function axes(svg, x, y, most) {
 function summary(points) {
   const last = points.at(-1);
   const checked = points.findLast((point) => point.accuracy !== null);
-  const checks = checked ? `; random checks say ${range(checked.low, checked.high)}` : "";
+  const checks = checked ? `; it is right on ${range(checked.low, checked.high)} of what is left` : "";
   return `After ${plural(last.labels, "label")} the model expects ${percent(last.expected)}${checks}.`;
 }
 
@@ -60,8 +60,8 @@ function drawing(points, checked, sure) {
 function legend(checked, sure) {
   const entry = (kind, text) => make("li", { className: kind }, text);
   const entries = [entry("expected", "expected by the model, %")];
-  if (sure.length > 1) entries.push(entry("checked", "random checks, with interval"));
-  else if (checked.length > 1) entries.push(entry("interval", "interval of the random checks"));
+  if (sure.length > 1) entries.push(entry("checked", "of what is left, with interval"));
+  else if (checked.length > 1) entries.push(entry("interval", "of what is left: the interval"));
   return make("ul", { className: "legend" }, ...entries);
 }
 

@@ -1,14 +1,14 @@
 // What stands beside the item: how far, how fast, how good.
+import { accuracyFigures, drawAccuracy } from "./accuracy.js";
 import { refresh } from "./actions.js";
 import { drawCurve } from "./curve.js";
-import { breakable, byId, colour, count, make, memory, milliseconds, percent, plural, range, setText, settle } from "./dom.js";
+import { breakable, byId, colour, count, make, memory, milliseconds, percent, plural, setText, settle } from "./dom.js";
 import { on, state } from "./state.js";
 
 const WIDE = matchMedia("(min-width: 60rem)");
 const POLL = 5000; // with others at work
 const POLL_ALONE = 20_000; // then only the background has news
 const MANY = 50; // classes whose table is not drawn at every answer
-const ENOUGH_CHECKS = 20; // for the estimate to stand before its range
 const SHORT = 8; // characters of a name that fit before its bars
 
 function drawCounts(progress) {
@@ -22,56 +22,13 @@ function drawCounts(progress) {
   if (progress.cannot_tell) parts.push(`${count(progress.cannot_tell)} cannot be told`);
   setText(byId("speed"), parts.join(" · "));
   const [figure, beside] = accuracyFigures(progress.accuracy);
-  const accuracy = progress.accuracy ? ` · accuracy ${figure}${beside && ` (${beside})`}` : "";
+  const accuracy = progress.accuracy.estimate === null ? "" : ` · accuracy ${figure}${beside && ` (${beside})`}`;
   setText(byId("side-summary"), `${plural(progress.labelled, "label")}, ${count(progress.left)} left${accuracy}`);
-}
-
-/** The large figure and what stands beside it: "100 %" from two checks would be believed, so it is the range then. */
-function accuracyFigures(accuracy) {
-  if (!accuracy) return ["–", ""];
-  const { checks, estimate, low, high } = accuracy;
-  return checks < ENOUGH_CHECKS ? [range(low, high), ""] : [percent(estimate), range(low, high)];
-}
-
-function accuracyNote(accuracy, every) {
-  if (accuracy) return `from ${plural(accuracy.checks, "random check")}`;
-  return every ? `Known after the first random check. ${drawn(every)} one.` : "Random checks are switched off in the settings.";
-}
-
-const drawn = (every) => (every === 1 ? "Every item is" : `One item in ${count(every)} is`);
-
-/** How the figure came about, and what it does not say: it is about the model as it was at the checks. */
-export function whyBelieve(accuracy, every) {
-  const how = every ? `${drawn(every)} drawn at random instead` : "When random checks are on, some items are drawn at random instead";
-  const why =
-    "The items you label are chosen because they are hard or telling, so being right on them says little. " +
-    `${how}, its guess is hidden from you, and the model is scored on it before it learns from it.`;
-  if (!accuracy) return why;
-  const { checks, right, expected, surplus, unanswered } = accuracy;
-  const over = checks === 1 ? "the last random check" : `the last ${count(checks)} random checks`;
-  const points = Math.abs(Math.round(100 * surplus));
-  const more = points === 0 ? "as often as" : `${plural(points, "point")} ${surplus > 0 ? "more" : "less"} often than`;
-  const missing =
-    unanswered > 0 ? ` ${plural(unanswered, "check")} ${unanswered === 1 ? "was" : "were"} skipped or left, so the figure may be too high.` : "";
-  return (
-    `${why} Over ${over} it was right ${count(right)} of ${count(checks)} times, ${more} it expected. ` +
-    `It expects to be right on ${percent(expected)} of what is left now; the figure is that, set right by the checks. ` +
-    `The range allows for the luck of the draw among them.${missing}`
-  );
 }
 
 /** Whether the names of the classes teach; nothing where no encoder knows what they mean. */
 function drawNames({ names }) {
   setText(byId("names-note"), names?.sentence ?? "");
-}
-
-function drawAccuracy({ accuracy, settings }) {
-  const [figure, beside] = accuracyFigures(accuracy);
-  setText(byId("accuracy"), figure);
-  setText(byId("accuracy-range"), beside);
-  byId("accuracy").classList.toggle("empty", !accuracy);
-  setText(byId("accuracy-note"), accuracyNote(accuracy, settings.check_every));
-  setText(byId("accuracy-why"), whyBelieve(accuracy, settings.check_every));
 }
 
 function balanceRow(each, most, total, short) {

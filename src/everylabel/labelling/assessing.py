@@ -1,0 +1,85 @@
+"""How good the model is, found in the background from a copy of the state; no label waits for it.
+
+All of it is a function of the labels, and of which of them were drawn at random: nothing depends on when it
+was looked at. The share of what is left that is of class c is a difference estimate,
+    mean over what is left of p_c + n/(n + SHRUNK) * mean over n checks of ([label = c] - p_c left out)
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from everylabel.core.leave_one_out import leave_one_out
+from everylabel.core.posterior import Posterior
+from everylabel.core.softmax import softmax
+from everylabel.labelling.accuracy import FEWEST, Verdicts, accuracy_left
+from everylabel.labelling.class_figures import class_figures, confusion
+from everylabel.labelling.events import Assessed
+from everylabel.labelling.learner import Learner
+from everylabel.labelling.replay import Start
+from everylabel.labelling.training import in_order, train
+
+SHRUNK = 10  # checks that set the shares of classes half right
+CLASSIFIES = 1e-3  # tolerance of weights that are good enough to classify by
+
+
+class Assessment(NamedTuple):
+    """What is written down of it, and figures of classes that are not."""
+
+    body: Assessed
+    classes: list[dict[str, Any]]
+    confusion: list[dict[str, int]]
+
+
+def assess(start: Start, posterior: Posterior, learner: Learner, checks: dict[int, float]) -> Assessment:
+    """Return how good a model is that was trained on the labels of a start.
+
+    posterior : as it was trained, before it followed anything
+    checks : weights of the labelled instances that were drawn at random
+    """
+    idx, truth = in_order(start.labels)
+    k = start.n_classes
+    without = softmax(np.asarray(leave_one_out(posterior))[: len(idx), :k])
+    guess = without.argmax(axis=1)
+    drawn = np.array([checks.get(int(i), 0.0) for i in idx])
+    left = np.array([i for i in learner.sample.tolist() if i not in start.labels], dtype=np.int64)
+    now = softmax((learner.pool.rows(left) @ np.asarray(posterior.mean))[:, :k])
+    at = np.flatnonzero(drawn)
+    figures: dict[str, Any] = {}
+    if len(at) >= FEWEST and len(left):
+        verdicts = Verdicts(without.max(axis=1), guess == truth, drawn)
+        figures = accuracy_left(verdicts, now.max(axis=1))._asdict()
+        shares = _class_shares(now, without[at], truth[at], drawn[at])
+        figures |= {"commonest": int(shares.argmax()), "share": float(shares.max())}
+    gained = _gain(start, learner, left, now) if len(left) else {}
+    expected = float(now.max(axis=1).mean()) if len(left) else 1.0
+    numbers: dict[str, Any] = {"expected": expected, **figures, **gained}
+    rounded: dict[str, Any] = {
+        name: round(value, 6) if isinstance(value, float) else value for name, value in numbers.items()
+    }
+    body = Assessed(labels=len(start.labels), checks=len(at), **rounded)
+    return Assessment(
+        body, class_figures(truth[at], guess[at], drawn[at], k), confusion(truth[at], guess[at])
+    )
+
+
+def _class_shares(now: np.ndarray, without: np.ndarray, truth: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the share of each class in what is left; see the module's head."""
+    surplus = np.eye(now.shape[1])[truth] - without
+    n = weights.sum()
+    shares = now.mean(axis=0) + n / (n + SHRUNK) * (weights @ surplus) / n
+    return np.asarray(np.clip(shares, 0.0, 1.0))
+
+
+def _gain(start: Start, learner: Learner, left: np.ndarray, now: np.ndarray) -> dict[str, Any]:
+    """Return what the last fifth of the labels has brought, where there is something to compare with."""
+    last = max(10, len(start.labels) // 5)
+    kept = dict(list(start.labels.items())[:-last])
+    if len(set(kept.values())) < 2:
+        return {}
+    names = learner.rows_of(start.vectors if start.names_hold else {})
+    mean = np.asarray(train(learner.pool.features, kept, start.n_classes, names, tol=CLASSIFIES).mean)
+    then = softmax((learner.pool.rows(left) @ mean)[:, : start.n_classes])
+    guess = now.argmax(axis=1)
+    rows = np.arange(len(left))
+    return {"gain": float(np.mean(now[rows, guess] - then[rows, guess])), "without": last}

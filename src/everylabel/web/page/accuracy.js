@@ -1,0 +1,57 @@
+// How good the model is on what is left, in words that claim no more than is known.
+import { byId, count, make, percent, plural, range, setText } from "./dom.js";
+
+const ENOUGH_CHECKS = 20; // for the estimate to stand before its range
+
+/** The large figure and what stands beside it: a figure from few checks would be believed, so it is the range then. */
+export function accuracyFigures({ checks, estimate, low, high }) {
+  if (estimate === null) return ["–", ""];
+  return checks < ENOUGH_CHECKS ? [range(low, high), ""] : [share(estimate), range(low, high)];
+}
+
+/** Nothing is ever sure: what rounds to all is "above 99 %". */
+const share = (value) => (value > 0.995 ? "above 99 %" : percent(value));
+
+function note({ checks, needed, estimate, labels }, every) {
+  if (estimate !== null) return `of what is left, after ${plural(labels, "label")}, ${count(checks)} of them random checks`;
+  if (needed && !every) return "Random checks are switched off in the settings.";
+  if (needed) return `Known after ${plural(needed, checks ? "more random check" : "random check")}. ${drawn(every)} one.`;
+  return "Being looked at …";
+}
+
+const drawn = (every) => (every === 1 ? "Every item is" : `One item in ${count(every)} is`);
+
+/** What no model at all would give: without it, 95 % may be nothing. */
+function baseline({ estimate, commonest, share: part, better }, classes) {
+  if (estimate === null || commonest === null) return [];
+  const name = classes[commonest]?.name ?? "";
+  const told = `Always answering “${name}” would be right on about ${percent(part)}.`;
+  return better ? [told] : [told, " ", make("strong", {}, "The model is no better than that yet.")];
+}
+
+/** How the figure came about, and what it does not say. */
+export function whyBelieve(accuracy, every) {
+  const how = every ? `${drawn(every)} drawn at random instead` : "When random checks are on, some items are drawn at random instead";
+  const why =
+    "The items you label are chosen because they are hard or telling, so being right on them says little. " +
+    `${how}, and its guess is hidden from you.`;
+  if (accuracy.estimate === null) return why;
+  const { checks, expected, unanswered } = accuracy;
+  const missing =
+    unanswered > 0 ? ` ${plural(unanswered, "check")} ${unanswered === 1 ? "was" : "were"} skipped or left, so the figure may be too high.` : "";
+  return (
+    `${why} Of every label it is asked what the model would say had it not seen it: that tells how often it is right when it is ` +
+    `so sure, and the ${plural(checks, "random check")} set right what the chosen items tell wrongly. By itself it expects to be right ` +
+    `on ${percent(expected)} of what is left. The range is meant to hold the truth at all times of 95 in 100 labelling runs.${missing}`
+  );
+}
+
+export function drawAccuracy({ accuracy, settings, classes }) {
+  const [figure, beside] = accuracyFigures(accuracy);
+  setText(byId("accuracy"), figure);
+  setText(byId("accuracy-range"), beside);
+  byId("accuracy").classList.toggle("empty", accuracy.estimate === null);
+  setText(byId("accuracy-note"), note(accuracy, settings.check_every));
+  byId("accuracy-baseline").replaceChildren(...baseline(accuracy, classes));
+  setText(byId("accuracy-why"), whyBelieve(accuracy, settings.check_every));
+}
