@@ -34,6 +34,7 @@ from everylabel.core import (
 
 if TYPE_CHECKING:
     from everylabel.data import read_items
+    from everylabel.models.class_names import embed_names, name_rows
     from everylabel.models.classifier import LaplaceClassifier
     from everylabel.models.classifier_files import load_classifier, save_classifier
     from everylabel.models.embedding import embed
@@ -50,6 +51,8 @@ _LAZY = {
     "select": "everylabel.selection",
     "strategies": "everylabel.selection",
     "embed": "everylabel.models.embedding",
+    "embed_names": "everylabel.models.class_names",
+    "name_rows": "everylabel.models.class_names",
     "load_dataset": "everylabel.models.embedding.datasets",
     "read_items": "everylabel.data",
     "load_classifier": "everylabel.models.classifier_files",
@@ -65,6 +68,7 @@ __all__ = [
     "add_class",
     "condition",
     "embed",
+    "embed_names",
     "fit_map",
     "forget",
     "laplace",
@@ -74,6 +78,7 @@ __all__ = [
     "logit_variance",
     "logits",
     "mix",
+    "name_rows",
     "optimal_batch",
     "predict_proba",
     "read_items",

@@ -124,3 +124,13 @@ def test_what_the_pool_told_is_kept_while_labels_come_and_go() -> None:
         np.testing.assert_allclose(clf.predict_proba(pool), before, atol=1e-3)
         assert clf.matrix_ is not None
     assert clf.fit(pool[:9], y[:9]).matrix_ is None
+
+
+def test_what_a_pool_has_scaled_can_be_taken_back_in_any_batch() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(200, 33)), rng.integers(4, size=200)
+    clf = LaplaceClassifier().fit(x[:20], y[:20], unlabelled=x).partial_fit(x[20:60], y[20:60])
+    clf.forget(x[[3, 7, 9, 30, 41, 44, 59]], y[[3, 7, 9, 30, 41, 44, 59]])
+    left = np.setdiff1d(np.arange(60), [3, 7, 9, 30, 41, 44, 59])
+    again = LaplaceClassifier().fit(x[left], y[left], unlabelled=x)
+    np.testing.assert_allclose(clf.predict_proba(x), again.predict_proba(x), atol=2e-3)

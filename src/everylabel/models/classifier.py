@@ -7,6 +7,7 @@ back to the letter: an exact update retrains without it, for the others everythi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -29,7 +30,10 @@ from everylabel.core import (
 from everylabel.core.checks import check_positive
 from everylabel.core.predict import METHODS as PREDICTIONS
 from everylabel.core.updates import METHODS
+from everylabel.models.class_names import ASK_AGAIN, ClassNames
+from everylabel.models.class_numbers import class_factors, encode, with_named
 from everylabel.models.examples import Examples, joined, positions, rows
+from everylabel.models.names import NameRows
 from everylabel.models.scaling import Scaling, fit_pool_scaling, fit_scaling, no_scaling, suited_precision
 
 UPDATES = ("exact", *METHODS, "refit")
@@ -70,6 +74,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         then those that came later.
     posterior_ : everylabel.Posterior
         What the classifier knows, over class numbers.
+    names_, names_hold_ : ClassNames or None, bool
+        Vectors of class names, and whether they teach: there are some, and the labels bear them out.
     center_, scale_, matrix_ : array (d,), float, array (d, d) or None
         What is subtracted from the features, and what they are multiplied by then.
     n_features_in_ : int
@@ -77,6 +83,9 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
 
     from_pool_: bool = False  # instances without labels told the scaling
     matrix_: np.ndarray | None = None  # states of before have none
+    names_hold_: bool = False
+    names_: ClassNames | None = None
+    _asked_at: int = 0  # labels when it was last asked whether names hold
     _taught: list[Examples]
     _first_classes: np.ndarray
     _declared: np.ndarray  # classes that a later partial_fit named, with or without labels
@@ -103,45 +112,69 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         self.class_weight = class_weight
         self.tol = tol
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, unlabelled: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        unlabelled: Any = None,
+        names: Mapping[Any, Any] | None = None,
+    ) -> Self:
         """Train on all of X and y, and forget whatever came before.
 
         `unlabelled` (m, d) are instances without labels, such as the pool they were chosen from: directions
         in which it varies are trusted more, and prior_precision is taken times what suits the number of
         classes (`models/scaling.py`). With few labels it is worth several points.
+
+        `names` are vectors of class names by label, as `everylabel.embed_names` makes them: they teach as
+        long as the labels bear them out (`names_hold_`), and X may be empty then, (0, d). Classes that have
+        a name and no label yet are known.
         """
         again = clone(self)  # what was fitted before stays as it is if this fails
-        X, y = validate_data(again, X, y, dtype=np.float64)
-        check_classification_targets(y)
+        X, y = again._validated(X, y, names, first=True)
         scaling, again.from_pool_ = None, unlabelled is not None and bool(self.scale_features)
+        pool = X
         if unlabelled is not None:
             pool = validate_data(again, unlabelled, dtype=np.float64, reset=False)
             scaling = fit_pool_scaling(pool) if again.from_pool_ else None
-        again._start(X, y, _weights(sample_weight, X), np.unique(y), scaling)
+        named = None if names is None else ClassNames.of(names, pool, around=scaling)
+        again._start(X, y, _weights(sample_weight, X), with_named(np.unique(y), names), scaling, named)
         self.__dict__.update(again.__dict__)
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Any = None,
+        sample_weight: Any = None,
+        *,
+        names: Mapping[Any, Any] | None = None,
+    ) -> Self:
         """Learn from new labels, one by one; unseen classes make room for themselves.
 
         The first call on a new estimator trains exactly, on classes `classes` (or those in y).
-        `classes` of a later call that are not known yet are added.
+        `classes` of a later call that are not known yet are added, and so are those of `names`, which teach
+        from then on beside those of before or in their place.
+        Whether names hold is asked again when there are a quarter more labels; update="second_order" and
+        "first_order" leave that to `fit`.
         """
         first = not hasattr(self, "posterior_")
-        X, y = validate_data(self, X, y, dtype=np.float64, reset=first)
-        check_classification_targets(y)
+        X, y = self._validated(X, y, names, first)
         weights = _weights(sample_weight, X)
-        named = np.unique(y) if classes is None else np.unique(classes)
+        named = with_named(np.unique(y if classes is None else classes), names)
         unknown = np.setdiff1d(y, named if first else np.union1d(named, self.classes_))
         if len(unknown) and classes is not None:
             raise EverylabelError(
                 f"y holds labels that are not in classes: {unknown[:5].tolist()}; expected labels out of them"
             )
         if first:
-            self._start(X, y, weights, named)
+            told = None if names is None else ClassNames.of(names, X)
+            self._start(X, y, weights, named, None, told)
         else:
-            self._learn(X, y, weights, named)
-            if classes is not None:
+            self._learn(X, y, weights, named, names)
+            if classes is not None or names is not None:
                 self._declared = np.union1d(self._declared, named) if len(self._declared) else named
         return self
 
@@ -166,22 +199,21 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
                 "X and y are all that fit was given; expected to leave at least one label: call fit anew"
             )
         if direct:
-            X, y, weights = (part[gone] for part in taught)
-            numbers = _encode(y, self.classes_)
-            self.posterior_ = forget(self.posterior_, self._scaling(X), numbers, weights=weights)
             parts = [first, later] if len(first) and len(later) else [keep]
             self._taught = [rows(taught, part) for part in parts]
+            self._train_without(rows(taught, gone))
             return self
         again = clone(self)
         again.from_pool_ = self.from_pool_
         told = self.from_pool_ or self.matrix_ is not None  # the labels did not tell it, nor could they
         scaling = self._scaling if told else None
-        again._start(*rows(taught, first), self._first_classes, scaling)
+        again._start(*rows(taught, first), self._first_classes, scaling, self.names_)
         X, y, weights = rows(taught, later)
         named = np.union1d(self._declared, y) if len(self._declared) else y
         if len(later):
             again._learn(X, y, weights, self.classes_[np.isin(self.classes_, named)])
-        for name in ("posterior_", "classes_", "center_", "scale_", "matrix_", "_taught"):
+        told_apart = ("posterior_", "classes_", "center_", "scale_", "matrix_", "_taught")
+        for name in (*told_apart, "names_hold_", "names_", "_asked_at"):
             setattr(self, name, getattr(again, name))
         return self
 
@@ -212,12 +244,14 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         weights: np.ndarray,
         classes: np.ndarray,
         scaling: Scaling | None = None,
+        names: ClassNames | None = None,
     ) -> None:
         """Train on (X, y), the base of every replay from now on; they tell the scaling if none is given."""
         binary = self.likelihood == "binary"
         if binary and len(classes) != 2:
             raise EverylabelError(f"y holds {len(classes)} class(es); expected 2 with likelihood='binary'")
         self._check_parameters()
+        self.names_ = names
         if scaling is None:
             scaling = fit_scaling(X, weights) if self.scale_features else no_scaling(X.shape[1])
         self.center_, self.scale_, self.matrix_ = scaling
@@ -228,13 +262,61 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
 
     def _train(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, classes: np.ndarray) -> None:
         """Train on (X, y), on features scaled as they are."""
-        numbers, X = _encode(y, classes), self._scaling(X)
+        numbers, X = encode(y, classes), self._scaling(X)
         weights = weights * compute_sample_weight(self.class_weight, y)
-        binary, prior = self.likelihood == "binary", self.prior_precision
-        prior *= 1.0 if not self.from_pool_ else suited_precision(len(classes))
+        binary, prior = self.likelihood == "binary", self._precision(len(classes))
+        rows = self._believed(X, numbers, classes)
+        self.names_hold_, self._asked_at = rows is not None, len(y)
+        if rows is not None:  # first, so that what is learned later comes behind
+            X, numbers = np.r_[rows.features, X], np.r_[rows.labels, numbers]
+            weights = np.r_[rows.weights, weights]
         mean = fit_map(X, numbers, len(classes), prior, weights=weights, binary=binary, tol=self.tol)
         posterior = laplace(mean, X, self.likelihood, prior, weights=weights, labels=numbers)
         self.classes_, self.posterior_ = classes, posterior
+
+    def _believed(self, X: np.ndarray, numbers: np.ndarray, classes: np.ndarray) -> NameRows | None:
+        """Return rows for class names, beside scaled features, if the labels bear them out."""
+        if self.names_ is None:
+            return None
+        return self.names_.believed(classes, X, numbers, self._scaling, self._precision(len(classes)))
+
+    def _train_without(self, gone: Examples) -> None:
+        """Become what training on all that is left makes, without these."""
+        if self.matrix_ is not None:  # scaled in another batch, a row has other bits, and is not found
+            self._train(*joined(self._taught), self.classes_)
+            return
+        X, y, weights = gone
+        numbers = encode(y, self.classes_)
+        self.posterior_ = forget(self.posterior_, self._scaling(X), numbers, weights=weights)
+        self._ask_names()
+
+    def _ask_names(self) -> None:
+        """Train anew if the labels have changed their mind about class names."""
+        X, y, weights = joined(self._taught)
+        self._asked_at = len(y)
+        if self.names_ is not None:
+            rows = self._believed(self._scaling(X), encode(y, self.classes_), self.classes_)
+            if (rows is not None) != self.names_hold_:
+                self._train(X, y, weights, self.classes_)
+
+    def _also_named(self, names: Mapping[Any, Any], X: np.ndarray) -> ClassNames:
+        """Return names that come after the start, beside those there are."""
+        if self.names_ is not None:
+            return self.names_.and_also(names)
+        X = np.concatenate([*(taught for taught, _, _ in self._taught), X])
+        return ClassNames.of(names, X, self._scaling if self.from_pool_ else None)
+
+    def _precision(self, n_classes: int) -> float:
+        return self.prior_precision * (suited_precision(n_classes) if self.from_pool_ else 1.0)
+
+    def _validated(self, X: Any, y: Any, names: Any, first: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Return features and labels; there may be none where class names are."""
+        least = 1 if names is None else 0
+        X, y = validate_data(self, X, y, dtype=np.float64, reset=first, ensure_min_samples=least)
+        if not len(y):
+            return X, np.asarray(list(names))[:0]
+        check_classification_targets(y)
+        return X, y
 
     def _check_parameters(self) -> None:
         """Raise if a parameter that later calls need is wrong."""
@@ -259,7 +341,14 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
                 f"a dict with update={self.update!r}, or update='refit'"
             )
 
-    def _learn(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, named: np.ndarray) -> None:
+    def _learn(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        weights: np.ndarray,
+        named: np.ndarray,
+        names: Mapping[Any, Any] | None = None,
+    ) -> None:
         """Learn from labels after the start; classes named for the first time are added."""
         self._check_parameters()
         self._check_class_weight()
@@ -270,16 +359,25 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         new = named[~np.isin(named, self.classes_)]
         classes = np.concatenate([self.classes_, new])
         now = X.copy(), y.copy(), weights.copy()
-        if self.update == "refit" or (self.update == "exact" and not self._updates_exactly()):
+        if names is not None:
+            self.names_ = self._also_named(names, X)
+        if (
+            names is not None
+            or self.update == "refit"
+            or (self.update == "exact" and not self._updates_exactly())
+        ):
             self._train(*joined([*self._taught, now]), classes)
         else:
             posterior = add_class(self.posterior_, len(new)) if len(new) else self.posterior_
             step_size = None if self.update == "exact" else self.step_size
-            labels = _encode(y, classes)
-            weights = weights * _class_factors(self.class_weight, y)
+            labels = encode(y, classes)
+            weights = weights * class_factors(self.class_weight, y)
             posterior = update(posterior, self._scaling(X), labels, self.update, step_size, weights=weights)
             self.classes_, self.posterior_ = classes, posterior
         self._taught.append(now)
+        n = sum(len(labels) for _, labels, _ in self._taught)
+        if self._updates_exactly() and n >= ASK_AGAIN * self._asked_at:
+            self._ask_names()
 
     def _updates_exactly(self) -> bool:
         """Return whether the core's exact update is retraining; class weights would change with it."""
@@ -315,16 +413,17 @@ def from_posterior(
     return classifier
 
 
-def _encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return class numbers: positions in `classes`, which may be in any order."""
-    order = np.argsort(classes)
-    return np.asarray(order[np.searchsorted(classes[order], y)])
-
-
-def _class_factors(class_weight: Any, y: np.ndarray) -> np.ndarray:
-    """Return the weight of each label's class."""
-    return np.array([1.0 if class_weight is None else class_weight.get(label, 1.0) for label in y.tolist()])
+def with_names(classifier: LaplaceClassifier, names: ClassNames, hold: bool) -> LaplaceClassifier:
+    """Return an estimator of `from_posterior` that knows names; if they hold, its first rows are theirs."""
+    X, y, weights = classifier._taught[0]
+    rows = names.rows(classifier.classes_) if hold else None
+    n = 0 if rows is None else len(rows.labels)
+    classifier._taught = [(X[n:], y[n:], weights[n:])]
+    classifier.names_, classifier.names_hold_, classifier._asked_at = names, hold, len(y) - n
+    return classifier
 
 
 def _weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
+    if not len(X):  # class names alone
+        return np.empty(0)
     return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))

@@ -16,7 +16,8 @@ from everylabel.core.arrays import to_numpy
 from everylabel.core.files import packed, read_file, unpacked, write_file
 from everylabel.core.labelled import Buffer, Data
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.models.classifier import LaplaceClassifier, from_posterior
+from everylabel.models.class_names import ClassNames
+from everylabel.models.classifier import LaplaceClassifier, from_posterior, with_names
 from everylabel.models.examples import Examples
 from everylabel.models.scaling import Scaling
 
@@ -76,6 +77,8 @@ def save_classifier(classifier: LaplaceClassifier, path: str | os.PathLike[str])
     header |= {"format": FORMAT, "parameters": parameters, "from_pool": classifier.from_pool_}
     arrays |= {"center": classifier.center_, "scale": np.array(classifier.scale_), "labels": names}
     arrays |= {} if classifier.matrix_ is None else {"matrix": classifier.matrix_}
+    arrays |= _name_arrays(classifier)
+    header |= {"names_hold": classifier.names_hold_}
     write_file(Path(path), header, arrays)
 
 
@@ -91,11 +94,36 @@ def load_classifier(path: str | os.PathLike[str]) -> LaplaceClassifier:
             parameters.pop(known, None)
         scaling = Scaling(arrays["center"], float(arrays["scale"]), arrays.get("matrix"))
         _check_scaling(scaling)
-        return as_classifier(posterior, scaling, arrays["labels"], from_pool=from_pool, **parameters)
+        classifier = as_classifier(posterior, scaling, arrays["labels"], from_pool=from_pool, **parameters)
+        names = _names(arrays, scaling)
+        return classifier if names is None else with_names(classifier, names, bool(header["names_hold"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise EverylabelError(
             f"path {str(place)!r} is damaged ({error}); expected a file written by save_classifier"
         ) from error
+
+
+def _name_arrays(classifier: LaplaceClassifier) -> dict[str, np.ndarray]:
+    """Return class names as arrays: vectors, the class of each, and where the instances lie."""
+    names = classifier.names_
+    if names is None:
+        return {}
+    of = [label for label, some in names.vectors.items() for _ in some]
+    found = {"name_vectors": np.concatenate(list(names.vectors.values())), "name_labels": np.asarray(of)}
+    if classifier.from_pool_:
+        return found
+    return {**found, "name_center": names.around.center, "name_scale": np.array(names.around.scale)}
+
+
+def _names(arrays: dict[str, np.ndarray], scaling: Scaling) -> ClassNames | None:
+    """Return class names from arrays, if there are some."""
+    if "name_labels" not in arrays:
+        return None
+    around = scaling
+    if "name_center" in arrays:
+        around = Scaling(arrays["name_center"], float(arrays["name_scale"]))
+    of, vectors = arrays["name_labels"], arrays["name_vectors"]
+    return ClassNames({label: vectors[of == label] for label in dict.fromkeys(of.tolist())}, around)
 
 
 def _classes(posterior: Posterior, classes: Sequence[Any] | np.ndarray | None) -> np.ndarray:

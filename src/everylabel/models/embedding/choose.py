@@ -30,6 +30,11 @@ def kind_of(model: str | None) -> str | None:
     return "image" if name == "pixels" or name.startswith("timm:") or name.endswith(".onnx") else None
 
 
+def knows_words(model: str | None) -> bool:
+    """Return whether a model for texts knows what words mean, also such as no text of the user's has."""
+    return model != "tfidf" and (model is not None or find_spec("sentence_transformers") is not None)
+
+
 def choose(kind: str, model: str | None, sample: Sample, batch_size: int, device: str | None) -> Backend:
     """Return the backend for these items; `sample` gives some of them to those that must be fitted."""
     if model is not None and not isinstance(model, str):
@@ -47,7 +52,7 @@ def choose(kind: str, model: str | None, sample: Sample, batch_size: int, device
 
 
 def _text(model: str | None, sample: Sample, batch_size: int, device: str | None) -> Backend:
-    if model is None and find_spec("sentence_transformers") is None:
+    if model is None and not knows_words(None):
         _say("texts are embedded by TF-IDF + SVD", "text", "a language model")
         model = "tfidf"
     if model == "tfidf":

@@ -1,0 +1,146 @@
+"""Class names in the library: phrases become vectors, vectors rows that all functions learn from.
+
+    embed_names     {"refund": ["refund", "money back"], ...} -> {"refund": vectors (2, d), ...}
+    name_rows       vectors -> features, labels, weights, for `fit_map` and `laplace` beside real instances
+    ClassNames      what `LaplaceClassifier` keeps of them, and whether the labels bear them out
+How rows are made, and when they are believed, is told in `names.py`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError, listed
+from everylabel.models import names as scaled
+from everylabel.models.embedding import embed
+from everylabel.models.embedding.choose import knows_words
+from everylabel.models.names import NameRows, are_of_use, phrase
+from everylabel.models.scaling import POOL_NORM, Scaling
+
+ASK_AGAIN = 1.25  # times as many labels as when the labels were last asked
+
+Phrases = str | Sequence[str]
+
+
+def embed_names(
+    names: Sequence[str] | Mapping[str, Phrases], model: str | None = None, **options: Any
+) -> dict[str, np.ndarray]:
+    """Return the vectors (m, d) of each class's phrases, by the model that embedded the texts.
+
+    Parameters
+    ----------
+    names : sequence of str, or dict
+        Class names; or for each a phrase or several: a description, keywords, examples. The name itself, as
+        words ("card_lost" is "card lost"), is always the first.
+    model, **options
+        As in `embed`; a model that knows words, which TF-IDF does not.
+    """
+    given: Mapping[str, Phrases] = names if isinstance(names, Mapping) else dict.fromkeys(names, ())
+    if isinstance(names, str) or not given:
+        raise EverylabelError(f"names is {names!r}; expected class names, or phrases by class name")
+    if not knows_words(model):
+        raise EverylabelError(
+            f"model is {model!r}: TF-IDF knows the words of its own texts only; expected a language model"
+        )
+    phrases = {
+        name: list(dict.fromkeys([phrase(name), *([more] if isinstance(more, str) else more)]))
+        for name, more in given.items()
+    }
+    rows = embed([words for some in phrases.values() for words in some], model, kind="text", **options)
+    ends = np.cumsum([len(some) for some in phrases.values()])
+    return dict(zip(phrases, np.split(rows, ends[:-1]), strict=True))
+
+
+def name_rows(
+    names: Mapping[Any, Any] | Sequence[Any], features: Any, classes: Sequence[Any] | None = None
+) -> NameRows:
+    """Return rows that stand for class names: features, labels (class numbers) and weights.
+
+    Parameters
+    ----------
+    names : dict or sequence
+        Vectors (m, d) or (d,) by class, as `embed_names` returns them; of a sequence, by class number.
+    features : array (n, d)
+        Instances such as the pool, on the scale that is trained on, by the model that made the vectors. Names
+        are brought to where they lie, and as far out.
+    classes : sequence, optional
+        The classes in the order of their numbers; the order of `names` unless given.
+
+    `rows.together_with(x, y)` are labelled instances with the rows behind them, and all weights.
+    """
+    vectors = dict(names if isinstance(names, Mapping) else enumerate(names))
+    order = list(vectors) if classes is None else list(classes)
+    known = ClassNames.of(vectors, np.asarray(features, np.float64))
+    rows = known.rows(np.asarray(order, object))
+    if rows is None:
+        raise EverylabelError(
+            f"names has vectors of {listed([str(name) for name in order])}, which do not tell classes apart; "
+            "expected at least two classes in `classes` whose vectors differ"
+        )
+    return rows
+
+
+class ClassNames(NamedTuple):
+    """Vectors of names by class, and where the instances lie that they are brought to."""
+
+    vectors: dict[Any, np.ndarray]
+    around: Scaling  # brings instances to a mean of 0 and a norm of POOL_NORM
+
+    @classmethod
+    def of(cls, names: Mapping[Any, Any], X: np.ndarray, around: Scaling | None = None) -> Self:
+        """Return names that lie where these instances do, or where a pool's scaling brings them."""
+        if around is None:
+            if not len(X):
+                raise EverylabelError(
+                    "names come without an instance, labelled or not, that tells where they lie; expected "
+                    "some: unlabelled=pool"
+                )
+            center = X.mean(axis=0)
+            spread = float(np.sqrt(np.mean(np.sum((X - center) ** 2, axis=1))))
+            size = spread if spread > 0 else float(np.linalg.norm(center))  # one alone, or its copies
+            around = Scaling(center, POOL_NORM / size if size > 0 else 1.0)
+        return cls(_checked(names, len(around.center)), around)
+
+    def and_also(self, names: Mapping[Any, Any]) -> Self:
+        """Return these names with others beside them, or in their place."""
+        return self._replace(vectors={**self.vectors, **_checked(names, len(self.around.center))})
+
+    def rows(self, classes: np.ndarray) -> NameRows | None:
+        """Return rows on the scale that instances come in; None if they say nothing."""
+        numbers = {c: self.vectors[name] for c, name in enumerate(classes.tolist()) if name in self.vectors}
+        rows = scaled.name_rows(numbers, self.around)
+        return None if rows is None else rows._replace(features=self.around.back(rows.features))
+
+    def believed(
+        self, classes: np.ndarray, X: np.ndarray, numbers: np.ndarray, scaling: Scaling, precision: float
+    ) -> NameRows | None:
+        """Return rows on the scale of X, which is trained on, if its labels bear the names out."""
+        rows = self.rows(classes)
+        if rows is None:
+            return None
+        rows = rows._replace(features=scaling(rows.features))
+        return rows if are_of_use(rows, X, numbers, len(classes), precision) else None
+
+
+def _checked(names: Mapping[Any, Any], d: int) -> dict[Any, np.ndarray]:
+    """Return finite vectors (m, d) by class."""
+    if not isinstance(names, Mapping):
+        raise EverylabelError(
+            f"names is a {type(names).__name__}; expected a dict of vectors by class: embed_names"
+        )
+    found = {}
+    for name, some in names.items():
+        try:
+            vectors = np.atleast_2d(np.asarray(some, np.float64))
+        except (TypeError, ValueError) as error:
+            raise EverylabelError(
+                f"names[{name!r}] is {some!r:.60}; expected vectors: embed_names makes them of phrases"
+            ) from error
+        if vectors.ndim != 2 or vectors.shape[1] != d or not len(vectors) or not np.all(np.isfinite(vectors)):
+            raise EverylabelError(
+                f"names[{name!r}] has shape {np.shape(some)}; expected finite vectors of {d} features, by "
+                "the model that embedded the instances"
+            )
+        found[name] = vectors
+    return found

@@ -1,0 +1,32 @@
+"""Labels as users name them: their numbers, their weights, and the classes that only a name tells of."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from everylabel.core import EverylabelError
+
+
+def encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return class numbers: positions in `classes`, which may be in any order."""
+    order = np.argsort(classes)
+    return np.asarray(order[np.searchsorted(classes[order], y)])
+
+
+def with_named(labels: np.ndarray, names: Mapping[Any, Any] | None) -> np.ndarray:
+    """Return the labels and the classes that have a name, sorted."""
+    if names is None:
+        return labels
+    named = np.asarray(list(names))
+    if len(labels) and (named.dtype.kind in "OUS") != (labels.dtype.kind in "OUS"):
+        raise EverylabelError(
+            f"names is of classes such as {named[:1].tolist()} and y of {labels[:1].tolist()}; expected "
+            "labels of one kind"
+        )
+    return np.union1d(labels, named) if len(labels) else np.unique(named)
+
+
+def class_factors(class_weight: Any, y: np.ndarray) -> np.ndarray:
+    """Return the weight of each label's class."""
+    return np.array([1.0 if class_weight is None else class_weight.get(label, 1.0) for label in y.tolist()])
