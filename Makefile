@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+BEFORE ?= $(VENV)/version-0.1
 
 .PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-models bench-serving screenshots mutants clean
 
@@ -60,8 +61,10 @@ bench-selection: install   ## speed of selection against bare products and other
 bench-quality: install   ## paired active-learning curves; DATA=folder of the feature files
 	$(BIN)/python -m benchmarks.quality --data $(or $(DATA),../shared/data)
 
-bench-labels: install   ## what a label buys: names, pool and choice against others; DATA=folder of the feature files
-	$(BIN)/python -m benchmarks.labels --data $(or $(DATA),../shared/data)
+bench-labels: install   ## what a label buys, against others; DATA=folder of the feature files, BEFORE=checkout of version 0.1
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	test -d $(BEFORE) || git worktree add --detach $(BEFORE) 1d83236
+	$(BIN)/python -m benchmarks.labels --data $(or $(DATA),../shared/data) --before $(BEFORE)
 
 bench-serving: install   ## the labelling server over HTTP; kill -9 under load on SQLite and PostgreSQL
 	$(BIN)/python -m benchmarks.serving --out docs/results

@@ -1,0 +1,115 @@
+"""What curves add up to: labels needed for a rival's accuracy, regret to the best rival.
+
+Arms are compared on the repetitions that both have, paired; accuracies are on test data, on what is left of
+the pool, or the mean of both.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.labels.cells import Cell
+from benchmarks.labels.curve import BUDGETS
+
+JUDGED = ("test", "left", "both")
+FROM = 25  # labels, the least budget at which the choice is judged
+POINT = 0.01
+
+
+class Difference(NamedTuple):
+    """Ours less a rival's, over paired repetitions."""
+
+    rival: str
+    mean: float
+    error: float | None  # standard error; None of one repetition
+    n: int
+
+    @property
+    def behind(self) -> bool:
+        """Return whether it is more than a point below, beyond two standard errors."""
+        return self.mean + 2 * (self.error or 0.0) < -POINT
+
+
+class Curves:
+    """Cells by set, arm and seed."""
+
+    def __init__(self, cells: Iterable[Cell]) -> None:
+        self._by: dict[tuple[str, str], dict[int, Cell]] = {}
+        for cell in cells:
+            self._by.setdefault((cell.set, cell.arm), {})[cell.seed] = cell
+
+    def sets(self) -> list[str]:
+        return list(dict.fromkeys(name for name, _ in self._by))
+
+    def arms(self, name: str) -> list[str]:
+        return [arm for other, arm in self._by if other == name]
+
+    def seeds(self, name: str, *arms: str) -> list[int]:
+        """Return the repetitions that all of these arms have."""
+        have = [set(self._by.get((name, arm), {})) for arm in arms]
+        return sorted(set.intersection(*have))
+
+    def seconds(self, name: str, arm: str) -> float:
+        return float(np.mean([cell.seconds for cell in self._by[name, arm].values()]))
+
+    def values(self, name: str, arm: str, n: int, what: str, seeds: Sequence[int]) -> np.ndarray:
+        """Return a figure after n labels, one a repetition."""
+        points = [next(p for p in self._by[name, arm][seed].points if p["n"] == n) for seed in seeds]
+        return np.array([_figure(point, what) for point in points])
+
+    def curve(self, name: str, arm: str, what: str, seeds: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Return numbers of labels, and a figure's mean at each."""
+        stops = [p["n"] for p in self._by[name, arm][seeds[0]].points]
+        rows = [[_figure(p, what) for p in self._by[name, arm][seed].points] for seed in seeds]
+        return np.array(stops), np.mean(rows, axis=0)
+
+
+def _figure(point: dict[str, Any], what: str) -> float:
+    return (point["test"] + point["left"]) / 2 if what == "both" else float(point[what])
+
+
+def needed(curves: Curves, name: str, arm: str, rival: str, n: int, what: str = "both") -> float | None:
+    """Return how many labels an arm needs for what a rival has at n, by its mean curve; None if never."""
+    seeds = curves.seeds(name, arm, rival)
+    target = float(curves.values(name, rival, n, what, seeds).mean())
+    stops, mean = curves.curve(name, arm, what, seeds)
+    reached = np.flatnonzero(mean >= target)
+    if not len(reached):
+        return None
+    i = int(reached[0])
+    if i == 0:
+        return float(stops[0])
+    share = (target - mean[i - 1]) / (mean[i] - mean[i - 1])
+    return float(stops[i - 1] + share * (stops[i] - stops[i - 1]))
+
+
+def difference(curves: Curves, name: str, arm: str, rival: str, n: int, what: str) -> Difference:
+    """Return an arm's figure less a rival's, paired."""
+    seeds = curves.seeds(name, arm, rival)
+    gain = curves.values(name, arm, n, what, seeds) - curves.values(name, rival, n, what, seeds)
+    error = float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else None
+    return Difference(rival, float(gain.mean()), error, len(gain))
+
+
+def regret(
+    curves: Curves, name: str, arm: str, rivals: Iterable[str], n: int, what: str
+) -> Difference | None:
+    """Return an arm's figure less that of the rival who has most on the repetitions of both."""
+    there = [rival for rival in rivals if curves.seeds(name, arm, rival)]
+    found = [difference(curves, name, arm, rival, n, what) for rival in there]
+    return min(found, key=lambda each: each.mean, default=None)
+
+
+def regrets(
+    curves: Curves, arm: str, rivals: Sequence[str], what: str, sets: Sequence[str]
+) -> dict[tuple[str, int], Difference]:
+    """Return the regret at each budget from FROM on, of all sets that have it."""
+    found = {
+        (name, n): regret(curves, name, arm, rivals, n, what)
+        for name in sets
+        if arm in curves.arms(name)
+        for n in BUDGETS
+        if n >= FROM
+    }
+    return {key: each for key, each in found.items() if each is not None}

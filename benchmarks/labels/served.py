@@ -1,0 +1,72 @@
+"""Ours through the labelling page's own loop: desk, service and log as for `simulate`, label by label.
+
+Everything is the page's default: how it chooses, a random check in ten, class names. HTTP is left out, and
+the training that the server does in the background is done after a label whenever it would be due: a person
+who labels leaves time for it, and curves depend on no clock.
+"""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.labels.curve import STOPS, Point, guesses, measured
+from benchmarks.labels.sets import Data
+from everylabel.labelling.desk import Desk
+from everylabel.labelling.learner import Prepared, prepare
+from everylabel.labelling.naming import Encoder
+from everylabel.labelling.refit import EARLY, EARLY_UP_TO, STABLE_EVERY, refit
+from everylabel.labelling.service import Service
+from everylabel.projects.log import bring_up_to_date
+from everylabel.projects.store import Store
+
+PERSON = "simulated"
+NOT_EXACT_EVERY = 5  # labels between trainings where labels are learned by updates: many classes
+
+
+def served(
+    data: Data, names: np.ndarray | None, stops: Sequence[int] = STOPS, **settings: Any
+) -> Iterator[Point]:
+    """Yield the curve of the page's loop; `names` are vectors of the class names, or None without them."""
+    prepared, ids = prepare(data.x), [str(i) for i in range(len(data.x))]
+    encoder = None if names is None else Encoder("names", lambda asked: names[: len(asked)])
+    with tempfile.TemporaryDirectory() as place:
+        store = Store(Path(place) / "labels.sqlite", "bench")
+        bring_up_to_date(store, ids, classes=data.classes, settings=settings, encoder=encoder)
+        desk = Desk(ids, prepared.features, store, prepared.scaling)
+        with closing(store), closing(desk):
+            yield from _labelled(Service(desk, lambda i: {"id": ids[i]}), data, prepared, stops)
+
+
+def _labelled(service: Service, data: Data, prepared: Prepared, stops: Sequence[int]) -> Iterator[Point]:
+    desk, on_test = service.desk, prepared.scaling(data.x_test)
+    task = service.next(PERSON).result()["next"]
+    for n in range(max(stops) + 1):
+        if n and _due(desk, n):
+            refit(desk)
+        if n in stops:
+            mean = np.asarray(desk.learner.pool.posterior.mean)
+            labelled = np.array(sorted(desk.ledger.labels), dtype=np.int64)
+            guessed = guesses(mean, on_test), guesses(mean, prepared.features)
+            teaching = bool(desk.ledger.teaching())
+            yield {**measured(data, labelled, *guessed), "names": teaching}
+        if n < max(stops):
+            item = task["item"]["id"]
+            task = service.label(PERSON, item, int(data.y[int(item)])).result()["next"]
+
+
+def _due(desk: Desk, n: int) -> bool:
+    """Return whether the server would train after n labels, and that would change something.
+
+    Where labels are learned exactly, training anew changes whether names are believed, and nothing else. They
+    are asked as often as the server asks up to 100 labels; then four times less often, to save time.
+    """
+    if not desk.learner.exact:
+        return n % NOT_EXACT_EVERY == 0
+    if not desk.ledger.vectors:
+        return False
+    every = EARLY if n < EARLY_UP_TO else STABLE_EVERY if n <= 100 else 4 * STABLE_EVERY
+    return n % every == 0
