@@ -131,6 +131,35 @@ def test_an_item_of_another_person_cannot_be_answered(tmp_path: Path) -> None:
         assert made.next("ben").result()["progress"]["answers"] == 0
 
 
+def test_what_was_said_meanwhile_is_told_and_kept(tmp_path: Path) -> None:
+    with service(tmp_path / "log", lease_seconds=-1) as made:
+        item = first(made, "anna")
+        assert first(made, "ben")  # anna's time is over
+        assert made.label("ben", item, 1).result()["meanwhile"] == []
+        reply = made.label("anna", item, 2, key="a").result()
+        assert reply["meanwhile"] == [{"person": "ben", "class": 1}]
+        assert made.label("anna", item, 2, key="a").result()["meanwhile"] == reply["meanwhile"]
+        assert made.views.item(item).result()["answers"] == [
+            {"person": "ben", "class": 1},
+            {"person": "anna", "class": 2},
+        ]
+        assert [found["item"] for found in made.views.disputed(5).result()] == [item]
+        made.jump("ben", item).result()  # shown as it is now
+        assert made.cannot_tell("ben", item).result()["meanwhile"] == []
+        made.undo("ben").result()
+        assert made.label("ben", item, 2).result()["meanwhile"] == []
+
+
+def test_an_own_answer_of_another_window_is_told(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        item = first(made)
+        made.label("me", item, 1).result()
+        assert made.label("me", item, 2).result()["meanwhile"] == [{"person": "me", "class": 1}]
+        made.undo("me").result()
+        assert made.views.item(item).result()["label"] == 1
+        assert made.skip("me", item).result()["meanwhile"] == []
+
+
 def test_a_lease_ends(tmp_path: Path) -> None:
     with service(tmp_path / "log", lease_seconds=-1) as made:
         item = first(made, "anna")

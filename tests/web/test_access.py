@@ -125,6 +125,17 @@ def test_the_token_in_the_address_becomes_a_cookie() -> None:
         assert client("secret").get("/api/health", headers=headers).status_code == 200
 
 
+def test_a_link_of_a_person_lets_in_and_leads_to_that_person() -> None:
+    here = client("secret")
+    refused = here.get("/as/Ana")
+    assert refused.status_code == 401
+    assert refused.text.startswith("<!doctype html>")  # for a person to read
+    reply = here.get('/as/<Ana%20"%2F>?token=secret&a=b')
+    assert 'content="0; url=/as/%3CAna%20%22/%3E?a=b"' in reply.text
+    assert reply.headers["set-cookie"].startswith("everylabel-8765=secret;")
+    assert 'content="0; url=/"' in here.get("/asx/Ana?token=secret").text
+
+
 def test_nobody_is_shut_out_however_many_requests_come() -> None:
     statuses: list[int] = []
 

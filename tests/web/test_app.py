@@ -129,6 +129,18 @@ def test_a_round_of_labelling(client: httpx.Client) -> None:
     assert len(client.get("/api/export").text.splitlines()) == 11
 
 
+def test_who_comes_and_goes(client: httpx.Client) -> None:
+    assert post(client, "here", person="zora", browser="b", tab="t")["ask"] is False
+    assert post(client, "here", named=False, browser="c", tab="u")["ask"]
+    post(client, "next", person="zora")
+    told = client.get("/api/progress").json()["people"]
+    assert [each["here"] for each in told if each["name"] == "zora"] == [True]
+    assert post(client, "leave", tab="t")["known"]
+    told = client.get("/api/progress").json()["people"]
+    assert [each["here"] for each in told if each["name"] == "zora"] == [False]
+    assert client.get("/as/zora").text == client.get("/").text
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "message"),
     [

@@ -110,7 +110,10 @@ def _ready(address: str, host: str) -> None:
     number = _own_address() if host in ("0.0.0.0", "::", "") else None
     if number is not None:
         name = address.removeprefix("http://").split("/")[0].rpartition(":")[0]
-        print(f"from other machines also: {address.replace(name, number, 1)}", flush=True)
+        address = address.replace(name, number, 1)
+        print(f"from other machines also: {address}", flush=True)
+    if "?token=" in address:
+        print(f"a link for each person: {address.replace('/?', '/as/NAME?')}", flush=True)
 
 
 def _own_address() -> str | None:

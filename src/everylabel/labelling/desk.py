@@ -253,7 +253,7 @@ class Desk:
         self._begin_block()
         rng = np.random.default_rng([self.ledger.seed, self.ledger.seq])
         expected = round(self.learner.expected(), 6) if self.ledger.labels else None
-        waiting = []
+        waiting: list[str] = []
         for person in asking:
             item, reason = self._due(person, self.ledger.handed + len(waiting) + 1, rng)
             if item is None:

@@ -94,6 +94,7 @@ class Ledger:
     answers: dict[int, list[Answer]] = field(default_factory=dict)
     leases: dict[str, Lease] = field(default_factory=dict)
     holder: dict[int, str] = field(default_factory=dict)
+    shown: dict[tuple[int, str], int] = field(default_factory=dict)  # item, person -> when handed out last
     skipped: dict[int, list[tuple[int, str]]] = field(default_factory=dict)  # item -> (event, person)
     done: dict[str, list[int]] = field(default_factory=dict)  # person -> events that can be taken back
     history: list[Entry] = field(default_factory=list)  # answers and skips, in order
@@ -157,6 +158,10 @@ class Ledger:
         """Return this person's own answer."""
         own = [answer.value for answer in self.answers.get(item, []) if answer.person == person]
         return own[-1] if own else None
+
+    def meanwhile(self, item: int, person: str, seq: int) -> list[Answer]:
+        """Return what was said of an item after it was shown to the person and before event `seq`, theirs."""
+        return self._given(item, self.shown.get((item, person), 0), seq)
 
     def was_skipped(self, item: int, person: str) -> bool:
         """Return whether this person has skipped the item."""
@@ -228,6 +233,7 @@ class Ledger:
     def _(self, body: events.Out, event: Event, item: int) -> None:
         self.leases[event.person] = Lease(item, body.reason, event.at)
         self.holder[item] = event.person
+        self.shown[item, event.person] = event.seq
         if body.reason == "check":
             self.checked.add(item)
         if body.reason in ("chosen", "check") and not body.again:
@@ -302,11 +308,12 @@ class Ledger:
         others = [answer for answer in self.answers.get(item, []) if answer.person != event.person]
         self._settle(item, [*others, Answer(event.seq, event.person, value)])
 
-    def _given(self, item: int) -> list[Answer]:
-        """Return each person's last answer that is not taken back, from the record."""
+    def _given(self, item: int, after: int = 0, before: float = np.inf) -> list[Answer]:
+        """Return each person's last answer between two events that is not taken back, from the record."""
         last: dict[str, Answer] = {}
         for entry in self._by_item[item]:
-            if not isinstance(entry.body, events.Skip) and entry.seq not in self.undone:
+            stands = after < entry.seq < before and entry.seq not in self.undone
+            if stands and not isinstance(entry.body, events.Skip):
                 value = entry.body.class_ if isinstance(entry.body, events.Label) else CANNOT_TELL
                 last[entry.person] = Answer(entry.seq, entry.person, value)
         return sorted(last.values())

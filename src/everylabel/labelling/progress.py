@@ -12,7 +12,7 @@ import numpy as np
 
 from everylabel.labelling.accuracy import FEWEST
 from everylabel.labelling.events import Assessed, Label, Skip
-from everylabel.labelling.ledger import CANNOT_TELL, Ledger
+from everylabel.labelling.ledger import CANNOT_TELL, Answer, Ledger
 from everylabel.labelling.stopping import stop
 
 POINTS = 200  # of the learning curve at most
@@ -139,9 +139,14 @@ def disputed(ledger: Ledger, limit: int) -> list[dict[str, Any]]:
 
 def answers_to(ledger: Ledger, item: int) -> list[dict[str, Any]]:
     """Return who says what of an item; None is "cannot tell"."""
+    return told(ledger.answers.get(item, []))
+
+
+def told(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    """Return who says what; None is "cannot tell"."""
     return [
         {"person": answer.person, "class": None if answer.value == CANNOT_TELL else answer.value}
-        for answer in ledger.answers.get(item, [])
+        for answer in answers
     ]
 
 

@@ -204,8 +204,7 @@ class Service:
                 self._check_holder(i, person)
                 event = self.desk.emit(person, answer(i), key)
             self.desk.ask_for(person)
-            saved = event.seq
-            return lambda: self.views.reply(person, saved)
+            return lambda: self.views.reply_to(event)
 
         return self.desk.submit(command)
 

@@ -9,7 +9,9 @@ import numpy as np
 
 from everylabel.labelling import progress
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.ledger import CANNOT_TELL, Ledger
+from everylabel.labelling.events import CannotTell, Event, Label, Skip
+from everylabel.labelling.ledger import CANNOT_TELL, Answer, Ledger
+from everylabel.labelling.presence import Presence
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.replay import fingerprint
 from everylabel.labelling.snapshot import Snapshot
@@ -37,6 +39,7 @@ class Views:
     def __init__(self, desk: Desk, show: ShowItem, knows_words: bool = False) -> None:
         self.desk, self.show = desk, show
         self._knows_words = knows_words  # there is an encoder for names of classes
+        self.presence = Presence(desk)
         self._counting = threading.Lock()
         self._guesses: tuple[int, np.ndarray] = (-1, np.zeros(0, int))  # of a version
 
@@ -180,10 +183,19 @@ class Views:
         """Return what each command of a person ends in: their next instance and the figures."""
         return {"saved": saved, "next": self._task(person), "progress": self.figures(person)}
 
+    def reply_to(self, event: Event) -> Reply:
+        """Return what an answer ends in, with what others said of the instance since it was shown."""
+        assert isinstance(event.body, Label | CannotTell | Skip)
+        said: list[Answer] = []
+        if not isinstance(event.body, Skip):
+            item = self.ledger.position[event.body.item]
+            said = self.ledger.meanwhile(item, event.person, event.seq)
+        return {**self.reply(event.person, event.seq), "meanwhile": progress.told(said)}
+
     def figures(self, person: str, predicted: list[int] | None = None) -> Reply:
         """Return the figures beside the page, without the curve."""
         desk = self.desk
-        return progress.summary(
+        figures = progress.summary(
             self.ledger,
             person,
             update_ms=desk.update_ms,
@@ -191,6 +203,9 @@ class Views:
             predicted=predicted,
             knows_words=self._knows_words,
         )
+        for each in figures["people"]:
+            each["here"] = self.presence.at_work(each["name"], each["item"] is not None)
+        return figures
 
     def _task(self, person: str) -> Reply | None:
         lease = self.ledger.leases.get(person)

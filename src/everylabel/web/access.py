@@ -13,13 +13,14 @@ import secrets
 from html import escape
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, quote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "everylabel"
+LINK = "/as/"  # and a name: the page as that person opens it
 LARGEST = 1_000_000  # bytes of a request
 HEADERS = {
     "content-security-policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; "
@@ -57,7 +58,7 @@ class Access:
         headers = Headers(scope=scope)
         refusal = self._stranger(scope, headers) or self._refusal(scope, headers)
         if refusal is not None:
-            await _refuse(send, *refusal, page=scope["path"] == "/")
+            await _refuse(send, *refusal, page=_page(scope) is not None)
         elif self.token is not None and _in_address(scope) is not None:
             await self._let_in(scope, headers, send)
         else:
@@ -108,12 +109,18 @@ class Access:
         """
         cookie = f"{_cookie(scope, headers)}={self.token}; Path=/; HttpOnly; SameSite=Strict"
         rest = [pair for pair in parse_qsl(scope["query_string"].decode("latin-1")) if pair[0] != "token"]
-        place = escape("/" + (f"?{urlencode(rest)}" if rest else ""))
+        place = escape((_page(scope) or "/") + (f"?{urlencode(rest)}" if rest else ""))
         text = (
             f'<!doctype html><title>everylabel</title><meta http-equiv="refresh" content="0; url={place}">'
             f'<p><a href="{place}">Go on to everylabel</a></p>'
         )
         await _send_page(send, 200, text, (b"set-cookie", cookie.encode()))
+
+
+def _page(scope: Scope) -> str | None:
+    """Return where the page is, if it is asked for: with a person's name if the link has one."""
+    path: str = scope["path"]
+    return quote(path) if path == "/" or path.startswith(LINK) else None
 
 
 def _in_address(scope: Scope) -> str | None:

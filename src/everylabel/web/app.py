@@ -8,12 +8,13 @@ from fastapi.staticfiles import StaticFiles
 
 from everylabel.data.display import Display
 from everylabel.labelling.service import Service
-from everylabel.web.access import Access
+from everylabel.web.access import LINK, Access
 from everylabel.web.downloads import Downloads
 from everylabel.web.errors import answer_errors
 from everylabel.web.routes.answers import answers
 from everylabel.web.routes.classes import classes
 from everylabel.web.routes.downloads import downloads
+from everylabel.web.routes.people import people
 from everylabel.web.routes.reading import reading
 
 PAGE = Path(__file__).parent / "page"
@@ -36,11 +37,13 @@ def make_app(
     about = {"project": name, "project_id": project_id or name, "kind": kind}
     app.include_router(answers(service))
     app.include_router(classes(service))
+    app.include_router(people(service.views.presence, asks=token is not None))
     app.include_router(reading(service.views, display, about))
     app.include_router(downloads(service.views, display, files))
     app.mount("/static", StaticFiles(directory=PAGE), name="static")
 
     @app.get("/", include_in_schema=False)
+    @app.get(f"{LINK}{{name:path}}", include_in_schema=False)
     async def page() -> FileResponse:
         return FileResponse(PAGE / "index.html")
 

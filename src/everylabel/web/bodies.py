@@ -24,7 +24,8 @@ Person = Annotated[
 ]
 Anybody = Annotated[str, StringConstraints(max_length=64), AfterValidator(no_control)]  # "" is all people
 Id = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
-Key = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(no_control)] | None
+Handle = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(no_control)]
+Key = Handle | None
 Name = Annotated[str, StringConstraints(max_length=1000)]
 Whole = Annotated[int, BeforeValidator(_no_bool)]  # JSON's 3.0 is whole, true is not
 Number = Annotated[Whole, Field(ge=0, le=2**31)]
@@ -69,6 +70,22 @@ class ChangeBody(PersonBody):
 
     name: Name | None = None
     description: Annotated[str, StringConstraints(max_length=1000), AfterValidator(no_control)] | None = None
+
+
+class HereBody(PersonBody):
+    """A page that is open: a browser's own random id, and that of this tab."""
+
+    browser: Handle
+    tab: Handle
+    named: bool = True  # the person has told this name
+    known: bool = False  # this browser has labelled here before, without a name
+
+
+class LeaveBody(BaseModel):
+    """A page that is closed."""
+
+    model_config = ConfigDict(extra="forbid")
+    tab: Handle
 
 
 class SettingsBody(PersonBody):

@@ -229,8 +229,8 @@ def test_a_dispute_is_found_and_settled(page: Page, digits: Server) -> None:
 
 
 def test_changing_the_name(page: Page) -> None:
-    page.open()
-    assert page.text("#person") == "me"
+    page.open("bert")
+    assert page.text("#person") == "bert"
     page.find(".person").click()
     page.until(lambda: page.all("dialog.person-dialog"))
     page.press("clara", ENTER)

@@ -2,6 +2,8 @@
 // ignored, so nothing is sent twice.
 import { ApiError, get, insist, leftovers, post, save } from "./api.js";
 import { announce, byId, milliseconds, setText, toast } from "./dom.js";
+import { meanwhileText } from "./meanwhile.js";
+import { arrive } from "./presence.js";
 import { changed, className, setBusy, setProgress, setSettings, setTask, setClasses, state } from "./state.js";
 
 const WAITING = "Waiting";
@@ -96,7 +98,10 @@ async function answer(path, extra, said, doing) {
   if (!canAnswer()) return;
   const body = { person: state.person, item: state.task.item.id };
   const reply = await exchange(() => save(path, { ...body, ...extra }), said, doing);
-  if (reply && reply.saved !== null) state.undoable.push(reply.saved);
+  if (!reply) return;
+  state.undoable.push(reply.saved);
+  const others = meanwhileText(reply.meanwhile, extra.class ?? null);
+  if (others) toast(others, { problem: true });
 }
 
 export function label(number) {
@@ -138,6 +143,7 @@ export async function start() {
     setSettings(session.settings);
     setClasses(session.classes);
     changed("session");
+    await arrive();
     await deliver();
     take(await insist(() => post("/api/next", { person: state.person }), WAITING));
   } catch (error) {

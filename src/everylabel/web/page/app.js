@@ -8,6 +8,7 @@ import { openDisputed, openHistory, openSearch } from "./finding.js";
 import { openHelp, startKeys } from "./keys.js";
 import { openMap } from "./map.js";
 import { openPerson, readPerson, showPerson } from "./person.js";
+import { nameCheck, startPresence } from "./presence.js";
 import { openMenu, openSettings, startTheme, toggleProbabilities, toggleTheme } from "./settings.js";
 import { startSide } from "./side.js";
 import { on, state } from "./state.js";
@@ -28,7 +29,7 @@ const COMMANDS = {
   map: openMap,
   settings: openSettings,
   export: openExport,
-  person: openPerson,
+  person: () => openPerson(nameCheck(), start),
   theme: toggleTheme,
   help: openHelp,
   menu: () => openMenu(run),
@@ -74,6 +75,7 @@ startSide();
 startButtons();
 startSession();
 startLease();
+startPresence();
 startKeys(run);
 await start();
 document.documentElement.dataset.ready = "yes";

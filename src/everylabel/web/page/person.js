@@ -1,43 +1,78 @@
-// Who is labelling.
-import { start } from "./actions.js";
+// Who is labelling: as the link says, as this browser remembers, or as the person tells.
 import { closeDialog, showDialog } from "./dialogs.js";
 import { byId, make, memory, setText, toast } from "./dom.js";
 import { state } from "./state.js";
 
-/** Who labels: the address first (so two tabs can be two people), then what this browser remembers. */
-export function readPerson() {
-  const named = new URLSearchParams(location.search).get("person")?.trim();
-  state.person = (named || memory.get("person") || "me").slice(0, 64);
+const LONGEST = 64;
+const LINK = "/as/"; // and a name: one link a person
+
+const clean = (name) => (name ?? "").replace(/\p{Cc}/gu, " ").trim().slice(0, LONGEST);
+
+function nameInLink() {
+  if (!location.pathname.startsWith(LINK)) return "";
+  try {
+    return clean(decodeURIComponent(location.pathname.slice(LINK.length)));
+  } catch {
+    return ""; // a link that was cut
+  }
 }
 
-function writePerson(name) {
+/** The address first (so two tabs can be two people), then what this browser remembers; else nobody has told. */
+export function readPerson() {
+  const linked = nameInLink();
+  if (linked) memory.set("person", linked);
+  const name = clean(new URLSearchParams(location.search).get("person")) || linked || clean(memory.get("person"));
+  state.person = name || "me";
+  state.named = Boolean(name);
+}
+
+export function writePerson(name) {
   state.person = name;
+  state.named = true;
   state.undoable = [];
   memory.set("person", name);
-  const address = new URL(location.href);
+  const address = new URL("/", location.href);
+  address.search = location.search;
   address.searchParams.set("person", name);
   history.replaceState(null, "", address);
+  showPerson();
 }
 
-export function openPerson() {
-  const box = make("input", { type: "text", id: "person-name", value: state.person, maxLength: 64, autocomplete: "nickname", dir: "auto" });
+/** Asks for a name. Resolves to it, or to null if the dialog was closed; `check` says what is wrong with one. */
+export function askName({ value, text, check }) {
+  const box = make("input", { type: "text", id: "person-name", value, maxLength: LONGEST, autocomplete: "nickname", dir: "auto" });
   box.setAttribute("autofocus", "");
   const label = make("label", { htmlFor: "person-name" }, "Your name");
   const submit = make("button", { type: "submit", className: "primary" }, "Go on");
-  const text = "Answers are kept under this name. Several people can label at once, each under their own.";
+  const problem = make("p", { className: "problem-note", role: "alert" });
   const note = make("p", { className: "note" }, text);
-  const form = make("form", { className: "row-form", noValidate: true }, label, make("div", { className: "row" }, box, submit), note);
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const name = box.value.trim();
-    closeDialog();
-    if (!name || name === state.person) return;
-    writePerson(name);
-    start();
-    toast(`You label as “${name}” now.`);
+  const form = make("form", { className: "row-form", noValidate: true }, label, make("div", { className: "row" }, box, submit), problem, note);
+  return new Promise((resolve) => {
+    let told = null;
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      const name = clean(box.value);
+      const wrong = name ? await check(name) : "A name is needed, so that your answers are kept apart from others'.";
+      setText(problem, wrong);
+      if (wrong) return;
+      told = name;
+      closeDialog();
+    });
+    showDialog("person-dialog", "Who are you?", [form], { closed: () => resolve(told) });
+    box.select();
   });
-  showDialog("person-dialog", "Who are you?", [form]);
-  box.select();
+}
+
+/** Another name; `again` starts the session under it. */
+export async function openPerson(check, again) {
+  const text = "Answers are kept under this name. Several people can label at once, each under their own.";
+  const name = await askName({ value: state.person, text, check });
+  if (name === null) return;
+  const other = name !== state.person;
+  writePerson(name);
+  if (!other) return;
+  await again();
+  toast(`You label as “${name}” now.`);
 }
 
 export function showPerson() {

@@ -85,7 +85,7 @@ function drawPeople(progress) {
   byId("people-section").hidden = people.length < 2 && !agreement;
   const rows = people.map((each) => {
     const name = each.name === state.person ? `${each.name} (you)` : each.name;
-    const doing = each.name !== state.person && each.item !== null ? "labelling now" : "";
+    const doing = each.name !== state.person && each.here ? "labelling now" : "";
     return make(
       "li",
       {},

@@ -3,6 +3,7 @@ import { memory } from "./dom.js";
 
 export const state = {
   person: "me",
+  named: false, // the person has told this name
   project: "",
   projectId: "", // tells it from others of the same name at this address
   kind: "text",

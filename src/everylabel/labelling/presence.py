@@ -1,0 +1,91 @@
+"""Who has the page open now, and in which browser: as the pages say, in memory only.
+
+A page says every so often that it is open, and when it closes; one that has gone without a word is
+forgotten after a while. Who uses the API without a page is at work as long as they have an item.
+
+The first browser of a project is not asked for a name. Any other is, so that nobody answers under the
+name of somebody else; and so is everybody where a token is asked for.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from itertools import count
+from typing import Any, NamedTuple
+
+from everylabel.labelling.desk import Desk
+from everylabel.labelling.ledger import IMPORT
+
+BELIEVED = 60.0  # seconds for which a page is open after it last said so
+MOST = 1000  # tabs and browsers that are remembered
+
+
+class Tab(NamedTuple):
+    """An open page: random ids of its browser and of itself."""
+
+    person: str
+    browser: str
+    id: str
+
+
+class Presence:
+    """The open pages of a project; looked at and changed by the desk's thread."""
+
+    def __init__(self, desk: Desk, clock: Callable[[], float] = time.monotonic) -> None:
+        self._desk, self._clock = desk, clock
+        self._tabs: dict[str, tuple[Tab, float]] = {}  # and when they last said so
+        self._browsers: dict[str, str] = {}  # -> who used it last, also long ago
+
+    def here(self, tab: Tab, *, named: bool, known: bool, asks: bool) -> Future[dict[str, Any]]:
+        """Note that a page is open; return whether the person has to tell a name first.
+
+        named : they have told one; known : this browser has labelled in the project before, without one
+        asks : everybody has to tell one
+        """
+
+        def look() -> dict[str, Any]:
+            people = {name for name in (+self._desk.ledger.by_person) if name != IMPORT}
+            others = any(browser != tab.browser for browser in self._browsers)
+            ask = not named and (asks or others or bool(people and not known))
+            reply = {"ask": ask, "elsewhere": self._elsewhere(tab), "guest": self._guest(people)}
+            if not ask or tab.id in self._tabs:  # one that was alone goes on meanwhile
+                _put(self._tabs, tab.id, (tab, self._clock()))
+                _put(self._browsers, tab.browser, tab.person)
+            return reply
+
+        return self._desk.read(look)
+
+    def leave(self, tab: str) -> Future[dict[str, Any]]:
+        """Note that a page was closed."""
+
+        def look() -> dict[str, Any]:
+            return {"known": self._tabs.pop(tab, None) is not None}
+
+        return self._desk.read(look)
+
+    def at_work(self, person: str, has_item: bool) -> bool:
+        """Return whether somebody is labelling now; for the desk's thread."""
+        if any(tab.person == person for tab in self._open()):
+            return True
+        return has_item and person not in self._browsers.values()
+
+    def _elsewhere(self, tab: Tab) -> bool:
+        """Return whether the name is used in another browser now."""
+        return any(other.person == tab.person and other.browser != tab.browser for other in self._open())
+
+    def _guest(self, people: set[str]) -> str:
+        """Return a name that nobody has, for one who tells none."""
+        taken = {*people, *self._browsers.values()}
+        return next(name for i in count(1) if (name := f"guest {i}") not in taken)
+
+    def _open(self) -> list[Tab]:
+        oldest = self._clock() - BELIEVED
+        return [tab for tab, at in self._tabs.values() if at >= oldest]
+
+
+def _put(known: dict[str, Any], name: str, value: Any) -> None:
+    """Remember something as the latest, and forget the oldest of too many."""
+    known.pop(name, None)
+    known[name] = value
+    if len(known) > MOST:
+        del known[next(iter(known))]

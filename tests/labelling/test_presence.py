@@ -1,0 +1,131 @@
+"""Who has the page open, and who is asked for a name."""
+
+from pathlib import Path
+from typing import Any
+
+from everylabel.labelling import presence as module
+from everylabel.labelling.presence import Presence, Tab
+from everylabel.labelling.service import Service
+from tests.labelling.desks import label, service
+
+
+class Clock:
+    """A clock that stands until it is set."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def come(
+    made: Presence, person: str, browser: str, *, named: bool = True, known: bool = False, asks: bool = False
+) -> dict[str, Any]:
+    reply: dict[str, Any] = made.here(
+        Tab(person, browser, f"tab of {browser}"), named=named, known=known, asks=asks
+    ).result()
+    return reply
+
+
+def here(made: Service) -> dict[str, bool]:
+    people = made.next("watching").result()["progress"]["people"]
+    return {each["name"]: each["here"] for each in people if each["name"] != "watching"}
+
+
+def test_the_first_browser_is_not_asked_and_every_other_is(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        presence = made.views.presence
+        assert not come(presence, "me", "a", named=False)["ask"]
+        asked = come(presence, "me", "b", named=False)
+        assert asked["ask"]
+        assert asked["guest"] == "guest 1"
+        assert not come(presence, "ben", "b")["ask"]
+        assert come(presence, "me", "a", named=False, known=True)["ask"]  # no longer alone
+        assert not come(presence, "me", "a")["ask"]
+        come(presence, "guest 1", "c")
+        assert come(presence, "me", "d", named=False)["guest"] == "guest 2"
+
+
+def test_after_a_restart_only_the_browser_that_was_alone_is_not_asked(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        label(made, 1)
+    with service(tmp_path / "log") as made:
+        assert come(made.views.presence, "me", "new", named=False)["ask"]
+        assert not come(made.views.presence, "me", "a", named=False, known=True)["ask"]
+
+
+def test_labels_that_came_with_the_source_are_nobody(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        made.label("import", "digit 1", 1).result()
+        assert not come(made.views.presence, "me", "a", named=False)["ask"]
+
+
+def test_a_token_asks_everybody(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        assert come(made.views.presence, "me", "a", named=False, known=True, asks=True)["ask"]
+        assert not come(made.views.presence, "ana", "a", asks=True)["ask"]
+
+
+def test_a_name_that_is_used_in_another_browser_is_told(tmp_path: Path) -> None:
+    clock = Clock()
+    with service(tmp_path / "log") as made:
+        presence = Presence(made.desk, clock)
+        assert not come(presence, "ana", "a")["elsewhere"]
+        assert not come(presence, "ana", "a")["elsewhere"]
+        assert come(presence, "ana", "b")["elsewhere"]
+        clock.now = 2 * module.BELIEVED
+        assert not come(presence, "ana", "c")["elsewhere"]
+
+
+def test_labelling_ends_when_the_page_closes(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        presence = made.views.presence
+        for person in ("ana", "ben", "script"):
+            made.next(person).result()
+        come(presence, "ana", "a")
+        presence.here(Tab("ana", "a", "second tab"), named=True, known=False, asks=False).result()
+        come(presence, "ben", "b")
+        assert here(made) == {"ana": True, "ben": True, "script": True}
+        presence.leave("tab of a").result()
+        presence.leave("tab of b").result()
+        assert here(made) == {"ana": True, "ben": False, "script": True}
+        presence.leave("second tab").result()
+        assert here(made) == {"ana": False, "ben": False, "script": True}
+
+
+def test_a_page_that_is_gone_without_a_word_is_forgotten(tmp_path: Path) -> None:
+    clock = Clock()
+    with service(tmp_path / "log") as made:
+        made.next("ana").result()
+        presence = made.views.presence = Presence(made.desk, clock)
+        come(presence, "ana", "a")
+        clock.now = module.BELIEVED
+        assert here(made) == {"ana": True}
+        clock.now += 1
+        assert here(made) == {"ana": False}
+        come(presence, "ana", "a")
+        assert here(made) == {"ana": True}
+
+
+def test_one_who_was_alone_goes_on_while_being_asked(tmp_path: Path) -> None:
+    clock = Clock()
+    with service(tmp_path / "log") as made:
+        made.next("me").result()
+        presence = made.views.presence = Presence(made.desk, clock)
+        come(presence, "me", "a", named=False)
+        come(presence, "ben", "b")
+        clock.now = module.BELIEVED + 1
+        assert come(presence, "me", "a", named=False, known=True)["ask"]
+        assert here(made)["me"]
+
+
+def test_only_so_many_are_remembered(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        presence = made.views.presence
+        for i in range(module.MOST + 1):
+            come(presence, f"p{i}", f"b{i}")
+        made.next("p0").result()
+        made.next("p1").result()
+        assert here(made) == {"p0": True, "p1": True}  # p0 by the item alone
+        assert not presence.leave("tab of b0").result()["known"]
+        assert presence.leave("tab of b1").result()["known"]
