@@ -18,7 +18,7 @@ from benchmarks.labels.sets import Data
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.learner import Prepared, prepare
 from everylabel.labelling.naming import Encoder
-from everylabel.labelling.refit import EARLY, EARLY_UP_TO, STABLE_EVERY, refit
+from everylabel.labelling.refit import EARLY, EARLY_UP_TO, EVERY, refit
 from everylabel.labelling.service import Service
 from everylabel.projects.log import bring_up_to_date
 from everylabel.projects.store import Store
@@ -68,5 +68,5 @@ def _due(desk: Desk, n: int) -> bool:
         return n % NOT_EXACT_EVERY == 0
     if not desk.ledger.vectors:
         return False
-    every = EARLY if n < EARLY_UP_TO else STABLE_EVERY if n <= 100 else 4 * STABLE_EVERY
+    every = EARLY if n < EARLY_UP_TO else EVERY if n <= 100 else 4 * EVERY
     return n % every == 0
