@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import everylabel as el
-from everylabel.models.names import WEIGHT
+from everylabel.models.names import LIGHTEST
 
 K, D = 5, 20
 EXACT = 2e-3  # an exact update stops at its own tolerance
@@ -44,7 +44,7 @@ def test_rows_teach_whatever_is_trained(texts: Any) -> None:
     assert np.mean(el.predict_proba(el.laplace(mean, rows.features), x).argmax(axis=1) == numbers) > 0.8
     spread = np.sqrt(np.mean(np.sum((x - x.mean(axis=0)) ** 2, axis=1)))
     np.testing.assert_allclose(np.linalg.norm(rows.features - x.mean(axis=0), axis=1), spread)
-    np.testing.assert_allclose(np.bincount(rows.labels, rows.weights), WEIGHT)
+    np.testing.assert_allclose(np.bincount(rows.labels, rows.weights), LIGHTEST)
     given, labels, weights = rows.together_with(x[:3], numbers[:3])
     post = el.laplace(el.fit_map(given, labels, K, weights=weights), given, weights=weights, labels=labels)
     pool = el.Pool(x, post, labelled_idx=[0, 1, 2], labels=numbers[:3], method="exact")

@@ -49,12 +49,24 @@ def test_phrases_of_a_class_share_its_weight(texts: tuple[np.ndarray, ...]) -> N
     rows = name_rows(vectors, fit_pool_scaling(texts[0]))
     assert rows is not None
     assert rows.labels.tolist() == [0, 0, 0, 1]
-    np.testing.assert_allclose([rows.weights[:3].sum(), rows.weights[3]], 10.0)
+    np.testing.assert_allclose([rows.weights[:3].sum(), rows.weights[3]], 3.0)  # two classes: the lightest
     assert name_rows({0: texts[2][:3]}, fit_pool_scaling(texts[0])) is None  # one class says nothing
 
 
+@pytest.mark.parametrize(("k", "weight"), [(2, 3.0), (14, 7.0), (150, 10.0)])
+def test_names_of_many_classes_weigh_more(k: int, weight: float) -> None:
+    vectors = np.random.default_rng(0).normal(size=(k, D))
+    rows = name_rows(dict(enumerate(vectors)), fit_pool_scaling(vectors))
+    assert rows is not None
+    np.testing.assert_allclose(rows.weights, weight)
+
+
+@pytest.mark.parametrize("most_work", [2 * 10**7, 0])  # labels left out in turn, or hits counted
 @pytest.mark.parametrize("per_class", [2, 6])
-def test_labels_find_out_who_lies(texts: tuple[np.ndarray, ...], per_class: int) -> None:
+def test_labels_find_out_who_lies(
+    texts: tuple[np.ndarray, ...], per_class: int, most_work: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("everylabel.models.names.MOST_WORK", most_work)
     rng = np.random.default_rng(1)
     idx = np.concatenate([np.flatnonzero(texts[1] == c)[:per_class] for c in range(K)])
     honest, h = _rows(texts, np.arange(K))
