@@ -285,6 +285,19 @@ def test_umap_that_is_not_installed_is_told_at_once(monkeypatch: pytest.MonkeyPa
     assert "pip install 'everylabel[umap]'" in result.output
 
 
+def test_a_model_that_is_not_there_leaves_nothing_behind(tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers", reason="needs the extra everylabel[text]")
+    reviews(tmp_path)
+    (tmp_path / "empty").mkdir()
+    result = run(
+        "label", "reviews.csv", "--text-column", "body", "--model", "./no/such/folder", "--classes", "a,b"
+    )
+    assert result.exit_code == 2
+    assert "error: model './no/such/folder' cannot be loaded (there is no such folder" in result.output
+    assert "--model tfidf) needs no download" in result.output
+    assert not (tmp_path / "reviews.csv.everylabel").exists()
+
+
 def test_help_is_whole() -> None:
     assert "SOURCE.everylabel unless given" in " ".join(
         run("label", "--help").output.replace("│", " ").split()
@@ -304,6 +317,6 @@ def test_class_names_teach_before_the_first_label(tmp_path: Path, minilm: str) -
         told = server.client.get("/api/classes")["classes"]
         assert [each["description"] for each in told] == ["washing and cleaning", "food and its taste", ""]
         assert server.client.get("/api/progress")["names"]["used"]
-    with label(tmp_path, *given, "--no-names-prior") as server:
+    with label(tmp_path, *given, "--names-prior", "off") as server:
         assert server.client.post("/api/next")["next"]["probabilities"] is None
         assert server.client.get("/api/progress")["names"]["on"] is False

@@ -3,6 +3,7 @@
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,6 +46,44 @@ def test_new_texts_are_predicted_as_the_project_would(tmp_path: Path) -> None:
     features = el.embed([row["shown"] for row in rows], fit=fit)
     probs = el.load_classifier(tmp_path / "model.npz").predict_proba(features)
     assert np.allclose(probs.max(axis=1), [row["probability"] for row in rows], atol=1e-5)
+
+
+def test_a_project_that_is_not_there_is_called_so(tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("body\nsoap\n")
+    wrong = run("predict", "new.csv", "--project", "nowhere.everylabel")
+    assert wrong.exit_code == 2
+    assert "--project 'nowhere.everylabel' is not there; expected a project's folder" in wrong.output
+    assert "source 'nowhere" not in wrong.output
+
+
+def test_names_of_a_dataset_that_came_as_features_teach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minilm: str
+) -> None:
+    texts = [
+        f"the {name} of a village in the north, number {i}" for i in range(12) for name in ("school", "river")
+    ]
+    x = el.embed(texts, minilm)
+    y = np.tile([0, 1], 12)
+    data: Any = {"classes": np.array(["school", "river"]), "model": np.array(minilm)}
+    np.savez(tmp_path / "dbpedia_x.npz", X_train=x, y_train=y, X_test=x[:2], y_test=y[:2], **data)
+    np.save(tmp_path / "new.npy", x)
+    monkeypatch.setenv("EVERYLABEL_DATA", str(tmp_path))
+    with label(tmp_path, "dbpedia") as server:
+        assert server.client.post("/api/next")["next"]["probabilities"] is not None
+        assert server.client.get("/api/progress")["names"]["used"]
+    predicted = {}
+    for given in ((), ("--names-prior", "on"), ("--names-prior", "off")):
+        predicted[given] = run("predict", "new.npy", "--project", "dbpedia.everylabel", *given)
+    for given, result in list(predicted.items())[:2]:  # no label was given
+        rows = list(csv.DictReader(result.stdout.splitlines()))
+        assert [row["label"] for row in rows] == ["school", "river"] * 12, given
+    assert "there are no labels yet" in list(predicted.values())[2].output
+    with label(tmp_path, "dbpedia", "--names-prior", "off", "--project", "plain.everylabel") as server:
+        assert server.client.post("/api/next")["next"]["probabilities"] is None
+        server.client.post("/api/label", item="0", **{"class": 0})
+    wrong = run("predict", "new.npy", "--project", "plain.everylabel", "--names-prior", "on")
+    assert "has no class names that its model knows; leave it out" in wrong.output
+    assert run("predict", "new.npy", "--project", "plain.everylabel", "--names-prior", "maybe").exit_code == 2
 
 
 def test_new_images_and_features_are_predicted(tmp_path: Path) -> None:

@@ -58,11 +58,21 @@ def test_what_cannot_be_simulated() -> None:
         (["--url", "http://127.0.0.1:9"], "does not answer"),
         (["--url", "ftp://x"], "expected http://address:port"),
         (["-o", "x.doc"], "expected an ending of .png"),
-        (["--strategy", "best"], "the server did not start: error: --strategy is 'best'"),
+        (["--strategy", "best"], "error: the server did not start: --strategy is 'best'"),
     ):
         result = run("digits", *arguments)
         assert result.exit_code == 2
         assert told in result.output
+
+
+def test_the_slowest_are_of_all_labels_so_far(tmp_path: Path) -> None:
+    result = run("digits", "--budget", 5, "--names-prior", "off", "-o", "curve.csv")
+    assert result.exit_code == 0, result.output
+    points = list(csv.DictReader((tmp_path / "curve.csv").read_text().splitlines()))
+    medians, slowest = ([float(point[name]) for point in points] for name in ("median_ms", "p99_ms"))
+    for i in range(1, 5):  # a label a point: p99 is not the median again
+        assert slowest[i] >= 0.9 * max(medians[: i + 1])
+    assert len(set(medians)) == 5
 
 
 def test_milestones_end_with_the_budget() -> None:

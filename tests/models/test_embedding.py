@@ -198,8 +198,31 @@ def test_tokens_of_a_tiny_bert(tmp_path: Path) -> None:
 def test_a_model_out_of_reach_is_named(tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers", reason="needs the extra everylabel[text]")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(el.EverylabelError, match=r"cannot be loaded.*model='tfidf' needs no download"):
+    with pytest.raises(el.EverylabelError, match=r"cannot be loaded.*model='tfidf'.*needs no download"):
         el.embed(["a text"], f"cls:{tmp_path / 'empty'}")
+
+
+def test_without_a_network_it_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    constants = pytest.importorskip("huggingface_hub.constants", reason="needs the extra everylabel[text]")
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # where nobody answers
+    for name in ("nowhere/at-all", "cls:nowhere/at-all"):
+        with pytest.raises(el.EverylabelError, match=r"which cannot reach 127.0.0.1.*--model FOLDER"):
+            el.embed(["a text"], name)
+    with pytest.raises(el.EverylabelError, match="no such folder, and no model has such a name"):
+        el.embed(["a text"], "./no/such/folder")
+
+
+def test_a_model_that_a_package_carries_needs_no_network(
+    minilm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", "nowhere")
+    np.testing.assert_allclose(
+        el.embed(["a text"], "minilm", cache=False), el.embed(["a text"], minilm), atol=1e-6
+    )
 
 
 def numbers() -> Iterator[int]:

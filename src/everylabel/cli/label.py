@@ -68,7 +68,7 @@ def label(
             "check_every": check_every,
             "lease_seconds": lease_seconds,
             "strategy": strategy,
-            "names": names_prior,
+            "names": None if names_prior is None else names_prior is options.OnOff.ON,
         }
     )
     names, descriptions = class_list(classes, encoding)

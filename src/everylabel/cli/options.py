@@ -1,5 +1,6 @@
 """The options that several commands share, each defined once."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -26,9 +27,17 @@ Encoding = Annotated[str | None, typer.Option(help="Of a text file that is not U
 Store = Annotated[
     str | None, typer.Option("--store", help="A file, or postgresql://...; else in the project's folder.")
 ]
+
+
+class OnOff(StrEnum):
+    """What a switch is set to; not given, it is as it was."""
+
+    ON = "on"
+    OFF = "off"
+
+
 NamesPrior = Annotated[
-    bool | None,
-    typer.Option("--names-prior/--no-names-prior", help="Whether class names teach before any label."),
+    OnOff | None, typer.Option("--names-prior", help="Whether class names teach before any label.")
 ]
 Strategy = Annotated[str | None, typer.Option(help="How the next item is chosen.")]
 CheckEvery = Annotated[int | None, typer.Option(min=0, max=1000, help="A random check so often; 0: never.")]

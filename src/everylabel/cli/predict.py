@@ -25,11 +25,14 @@ def predict(
     id_column: options.IdColumn = None,
     encoding: options.Encoding = None,
     store: options.Store = None,
+    names_prior: options.NamesPrior = None,
 ) -> None:
     """Predict new items by a project's model, embedded as its own items were; also beside a server."""
     console = Console(stderr=True)
     from everylabel.core.checks import check_choice
+    from everylabel.core.errors import EverylabelError
     from everylabel.core.files import write_atomically
+    from everylabel.data.datasets.catalog import dataset_key
     from everylabel.data.options import Options
     from everylabel.formats.exports import predicted_records
     from everylabel.formats.tables import TABLE_FORMATS, write_table
@@ -38,10 +41,16 @@ def predict(
 
     chosen = form or ("csv" if out is None else format_of(out, TABLE_FORMATS))
     check_choice(chosen, "--format", list(TABLE_FORMATS))
+    if not Path(project).exists() and dataset_key(project) is None:
+        raise EverylabelError(
+            f"--project {project!r} is not there; expected a project's folder (SOURCE.everylabel), or the "
+            "source that was labelled"
+        )
     about = opened(project, keep=False, check=check_labelled(store, needed=True))
+    names = None if names_prior is None else names_prior is options.OnOff.ON
     reading = Options(text_column, image_column, id_column=id_column, encoding=encoding)
     with embedding_bar() as progress:
-        predicted = predict_new(about, read_state(about, store), new, reading, progress)
+        predicted = predict_new(about, read_state(about, store, names), new, reading, progress)
     for text in predicted.notes:
         note(text)
     pieces = write_table(predicted_records(predicted), chosen)

@@ -64,9 +64,8 @@ def simulate(
             folder=Path(place) / "simulated.everylabel",
         ).blind()
         truth = _truth(project)
-        settings = {"--strategy": strategy, "--check-every": check_every}
+        settings = {"--strategy": strategy, "--check-every": check_every, "--names-prior": names_prior}
         arguments = [str(part) for pair in settings.items() if pair[1] is not None for part in pair]
-        arguments += ["--no-names-prior"] if names_prior is False else []
         with _server(project, url, arguments) as address, _bar(budget) as (bar, task):
             points = list(
                 label_by_truth(
@@ -120,7 +119,7 @@ def _table(points: "list[Point]", name: str) -> Table:
         "accuracy\nof the rest",
         "estimate\nby checks",
         "label to\nnext, ms",
-        "p99\nms",
+        "p99 so\nfar, ms",
     ):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)

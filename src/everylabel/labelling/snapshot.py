@@ -19,8 +19,9 @@ class Snapshot(NamedTuple):
     names: dict[int, np.ndarray]  # vectors of class names that teach
 
     @classmethod
-    def of(cls, ledger: Ledger) -> Snapshot:
-        """Return what a ledger says now."""
+    def of(cls, ledger: Ledger, names: bool | None = None) -> Snapshot:
+        """Return what a ledger says now; names=True or False: whether class names teach, whatever it says."""
         answers = {item: list(given) for item, given in ledger.answers.items()}
+        taught = ledger.teaching() if names is None else dict(ledger.vectors) if names else {}
         times = {entry.seq: entry.at for entry in ledger.history}
-        return cls(list(ledger.classes), dict(ledger.labels), answers, times, ledger.teaching())
+        return cls(list(ledger.classes), dict(ledger.labels), answers, times, taught)

@@ -9,19 +9,21 @@ import hashlib
 import json
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelWarning
+from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.core.files import write_atomically
 from everylabel.data.cache import make_folder
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.labelling.naming import Encoder
 from everylabel.models.embedding import embed
+from everylabel.models.embedding.choose import knows_words
 
 FEATURES, RECORD, EMBEDDER, NEXT = "features.npy", "features.json", "embedder.npz", "next"
 VERSION = 2
@@ -114,13 +116,29 @@ def embed_as(items: Any, place: Path, progress: Progress | None = None) -> np.nd
         return embed(items, model if fit is None else None, kind=kind, progress=show, fit=fit)
 
 
-def word_encoder(kind: str, place: Path | None) -> Encoder | None:
-    """Return what embeds words as the texts in this place were, or None: TF-IDF and images know no words."""
-    record = None if place is None or kind != "text" else _record(place)
-    if record is None or record["fitted_on"]:
+def word_encoder(kind: str, place: Path | None, model: str | None, width: int) -> Encoder | None:
+    """Return what embeds words as a source's texts were, or None: TF-IDF and images know no words.
+
+    kind, place : what is labelled, and where its features lie if they were embedded here
+    model, width : what made features that came with the source, if it is known, and how many there are
+    """
+    if place is not None:
+        record = _record(place) if kind == "text" else None
+        fitted = record is None or record["fitted_on"]
+        model = None if record is None or fitted else record["what"]["model"] or USUAL[kind]
+    if model is None or kind == "image" or not knows_words(model):
         return None
-    model = record["what"]["model"] or USUAL[kind]
-    return Encoder(model, lambda phrases: embed(list(phrases), model, kind=kind))
+    return Encoder(model, partial(_words, model, width))
+
+
+def _words(model: str, width: int, phrases: Sequence[str]) -> np.ndarray:
+    vectors = embed(list(phrases), model, kind="text")
+    if vectors.shape[1] != width:
+        raise EverylabelError(
+            f"model {model!r} has {vectors.shape[1]} features of a name, and the source {width}; expected "
+            "--model with the one that embedded its texts, or --names-prior off"
+        )
+    return vectors
 
 
 def _kept(place: Path, content: str, model: str | None, n: int) -> Features | None:

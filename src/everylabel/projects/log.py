@@ -193,14 +193,19 @@ def _person(name: str | None) -> str:
     return " ".join(shown.split())[:LONGEST_PERSON].strip() or IMPORTER
 
 
-def read_state(project: Project, store: str | None) -> Snapshot:
-    """Return what a project's log adds up to."""
+def read_state(project: Project, store: str | None, names: bool | None = None) -> Snapshot:
+    """Return what a project's log adds up to; `names`, if given, says in its place whether names teach."""
     with _reading(project, store) as log:
         stored = log.read()
     ledger = Ledger(project.ids)
     for event in stored:
         ledger.apply(event)
-    return Snapshot.of(ledger)
+    if names and not ledger.vectors:
+        raise EverylabelError(
+            f"--names-prior is on, and project {project.name!r} has no class names that its model knows; "
+            "leave it out"
+        )
+    return Snapshot.of(ledger, names)
 
 
 def _reading(project: Project, store: str | None) -> "closing[Store]":

@@ -33,10 +33,10 @@ class Predicted:
 
 
 def trained(prepared: Prepared, snapshot: Snapshot) -> Posterior:
-    """Return the model that all labels of this moment make, trained exactly."""
-    if not snapshot.labels:
-        raise Refused(409, "nothing_learned", "there are no labels yet; label some first")
+    """Return the model that all labels and class names of this moment make, trained exactly."""
     names = name_rows(snapshot.names, prepared.scaling)
+    if not snapshot.labels and names is None:
+        raise Refused(409, "nothing_learned", "there are no labels yet; label some first")
     return train(prepared.features, snapshot.labels, len(snapshot.classes), names)
 
 

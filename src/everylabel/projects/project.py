@@ -3,7 +3,8 @@
 import os
 import secrets
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -129,8 +130,8 @@ def open_project(
         about = about._replace(options=replace(options, **items.chosen))  # type: ignore[arg-type]
         if check is not None:
             check(Opening(place, about, before, items))
-        _make(place)
-        project = _with_features(items, about, place, progress)
+        with _made(place):
+            project = _with_features(items, about, place, progress)
     unsaid = options.besides(given).arguments()
     again = [f"options as last time: {unsaid}"] if unsaid else []
     told = (str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
@@ -212,10 +213,20 @@ def left_out(items: Items, broken: Sequence[int]) -> str:
     return f"{len(broken)} images cannot be read and are left out: {', '.join(named)}{more}"
 
 
-def _make(folder: Path) -> None:
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make a folder; if what goes into it fails, and nothing is in it yet, it is gone again."""
+    there = folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise EverylabelError(
             f"folder {str(folder)!r} cannot be made ({error.strerror}); choose another by --project"
         ) from error
+    try:
+        yield
+    except BaseException:
+        if not there:
+            with suppress(OSError):
+                folder.rmdir()
+        raise

@@ -2,7 +2,7 @@
 
 accuracy        share of items without a label whose most probable class is the true one
 estimate        the page's own, from random checks, with its 95 % interval
-milliseconds    from sending a label to having the next item
+milliseconds    from sending a label to having the next item: the median since the last point, p99 of all
 """
 
 import threading
@@ -94,15 +94,15 @@ def simulate(
         crew = [
             _Person(client, f"simulated {i}", truth, noise, seed + i) for i, client in enumerate(clients, 1)
         ]
-        given = 0
+        all_taken: list[float] = []
         with ThreadPoolExecutor(people) as pool:
             for stop in milestones(budget):
-                share = threading.Semaphore(stop - given)
+                share = threading.Semaphore(stop - len(all_taken))
                 jobs = [pool.submit(person.label_while, share, done) for person in crew]
                 taken = [ms for job in jobs for ms in job.result()]
-                given += len(taken)
+                all_taken += taken
                 if taken:
-                    yield _point(clients[0], truth, taken)
+                    yield _point(clients[0], truth, taken, all_taken)
                 if all(person.task is None for person in crew):
                     return
     finally:
@@ -129,7 +129,7 @@ def _check(client: Client, truth: dict[str, str], classes: Sequence[str]) -> Non
         )
 
 
-def _point(client: Client, truth: dict[str, str], taken: list[float]) -> Point:
+def _point(client: Client, truth: dict[str, str], taken: list[float], all_taken: list[float]) -> Point:
     progress = client.get("/api/progress", person="simulated 1")
     known = progress["accuracy"] or {}
     return Point(
@@ -140,7 +140,7 @@ def _point(client: Client, truth: dict[str, str], taken: list[float]) -> Point:
         high=known.get("high"),
         checks=known.get("checks", 0),
         median_ms=float(np.median(taken)),
-        p99_ms=float(np.quantile(taken, 0.99)),
+        p99_ms=float(np.quantile(all_taken, 0.99)),
     )
 
 

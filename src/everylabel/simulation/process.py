@@ -30,9 +30,8 @@ def server_process(project: Project, arguments: Sequence[str] = ()) -> Iterator[
             if not line.startswith(READY):
                 process.wait()
                 told.seek(0)
-                raise EverylabelError(
-                    f"the server did not start: {told.read().decode(errors='replace').strip()}"
-                )
+                reason = told.read().decode(errors="replace").rpartition("error:")[2].strip()
+                raise EverylabelError(f"the server did not start: {reason}")
             yield line.removeprefix(READY).strip()
         finally:
             process.terminate()

@@ -125,7 +125,8 @@ def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
 def _opened(project: Project, options: ServeOptions, note: Say) -> Iterator[tuple[Service, Prepared]]:
     """Yield the service of a project whose log is brought up to date; close all behind it."""
     settings = check_settings(options.settings)
-    encoder = word_encoder(project.kind, project.embedded_in)
+    model = None if project.about is None else project.about.options.model
+    encoder = word_encoder(project.kind, project.embedded_in, model, project.features.shape[1])
     given = options.labels, options.descriptions, options.accept_changes
     with open_log(project, options.store, settings, *given, note, encoder) as store:
         project.keep()  # nothing was refused: from now on these are the options

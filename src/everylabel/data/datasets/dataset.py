@@ -39,6 +39,7 @@ class Dataset:
     kind: str  # of the items: "text" or "image"
     classes: tuple[str, ...]
     splits: dict[str, Split] = field(default_factory=dict)
+    model: str | None = None  # that made the features, if it is known
 
     def __getitem__(self, split: str) -> Split:
         if split not in self.splits:
@@ -60,6 +61,7 @@ class Dataset:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the features to an .npz file that `load_dataset(name, path)` opens memory-mapped."""
         arrays: dict[str, Any] = {"classes": np.array(self.classes)}
+        arrays |= {} if self.model is None else {"model": np.array(self.model)}
         for name, split in self.splits.items():
             if split.features is None:
                 raise EverylabelError(f"split {name!r} has no features; call .embed() first")

@@ -1,5 +1,7 @@
 """Precomputed features: one .npz file with X_train, y_train, X_test, ... and classes.
 
+Which model made them is told by `model` in it, or by the file's name: NAME_minilm384.npz.
+
 A file written by np.savez (not compressed) is memory-mapped: it is open at once, however large.
 """
 
@@ -12,6 +14,8 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.datasets.dataset import Dataset, Split
+
+SHORT = ("minilm", "bert")  # names of models of texts, as `embed` knows them
 
 
 def read_features(path: Path, name: str, kind: str) -> Dataset:
@@ -42,7 +46,15 @@ def read_features(path: Path, name: str, kind: str) -> Dataset:
                 f"-1 to {len(classes) - 1}"
             )
         splits[part] = Split(np.asarray(labels, dtype=np.int64), features=features)
-    return Dataset(name, kind, classes, splits)
+    return Dataset(name, kind, classes, splits, _model(arrays, path))
+
+
+def _model(arrays: dict[str, np.ndarray], path: Path) -> str | None:
+    """Return the name of the model that made the features, if it is told."""
+    if "model" in arrays:
+        return str(arrays["model"])
+    told = [part.rstrip("0123456789") for part in path.stem.split("_")[1:]]
+    return next((name for name in told if name in SHORT), None)
 
 
 def open_npz(path: Path) -> dict[str, np.ndarray]:

@@ -19,7 +19,7 @@ from everylabel.data.options import Options
 
 def read_named(name: str, options: Options) -> Items:
     """Return a dataset's training split, whose true labels are known; nothing is downloaded."""
-    found = _digits() if name == "digits" else _training_split(name)
+    found = _digits() if name == "digits" else _training_split(name, options.model)
     if options.classes is not None and options.classes != found.classes:
         raise EverylabelError(f"--classes is for own data; {name} has {listed(list(found.classes), 12)}")
     return found
@@ -43,11 +43,13 @@ def _digits() -> Items:
     )
 
 
-def _training_split(name: str) -> Items:
+def _training_split(name: str, model: str | None) -> Items:
+    """Return the training items; of texts that came as features, the model that made them, unless given."""
     data = read_dataset(name, download=False)
     split = data.train
     content = split.items if split.items is not None else _official(name, split.labels)
     ids = [str(i) for i in range(len(split))]
+    unknown = model is not None or data.model is None or data.kind != "text" or split.features is None
     return Items(
         split.features if content is None else content,
         "features" if content is None else data.kind,
@@ -58,6 +60,7 @@ def _training_split(name: str) -> Items:
         display=_display(data.kind, content, ids),
         digests=_digests(split.features if split.features is not None else content, ids, data.kind),
         truth=split.labels,
+        chosen={} if unknown else {"model": str(data.model)},
     )
 
 

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError, need
+from everylabel.core.errors import need
+from everylabel.models.embedding.hub import cannot_load, located
 
 
 class Backend(Protocol):
@@ -49,10 +50,12 @@ class Network:
 def load_transformers(network: Network, inputs: str, extra: str, instead: str) -> tuple[Any, Any]:
     """Return what prepares the inputs, a class of transformers by name, and the model."""
     library = need("transformers", extra, "embedding by a transformers model")
+    source = located(network.name, instead)
     try:
         with quiet():
-            model = library.AutoModel.from_pretrained(network.name)
-            prepare = getattr(library, inputs).from_pretrained(network.name)
+            where: Any = {"local_files_only": source.local}
+            model = library.AutoModel.from_pretrained(source.name, **where)
+            prepare = getattr(library, inputs).from_pretrained(source.name, **where)
             return prepare, on_device(model, network.device)
     except (OSError, ValueError) as error:
         raise cannot_load(network.name, error, instead) from error
@@ -66,15 +69,6 @@ def model_key(model: str) -> str:
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file()]
     return f"{path.name} {stats}"
-
-
-def cannot_load(model: str, error: Exception, instead: str) -> EverylabelError:
-    """Return the error of a model that is neither here nor within reach."""
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return EverylabelError(
-        f"model {model!r} cannot be loaded ({reason}); expected a local folder, or the name of a model "
-        f"that this machine can download; {instead} needs no download"
-    )
 
 
 def on_device(model: Any, device: str | None) -> Any:

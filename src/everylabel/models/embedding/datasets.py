@@ -11,6 +11,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.datasets import dataset, read_dataset
+from everylabel.models.embedding.choose import knows_words
 from everylabel.models.embedding.embed import embed
 
 
@@ -28,7 +29,9 @@ class Dataset(dataset.Dataset):
         ends = np.cumsum([len(split) for split in self.splits.values()])
         parts = np.split(features, ends[:-1])
         pairs = zip(self.splits.items(), parts, strict=True)
-        return replace(self, splits={name: replace(split, features=part) for (name, split), part in pairs})
+        splits = {name: replace(split, features=part) for (name, split), part in pairs}
+        usual = "minilm" if self.kind == "text" and knows_words(None) else None
+        return replace(self, splits=splits, model=model or usual)
 
 
 def load_dataset(
@@ -60,5 +63,5 @@ def load_dataset(
         Called with bytes done and in all (None if unknown) while downloading.
     """
     data = read_dataset(name, source, stored=not features, download=download, check=check, progress=progress)
-    found = Dataset(data.name, data.kind, data.classes, data.splits)
+    found = Dataset(data.name, data.kind, data.classes, data.splits, data.model)
     return found.embed(None if features is True else features) if features else found

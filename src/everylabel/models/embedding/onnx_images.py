@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, need
-from everylabel.models.embedding.backend import cannot_load
+from everylabel.models.embedding.hub import cannot_load
 from everylabel.models.embedding.images import IMAGENET, ImageNetwork, pixels, pooled
 
 
@@ -21,7 +21,7 @@ class Onnx(ImageNetwork):
         try:
             self.session = library.InferenceSession(self.name, providers=library.get_available_providers())
         except Exception as error:  # onnxruntime has an error class for each cause
-            raise cannot_load(self.name, error, "model='pixels'") from error
+            raise cannot_load(self.name, error, "model='pixels' (--model pixels)") from error
         self.input = self.session.get_inputs()[0]
         shape = self.input.shape
         if len(shape) != 4 or 3 not in (shape[1], shape[3]):

@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import need
-from everylabel.models.embedding.backend import Network, cannot_load, clean, quiet
+from everylabel.models.embedding.backend import Network, clean, quiet
+from everylabel.models.embedding.hub import cannot_load, located
 
 DEFAULT = "sentence-transformers/all-MiniLM-L6-v2"
+INSTEAD = "model='tfidf' (--model tfidf)"
 
 
 class Sentences(Network):
@@ -19,11 +21,12 @@ class Sentences(Network):
     @cached_property
     def model(self) -> Any:
         library = need("sentence_transformers", "text", "embedding by a sentence model")
+        name, local = located(self.name, INSTEAD)
         try:
             with quiet():
-                return library.SentenceTransformer(self.name, device=self.device)
+                return library.SentenceTransformer(name, device=self.device, local_files_only=local)
         except (OSError, ValueError) as error:
-            raise cannot_load(self.name, error, "model='tfidf'") from error
+            raise cannot_load(self.name, error, INSTEAD) from error
 
     def encode(self, items: Any) -> np.ndarray:
         rows = self.model.encode(clean(items), batch_size=self.batch_size, show_progress_bar=False)

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import need
-from everylabel.models.embedding.backend import cannot_load, on_device
+from everylabel.models.embedding.backend import on_device
+from everylabel.models.embedding.hub import cannot_load
 from everylabel.models.embedding.images import IMAGENET, ImageNetwork, pixels, pooled
 
 
@@ -21,7 +22,7 @@ class Timm(ImageNetwork):
         try:
             return on_device(library.create_model(self.name, pretrained=True, num_classes=0), self.device)
         except (OSError, ValueError, RuntimeError) as error:
-            raise cannot_load(self.name, error, "model='pixels'") from error
+            raise cannot_load(self.name, error, "model='pixels' (--model pixels)") from error
 
     def encode_batch(self, images: list[Any]) -> np.ndarray:
         trained = self.model.pretrained_cfg

@@ -12,6 +12,7 @@ import numpy as np
 
 from everylabel.core.errors import need
 from everylabel.models.embedding.backend import Network, clean, load_transformers, model_key
+from everylabel.models.embedding.sentences import INSTEAD
 
 MAX_TOKENS = 512  # the paper's
 
@@ -31,7 +32,7 @@ class Tokens(Network):
     @cached_property
     def parts(self) -> tuple[Any, Any]:
         """Return tokeniser and model."""
-        return load_transformers(self, "AutoTokenizer", "text", "model='tfidf'")
+        return load_transformers(self, "AutoTokenizer", "text", INSTEAD)
 
     def encode(self, items: Any) -> np.ndarray:
         texts = clean(items)

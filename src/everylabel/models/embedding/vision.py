@@ -20,7 +20,7 @@ class Vision(ImageNetwork):
     @cached_property
     def parts(self) -> tuple[Any, Any]:
         """Return processor and model."""
-        return load_transformers(self, "AutoImageProcessor", "image", "model='pixels'")
+        return load_transformers(self, "AutoImageProcessor", "image", "model='pixels' (--model pixels)")
 
     def encode_batch(self, images: list[Any]) -> np.ndarray:
         processor, model = self.parts
