@@ -107,9 +107,9 @@ def test_what_a_server_and_the_command_export_is_the_same(tmp_path: Path) -> Non
     assert len(rows) == 1797 - 12
     assert run("export", "digits", "--what", "predictions", "-o", "p.csv").exit_code == 0
     again = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
-    assert [row["id"] for row in again] == [row["id"] for row in rows]
+    assert [row["row"] for row in again] == [row["row"] for row in rows]
     classifier = el.load_classifier(tmp_path / "model.everylabel")
-    probs = classifier.predict_proba(np.asarray(x / 16.0)[[int(row["id"]) for row in rows]])
+    probs = classifier.predict_proba(np.asarray(x / 16.0)[[int(row["row"]) for row in rows]])
     assert np.allclose([float(row["probability"]) for row in rows], probs.max(axis=1), atol=2e-4)
     assert again == rows
 
@@ -218,7 +218,7 @@ def labelled_reviews(folder: Path) -> Path:
 def test_a_refused_command_changes_nothing(tmp_path: Path) -> None:
     source = labelled_reviews(tmp_path)
     folder = tmp_path / "reviews.csv.everylabel"
-    assert run("export", source, "-o", "before.csv").exit_code == 0
+    assert run("export", source, "--columns", "body", "-o", "before.csv").exit_code == 0
     kept = {name: (folder / name).read_bytes() for name in ("project.json", "features.npy", "embedder.npz")}
     other = ["--text-column", "kind", "--classes", "x,y", "--no-browser"]
     source.write_text(source.read_text().replace(",\n", ",lamps\n"))
@@ -232,7 +232,7 @@ def test_a_refused_command_changes_nothing(tmp_path: Path) -> None:
         refused = run("label", source, *other, "--accept-changes", "--port", taken.getsockname()[1])
     assert refused.exit_code == 2
     assert {name: (folder / name).read_bytes() for name in kept} == kept
-    assert run("export", source, "-o", "after.csv").exit_code == 0
+    assert run("export", source, "--columns", "body", "-o", "after.csv").exit_code == 0
     assert (tmp_path / "after.csv").read_bytes() == (tmp_path / "before.csv").read_bytes()
 
 

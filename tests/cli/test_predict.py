@@ -34,16 +34,17 @@ def test_new_texts_are_predicted_as_the_project_would(tmp_path: Path) -> None:
     assert "predictions of 2 items in new.jsonl" in result.output
     assert "1 of 3 texts are empty and were left out: 2" in result.output
     rows = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text().splitlines()]
-    assert [(row["id"], row["label"]) for row in rows] == [("0", "soap"), ("1", "beans")]
+    assert [(row["row"], row["label"]) for row in rows] == [(0, "soap"), (1, "beans")]
+    assert "id" not in rows[0]  # it has none of its own
     for row, name in zip(rows, ("r12", "r13"), strict=True):
         assert abs(row["probability"] - float(own[name]["probability"])) < 1e-5
-        assert row["shown"] == own[name]["shown"]
+        assert row["body"] == own[name]["body"]
     printed = run("predict", "new.csv", "--project", source)
     assert printed.exit_code == 0
     assert "0,soap," in printed.stdout
     assert run("export", source, "--what", "model", "-o", "model.npz").exit_code == 0
     fit = tmp_path / "reviews.csv.everylabel" / "embedder.npz"
-    features = el.embed([row["shown"] for row in rows], fit=fit)
+    features = el.embed([row["body"] for row in rows], fit=fit)
     probs = el.load_classifier(tmp_path / "model.npz").predict_proba(features)
     assert np.allclose(probs.max(axis=1), [row["probability"] for row in rows], atol=1e-5)
 
@@ -114,7 +115,7 @@ def test_new_images_and_features_are_predicted(tmp_path: Path) -> None:
     result = run("predict", "x.npy", "--project", "digits.everylabel", "-o", "p.csv")
     assert result.exit_code == 0, result.output
     rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
-    assert np.mean([int(row["label"]) == y[int(row["id"])] for row in rows]) > 0.6
+    assert np.mean([int(row["label"]) == y[int(row["row"])] for row in rows]) > 0.6
     for arguments, told in (
         (["narrow.npy"], "has 9 features; expected 64"),
         (["more"], "was labelled on features that came with it"),

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from everylabel.projects.log import Label, bring_up_to_date, store_name, store_place
+from everylabel.data.known import Known
+from everylabel.projects.labelled import store_name, store_place
+from everylabel.projects.log import Label, bring_up_to_date
 from everylabel.projects.project import open_project
 from everylabel.projects.store import Store
 
@@ -41,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     project = open_project(place / "x.npz", classes=["a", "b"])
     labels = [Label(project.ids[i], "ab"[i % 2]) for i in range(10)]
     with closing(Store(store_place(project, None), store_name(project, None))) as store:
-        store.set_items(project.ids, project.digests)
+        store.set_items(Known(project.ids, project.digests))
         bring_up_to_date(store, project.ids, classes=project.classes, labels=labels, project=project.id)
     return project.folder
 

@@ -11,8 +11,9 @@ from PIL import Image
 import everylabel as el
 from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.data import Items
-from everylabel.data.digests import compare
+from everylabel.data.changes import compare
 from everylabel.data.display import Images, Pixels, Rows, Texts
+from everylabel.data.known import Known
 from everylabel.data.options import Options
 from everylabel.data.read import dataset_name, read, read_rows
 
@@ -138,4 +139,4 @@ def test_classes_named_anew() -> None:
 
 def test_texts_where_features_were_are_other_content() -> None:
     items = some(digests=["x", "y", "z"])
-    assert compare(items.ids, ["one hash in all"], items).changed == ("0", "1", "2")
+    assert compare(Known(items.ids, ["one hash in all"]), items).changed == ("0", "1", "2")

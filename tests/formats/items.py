@@ -28,6 +28,7 @@ def project(
         features=np.eye(n),
         display=shown[kind],
         digests=["x"] * n,
+        own_ids=ids,
         name="p",
         folder=Path("p"),
     )

@@ -9,7 +9,7 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.formats.imports import read_labels
 from everylabel.formats.label_studio import label_studio_tasks
-from everylabel.formats.tables import Given
+from everylabel.formats.records import Given
 from tests.formats.items import TEXTS, project
 
 
@@ -86,7 +86,7 @@ def test_odd_tasks_do_no_harm(tmp_path: Path) -> None:
 def test_label_studio_round_trip(tmp_path: Path) -> None:
     p = project()
     given = [Given(1, "Ann", 0, 1.0, 1), Given(1, "Bob", 1, 2.0, 2), Given(3, "Ann", None, 3.0, 3)]
-    tasks = label_studio_tasks(p.ids, given, ["no", "yes"], lambda i: TEXTS[i])
+    tasks = label_studio_tasks(p, given, ["no", "yes"], lambda i: TEXTS[i])
     assert len(tasks) == 2
     found = read_labels(write(tmp_path / "ls.json", tasks), p)
     assert [tuple(label) for label in found.labels] == [("b", "no", "Ann"), ("b", "yes", "Bob")]

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +13,19 @@ import pytest
 
 import everylabel as el
 from everylabel.core.errors import EverylabelError
+from everylabel.formats.beside import Beside, beside
 from everylabel.formats.imports import read_labels
-from everylabel.formats.tables import (
-    Given,
-    Records,
-    answer_records,
-    guarded,
-    label_records,
-    prediction_records,
-    unguarded,
-    write_table,
-)
-from tests.formats.items import TEXTS, project
+from everylabel.formats.records import Given, answer_records, label_records, prediction_records
+from everylabel.formats.tables import Records, guarded, unguarded, write_table
+from tests.formats.items import project
 
 IDS = ["=cmd()", "-5", 'b,"c"', "ü\n"]
 CLASSES = ["+ve", "no"]
+
+
+def known(ids: Sequence[str], texts: tuple[str, ...] = ()) -> Beside:
+    """What tells items of these ids, with or without a text."""
+    return beside(project("text" if texts else "features", tuple(ids), texts))
 
 
 def whole(records: Records, form: str) -> list[dict[str, Any]]:
@@ -45,17 +43,18 @@ def test_labels_and_answers(form: str) -> None:
     def value(text: str) -> str:
         return unguarded(text) if form == "csv" else text
 
-    rows = whole(label_records(IDS, {3: 0, 0: 1}, CLASSES, show=lambda i: f"item {i}"), form)
-    assert [(value(row["id"]), value(row["label"]), row["shown"]) for row in rows] == [
-        ("=cmd()", "no", "item 0"),
-        ("ü\n", "+ve", "item 3"),
+    texts = tuple(f"item {i}" for i in range(4))
+    rows = whole(label_records(known(IDS, texts), {3: 0, 0: 1}, CLASSES), form)
+    assert [(value(row["id"]), int(row["row"]), value(row["label"]), row["shown"]) for row in rows] == [
+        ("=cmd()", 0, "no", "item 0"),
+        ("ü\n", 3, "+ve", "item 3"),
     ]
     given = [Given(1, "Ann", 1, 0.25, 7), Given(1, "Bob", None, 1.0, 8)]
-    rows = whole(answer_records(IDS, given, CLASSES), form)
+    rows = whole(answer_records(known(IDS), given, CLASSES), form)
     assert [row["person"] for row in rows] == ["Ann", "Bob"]
     assert rows[0]["at"] == "1970-01-01T00:00:00.250+00:00"
     assert (rows[0]["label"], rows[1]["label"]) == ("no", "" if form == "csv" else None)
-    assert whole(answer_records(IDS, [], CLASSES), form) == []
+    assert whole(answer_records(known(IDS), [], CLASSES), form) == []
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
@@ -63,7 +62,7 @@ def test_predictions(form: str) -> None:
     probs = np.random.default_rng(0).dirichlet(np.ones(3), size=9000)
     ids = [f"i{i}" for i in range(9000)]
     items = np.arange(9000)[::2]
-    rows = whole(prediction_records(ids, items, lambda at: probs[at], ["a", "b", "c"]), form)
+    rows = whole(prediction_records(known(ids), items, lambda at: probs[at], ["a", "b", "c"]), form)
     assert len(rows) == 4500
     stored = np.array([[float(row[f"p({name})"]) for name in "abc"] for row in rows])
     assert np.allclose(stored, probs[items], atol=1e-6)
@@ -132,7 +131,7 @@ def test_what_was_exported_comes_back(tmp_path: Path, form: str) -> None:
         pytest.importorskip("pyarrow", reason="needs the extra everylabel[export]")
     p = project()
     given = [Given(2, "Ann", 1, 1.0, 1), Given(0, "@Bob", 0, 2.0, 2), Given(0, "Ann", None, 3.0, 3)]
-    records = answer_records(p.ids, given, ["no", "+yes"], show=lambda i: TEXTS[i])
+    records = answer_records(beside(p), given, ["no", "+yes"])
     path = tmp_path / f"answers.{form}"
     path.write_bytes(b"".join(write_table(records, form)))
     found = read_labels(path, p)
@@ -167,7 +166,7 @@ def test_every_id_class_and_person_comes_back_as_it_was(tmp_path: Path, form: st
     classes = [text for text in ODD if text.isprintable() and text == text.strip()]
     answers = [Given(i, classes[-1 - i % 9], i % 9, 1.0, i) for i in range(len(ODD))]
     path = tmp_path / f"answers.{form}"
-    path.write_bytes(b"".join(write_table(answer_records(ODD, answers, classes), form)))
+    path.write_bytes(b"".join(write_table(answer_records(known(ODD), answers, classes), form)))
     expected = [(ODD[given.item], classes[given.label or 0], given.person) for given in answers]
     assert [tuple(label) for label in read_labels(path, project("features", tuple(ODD))).labels] == expected
 

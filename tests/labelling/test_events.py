@@ -34,6 +34,8 @@ NEWER: list[tuple[str, dict[str, Any]]] = [
     ("named", {"class": 1, "phrases": ["b", "a second letter"], "vectors": "AAAAPA==", "encoder": "words"}),
     ("refit", {"upto": 5, "names": False}),
     ("assessed", {"labels": 1, "checks": 0, "expected": 0.5, "gain": 0.01, "without": 10}),
+    ("changed", {"item": "2"}),
+    ("confirmed", {"item": "2"}),
 ]
 
 

@@ -178,3 +178,24 @@ def test_what_is_kept_as_sums_equals_counting_anew(seed: int) -> None:
             twin.items, twin.same, twin.pairs,
         )  # fmt: skip
         assert +made.agreement.totals == +twin.totals
+
+
+def test_what_was_said_of_other_content_is_set_aside_until_it_is_confirmed_or_said_again() -> None:
+    made = ledger(
+        ("me", label(0, 2)),
+        ("anna", label(0, 2)),
+        ("me", label(1, 1, check=True, guess=0, sure=0.5)),
+        ("me", label(2, 0)),
+    )
+    assert took(made, ("", events.Changed(IDS[0]))) == 0
+    assert took(made, ("", events.Changed(IDS[1]))) == 1
+    assert (made.labels, made.set_aside(), made.checks) == ({2: 0}, [0, 1], [])
+    assert (made.place(0), made.n_answers, made.by_class[2]) == (Place(Where.FREE), 1, 0)
+    took(made, ("", events.Confirmed(IDS[0])))
+    assert (made.labels, made.set_aside()) == ({0: 2, 2: 0}, [1])
+    assert [answer.person for answer in made.answers[0]] == ["me", "anna"]
+    took(made, ("anna", label(1, 2)))
+    assert (made.labels[1], made.set_aside()) == (2, [])
+    took(made, ("anna", events.Undo(made.seq)))
+    assert made.set_aside() == [1]  # what was said of the old content does not come back with it
+    assert 1 not in made.labels

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.known import NOT_NOTED, Known
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.learner import prepare
 from everylabel.labelling.service import Service
-from everylabel.projects.log import bring_up_to_date, check_labelled, read_state, store_name, store_place
+from everylabel.projects.labelled import check_labelled, store_name, store_place
+from everylabel.projects.log import bring_up_to_date, read_state
 from everylabel.projects.project import Project, open_project
 from everylabel.projects.store import Store
 
@@ -127,7 +129,7 @@ def test_options_features_and_labels_are_as_they_were(folder: Path) -> None:
 def test_people_go_on_where_they_were(folder: Path) -> None:
     project = opened(folder)
     with closing(Store(store_place(project, None), store_name(project, None))) as store:
-        assert store.items() == (list(project.ids), DIGESTS)
+        assert store.items() == Known(list(project.ids), DIGESTS, id_column=NOT_NOTED)
         assert bring_up_to_date(store, project.ids, classes=project.classes, project=project.id) == 0
         assert len(store.read()) == 24
         with closing(Desk(project.ids, prepare(project.features).features, store)) as desk:

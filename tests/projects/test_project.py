@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.digests import Change, compare
+from everylabel.data.changes import Change, compare
+from everylabel.data.digests import features_digest, row_digests
+from everylabel.data.known import Known
 from everylabel.data.options import Options
 from everylabel.projects import features
 from everylabel.projects.project import Opening, Project, open_project
@@ -81,7 +83,7 @@ def test_a_second_start_does_not_embed_again(tmp_path: Path, monkeypatch: pytest
     again = open_project(source)  # the options are those of last time
     assert np.array_equal(first.features, again.features)
     assert isinstance(again.features, np.memmap)
-    assert "options as last time: --text-column body --model tfidf" in again.notes
+    assert "options as last time: --text-column body --id-column key --model tfidf" in again.notes
     assert open_project(again.folder).ids == first.ids  # by the project's folder
 
 
@@ -92,7 +94,7 @@ def test_another_model_or_text_embeds_again(tmp_path: Path) -> None:
     reviews(tmp_path, 9)
     longer = open_project(source, progress=lambda *at: calls.append(at))
     assert len(longer.features) == 9
-    assert calls[-1] == (9, 9)
+    assert calls[-1] == (3, 3)  # what is new
 
 
 def test_the_one_text_column_is_chosen_and_told(tmp_path: Path) -> None:
@@ -252,7 +254,11 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
 
 def changed(source: Path, before: Project) -> Change:
-    return compare(before.ids, before.digests, open_project(source, folder=before.folder))
+    return compare(noted(before), open_project(source, folder=before.folder))
+
+
+def noted(project: Project) -> Known:
+    return Known((), ()).renewed(project)
 
 
 def test_changes_since_last_time_are_told(tmp_path: Path) -> None:
@@ -278,24 +284,30 @@ def test_changed_features_are_told_in_all(tmp_path: Path) -> None:
     features = np.random.default_rng(0).normal(size=(500, 3))
     np.save(path, features)
     before = open_project(path)
-    ids, digests = list(before.ids), list(before.digests)
-    assert not compare(ids, digests, open_project(path))
-    np.save(path, np.r_[features, features[:7]])
-    longer = compare(ids, digests, open_project(path))
-    assert longer.only_appended
-    assert len(longer.appended) == 7
-    np.save(path, features[::-1])
-    assert len(compare(ids, digests, open_project(path)).changed) == 500
-    np.save(path, features[:400])
-    assert len(compare(ids, digests, open_project(path)).gone) == 100
+    for known in (noted(before), Known(before.ids, [features_digest(features)])):  # as older versions noted
+        assert not compare(known, open_project(path))
+        np.save(path, np.r_[features, features[:7]])
+        longer = compare(known, open_project(path))
+        assert longer.only_appended
+        assert len(longer.appended) == 7
+        np.save(path, features[::-1])
+        turned = compare(known, open_project(path))
+        assert (turned.moved, len(turned.changed)) == ((499, 0) if known.is_of_each else (0, 500))
+        np.save(path, features[:400])
+        assert len(compare(known, open_project(path)).gone) == 100
+        np.save(path, features)
 
 
-def test_a_file_of_features_is_hashed_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_features_are_hashed_many_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save(tmp_path / "e.npy", np.ones((1000, 48), np.float32))
     usual = Mock(wraps=hashlib.blake2b)
     monkeypatch.setattr(hashlib, "blake2b", usual)
-    open_project(tmp_path / "e.npy")
-    assert 0 < usual.call_count < 20  # row by row, a large file would take long to open
+    digests = open_project(tmp_path / "e.npy").digests
+    assert usual.call_count < 20  # row by row, a large file would take long to open
+    assert (len(digests), len(set(digests))) == (1000, 1)
+    odd = np.random.default_rng(0).normal(size=(1000, 3)).astype(np.float32)  # no whole number of words
+    assert len(set(row_digests(odd))) == 1000
+    assert row_digests(odd)[::-1] == row_digests(odd[::-1])
 
 
 def test_nothing_changes_before_all_is_checked(tmp_path: Path) -> None:
@@ -337,9 +349,11 @@ def test_only_options_of_last_time_are_told_and_many_classes_in_short(tmp_path: 
     open_project(source, text_column="body", model="tfidf", classes=names)
     notes = open_project(source, model="tfidf").notes
     assert len(notes) == 1
-    assert notes[0].startswith("options as last time: --text-column body --classes class 0,class 1,")
+    told = "options as last time: --text-column body --id-column key --classes class 0,class 1,"
+    assert notes[0].startswith(told)
     assert notes[0].endswith("class 7,... (77 in all)")
-    assert open_project(source, text_column="body", model="tfidf", classes=names).notes == ()
+    given: dict[str, Any] = {"text_column": "body", "id_column": "key", "model": "tfidf", "classes": names}
+    assert open_project(source, **given).notes == ()
 
 
 def test_rows_that_are_appended_leave_the_features_of_the_others(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from everylabel.data.known import Known
 from everylabel.labelling.events import Event, Label
 from everylabel.projects.store import Store, StoreError
 
@@ -64,9 +65,9 @@ def test_a_second_server_is_refused_and_a_reader_is_not(where: str) -> None:
 def test_the_source_is_remembered(where: str) -> None:
     store = Store(where, "p")
     assert store.items() is None
-    store.set_items(["a", "b"], ["1", "2"])
-    store.set_items(["a", "b", "c"], ["1", "2", "3"])
-    assert store.items() == (["a", "b", "c"], ["1", "2", "3"])
+    store.set_items(Known(["a", "b"], ["1", "2"]))
+    store.set_items(Known(["a", "b", "c"], ["1", "2", "3"], ["x", "y", ""], "id", gone=1))
+    assert store.items() == Known(["a", "b", "c"], ["1", "2", "3"], ["x", "y", ""], "id", gone=1)
     store.close()
 
 
@@ -92,13 +93,13 @@ def test_a_log_of_another_format_is_refused(tmp_path: Path) -> None:
     import sqlite3
 
     store = Store(tmp_path / "log", "p")
-    store.set_items(["a"], ["1"])
+    store.set_items(Known(["a"], ["1"]))
     store.close()
     connection = sqlite3.connect(tmp_path / "log")
     connection.execute("UPDATE everylabel_items SET format = 99")
     connection.commit()
     connection.close()
-    with pytest.raises(StoreError, match="has format 99; expected 1"):
+    with pytest.raises(StoreError, match="has format 99; expected 2"):
         Store(tmp_path / "log", "p")
 
 

@@ -17,7 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import positive_data_acceptance
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.classes import no_labels
 from everylabel.data.display import Texts
+from everylabel.data.items import Items
 from everylabel.labelling.snapshot import Snapshot
 from everylabel.web.app import PAGE, make_app
 from everylabel.web.downloads import Downloads
@@ -35,6 +37,16 @@ class Numbered(Texts):
         if i != 1:
             raise EverylabelError("image 'x.png' cannot be read")
         return b"png", "image/png"
+
+
+ITEMS = Items(
+    FEATURES,
+    "text",
+    IDS,
+    no_labels(N),
+    display=Numbered([f"<b>number {i}</b>" for i in range(N)]),
+    own_ids=IDS,
+)
 
 
 class Files(Downloads):
@@ -59,7 +71,7 @@ def server(path: Path, token: str | None = None, **settings: Any) -> Iterator[st
     with service(path, **settings) as made:
         app = make_app(
             made,
-            Numbered([f"<b>number {i}</b>" for i in range(N)]),
+            ITEMS,
             Files(),
             name="digits",
             kind="text",

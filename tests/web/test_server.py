@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
-from everylabel.projects.log import kept_in, store_name
+from everylabel.projects.labelled import kept_in, store_name
 from everylabel.projects.project import open_project
 from everylabel.web.server import ServeOptions, check_settings, serve
 from tests.web.servers import label
@@ -28,7 +28,7 @@ def test_labels_are_kept_in_either_database(
         out = tmp_path / "labels.jsonl"
         beside = CliRunner().invoke(app, ["export", "digits", "--store", where, "-o", str(out)])
         assert beside.exit_code == 0, beside.output
-        assert json.loads(out.read_text()) == {"id": item, "label": "4"}
+        assert json.loads(out.read_text()) == {"row": int(item), "label": "4"}
         code, text = server.stop()
     assert code == 0
     assert str(tmp_path / "digits.everylabel") in text

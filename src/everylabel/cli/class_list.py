@@ -1,4 +1,4 @@
-"""`--classes`: names parted by commas, or a CSV file with a name and a description a row."""
+"""Names parted by commas: `--classes`, or a CSV file with a name and a description a row; `--columns`."""
 
 import csv
 import io
@@ -15,8 +15,7 @@ def class_list(given: str | None, encoding: str | None = None) -> tuple[list[str
         if given.lower().endswith(".csv"):
             pairs = _pairs(given, encoding)
         else:
-            lines = csv.reader(io.StringIO(given), strict=True, skipinitialspace=True)
-            pairs = [(name.strip(), "") for line in lines for name in line]
+            pairs = [(name, "") for name in _parted(given)]
     except csv.Error as error:
         raise EverylabelError(
             f"--classes {given!r} cannot be read ({error}); expected names parted by commas, those that hold "
@@ -27,6 +26,25 @@ def class_list(given: str | None, encoding: str | None = None) -> tuple[list[str
     if twice:
         raise EverylabelError(f"--classes {given!r} names {listed(twice)} more than once; expected each once")
     return names, {name: text for name, text in pairs if name and text}
+
+
+def column_list(given: str | None) -> list[str] | None:
+    """Return the columns that are named; none of them for "none", None for all."""
+    if given is None or given == "none":
+        return None if given is None else []
+    try:
+        return [name for name in _parted(given) if name]
+    except csv.Error as error:
+        raise EverylabelError(
+            f"--columns {given!r} cannot be read ({error}); expected names parted by commas, those that hold "
+            "a comma in double quotes"
+        ) from error
+
+
+def _parted(given: str) -> list[str]:
+    """Return names parted by commas outside of quotes."""
+    lines = csv.reader(io.StringIO(given), strict=True, skipinitialspace=True)
+    return [name.strip() for line in lines for name in line]
 
 
 def _pairs(given: str, encoding: str | None) -> list[tuple[str, str]]:

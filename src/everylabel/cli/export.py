@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from everylabel.cli import options
-from everylabel.cli.console import opened
+from everylabel.cli.class_list import column_list
+from everylabel.cli.console import note, opened
 
 
 def export(
@@ -20,19 +21,23 @@ def export(
         str | None,
         typer.Option("--format", help="csv, jsonl, parquet, labelstudio; everylabel, skops, onnx, torch."),
     ] = None,
+    columns: options.Columns = None,
     store: options.Store = None,
     folder: options.Folder = None,
 ) -> None:
     """Write labels, answers, predictions or the model to a file; also while a server is running."""
     console = Console(stderr=True)
     from everylabel.core.checks import check_choice
+    from everylabel.core.errors import listed
     from everylabel.core.files import write_atomically
     from everylabel.formats.exports import MEDIA, WHAT, model_export, table_export
     from everylabel.formats.model import MODEL_FORMATS
     from everylabel.labelling.learner import prepare
-    from everylabel.projects.log import check_labelled, read_state
+    from everylabel.projects.labelled import check_labelled
+    from everylabel.projects.log import read_state
 
     check_choice(what, "--what", [*WHAT, "model"])
+    beside = column_list(columns)
     check = check_labelled(store, needed=True)
     project = opened(source, folder=folder, keep=False, check=check)
     snapshot = read_state(project, store)
@@ -41,8 +46,13 @@ def export(
     if what == "model":
         written = model_export(prepared, snapshot, chosen)
     else:
-        written = table_export(project, prepared, snapshot, what, chosen)
+        written = table_export(project, prepared, snapshot, what, chosen, beside)
     write_atomically(out, lambda file: file.writelines(written.pieces))
+    if snapshot.aside:
+        note(
+            f"{len(snapshot.aside):,} labels are left out: the content of their items has changed since "
+            f"({listed([project.known_as(i) for i in snapshot.aside])})"
+        )
     labelled, n = len(snapshot.labels), len(project)
     told = {
         "answers": f"answers on {len(snapshot.answers):,} items",

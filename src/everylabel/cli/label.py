@@ -36,6 +36,7 @@ def label(
         str | None, typer.Option(help="The imported table's column, or Label Studio's control.")
     ] = None,
     import_id_column: Annotated[str | None, typer.Option(help="The imported table's ids.")] = None,
+    import_text_column: Annotated[str | None, typer.Option(help="The imported table's texts.")] = None,
     store: options.Store = None,
     host: Annotated[str, typer.Option(help="Another address than this needs a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8765,
@@ -51,13 +52,16 @@ def label(
     layout: Annotated[str, typer.Option(help="The map: pca, or umap if it is installed.")] = "pca",
     folder: options.Folder = None,
     accept_changes: Annotated[
-        bool, typer.Option("--accept-changes", help="Go on though the source has changed.")
+        bool, typer.Option("--accept-changes", help="Go on though rows of the source are gone or changed.")
+    ] = False,
+    confirm_labels: Annotated[
+        bool, typer.Option("--confirm-labels", help="Labels of rows that were changed fit as they are.")
     ] = False,
     encoding: options.Encoding = None,
 ) -> None:
     """Label texts, images or features on a page; the model learns from every click."""
     from everylabel.core.checks import check_choice
-    from everylabel.projects.log import check_labelled, kept_in
+    from everylabel.projects.labelled import check_labelled, kept_in
     from everylabel.web.server import ServeOptions, check_settings, serve
 
     check_choice(layout, "--layout", ["pca", "umap"])
@@ -84,9 +88,14 @@ def label(
         folder=folder,
         encoding=encoding,
         keep=False,  # before all is checked, nothing changes
-        check=check_labelled(store, accept=accept_changes),
+        check=check_labelled(store, accept=accept_changes or confirm_labels),
     )
-    columns = {"label_column": import_label_column, "id_column": import_id_column, "encoding": encoding}
+    columns = {
+        "label_column": import_label_column,
+        "id_column": import_id_column,
+        "text_column": import_text_column,
+        "encoding": encoding,
+    }
     labels = [] if import_file is None else _imported(import_file, project, store, columns)
     serving = ServeOptions(
         store=store,
@@ -95,6 +104,7 @@ def label(
         token=token,
         browser=browser,
         accept_changes=accept_changes,
+        confirm_labels=confirm_labels,
         settings=settings,
         labels=labels,
         layout=layout,

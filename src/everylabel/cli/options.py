@@ -17,7 +17,12 @@ LabelColumn = Annotated[
     str | None,
     typer.Option("--label-column", help="Labels that are there; folder: sub-folders, y: of an .npz file."),
 ]
-IdColumn = Annotated[str | None, typer.Option("--id-column", help="A column of unique names.")]
+IdColumn = Annotated[
+    str | None, typer.Option("--id-column", help="The source's ids; else looked for, none takes none.")
+]
+Columns = Annotated[
+    str | None, typer.Option(help="Source columns beside the label, parted by commas; none. Else all.")
+]
 Show = Annotated[Path | None, typer.Option(help="A table to show beside features, a row for each.")]
 Model = Annotated[str | None, typer.Option(help="The model that embeds: a folder or name, tfidf, pixels ...")]
 Folder = Annotated[

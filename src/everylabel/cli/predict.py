@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from everylabel.cli import options
+from everylabel.cli.class_list import column_list
 from everylabel.cli.console import embedding_bar, note, opened
 from everylabel.cli.export import format_of
 
@@ -23,6 +24,7 @@ def predict(
     text_column: options.TextColumn = None,
     image_column: options.ImageColumn = None,
     id_column: options.IdColumn = None,
+    columns: options.Columns = None,
     encoding: options.Encoding = None,
     store: options.Store = None,
     names_prior: options.NamesPrior = None,
@@ -36,11 +38,13 @@ def predict(
     from everylabel.data.options import Options
     from everylabel.formats.exports import predicted_records
     from everylabel.formats.tables import TABLE_FORMATS, write_table
-    from everylabel.projects.log import check_labelled, read_state
+    from everylabel.projects.labelled import check_labelled
+    from everylabel.projects.log import read_state
     from everylabel.projects.predictions import predict as predict_new
 
     chosen = form or ("csv" if out is None else format_of(out, TABLE_FORMATS))
     check_choice(chosen, "--format", list(TABLE_FORMATS))
+    beside = column_list(columns)
     if not Path(project).exists() and dataset_key(project) is None:
         raise EverylabelError(
             f"--project {project!r} is not there; expected a project's folder (SOURCE.everylabel), or the "
@@ -53,7 +57,7 @@ def predict(
         predicted = predict_new(about, read_state(about, store, names), new, reading, progress)
     for text in predicted.notes:
         note(text)
-    pieces = write_table(predicted_records(predicted), chosen)
+    pieces = write_table(predicted_records(predicted, beside), chosen)
     if out is None:
         sys.stdout.buffer.writelines(pieces)
         sys.stdout.buffer.flush()

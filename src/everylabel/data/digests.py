@@ -1,78 +1,18 @@
-"""What tells whether a source is the one that was labelled last time.
+"""What a content is known by: one short hash of a text, of an image's path and size, of a row of numbers.
 
-One short hash an item: of a text, or of an image's path and size. Features have one hash in all, over
-shape, type and some rows, so that a large file costs nothing.
+Rows of numbers are hashed many at a time, by a sum with random factors, so that a large file costs little. A
+dataset's arrays, which never change, have one hash in all, over shape, type and some rows.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError, listed
-from everylabel.data.items import Items
-
-SAMPLED = 64  # rows of features that are hashed
-
-
-@dataclass(frozen=True)
-class Change:
-    """Ids that were appended, that are gone, and whose content is another one, since last time."""
-
-    appended: tuple[str, ...] = ()
-    gone: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.appended or self.gone or self.changed)
-
-    @property
-    def only_appended(self) -> bool:
-        return not (self.gone or self.changed)
-
-    def __str__(self) -> str:
-        parts = ((self.appended, "new"), (self.gone, "gone"), (self.changed, "with other content"))
-        return "; ".join(f"{len(ids):,} {what}: {listed(list(ids))}" for ids, what in parts if ids)
-
-    def check(self, source: str, accept: bool = False, cause: str = "") -> str | None:
-        """Return a note on what changed, None if nothing did; raise if labels may not fit any more.
-
-        cause : what was another way last time, if it is known
-        """
-        if not self:
-            return None
-        if self.only_appended or accept:
-            return f"{source} has changed since last time ({self})"
-        advice = "Put the old file back; or, if rows were moved, name them by --id-column; or"
-        if cause:
-            advice = f"Last time {cause}: leave that as it was; or"
-        elif Path(source).is_dir():
-            advice = "Put the files back under their old names; or"
-        raise EverylabelError(
-            f"source {source!r} is not what was labelled last time ({self}). {advice} go on by everylabel "
-            "label --accept-changes: labels of ids that are gone are kept and not used, other content keeps "
-            "its label"
-        )
-
-
-def compare(old_ids: Sequence[str], old_digests: Sequence[str], items: Items) -> Change:
-    """Return what changed since `old_ids` and `old_digests` were noted; both empty: nothing did."""
-    if not old_ids or (list(old_digests) == list(items.digests) and list(old_ids) == list(items.ids)):
-        return Change()
-    ids = items.ids
-    now, before = set(ids), set(old_ids)
-    appended = () if len(now) == len(before) and now == before else tuple(i for i in ids if i not in before)
-    gone = tuple(name for name in old_ids if name not in now)
-    if len(old_digests) != len(old_ids) or len(items.digests) != len(ids):  # one hash in all
-        rows = items.items if items.features is None else items.features
-        same = isinstance(rows, np.ndarray) and list(old_digests) == [features_digest(rows[: len(old_ids)])]
-        return Change(appended, gone, () if gone or same else tuple(old_ids))
-    digest = dict(zip(ids, items.digests, strict=True))
-    pairs = zip(old_ids, old_digests, strict=True)
-    return Change(appended, gone, tuple(i for i, old in pairs if digest.get(i, old) != old))
+SAMPLED = 64  # rows of features that are hashed in all
+AT_A_TIME = 16_384  # rows whose own hashes are computed together
 
 
 def text_digests(texts: Iterable[str]) -> list[str]:
@@ -83,6 +23,20 @@ def text_digests(texts: Iterable[str]) -> list[str]:
 def image_digests(paths: Iterable[Any], names: Iterable[str]) -> list[str]:
     """Return a hash of each image's name and size; of one that is no file, of its name."""
     return [_hash(f"{name}\0{_size(path)}".encode()) for path, name in zip(paths, names, strict=True)]
+
+
+def row_digests(features: np.ndarray) -> list[str]:
+    """Return a hash of each row: the sum over its 8-byte words of word times random odd number, mod 2^64."""
+    size = features.dtype.itemsize * features.shape[1]
+    words = -(-size // 8)
+    factors = np.random.default_rng(0).integers(2**64, size=words, dtype=np.uint64) | np.uint64(1)
+    digests: list[str] = []
+    for at in range(0, len(features), AT_A_TIME):
+        rows = np.ascontiguousarray(features[at : at + AT_A_TIME])
+        padded = np.zeros((len(rows), 8 * words), np.uint8)
+        padded[:, :size] = rows.view(np.uint8).reshape(len(rows), size)
+        digests += [f"{number:016x}" for number in (padded.view(np.uint64) @ factors).tolist()]
+    return digests
 
 
 def features_digest(features: np.ndarray) -> str:

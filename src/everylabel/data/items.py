@@ -8,7 +8,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.classes import UNLABELLED
-from everylabel.data.display import Display, Rows
+from everylabel.data.display import Columns, Display, Rows, some_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,12 +17,16 @@ class Items:
 
     items : texts, image paths, pixels (n, h, w[, 3]), or rows of features (n, d)
     kind : "text", "image" or "features"; "table" for a data frame that is to be embedded
-    ids : a name for each, unique
+    ids : what a log calls each, unique: its own id, or its number, at the time when it was first seen
     labels : class numbers into `classes`; -1 where there is no label
-    skipped : ids of what was left out
+    own_ids : the source's own ids, unique; None where it has none
+    id_column : where it has them
+    rows : the place of each in the source, from 0; empty: as they stand
+    columns : the source's own columns, as they are
+    skipped : names of what was left out
     features : (n, d) if the source has them; else the items are to be embedded
     display : what the page shows of each
-    digests : one hash an item, or one in all for arrays; see `digests.compare`
+    digests : one hash an item, or one in all for a dataset's arrays; see `changes.compare`
     truth : true labels of a dataset, or None; never shown, for `everylabel simulate`
     notes : what was chosen or cleaned, to be told
     advice : what a person who labels could do another way
@@ -42,6 +46,10 @@ class Items:
     notes: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     chosen: Mapping[str, str] = field(default_factory=dict)
+    own_ids: Sequence[str] | None = None
+    id_column: str | None = None
+    rows: Sequence[int] = ()
+    columns: Columns = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -49,6 +57,14 @@ class Items:
     def __repr__(self) -> str:
         labelled = int(np.sum(self.labels >= 0))
         return f"Items({len(self)} of kind {self.kind!r}, {labelled} labelled, {len(self.classes)} classes)"
+
+    def row(self, i: int) -> int:
+        """Return the place of an item in the source, from 0."""
+        return self.rows[i] if len(self.rows) else i
+
+    def known_as(self, i: int) -> str:
+        """Return what people know an item by: its own id, or its place in the source."""
+        return str(self.row(i)) if self.own_ids is None else self.own_ids[i]
 
     def without(self, gone: Sequence[int]) -> "Items":
         """Return the items but for those in these places, which count as skipped; classes stay."""
@@ -62,7 +78,10 @@ class Items:
             items=self.items[keep] if isinstance(self.items, np.ndarray) else [self.items[i] for i in keep],
             ids=[self.ids[i] for i in keep],
             labels=self.labels[keep],
-            skipped=(*self.skipped, *(self.ids[i] for i in gone)),
+            own_ids=None if self.own_ids is None else [self.own_ids[i] for i in keep],
+            rows=[self.row(i) for i in keep],
+            columns=some_rows(self.columns, keep),
+            skipped=(*self.skipped, *(self.known_as(i) for i in gone)),
             features=None if self.features is None else self.features[keep],
             display=self.display.only(keep),
             digests=[self.digests[i] for i in keep] if one_each else self.digests,
@@ -86,7 +105,7 @@ def unique_ids(ids: Sequence[str]) -> list[str]:
     twice = [name for name in ids if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
     if twice:
         raise EverylabelError(
-            f"ids are not unique, {len(twice)} occur again: {listed(twice)}; drop the duplicates or "
-            "choose another id_column"
+            f"ids are not unique, {len(twice)} occur again: {listed(twice)}; drop the duplicates, "
+            "choose another id_column (--id-column), or none: rows are known by their content then"
         )
     return list(ids)

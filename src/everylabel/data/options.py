@@ -36,7 +36,8 @@ class Options:
         names = [name for name in DECIDE if getattr(self, name) != getattr(before, name)]
         was = [(name, getattr(before, name)) for name in names]
         there = [f"{_option(name)} was {value}" for name, value in was if value is not None]
-        return " and ".join(there or [f"there was no {_option(name)}" for name, _ in was])
+        none = [f"there was no {_option(name)}" for name in names if name != "id_column"]  # content tells
+        return " and ".join(there or none)
 
     def arguments(self) -> str:
         """Return them as options of the command line, many classes in short."""

@@ -43,7 +43,7 @@ def read(source: Any, options: Options, *, plain: bool = False) -> Items:
     if suffix in ARRAYS:
         return arrays.read_arrays(path, options, plain)
     if suffix in TABLES:
-        return table.read_table(path, options, 0 if plain else table.MOST_FIELDS)
+        return table.read_table(path, options, plain)
     raise EverylabelError(
         f"source {str(source)!r} has an unknown ending; expected {', '.join((*TABLES, *ARRAYS))}, or a folder"
     )

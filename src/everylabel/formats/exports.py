@@ -1,7 +1,7 @@
 """What can be taken out of a project, from its state at one moment: tables, Label Studio's JSON, a model."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -9,16 +9,11 @@ import numpy as np
 
 from everylabel.core import predict_proba
 from everylabel.core.checks import check_choice
+from everylabel.formats.beside import Beside, beside
 from everylabel.formats.label_studio import label_studio_tasks
 from everylabel.formats.model import MODEL_FORMATS, export_model
-from everylabel.formats.tables import (
-    Given,
-    Records,
-    answer_records,
-    label_records,
-    prediction_records,
-    write_table,
-)
+from everylabel.formats.records import Given, answer_records, label_records, prediction_records
+from everylabel.formats.tables import Records, write_table
 from everylabel.labelling.learner import Prepared
 from everylabel.labelling.ledger import CANNOT_TELL
 from everylabel.labelling.refused import Refused
@@ -44,17 +39,25 @@ class Export(NamedTuple):
     ending: str
 
 
-def table_export(project: Project, prepared: Prepared, snapshot: Snapshot, what: str, form: str) -> Export:
-    """Return labels, answers or predictions as a file."""
+def table_export(
+    project: Project,
+    prepared: Prepared,
+    snapshot: Snapshot,
+    what: str,
+    form: str,
+    columns: Sequence[str] | None = None,
+) -> Export:
+    """Return labels, answers or predictions as a file, with the source's own columns: all, or those named."""
     check_choice(what, "what", list(WHAT))
     check_choice(form, "format", list(MEDIA))
     if form == LABEL_STUDIO:
         check_choice(what, "what (for Label Studio)", ["answers"])
         answers, show = given(snapshot), partial(_shown, project)
-        tasks = label_studio_tasks(project.ids, answers, snapshot.classes, show, kind=project.kind)
+        tasks = label_studio_tasks(project, answers, snapshot.classes, show)
         written = json.dumps(tasks, ensure_ascii=False, indent=1).encode()
         return Export(iter([written]), *MEDIA[form])
-    return Export(write_table(_records(project, prepared, snapshot, what), form), *MEDIA[form])
+    records = _records(beside(project, columns), prepared, snapshot, what)
+    return Export(write_table(records, form), *MEDIA[form])
 
 
 def model_export(prepared: Prepared, snapshot: Snapshot, form: str) -> Export:
@@ -66,31 +69,26 @@ def model_export(prepared: Prepared, snapshot: Snapshot, form: str) -> Export:
     return Export(iter([data]), "application/octet-stream", MODEL_FORMATS[form])
 
 
-def predicted_records(predicted: Predicted) -> Records:
-    """Return a row for each new item."""
-    items = predicted.items
-    show = (lambda i: str(items.display.item(i)["text"])) if items.kind == "text" else None
-    rows = np.arange(len(items.ids))
-    return prediction_records(
-        items.ids, rows, lambda at: predicted.probabilities[at], predicted.classes, show
-    )
+def predicted_records(predicted: Predicted, columns: Sequence[str] | None = None) -> Records:
+    """Return a row for each new item, with the columns of its file: all, or those named."""
+    told, rows = beside(predicted.items, columns), np.arange(len(predicted.items.ids))
+    return prediction_records(told, rows, lambda at: predicted.probabilities[at], predicted.classes)
 
 
-def _records(project: Project, prepared: Prepared, snapshot: Snapshot, what: str) -> Records:
-    ids, classes = project.ids, snapshot.classes
-    show = partial(_shown, project) if project.kind == "text" else None
+def _records(told: Beside, prepared: Prepared, snapshot: Snapshot, what: str) -> Records:
+    classes = snapshot.classes
     if what == "labels":
-        return label_records(ids, snapshot.labels, classes, show)
+        return label_records(told, snapshot.labels, classes)
     if what == "answers":
-        return answer_records(ids, given(snapshot), classes, show)
+        return answer_records(told, given(snapshot), classes)
     posterior = trained(prepared, snapshot)
-    left = np.setdiff1d(np.arange(len(ids)), np.array(list(snapshot.labels), dtype=np.int64))
+    left = np.setdiff1d(np.arange(len(prepared.features)), np.array(list(snapshot.labels), dtype=np.int64))
 
     def probabilities(at: np.ndarray) -> np.ndarray:
         rows = prepared.features[at].astype(np.float64)
         return np.asarray(predict_proba(posterior, rows, method="mean"))
 
-    return prediction_records(ids, left, probabilities, classes, show)
+    return prediction_records(told, left, probabilities, classes)
 
 
 def _shown(project: Project, i: int) -> str:

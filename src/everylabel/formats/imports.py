@@ -8,8 +8,8 @@ from typing import Any
 from everylabel.core.errors import EverylabelError
 from everylabel.data.readers.rows import column_names, read_rows
 from everylabel.formats.label_studio import read_tasks
+from everylabel.formats.label_tables import Told, label_columns, row_labels
 from everylabel.formats.matching import Imported, Matcher
-from everylabel.formats.tables import label_columns, row_labels
 from everylabel.projects.project import Project
 
 GUARDED = (".csv", ".tsv")  # what spreadsheets open
@@ -22,6 +22,7 @@ def read_labels(
     id_column: str | None = None,
     label_column: str | None = None,
     person_column: str | None = None,
+    text_column: str | None = None,
     encoding: str | None = None,
 ) -> Imported:
     """Return labels that a file holds for a project's items, with what could not be matched.
@@ -32,11 +33,11 @@ def read_labels(
         A CSV, TSV, JSONL or Parquet file with a row for each label, or Label Studio's export (.json, with
         or without its details).
     project : Project
-        Whose items they are: matched by id, else by text or by an image's name. Where a file has both,
-        an id counts only if its item has that text.
-    id_column, label_column, person_column : str, optional
-        Columns of the table; the usual names are looked for. For Label Studio, label_column is the name
-        of the Choices control.
+        Whose items they are: matched by the source's own id, by row, by text or by an image's name. Where a
+        file has a text too, an id or row counts only if its item has that text.
+    id_column, label_column, person_column, text_column : str, optional
+        Columns of the table; those of the source and the usual names are looked for. For Label Studio,
+        label_column is the name of the Choices control.
     encoding : str, optional
         Of a text file that is not UTF-8.
     """
@@ -46,14 +47,15 @@ def read_labels(
             f"labels file {str(file)!r} is not there; expected CSV, JSONL or Label Studio's JSON"
         )
     matcher, suffix = Matcher(project), file.suffix.lower()
+    told = Told(id_column, label_column, person_column, text_column)
     if suffix == ".json":
         entries = _json(file, encoding)
         if any("annotations" in entry or "completions" in entry for entry in entries):
             return read_tasks(file, entries, matcher, label_column)
         names = list(dict.fromkeys(name for entry in entries for name in entry))
-        columns = label_columns(file, names, id_column, label_column, person_column)
+        columns = label_columns(file, names, told, project)
         return row_labels(entries, columns, matcher, guarded=False)
-    columns = label_columns(file, column_names(file, encoding), id_column, label_column, person_column)
+    columns = label_columns(file, column_names(file, encoding), told, project)
     rows = read_rows(file, columns.names(), encoding)
     return row_labels(rows, columns, matcher, guarded=suffix in GUARDED)
 

@@ -3,37 +3,37 @@
 Written so that Label Studio imports them; read from its exports, as far as annotations were not cancelled.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from everylabel.core.errors import EverylabelError, listed
+from everylabel.data.items import Items
+from everylabel.formats.beside import OWN_ID, ROW
 from everylabel.formats.matching import Imported, Matcher
-from everylabel.formats.tables import Given, Show
+from everylabel.formats.records import Given
 from everylabel.projects.log import Label
 
 Entry = dict[str, Any]
 
 
 def label_studio_tasks(
-    ids: Sequence[str],
-    answers: Iterable[Given],
-    classes: Sequence[str],
-    show: Show,
-    *,
-    kind: str = "text",
+    items: Items, answers: Iterable[Given], classes: Sequence[str], show: Callable[[int], str]
 ) -> list[Entry]:
-    """Return a task for each answered item; its id is in data.id, 'cannot tell' is a cancelled annotation.
+    """Return a task for each answered item; 'cannot tell' is a cancelled annotation.
+
+    Its own id is in data.id; its place in the source, if that has no ids, in data.row.
 
     Label Studio imports them into a project whose configuration has <Choices name="label"
     toName="text"> (or toName="image") on $text (or $image).
     """
-    name = "image" if kind == "image" else "text"
+    name = "image" if items.kind == "image" else "text"
+    known = ROW if items.own_ids is None else OWN_ID
     tasks: dict[int, dict[str, Any]] = {}
     for answer in answers:
         i = answer.item
-        task = tasks.setdefault(i, {"data": {"id": ids[i], name: show(i)}, "annotations": []})
+        task = tasks.setdefault(i, {"data": {known: items.known_as(i), name: show(i)}, "annotations": []})
         at = datetime.fromtimestamp(answer.at, UTC).isoformat().replace("+00:00", "Z")
         result = []
         if answer.label is not None:
@@ -64,7 +64,8 @@ def _collect(tasks: list[Entry], matcher: Matcher, control: str | None, by_task:
         ids = [str(values["id"])] if "id" in values else []
         if by_task and "id" in task:
             ids.append(str(task["id"]))
-        items = matcher.find(ids, (value for value in values.values() if isinstance(value, str)))
+        texts = (value for value in values.values() if isinstance(value, str))
+        items = matcher.find(ids, texts, str(values.get(ROW, "")))
         if not items:
             imported.unmatched.append(f"task {task.get('id', number)}")
             continue

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from everylabel.core.errors import listed
+from everylabel.data.cells import text_of
 from everylabel.projects.log import Label
 from everylabel.projects.project import Project
 
@@ -31,7 +32,20 @@ class Imported:
         if self.unmatched:
             parts.append(f"{len(self.unmatched):,} match no item: {listed(self.unmatched)}")
         parts += [f"{count:,} skipped ({reason})" for reason, count in self.skipped.items()]
+        twice = self.contradicted()
+        if twice:
+            parts.append(f"{len(twice):,} items have several labels, the last was taken: {listed(twice)}")
         return "; ".join(parts)
+
+    def contradicted(self) -> list[str]:
+        """Return items that one person, or nobody in particular, gave several labels: which one counts."""
+        last: dict[tuple[str, str | None], str] = {}
+        before: dict[tuple[str, str | None], str] = {}
+        for item, label, person in self.labels:
+            if last.get((item, person), label) != label:
+                before[item, person] = last[item, person]
+            last[item, person] = label
+        return [f"{key[0]} ({last[key]!r}, not {other!r})" for key, other in before.items()]
 
 
 class Matcher:
@@ -39,18 +53,44 @@ class Matcher:
 
     def __init__(self, project: Project) -> None:
         self.project = project
-        self.position = {name: i for i, name in enumerate(project.ids)}
+        self._ids: dict[str | None, dict[str, str]] = {}
 
-    def find(self, ids: Iterable[str], texts: Iterable[str]) -> list[str]:
-        """Return ids of items; an id does not count if the text beside it is another item's."""
+    def find(
+        self, ids: Iterable[str], texts: Iterable[str], row: str = "", id_column: str | None = None
+    ) -> list[str]:
+        """Return items by the log's names; an id or a row does not count if the text beside it is another's.
+
+        id_column : where the file has its ids
+        """
         texts = [text.strip() for text in texts if text.strip()]
         by_text = next((self._texts[text] for text in texts if text in self._texts), [])
-        for name in ids:
-            if name in self.position and (not by_text or name in by_text):
-                return [name]
+        if id_column not in self._ids:
+            self._ids[id_column] = self._by_id(id_column)
+        known = self._ids[id_column]
+        told = [*(known[name] for name in ids if name in known), *self._rows.get(row, ())]
+        for key in told:
+            if not by_text or key in by_text:
+                return [key]
         return by_text or next(
             (self._files[key] for text in texts for key in _ends(text) if key in self._files), []
         )
+
+    def _by_id(self, id_column: str | None) -> dict[str, str]:
+        """Return the log's names of items, by the source's own ids; by their rows if it has none.
+
+        If the file's column of ids is another column of the source, by what is there only once.
+        """
+        project = self.project
+        if id_column in project.columns and id_column != project.id_column:
+            names = [text_of(value).strip() for value in project.columns[id_column or ""]]
+        else:
+            names = [project.known_as(i) for i in range(len(project.ids))]
+        there = Counter(names)
+        return {name: key for name, key in zip(names, project.ids, strict=True) if there[name] == 1}
+
+    @cached_property
+    def _rows(self) -> dict[str, tuple[str]]:
+        return {str(self.project.row(i)): (key,) for i, key in enumerate(self.project.ids)}
 
     @cached_property
     def _texts(self) -> dict[str, list[str]]:
@@ -66,7 +106,7 @@ class Matcher:
         by_key: dict[str, list[str]] = {}
         if self.project.kind == "image":
             for i, name in enumerate(self.project.ids):
-                for key in {name, PurePosixPath(self.project.display.text(i)).name}:
+                for key in {self.project.known_as(i), PurePosixPath(self.project.display.text(i)).name}:
                     by_key.setdefault(key, []).append(name)
         return {key: names for key, names in by_key.items() if len(names) == 1}
 

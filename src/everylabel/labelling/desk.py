@@ -271,10 +271,13 @@ class Desk:
         self.select_ms = 1e3 * (time.perf_counter() - began)
 
     def _due(self, person: str, count: int, rng: np.random.Generator) -> tuple[int | None, str]:
-        """Return what comes before the strategy's choice: a second opinion, or a random check.
+        """Return what comes before the strategy's choice: other content, a second opinion, a random check.
 
         count : which hand-out this is; those who wait for a choice in the same round have theirs already
         """
+        for item in self.ledger.set_aside():
+            if item not in self.ledger.holder and not self.ledger.was_skipped(item, person):
+                return item, "changed"
         if self.ledger.not_wanted[person] < len(self.ledger.wanting):
             for item in self.ledger.wanting:
                 known = self.ledger.answer_of(item, person) is not None

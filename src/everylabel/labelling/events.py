@@ -80,7 +80,7 @@ class Out:
 
     kind: ClassVar[str] = "out"
     item: str
-    reason: str  # chosen, check, second, asked, again
+    reason: str  # chosen, check, second, changed, asked, again
     again: bool = False  # shown before, its answer taken back
     expected: float | None = None  # the accuracy that the model expected of itself
 
@@ -125,6 +125,22 @@ class Skip:
 
 
 @dataclass(frozen=True, slots=True)
+class Changed:
+    """The item's content is another one since: what was said of it is set aside."""
+
+    kind: ClassVar[str] = "changed"
+    item: str
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """What was set aside fits the item as it is now."""
+
+    kind: ClassVar[str] = "confirmed"
+    item: str
+
+
+@dataclass(frozen=True, slots=True)
 class Undo:
     """An answer taken back."""
 
@@ -159,7 +175,7 @@ class Assessed:
 
 
 Answered = Label | CannotTell | Skip  # what a person can take back
-OfItem = Out | Release | Answered
+OfItem = Out | Release | Answered | Changed | Confirmed
 Body = Project | NewClass | Rename | Describe | Named | Settings | OfItem | Undo | Refit | Assessed
 KINDS: dict[str, type[Body]] = {body.kind: body for body in get_args(Body)}
 _DEFAULTS = {body: {field.name: field.default for field in fields(body)} for body in KINDS.values()}

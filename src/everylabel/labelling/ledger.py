@@ -99,6 +99,7 @@ class Ledger:
     done: dict[str, list[int]] = field(default_factory=dict)  # person -> events that can be taken back
     history: list[Entry] = field(default_factory=list)  # answers and skips, in order
     undone: set[int] = field(default_factory=set)
+    aside: dict[int, int] = field(default_factory=dict)  # item -> event up to which answers are set aside
     keys: dict[str, Event] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
     checked: set[int] = field(default_factory=set)  # items that were handed out as checks
@@ -166,6 +167,10 @@ class Ledger:
     def was_skipped(self, item: int, person: str) -> bool:
         """Return whether this person has skipped the item."""
         return any(who == person for _, who in self.skipped.get(item, []))
+
+    def set_aside(self) -> list[int]:
+        """Return items whose content changed after they were answered, and that have no answer since."""
+        return [item for item in self.aside if item not in self.answers]
 
     def standing_checks(self) -> list[Check]:
         """Return the random checks whose item has a label now."""
@@ -264,6 +269,18 @@ class Ledger:
         self.skipped[item] = [*self.skipped.pop(item, []), (event.seq, event.person)]  # the last comes last
 
     @_take.register
+    def _(self, body: events.Changed, event: Event, item: int) -> None:
+        self.aside[item] = event.seq
+        self.checks = [check for check in self.checks if check.item != item]
+        self.checked.discard(item)
+        self._settle(item, self._given(item))
+
+    @_take.register
+    def _(self, body: events.Confirmed, event: Event, item: int) -> None:
+        self.aside.pop(item, None)
+        self._settle(item, self._given(item))
+
+    @_take.register
     def _(self, body: events.Undo, event: Event, item: int) -> int | None:
         undone = self._entries.get(body.saved)
         if undone is None:  # of an item that the source no longer has
@@ -309,9 +326,13 @@ class Ledger:
         self._settle(item, [*others, Answer(event.seq, event.person, value)])
 
     def _given(self, item: int, after: int = 0, before: float = np.inf) -> list[Answer]:
-        """Return each person's last answer between two events that is not taken back, from the record."""
+        """Return each person's last answer between two events that stands, from the record.
+
+        It does not if it was taken back, or set aside because the content changed.
+        """
         last: dict[str, Answer] = {}
-        for entry in self._by_item[item]:
+        after = max(after, self.aside.get(item, 0))
+        for entry in self._by_item.get(item, []):
             stands = after < entry.seq < before and entry.seq not in self.undone
             if stands and not isinstance(entry.body, events.Skip):
                 value = entry.body.class_ if isinstance(entry.body, events.Label) else CANNOT_TELL

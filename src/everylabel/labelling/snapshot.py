@@ -10,13 +10,17 @@ from everylabel.labelling.ledger import Answer, Ledger
 
 
 class Snapshot(NamedTuple):
-    """Class names, the class of each labelled item, every answer that stands, and when each was given."""
+    """Class names, the class of each labelled item, every answer that stands, and when each was given.
+
+    aside : items whose labels were set aside, because their content changed
+    """
 
     classes: list[str]
     labels: dict[int, int]
     answers: dict[int, list[Answer]]
     times: dict[int, float]  # of an answer, by its number
     names: dict[int, np.ndarray]  # vectors of class names that teach
+    aside: list[int]
 
     @classmethod
     def of(cls, ledger: Ledger, names: bool | None = None) -> Snapshot:
@@ -24,4 +28,5 @@ class Snapshot(NamedTuple):
         answers = {item: list(given) for item, given in ledger.answers.items()}
         taught = ledger.teaching() if names is None else dict(ledger.vectors) if names else {}
         times = {entry.seq: entry.at for entry in ledger.history}
-        return cls(list(ledger.classes), dict(ledger.labels), answers, times, taught)
+        labels, aside = dict(ledger.labels), ledger.set_aside()
+        return cls(list(ledger.classes), labels, answers, times, taught, aside)

@@ -1,8 +1,9 @@
 """Features of texts and images, kept in a project's folder: embedded once, found again at the next start.
 
 What is embedded while the folder holds other features goes to next/ in it, and takes their place when
-the command has passed all checks (`settle`). TF-IDF and pixels are learned from the items of the first time;
-what they learned is kept beside the features, and items that come later are embedded by it.
+the command has passed all checks (`settle`). Only items that are new are embedded: those whose content was
+there before keep their row, wherever they stand. TF-IDF and pixels are learned from the items of the first
+time; what they learned is kept beside the features, and items that come later are embedded by it.
 """
 
 import hashlib
@@ -26,6 +27,9 @@ from everylabel.models.embedding import embed
 from everylabel.models.embedding.choose import knows_words
 
 FEATURES, RECORD, EMBEDDER, NEXT = "features.npy", "features.json", "embedder.npz", "next"
+DIGESTS = "digests.npy"  # of the item that each row is of, and of those that are broken
+MADE_BY = ("kind", "model")  # features of these are alike, whatever column they are of
+AT_A_TIME = 16_384  # rows copied together
 VERSION = 2
 USUAL = {"text": "minilm", "image": "dinov2"}  # models where none is named
 GROWN = 3  # times as many items as were learned from: told
@@ -41,39 +45,45 @@ class Features(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def features_of(items: Items, options: Options, folder: Path, progress: Progress | None = None) -> Features:
-    """Return features of the items: from the folder if they are of these items and this model.
+class Kept(NamedTuple):
+    """Features of items of before, and which row is of which content."""
 
-    Of another column, TF-IDF and pixels are learned anew.
+    rows: np.ndarray
+    at: dict[str, int]
+
+
+def features_of(items: Items, options: Options, folder: Path, progress: Progress | None = None) -> Features:
+    """Return features of the items: from the folder as far as they are of this model and of such items.
+
+    What the folder has no features of is embedded. Of another column, TF-IDF and pixels are learned anew.
     """
     n, kind, model = len(items), items.kind, options.model
-    content = hashlib.sha256("\n".join([kind, *items.digests]).encode()).hexdigest()
+    content = _content(kind, items.digests)
     for place in (folder, folder / NEXT):
         kept = _kept(place, content, model, n)
         if kept is not None:
+            _note_digests(place, items.digests)
             return kept
     what = {"kind": kind, "model": model, "column": options.text_column or options.image_column}
     before = _record(folder)
     place = folder if before is None else make_folder(folder / NEXT)
-    (place / RECORD).unlink(missing_ok=True)
-    fit = None
-    if before is not None and before["fitted_on"] and before["what"] == what and _is_fit(folder):
-        fit = folder / EMBEDDER
-    show = None if progress is None else lambda done: progress(done, n)
-    path = place / FEATURES
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # they are left out, and told
-        rows = embed(
-            items.items, model, kind=kind, out=path, progress=show, fit=fit, fit_out=place / EMBEDDER
-        )
+    for name in (RECORD, DIGESTS):
+        (place / name).unlink(missing_ok=True)
+    kept_rows = None if before is None else _kept_rows(folder, before, what)
+    if before is None or kept_rows is None:
+        rows = _embedded(items, model, place, progress)
+        fitted_on = n if _is_fit(place) else 0
+    else:
+        rows = _joined(items, kept_rows, folder, place, progress)
+        fitted_on = int(before["fitted_on"])
+        if fitted_on:
+            shutil.copyfile(folder / EMBEDDER, place / EMBEDDER)
     broken = broken_rows(rows) if kind == "image" else ()
     if broken:
         whole = np.delete(rows, broken, axis=0)
-        write_atomically(path, lambda file: np.save(file, whole))
-        rows = np.load(path, mmap_mode="r")
-    fitted_on = n if _is_fit(place) else 0
-    if fit is not None and before is not None:
-        fitted_on = int(before["fitted_on"])
+        write_atomically(place / FEATURES, lambda file: np.save(file, whole))
+        rows = np.load(place / FEATURES, mmap_mode="r")
+    _note_digests(place, items.digests)
     record = {
         "version": VERSION,
         "content": content,
@@ -85,6 +95,73 @@ def features_of(items: Items, options: Options, folder: Path, progress: Progress
     return Features(rows, broken, place, _grown(fitted_on, n, folder))
 
 
+def _content(kind: str, digests: Sequence[str]) -> str:
+    """Return one hash over all items."""
+    return hashlib.sha256("\n".join([kind, *digests]).encode()).hexdigest()
+
+
+def _embedded(items: Items, model: str | None, place: Path, progress: Progress | None) -> np.ndarray:
+    """Return features of all items, in a file."""
+    show = None if progress is None else lambda done: progress(done, len(items))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # they are left out, and told
+        return embed(
+            items.items,
+            model,
+            kind=items.kind,
+            out=place / FEATURES,
+            progress=show,
+            fit_out=place / EMBEDDER,
+        )
+
+
+def _kept_rows(folder: Path, record: dict[str, Any], what: dict[str, Any]) -> Kept | None:
+    """Return the features that the folder has; None if new ones would not be like them."""
+    fitted = record["fitted_on"]
+    alike = record["what"] == what if fitted else all(record["what"][key] == what[key] for key in MADE_BY)
+    if not alike or (fitted and not _is_fit(folder)):
+        return None
+    none = Kept(np.zeros((0, 0)), {}) if fitted else None  # at least what was learned is kept
+    try:
+        digests = np.load(folder / DIGESTS, allow_pickle=False).astype(str).tolist()
+        rows = np.load(folder / FEATURES, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError):  # versions before wrote no digests
+        return none
+    broken = set(record["broken"])
+    if _content(what["kind"], digests) != record["content"] or len(rows) + len(broken) != len(digests):
+        return none
+    whole = (digest for i, digest in enumerate(digests) if i not in broken)
+    return Kept(rows, {digest: i for i, digest in enumerate(whole)})
+
+
+def _joined(items: Items, kept: Kept, folder: Path, place: Path, progress: Progress | None) -> np.ndarray:
+    """Return features of all items, in a file: those that are kept, and the others embedded as they were."""
+    digests = list(items.digests)
+    new = [i for i, digest in enumerate(digests) if digest not in kept.at]
+    old = [i for i, digest in enumerate(digests) if digest in kept.at]
+    d, embedded = kept.rows.shape[1], np.zeros((0, 0))
+    if new:
+        content = items.items
+        some = content[new] if isinstance(content, np.ndarray) else [content[i] for i in new]
+        embedded = embed_as(some, folder, progress)
+        d = embedded.shape[1]
+    rows = np.lib.format.open_memmap(place / FEATURES, mode="w+", dtype=np.float32, shape=(len(items), d))
+    for at in range(0, len(old), AT_A_TIME):
+        some = old[at : at + AT_A_TIME]
+        rows[some] = kept.rows[[kept.at[digests[i]] for i in some]]
+    if new:
+        rows[new] = embedded
+    rows.flush()
+    return rows
+
+
+def _note_digests(place: Path, digests: Sequence[str]) -> None:
+    """Note which item each row is of; the record's hash tells whether that is true."""
+    if not (place / DIGESTS).exists():
+        array = np.array(list(digests), dtype="S")
+        write_atomically(place / DIGESTS, lambda file: np.save(file, array))
+
+
 def settle(folder: Path, place: Path) -> None:
     """Have the features that are used be the folder's own; others in next/ are removed."""
     later = folder / NEXT
@@ -93,9 +170,9 @@ def settle(folder: Path, place: Path) -> None:
             (later / FEATURES).replace(folder / FEATURES)
         except OSError:  # some systems move no file that is mapped; it is found where it is
             return
-        (folder / RECORD).unlink(missing_ok=True)
-        (folder / EMBEDDER).unlink(missing_ok=True)
-        for name in (EMBEDDER, RECORD):  # the record last: it says that all is there
+        for name in (RECORD, EMBEDDER, DIGESTS):
+            (folder / name).unlink(missing_ok=True)
+        for name in (EMBEDDER, DIGESTS, RECORD):  # the record last: it says that all is there
             if (later / name).exists():
                 (later / name).replace(folder / name)
     shutil.rmtree(later, ignore_errors=True)

@@ -9,23 +9,23 @@ trained on them exactly.
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from pathlib import Path
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from everylabel.core.errors import EverylabelError
+from everylabel.core.errors import EverylabelError, listed
+from everylabel.data.changes import compare
 from everylabel.data.classes import check_class_count, clean_name
-from everylabel.data.digests import compare
-from everylabel.data.items import Items
+from everylabel.data.known import Known
 from everylabel.labelling import events
 from everylabel.labelling.events import Event
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.naming import Encoder, packed, phrases_of
 from everylabel.labelling.snapshot import Snapshot
-from everylabel.projects.project import Opening, Project
+from everylabel.projects.labelled import by_log_names, reading, store_name, store_place
+from everylabel.projects.project import Project
 from everylabel.projects.store import Store, StoreError
 
-STORE = "labels.sqlite"  # in the project's folder
 IMPORTER = "import"  # who gave labels that came with the source
 SOURCE, FILE = "source", "file"  # where labels came from
 LONGEST_PERSON = 64
@@ -60,6 +60,8 @@ class _Writer:
         if isinstance(body, events.Label) and body.imported:
             for origin in (SOURCE, FILE) if body.imported is True else (body.imported,):
                 self.imported[body.item, event.person, origin] = body.class_
+        if isinstance(body, events.Changed):  # what the source or a file says of it now is news
+            self.imported = {key: value for key, value in self.imported.items() if key[0] != body.item}
 
 
 @contextmanager
@@ -72,20 +74,22 @@ def open_log(
     accept: bool,
     note: Callable[[str], Any],
     encoder: Encoder | None = None,
-) -> Iterator[Store]:
-    """Yield a project's log to write to, up to date with its source; a source that is another is refused.
+    confirm: bool = False,
+) -> Iterator[tuple[Store, Project]]:
+    """Yield a project's log to write to, up to date with its source, and the project by the log's names.
 
-    accept : let it pass
+    accept : let a source pass that is another one; labels of rows with other content are set aside
     note : gets what a person should know
     encoder : makes vectors of class names, as the texts were made
+    confirm : labels of rows with other content fit
     """
     with closing(Store(store_place(project, store), store_name(project, store))) as log:
-        ids, digests = log.items() or ([], [])
-        told = compare(ids, digests, project).check(project.source, accept)
+        known = log.items() or Known((), ())
+        change = compare(known, project)
+        told = change.check(project.source, accept or confirm)
         if told is not None:
             note(told)
-        if told is not None or not ids:
-            log.set_items(project.ids, project.digests)
+        project = replace(project, ids=change.keys)
         numbers = zip(project.ids, project.labels.tolist(), strict=True)
         imported = bring_up_to_date(
             log,
@@ -98,10 +102,15 @@ def open_log(
             descriptions=descriptions,
             encoder=encoder,
             note=note,
+            with_other_content=() if confirm else change.changed_keys,
+            confirm=confirm,
+            known_as=project.known_as,
         )
+        if known.renewed(project) != known:  # after what was set aside is written down
+            log.set_items(known.renewed(project))
         if imported:
             note(f"{imported:,} labels imported")
-        yield log
+        yield log, project
 
 
 def bring_up_to_date(
@@ -116,12 +125,16 @@ def bring_up_to_date(
     descriptions: Mapping[str, str] = MappingProxyType({}),
     encoder: Encoder | None = None,
     note: Callable[[str], Any] = print,
+    with_other_content: Sequence[str] = (),
+    confirm: bool = False,
+    known_as: Callable[[int], str] = str,
 ) -> int:
     """Bring a log up to date with what the command says; return how many labels were imported.
 
     `source` are the labels that came with the items, `labels` those of files. `project` is the project's
     id, noted in the first event: see `store_name`. `encoder` makes vectors of class names; without it those
-    that are there are taken away. `note` is told if it cannot.
+    that are there are taken away. `note` is told if it cannot. Labels of items with other content are
+    set aside, and taken back by `confirm`; `known_as` tells what people know an item by.
     """
     writer = _Writer(store.read(), ids)
     settings = settings or {}
@@ -138,13 +151,30 @@ def bring_up_to_date(
         number = _number(writer, name)
         if writer.ledger.imported_descriptions.get(number) != text:  # what people wrote since stays
             writer.emit("", events.Describe(number, text, imported=True))
-    before = writer.ledger.seq
+    set_aside = _set_aside(writer, with_other_content, confirm)
     imported = _import(writer, source, SOURCE) + _import(writer, labels, FILE)
-    if writer.ledger.seq > before and imported:
+    if set_aside or imported:
         writer.emit("", events.Refit(writer.ledger.seq))
     _teach_names(writer, encoder, note)
     store.append(writer.fresh)
+    left = [known_as(item) for item in writer.ledger.set_aside()]
+    if left:
+        note(
+            f"{len(left):,} items have other content than when they were labelled: {listed(left)}; their "
+            "labels are set aside until they are answered again, or --confirm-labels says that they fit"
+        )
     return imported
+
+
+def _set_aside(writer: _Writer, changed: Sequence[str], confirm: bool) -> bool:
+    """Set the answers to changed items aside, or take back what is aside; return whether there was any."""
+    ledger, before = writer.ledger, writer.ledger.seq
+    for key in changed:
+        if ledger.position[key] in ledger.answers:
+            writer.emit("", events.Changed(key))
+    for item in ledger.set_aside() if confirm else ():
+        writer.emit("", events.Confirmed(ledger.ids[item]))
+    return ledger.seq > before
 
 
 def _teach_names(writer: _Writer, encoder: Encoder | None, note: Callable[[str], Any]) -> None:
@@ -195,9 +225,9 @@ def _person(name: str | None) -> str:
 
 def read_state(project: Project, store: str | None, names: bool | None = None) -> Snapshot:
     """Return what a project's log adds up to; `names`, if given, says in its place whether names teach."""
-    with _reading(project, store) as log:
-        stored = log.read()
-    ledger = Ledger(project.ids)
+    with reading(project, store) as log:
+        stored, known = log.read(), log.items()
+    ledger = Ledger(by_log_names(project, known).ids)
     for event in stored:
         ledger.apply(event)
     if names and not ledger.vectors:
@@ -208,77 +238,10 @@ def read_state(project: Project, store: str | None, names: bool | None = None) -
     return Snapshot.of(ledger, names)
 
 
-def _reading(project: Project, store: str | None) -> "closing[Store]":
-    return closing(Store(store_place(project, store), store_name(project, store), write=False))
-
-
-def check_labelled(
-    store: str | None, *, accept: bool = False, needed: bool = False
-) -> Callable[[Opening], Any]:
-    """Return a check for `open_project`: a source that is not the one of the log is refused, with the cause.
-
-    accept : let it pass
-    needed : refuse if there is no log at all
-    """
-
-    def check(opening: Opening) -> None:
-        place = str(opening.folder / STORE) if store is None else store
-        if not needed and "://" not in place and not Path(place).exists():
-            return
-        now = opening.now
-        try:
-            name = log_name(now.name, now.id, opening.items, store)
-            with closing(Store(place, name, write=False)) as log:
-                ids, digests = log.items() or ([], [])
-        except StoreError:
-            if needed:
-                raise
-            return  # a database without our tables yet; the server will say what else is wrong
-        cause = "" if opening.before is None else opening.now.options.differs(opening.before.options)
-        compare(ids, digests, opening.items).check(opening.now.source, accept, cause)
-
-    return check
-
-
 def class_names(project: Project, store: str | None) -> set[str]:
     """Return every name that a class of the project has or had."""
     try:
-        with _reading(project, store) as log:
+        with reading(project, store) as log:
             return {*project.classes, *_Writer(log.read(), project.ids).ledger.names}
     except StoreError:  # nothing is there yet
         return set(project.classes)
-
-
-def store_place(project: Project, store: str | None) -> str:
-    """Return where a project's log is: the store that is passed, or a file in its folder."""
-    return store if store is not None else str(project.folder / STORE)
-
-
-def store_name(project: Project, store: str | None) -> str:
-    """Return the name of a project's log in its store."""
-    return log_name(project.name, project.id, project, store)
-
-
-def log_name(name: str, own_id: str, items: Items, store: str | None) -> str:
-    """Return the name of a log in a store: the project's own, or with its id if that is another's.
-
-    A log is another's if its first event notes another id and its items are not ours: a project whose folder
-    was made anew finds its log by them.
-    """
-    if store is None or not own_id:
-        return name
-    try:
-        with closing(Store(store, name, write=False)) as log:
-            first, before = next(iter(log.read()), None), log.items()
-    except StoreError:  # nothing is there yet, or opening it tells what is wrong
-        return name
-    owner = first.body.id if first is not None and isinstance(first.body, events.Project) else None
-    ours = owner in (None, own_id) or (before is not None and compare(*before, items).only_appended)
-    return name if ours else f"{name} {own_id}"
-
-
-def kept_in(project: Project, store: str | None) -> str:
-    """Return where everything of a project is, in words, without a password."""
-    if store is not None and "://" in store:
-        return f"the database {store.split('@')[-1]} and {project.folder}"
-    return str(project.folder) if store is None else f"{Path(store)} and {project.folder}"

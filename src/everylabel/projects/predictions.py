@@ -12,6 +12,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.read import ARRAYS, TABLES, read
+from everylabel.data.readers.ids import NO_IDS
 from everylabel.data.readers.rows import column_names
 from everylabel.labelling.learner import Prepared, prepare
 from everylabel.labelling.refused import Refused
@@ -88,6 +89,7 @@ def _read(project: Project, path: Path, options: Options) -> Items:
     if project.about is not None and path.suffix.lower() in TABLES and path.is_file():
         own, there = project.about.options, column_names(path, options.encoding)
         usual = Options(own.text_column, own.image_column, id_column=own.id_column)
+        there.append(NO_IDS)
         unknown = {
             name: None
             for name in ("text_column", "image_column", "id_column")

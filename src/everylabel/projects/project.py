@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,6 +71,9 @@ class Opening(NamedTuple):
     items: Items
 
 
+Check = Callable[[Opening], Items | None]
+
+
 def open_project(
     source: str | os.PathLike[str],
     *,
@@ -84,7 +87,7 @@ def open_project(
     folder: str | os.PathLike[str] | None = None,
     encoding: str | None = None,
     progress: Progress | None = None,
-    check: Callable[[Opening], Any] | None = None,
+    check: Check | None = None,
     keep: bool = True,
 ) -> Project:
     """Return a source as a project, with its features: memory-mapped, embedded if they are not there yet.
@@ -112,7 +115,8 @@ def open_project(
     progress : function, optional
         Called with the rows embedded so far and in all.
     check : function, optional
-        Called when the source has been read and nothing has been embedded or written; may refuse it.
+        Called when the source has been read and nothing has been embedded or written; may refuse it, or
+        return the items by the names that a log knows them by.
     keep : bool
         Note the options for next time. False leaves that to `Project.keep`, and all as it was until then.
 
@@ -129,7 +133,7 @@ def open_project(
         items = with_clean_classes(read(where, options))
         about = about._replace(options=replace(options, **items.chosen))  # type: ignore[arg-type]
         if check is not None:
-            check(Opening(place, about, before, items))
+            items = check(Opening(place, about, before, items)) or items
         with _made(place):
             project = _with_features(items, about, place, progress)
     unsaid = options.besides(given).arguments()
@@ -208,7 +212,7 @@ def told_of(items: Items) -> tuple[str, ...]:
 
 def left_out(items: Items, broken: Sequence[int]) -> str:
     """Return which images cannot be read, and why where Pillow tells."""
-    named = [str(items.ids[i]) + why_unreadable(items.items[i]) for i in broken[:SHOWN]]
+    named = [items.known_as(i) + why_unreadable(items.items[i]) for i in broken[:SHOWN]]
     more = f" and {len(broken) - SHOWN} more" if len(broken) > SHOWN else ""
     return f"{len(broken)} images cannot be read and are left out: {', '.join(named)}{more}"
 

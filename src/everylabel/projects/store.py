@@ -8,7 +8,7 @@ readers (such as `everylabel export`) may read beside it.
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,10 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.known import NOT_NOTED, Known
 from everylabel.labelling.events import Event, from_row, to_row
 
-FORMAT = 1
+FORMAT, BEFORE = 2, 1  # before, only keys and digests were noted of the items
 _tables = sa.MetaData()
 _events = sa.Table(
     "everylabel_events",
@@ -40,7 +41,7 @@ _items = sa.Table(
     _tables,
     sa.Column("project", sa.Text, primary_key=True),
     sa.Column("format", sa.Integer, nullable=False),
-    sa.Column("items", sa.Text, nullable=False),  # ids and digests, as the source was last time
+    sa.Column("items", sa.Text, nullable=False),  # the source as it was last time
 )
 
 
@@ -129,19 +130,24 @@ class Store:
         with self._lock.begin():
             yield self._lock
 
-    def items(self) -> tuple[list[str], list[str]] | None:
-        """Return the ids and digests of the source as it was last time, if there was one."""
+    def items(self) -> Known | None:
+        """Return the rows of the source as it was last time, if there was one."""
         query = sa.select(_items.c["items"]).where(_items.c.project == self.project)
         try:
             with self._engine.connect() as connection:
                 stored = connection.execute(query).scalar()
         except DBAPIError as error:
             raise StoreError(f"store {self._shown} cannot be read: {_reason(error)}") from error
-        return None if stored is None else tuple(json.loads(stored))
+        if stored is None:
+            return None
+        items = json.loads(stored)
+        if isinstance(items, list):
+            return Known(items[0], items[1], id_column=NOT_NOTED)
+        return Known(**items)
 
-    def set_items(self, ids: Sequence[str], digests: Sequence[str]) -> None:
+    def set_items(self, known: Known) -> None:
         """Note the source as it is now."""
-        text = json.dumps([list(ids), list(digests)], ensure_ascii=False)
+        text = json.dumps(known._asdict(), ensure_ascii=False)
         try:
             with self._engine.begin() as connection:
                 connection.execute(sa.delete(_items).where(_items.c.project == self.project))
@@ -204,7 +210,7 @@ class Store:
         query = sa.select(_items.c.format).where(_items.c.project == self.project)
         with self._engine.connect() as connection:
             stored = connection.execute(query).scalar()
-        if stored not in (None, FORMAT):
+        if stored not in (None, BEFORE, FORMAT):
             raise StoreError(
                 f"store {self._shown} has format {stored}; expected {FORMAT}: open it with the version of "
                 "everylabel that wrote it"

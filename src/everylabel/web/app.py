@@ -6,7 +6,7 @@ from fastapi import FastAPI
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
-from everylabel.data.display import Display
+from everylabel.data.items import Items
 from everylabel.labelling.service import Service
 from everylabel.web.access import LINK, Access
 from everylabel.web.downloads import Downloads
@@ -22,7 +22,7 @@ PAGE = Path(__file__).parent / "page"
 
 def make_app(
     service: Service,
-    display: Display,
+    items: Items,
     files: Downloads,
     *,
     name: str,
@@ -38,8 +38,8 @@ def make_app(
     app.include_router(answers(service))
     app.include_router(classes(service))
     app.include_router(people(service.views.presence, asks=token is not None))
-    app.include_router(reading(service.views, display, about))
-    app.include_router(downloads(service.views, display, files))
+    app.include_router(reading(service.views, items, about))
+    app.include_router(downloads(service.views, items.display, files))
     app.mount("/static", StaticFiles(directory=PAGE), name="static")
 
     @app.get("/", include_in_schema=False)

@@ -37,6 +37,7 @@ class ServeOptions:
     """Where and how to serve; None leaves a setting as it was.
 
     store : a file's path or postgresql://...; labels.sqlite in the project's folder unless given
+    accept_changes : go on though rows are gone or changed; confirm_labels : and labels of these fit
     port : 0 takes any that is free
     token : asked for unless host is this machine's own; made up and shown if none is given
     settings : strategy, check_every, annotators_per_item, lease_seconds
@@ -51,6 +52,7 @@ class ServeOptions:
     token: str | None = None
     browser: bool = False
     accept_changes: bool = False
+    confirm_labels: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
     labels: Sequence[Label] = ()
     layout: str = "pca"
@@ -66,12 +68,12 @@ def serve(project: Project, options: ServeOptions, ready: Say = print, note: Say
     with (
         one_thread(),
         _bound(options.host, options.port) as bound,
-        _opened(project, options, note) as (service, prepared),
+        _opened(project, options, note) as (service, prepared, project),
     ):
         downloads = Downloads(project, prepared, options.layout)
         app = make_app(
             service,
-            project.display,
+            project,
             downloads,
             name=project.name,
             kind=project.kind,
@@ -122,26 +124,29 @@ def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _opened(project: Project, options: ServeOptions, note: Say) -> Iterator[tuple[Service, Prepared]]:
+def _opened(
+    project: Project, options: ServeOptions, note: Say
+) -> Iterator[tuple[Service, Prepared, Project]]:
     """Yield the service of a project whose log is brought up to date; close all behind it."""
     settings = check_settings(options.settings)
     model = None if project.about is None else project.about.options.model
     encoder = word_encoder(project.kind, project.embedded_in, model, project.features.shape[1])
     given = options.labels, options.descriptions, options.accept_changes
-    with open_log(project, options.store, settings, *given, note, encoder) as store:
+    opening = open_log(project, options.store, settings, *given, note, encoder, options.confirm_labels)
+    with opening as (store, project):
         project.keep()  # nothing was refused: from now on these are the options
         prepared = prepare(project.features)
         desk = Desk(project.ids, prepared.features, store, prepared.scaling)
         service = Service(desk, lambda i: shown(project, i), encoder)
         with contextlib.closing(desk), contextlib.closing(Refitter(desk)), contextlib.closing(service):
-            yield service, prepared
+            yield service, prepared, project
 
 
 def shown(project: Project, i: int) -> dict[str, Any]:
-    """Return an item as the API gives it."""
+    """Return an item as the API gives it; `name` is what people know it by."""
     item = project.display.item(i)
     image = image_url(project.ids[i]) if item["image"] else None
-    return {"id": project.ids[i], **item, "image": image, "kind": project.kind}
+    return {"id": project.ids[i], "name": project.known_as(i), **item, "image": image, "kind": project.kind}
 
 
 def _bound(host: str, port: int) -> socket.socket:

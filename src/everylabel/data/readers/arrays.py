@@ -10,24 +10,25 @@ import numpy as np
 from everylabel.core.errors import EverylabelError
 from everylabel.data.cells import text_of
 from everylabel.data.classes import Names, check_classes, label_numbers, no_labels
-from everylabel.data.digests import features_digest
+from everylabel.data.digests import features_digest, row_digests
 from everylabel.data.display import Columns, Images, Rows, Texts, some_rows
 from everylabel.data.items import Items, unique_ids
 from everylabel.data.options import Options
 from everylabel.data.readers.columns import read_columns
-from everylabel.data.readers.table import MOST_FIELDS, ids_of, image_paths
+from everylabel.data.readers.ids import Ids, ids_of, named_ids
+from everylabel.data.readers.table import MOST_FIELDS, image_paths
 
 SUFFIXES = (".npy", ".npz")
 FEATURES, LABELS = ("X", "features", "embeddings"), ("y", "labels")
 
 
 class Stored(NamedTuple):
-    """What a file holds: features (n, d), labels as they stand, names of numbers among them, ids."""
+    """What a file holds: features (n, d), labels as they stand, names of numbers among them, ids if any."""
 
     features: np.ndarray
     labels: Any
     classes: Names | None
-    ids: list[str]
+    ids: list[str] | None
 
 
 def read_arrays(path: Path, options: Options, plain: bool = False) -> Items:
@@ -36,7 +37,8 @@ def read_arrays(path: Path, options: Options, plain: bool = False) -> Items:
     plain : take the file's own labels unasked, and numbers as they are
     """
     stored = open_arrays(path)
-    ids, notes, advice = stored.ids, list[str](), list[str]()
+    ids = _own_ids(stored)
+    notes, advice = list[str](), list[str]()
     columns: Columns = {}
     if not plain:
         _check_finite(path, stored.features)
@@ -44,26 +46,29 @@ def read_arrays(path: Path, options: Options, plain: bool = False) -> Items:
             _check_no_columns(path, options)
             advice.append("the page can only show row numbers; --show meta.csv adds what to see of each row")
         else:
-            columns = _shown(Path(options.show), options, stored, path.suffix.lower() == ".npz")
-            ids = ids_of(columns, options.id_column) if options.id_column else ids
+            columns = _shown(Path(options.show), options, stored)
+            ids = ids_of(columns, named_ids(options.id_column)) if named_ids(options.id_column) else ids
     asked = options.label_column
     if plain:
         asked = None if stored.labels is None else LABELS[0]
     elif stored.labels is not None and asked is None:
         advice.append("the file holds labels; --label-column y takes them")
     labels, classes = _labels(stored, asked, check_classes(options.classes), columns, notes)
-    kind, content, display = _described(options, unique_ids(ids), columns)
+    kind, content, display = _described(options, unique_ids(ids.ids), columns)
     return Items(
         stored.features if content is None else content,
         kind,
-        ids,
+        ids.ids,
         labels,
         classes,
         features=stored.features,
         display=display,
-        digests=[features_digest(stored.features)],
+        digests=[features_digest(stored.features)] if plain else row_digests(stored.features),
         notes=tuple(notes),
         advice=tuple(advice),
+        own_ids=ids.own,
+        id_column=ids.column,
+        columns=columns,
     )
 
 
@@ -85,11 +90,19 @@ def open_arrays(path: Path) -> Stored:
         )
     n = len(features)
     labels = next((arrays[name] for name in LABELS if name in arrays), None)
-    ids = arrays.get("ids", np.arange(n))
+    ids = arrays.get("ids")
     if any(array is not None and array.shape != (n,) for array in (labels, ids)):
         raise EverylabelError(f"path {str(path)!r} holds labels or ids of another length than X's {n} rows")
     classes = None if labels is None else _class_names(path, labels, arrays.get("classes"))
-    return Stored(features, labels, classes, [str(name) for name in ids.tolist()])
+    names = None if ids is None else [str(name) for name in ids.tolist()]
+    return Stored(features, labels, classes, names)
+
+
+def _own_ids(stored: Stored) -> Ids:
+    """Return the file's ids, or numbers."""
+    if stored.ids is None:
+        return Ids([str(i) for i in range(len(stored.features))])
+    return Ids(stored.ids, stored.ids, "ids")
 
 
 def _class_names(path: Path, labels: np.ndarray, classes: Any) -> Names | None:
@@ -125,7 +138,7 @@ def _labels(
 
 
 def _check_no_columns(path: Path, options: Options) -> None:
-    named = {"text": options.text_column, "image": options.image_column, "id": options.id_column}
+    named = {"text": options.text_column, "image": options.image_column, "id": named_ids(options.id_column)}
     for kind, name in named.items():
         if name is not None:
             raise EverylabelError(
@@ -147,15 +160,16 @@ def _check_finite(path: Path, features: np.ndarray) -> None:
             )
 
 
-def _shown(show: Path, options: Options, stored: Stored, has_ids: bool) -> dict[str, list[Any]]:
+def _shown(show: Path, options: Options, stored: Stored) -> dict[str, list[Any]]:
     """Return the columns of the table, a row for each row of features."""
     if not show.exists():
         raise EverylabelError(f"--show {str(show)!r} is not there; expected a CSV, JSONL or Parquet file")
-    wanted = (options.text_column, options.image_column, options.label_column, options.id_column)
-    columns = read_columns(show, wanted, options.encoding, MOST_FIELDS)
+    id_column = named_ids(options.id_column)
+    wanted = (options.text_column, options.image_column, options.label_column, id_column)
+    columns = read_columns(show, wanted, options.encoding)
     rows, n = len(next(iter(columns.values()))), len(stored.features)
-    given = ids_of(columns, options.id_column) if options.id_column else []
-    if has_ids and given and set(stored.ids) <= set(given):  # matched by name, in any order
+    given = ids_of(columns, id_column).ids if id_column else []
+    if stored.ids is not None and given and set(stored.ids) <= set(given):  # matched by name, in any order
         at = {name: i for i, name in enumerate(given)}
         return some_rows(columns, [at[name] for name in stored.ids])
     if rows != n:
@@ -169,7 +183,8 @@ def _shown(show: Path, options: Options, stored: Stored, has_ids: bool) -> dict[
 def _described(options: Options, names: Sequence[str], columns: Columns) -> tuple[str, Any, Any]:
     """Return kind, content and display of rows of features: a text, an image, or all columns alike."""
     hidden = (options.text_column, options.image_column, options.label_column, options.id_column)
-    others = {name: column for name, column in columns.items() if name not in hidden}
+    beside = [name for name in columns if name not in hidden][:MOST_FIELDS]
+    others = {name: columns[name] for name in beside}
     if options.text_column is not None and columns:
         texts = [text_of(value) for value in columns[options.text_column]]
         return "text", texts, Texts(texts, others)

@@ -15,16 +15,15 @@ NEAR = 0.5  # of the longest mean length: as long as that, a column could be the
 
 
 def read_columns(
-    path: Path, wanted: Sequence[str | None], encoding: str | None, others: int
+    path: Path, wanted: Sequence[str | None], encoding: str | None, others: bool = True
 ) -> dict[str, list[Any]]:
-    """Return the columns that are wanted, then the first few others, of all rows."""
-    if not others:
-        return _all_rows(path, list(dict.fromkeys(name for name in wanted if name is not None)), encoding)
-    there = list(dict.fromkeys(column_names(path, encoding)))
+    """Return the columns of all rows, in the file's order; without `others` only those that are wanted."""
     named = [name for name in wanted if name is not None]
+    if not others:
+        return _all_rows(path, list(dict.fromkeys(named)), encoding)
+    there = list(dict.fromkeys(column_names(path, encoding)))
     check_columns(path, there, named)
-    beside = [name for name in there if name not in named][:others]
-    return _all_rows(path, [*dict.fromkeys(named), *beside], encoding)
+    return _all_rows(path, there, encoding)
 
 
 def _all_rows(path: Path, names: list[str], encoding: str | None) -> dict[str, list[Any]]:

@@ -47,4 +47,6 @@ def read_folder(folder: Path, options: Options) -> Items:
         digests=image_digests(paths, names),
         notes=tuple(notes),
         advice=advice,
+        own_ids=names,
+        id_column="file",
     )

@@ -1,7 +1,7 @@
 """Tables with a column of texts or images: CSV, TSV, JSONL, Parquet, data frames, Hugging Face datasets."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,24 +12,36 @@ from everylabel.data.classes import Names, check_classes, label_numbers
 from everylabel.data.digests import image_digests, text_digests
 from everylabel.data.display import Images, Texts
 from everylabel.data.images import is_image
-from everylabel.data.items import Items, unique_ids
+from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.readers.columns import choose_column, read_columns
+from everylabel.data.readers.ids import choose_ids, ids_of, named_ids
 from everylabel.data.readers.rows import check_columns, delimiter_of, read_lines
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 MOST_FIELDS = 12  # columns shown beside the item
 
 
-def read_table(path: Path, options: Options, fields: int = MOST_FIELDS) -> Items:
-    """Return the rows of a file; the column that is labelled is chosen if none is named."""
+def read_table(path: Path, options: Options, plain: bool = False) -> Items:
+    """Return the rows of a file; columns of what is labelled and of ids are chosen if none are named.
+
+    plain : without ids that are not asked for, and without columns to show
+    """
     chosen, notes = {}, []
     if options.text_column is None and options.image_column is None:
-        kind, name = choose_column(path, (options.label_column, options.id_column), options.encoding)
+        taken = (options.label_column, named_ids(options.id_column))
+        kind, name = choose_column(path, taken, options.encoding)
         chosen = {f"{kind}_column": name}
         notes.append(f"column {name!r} holds what is labelled (--{kind}-column chooses another)")
         options = replace(options, **chosen)  # type: ignore[arg-type]
-    columns = read_columns(path, wanted_columns(options), options.encoding, fields)
+    wanted = wanted_columns(options)
+    columns = read_columns(path, wanted, options.encoding, others=not plain)
+    if options.id_column is None and not plain:
+        ids, told = choose_ids(columns, wanted)
+        notes += [] if told is None else [told]
+        if ids is not None:
+            chosen["id_column"] = ids
+            options = replace(options, id_column=ids)
     return replace(_items(path, columns, options, path.parent, notes), chosen=chosen)
 
 
@@ -78,18 +90,6 @@ def read_whole(path: Path, encoding: str | None = None) -> Any:
         raise EverylabelError(f"path {str(path)!r} is empty or no table ({error})") from error
 
 
-def ids_of(columns: Mapping[str, Sequence[Any]], id_column: str | None) -> list[str]:
-    """Return the names of rows: of a column, or their numbers."""
-    if id_column is None:
-        return [str(i) for i in range(len(next(iter(columns.values()))))]
-    ids = [text_of(value).strip() for value in columns[id_column]]
-    if not all(ids):
-        raise EverylabelError(
-            f"--id-column {id_column!r} is empty in row {ids.index('') + 1}; expected a name in every row"
-        )
-    return unique_ids(ids)
-
-
 def image_paths(values: Sequence[Any], base: Path) -> list[Any]:
     """Return a column's paths, relative to its file; None for a gap, an image that is none as it is."""
     urls = [value for value in values if isinstance(value, str) and "://" in value]
@@ -113,7 +113,8 @@ def wanted_columns(options: Options) -> list[str]:
     text, image = options.text_column, options.image_column
     if text is not None and image is not None:
         raise EverylabelError(f"--text-column is {text!r} and --image-column {image!r}; expected one only")
-    return [name for name in (text or image, options.label_column, options.id_column) if name is not None]
+    named = (text or image, options.label_column, named_ids(options.id_column))
+    return [name for name in named if name is not None]
 
 
 def _items(
@@ -123,21 +124,24 @@ def _items(
     values = columns[wanted[0]]
     if not values:
         raise EverylabelError(f"source {str(source)!r:.80} has a header and no rows; expected at least one")
-    ids = ids_of(columns, options.id_column)
+    ids, own, id_column = ids_of(columns, named_ids(options.id_column))
     raw = columns[options.label_column] if options.label_column else [None] * len(values)
     labels, classes = label_numbers(raw, check_classes(options.classes), notes)
-    others = {name: column for name, column in columns.items() if name not in wanted}
+    others = [name for name in columns if name not in wanted][:MOST_FIELDS]
+    fields = {name: columns[name] for name in others}
     shown: dict[str, Any]
+    known: dict[str, Any] = {"own_ids": own, "id_column": id_column, "columns": columns}
+    known["notes"] = tuple(notes)
     if options.image_column is not None:
         paths, names = image_paths(values, base), [text_of(value).strip() for value in values]
-        shown = {"display": Images(paths, names, others), "digests": image_digests(paths, names)}
-        return Items(paths, "image", ids, labels, classes, notes=tuple(notes), **shown)
+        shown = {"display": Images(paths, names, fields), "digests": image_digests(paths, names)}
+        return Items(paths, "image", ids, labels, classes, **known, **shown)
     texts = [text_of(value) for value in values]
     empty = [i for i, text in enumerate(texts) if not text.strip()]
     if len(empty) == len(texts):
         raise EverylabelError("all texts are empty; expected another text_column (--text-column)")
-    shown = {"display": Texts(texts, others), "digests": text_digests(texts)}
-    return Items(texts, "text", ids, labels, classes, notes=tuple(notes), **shown).without(empty)
+    shown = {"display": Texts(texts, fields), "digests": text_digests(texts)}
+    return Items(texts, "text", ids, labels, classes, **known, **shown).without(empty)
 
 
 def _dataset_column(dataset: Any, name: str) -> list[Any]:

@@ -28,7 +28,7 @@ function describe(task) {
   const fields = item.fields.map(([name, value]) => `${name}: ${value}`).join(", ");
   const content = (item.text ?? fields).slice(0, 300);
   const check = task.reason === "check" ? "Random check. " : "";
-  return `${check}Next item: ${content || `picture ${item.id}`}`;
+  return `${check}Next item: ${content || `picture ${item.name}`}`;
 }
 
 function showTick(text) {

@@ -16,8 +16,8 @@ function go(id) {
   jump(id);
 }
 
-function result(id, image, text, note) {
-  const content = make("span", { className: "result-text", dir: "auto" }, text ?? id);
+function result(id, { name, image, text }, note) {
+  const content = make("span", { className: "result-text", dir: "auto" }, text ?? name);
   const button = make("button", { type: "button", className: "result", "data-item": id }, thumbnail(image), content, note);
   button.addEventListener("click", () => go(id));
   return make("li", {}, button);
@@ -34,7 +34,7 @@ function stateNote(item) {
 
 function found(item) {
   const note = make("span", { className: "result-note", dir: "auto" }, stateNote(item));
-  return result(item.id, item.image, item.text, note);
+  return result(item.id, item, note);
 }
 
 export function openSearch() {
@@ -88,16 +88,17 @@ function eventNote(event) {
 function eventRow(event) {
   const answer = make("span", { className: "answer", dir: "auto" }, eventNote(event));
   const about = make("span", { className: "meta" }, `${event.person} · ${when(event.at)}${event.undone ? " · taken back" : ""}`);
-  const row = result(event.item, event.image, event.text, make("span", { className: "result-note" }, answer, about));
+  const row = result(event.item, event, make("span", { className: "result-note" }, answer, about));
   row.classList.toggle("undone", event.undone);
   return row;
 }
 
-function disputeRow({ item, image, text, label, answers }) {
+function disputeRow(dispute) {
+  const { item, label, answers } = dispute;
   const said = answers.map((each) => `${each.person}: ${each.class === null ? "cannot tell" : className(each.class)}`);
   const answer = make("span", { className: "answer", dir: "auto" }, className(label));
   const about = make("span", { className: "meta", dir: "auto" }, said.join(" · "));
-  return result(item, image, text, make("span", { className: "result-note" }, answer, about));
+  return result(item, dispute, make("span", { className: "result-note" }, answer, about));
 }
 
 /** Items on which no class has most voices; one more answer settles them. */

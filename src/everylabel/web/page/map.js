@@ -159,7 +159,7 @@ class Scatter {
     if (!this.known.has(id)) this.known.set(id, get(`/api/items/${encodeURIComponent(id)}`).catch(() => null));
     const found = await this.known.get(id);
     if (index !== this.active) return;
-    card.replaceChildren(...cardContents(id, found, data.label[index], data.guess[index]));
+    card.replaceChildren(...cardContents(found, data.label[index], data.guess[index]));
     card.hidden = false;
     const [x, y] = this.place(index);
     card.style.left = `${Math.max(8, Math.min(x + 16, this.canvas.clientWidth - card.offsetWidth - 8))}px`;
@@ -167,11 +167,11 @@ class Scatter {
   }
 }
 
-function cardContents(id, found, label, guess) {
+function cardContents(found, label, guess) {
   const parts = [];
   const item = found?.item;
   if (item?.image) parts.push(make("img", { src: item.image, alt: "", className: item.pixelated ? "pixelated" : "" }));
-  if (item) parts.push(make("p", { dir: "auto" }, item.text ? item.text.slice(0, 180) : `Item ${id}`));
+  if (item) parts.push(make("p", { dir: "auto" }, item.text ? item.text.slice(0, 180) : `Item ${item.name}`));
   const known = label === null ? (guess === null ? "" : `guess: ${className(guess)}`) : `labelled ${className(label)}`;
   parts.push(make("p", { className: "meta", dir: "auto" }, known));
   return parts;

@@ -9,6 +9,7 @@ const REASONS = {
   check: "Random check: the model is tested on this one before it learns from it",
   asked: "You asked for this one",
   again: "Taken back: answer it again",
+  changed: "Its content has changed since it was labelled: please answer it again",
   second: "Second opinion: someone else has answered this one",
 };
 
@@ -39,11 +40,11 @@ function limitPixels(picture) {
 }
 
 function pictureBox(item) {
-  const picture = make("img", { alt: `Picture ${item.id}`, draggable: false, decoding: "async" });
+  const picture = make("img", { alt: `Picture ${item.name}`, draggable: false, decoding: "async" });
   if (item.pixelated) picture.addEventListener("load", () => limitPixels(picture));
   const box = make("div", { className: item.pixelated ? "picture pixelated" : "picture" }, picture);
   picture.addEventListener("error", () => {
-    const text = `The picture of ${item.id} cannot be shown: was it moved or deleted? You can skip it.`;
+    const text = `The picture of ${item.name} cannot be shown: was it moved or deleted? You can skip it.`;
     box.replaceChildren(make("p", { className: "missing", dir: "auto" }, text));
   });
   picture.src = item.image;
@@ -62,7 +63,7 @@ function contents(item) {
   if (item.image) parts.push(pictureBox(item));
   if (item.text !== null) parts.push(textBox(item.text));
   if (item.fields.length) parts.push(fieldTable(item.fields));
-  if (!parts.length) parts.push(textBox(item.id));
+  if (!parts.length) parts.push(textBox(item.name));
   return parts;
 }
 
@@ -101,7 +102,7 @@ function draw() {
   // A picture is made anew, never reused: the last one must not be seen beside this one's classes.
   box.replaceChildren(...(task ? contents(task.item) : [finished()]));
   box.scrollTop = 0;
-  setText(byId("item-heading"), task ? `Item ${task.item.id}` : "All done");
+  setText(byId("item-heading"), task ? `Item ${task.item.name}` : "All done");
   drawReason();
   adaptFocus();
 }

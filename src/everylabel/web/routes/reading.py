@@ -1,12 +1,11 @@
 """What can be seen of a project: figures, answers, instances and predictions."""
 
 from asyncio import to_thread, wrap_future
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from everylabel.data.display import Display
+from everylabel.data.items import Items
 from everylabel.labelling.views import Views
 from everylabel.web.bodies import Anybody, Person
 from everylabel.web.errors import problems
@@ -16,15 +15,15 @@ SNIPPET = 200  # characters of a text in a list
 Limit = Annotated[int, Query(ge=1, le=500)]
 
 
-def reading(views: Views, display: Display, about: dict[str, str]) -> APIRouter:
+def reading(views: Views, items: Items, about: dict[str, str]) -> APIRouter:
     """Return the endpoints of a project's views."""
     router = APIRouter(prefix="/api")
 
     def glance(item: str) -> dict[str, Any]:
         """Return how an instance is shown in a list."""
-        i = views.position(item)
+        i, display = views.position(item), items.display
         image = image_url(item) if display.item(i).get("image") else None
-        return {"text": display.text(i)[:SNIPPET] or None, "image": image}
+        return {"name": items.known_as(i), "text": display.text(i)[:SNIPPET] or None, "image": image}
 
     @router.get("/health")
     async def health() -> dict[str, bool]:
@@ -63,11 +62,10 @@ def reading(views: Views, display: Display, about: dict[str, str]) -> APIRouter:
     async def search(
         q: Annotated[str, Query(max_length=200)] = "", limit: Annotated[int, Query(ge=1, le=100)] = 20
     ) -> dict[str, Any]:
-        """Return instances whose id or text holds the words."""
-        ids = views.desk.ids
-        found = await to_thread(_search, ids, display, q, limit)
+        """Return instances whose name or text holds the words: first the one of this very name."""
+        found = await to_thread(_search, items, q, limit)
         states = await wrap_future(views.states(found))
-        pairs = zip((ids[i] for i in found), states, strict=True)
+        pairs = zip((items.ids[i] for i in found), states, strict=True)
         return {"items": [{"id": item, **glance(item), **state} for item, state in pairs]}
 
     @router.get("/items/{item:path}", responses=problems(404))
@@ -90,12 +88,14 @@ def reading(views: Views, display: Display, about: dict[str, str]) -> APIRouter:
     return router
 
 
-def _search(ids: Sequence[str], display: Display, words: str, limit: int) -> list[int]:
-    wanted, found = words.casefold().split(), []
-    for i in range(len(ids)):
-        text = f"{ids[i]} {display.text(i)}".casefold()
-        if all(word in text for word in wanted):
-            found.append(i)
-            if len(found) == limit:
-                break
-    return found
+def _search(items: Items, words: str, limit: int) -> list[int]:
+    wanted, named, found = words.casefold().split(), list[int](), list[int]()
+    for i in range(len(items.ids)):
+        name = items.known_as(i)
+        if name == words.strip():
+            named.append(i)
+        elif len(found) < limit:
+            text = f"{name} {items.display.text(i)}".casefold()
+            if all(word in text for word in wanted):
+                found.append(i)
+    return [*named, *found][:limit]

@@ -1,0 +1,188 @@
+"""What changed in a source since last time: which of its rows is which of the rows that were labelled.
+
+A row is known by its own id where the source has ids, else by its content: moved rows are found again. Rows
+of one content are told apart by their order. A row whose content is another one, and rows that stand where as
+many others stood, count as changed: what was said of them may not fit any more.
+"""
+
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError, listed
+from everylabel.data.digests import features_digest
+from everylabel.data.items import Items
+from everylabel.data.known import Known
+
+Found = list[int | None]  # of each new row, the place of the old row that it is
+
+
+@dataclass(frozen=True)
+class Change:
+    """Rows that are new, that are gone, and whose content is another one, since last time, by their names.
+
+    keys : what the log calls each row that there is now
+    changed_keys : of them, those with other content
+    swapped : how many of these have the content that another id had
+    moved : how many stand elsewhere
+    alike : how many were only told by their order from others of the same content
+    """
+
+    appended: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    changed_keys: tuple[str, ...] = ()
+    swapped: int = 0
+    moved: int = 0
+    alike: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.appended or self.gone or self.changed or self.moved)
+
+    @property
+    def only_appended(self) -> bool:
+        """Whether every row that was there is there, as it was."""
+        return not (self.gone or self.changed)
+
+    def __str__(self) -> str:
+        parts = ((self.appended, "new"), (self.gone, "gone"), (self.changed, "with other content"))
+        told = [f"{len(ids):,} {what}: {listed(list(ids))}" for ids, what in parts if ids]
+        if self.moved:
+            told.append(f"{self.moved:,} moved, with their labels")
+        if self.alike:
+            told.append(f"{self.alike:,} of the same content as others, told apart by their order")
+        return "; ".join(told)
+
+    def check(self, source: str, accept: bool = False, cause: str = "") -> str | None:
+        """Return a note on what changed, None if nothing did; raise if labels may not fit any more.
+
+        cause : what was another way last time, if it is known
+        """
+        if not self:
+            return None
+        if self.only_appended or accept:
+            return f"{source} has changed since last time ({self})"
+        advice = "Put the old file back; or"
+        if cause:
+            advice = f"Last time {cause}: leave that as it was; or"
+        elif Path(source).is_dir():
+            advice = "Put the files back under their old names; or"
+        elif 2 * self.swapped > len(self.changed):
+            advice = "If its ids were given anew, pass --id-column none: rows are known by their content; or"
+        raise EverylabelError(
+            f"source {source!r} is not what was labelled last time ({self}). {advice} go on by everylabel "
+            "label --accept-changes: labels of what is gone are kept and not used, those of other content "
+            "are set aside and asked for again; --confirm-labels says that they fit as they are"
+        )
+
+
+def match_rows(old: Sequence[str], new: Sequence[str]) -> Found:
+    """Return for each new row the place of the old row that it is, None if it is none of them.
+
+    old, new : the ids of the rows, or the digests of their contents; of several that are alike the first is
+    the first of those before, the second the second
+    """
+    left: dict[str, deque[int]] = {}
+    for i, name in enumerate(old):
+        left.setdefault(name, deque()).append(i)
+    return [left[name].popleft() if left.get(name) else None for name in new]
+
+
+def compare(known: Known, items: Items) -> Change:
+    """Return what changed since rows were noted; nothing did if none were."""
+    if not known.keys:
+        return Change(keys=tuple(items.ids))
+    known = known.resolved(items)
+    there = len(known.keys) - known.gone
+    by_id = known.knows_ids_of(items)
+    if _as_it_was(known, items, there, by_id):
+        return Change(keys=tuple(known.keys[:there]))
+    if known.is_of_each and len(items.digests) == len(items.ids):
+        names = known.own_ids if by_id else known.digests
+        found = match_rows(names or (), (items.own_ids if by_id else items.digests) or ())
+        if not by_id:
+            _fill_edited(found, there)
+        pairs = enumerate(found)
+        changed = [j for j, i in pairs if i is not None and known.digests[i] != items.digests[j]]
+    else:
+        found = match_rows(known.keys, items.ids)
+        changed = [] if _same_arrays(known, items) else [j for j, i in enumerate(found) if i is not None]
+    keys, taken = _keys(known.keys, items.ids, found), set(found)
+    return Change(
+        appended=tuple(items.known_as(j) for j, i in enumerate(found) if i is None or i >= there),
+        gone=tuple(known.name(i) for i in range(there) if i not in taken),
+        changed=tuple(items.known_as(j) for j in changed),
+        keys=tuple(keys),
+        changed_keys=tuple(keys[j] for j in changed),
+        swapped=_swapped(known, items, changed) if by_id else 0,
+        moved=_moved([i for i in found if i is not None and i < there]),
+        alike=0 if by_id else _alike(items.digests),
+    )
+
+
+def _as_it_was(known: Known, items: Items, there: int, by_id: bool) -> bool:
+    """Return whether all rows are what and where they were."""
+    contents = known.digests[:there] if known.is_of_each else known.digests
+    if there != len(items.ids) or list(contents) != list(items.digests):
+        return False
+    return not by_id or list((known.own_ids or ())[:there]) == list(items.own_ids or ())
+
+
+def _fill_edited(found: Found, there: int) -> None:
+    """Take a run of new rows that stands where a run of as many old rows stood for these, edited."""
+    taken, at = set(found), 0
+    while at < len(found):
+        end = at
+        while end < len(found) and found[end] is None:
+            end += 1
+        before, after = found[at - 1] if at else -1, found[end] if end < len(found) else there
+        if end > at and before is not None and after is not None:
+            stood = range(before + 1, after)
+            if len(stood) == end - at and taken.isdisjoint(stood):
+                found[at:end] = stood
+        at = end + 1
+
+
+def _keys(known: Sequence[str], fresh: Sequence[str], found: Found) -> list[str]:
+    """Return the log's name of each row: the one it has, or for a new row one that no other ever had."""
+    taken, numbers = set(known), count(len(known))
+    keys = []
+    for j, i in enumerate(found):
+        key = fresh[j] if i is None else known[i]
+        while i is None and key in taken:
+            key = str(next(numbers))
+        taken.add(key)
+        keys.append(key)
+    return keys
+
+
+def _moved(places: list[int]) -> int:
+    """Return how many rows stand out of order: all but the longest run of rows that are in it."""
+    ends: list[int] = []  # the smallest last place of a run of each length
+    for place in places:
+        at = bisect_left(ends, place)
+        ends[at : at + 1] = [place]
+    return len(places) - len(ends)
+
+
+def _swapped(known: Known, items: Items, changed: list[int]) -> int:
+    contents = set(known.digests) if changed else set()
+    return sum(items.digests[j] in contents for j in changed)
+
+
+def _alike(digests: Sequence[str]) -> int:
+    return sum(n for n in Counter(digests).values() if n > 1)
+
+
+def _same_arrays(known: Known, items: Items) -> bool:
+    """Return whether arrays with one hash in all are those of last time, or begin with them."""
+    if list(known.digests) == list(items.digests):
+        return True
+    rows = items.items if items.features is None else items.features
+    return isinstance(rows, np.ndarray) and list(known.digests) == [features_digest(rows[: len(known.keys)])]

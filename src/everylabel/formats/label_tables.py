@@ -1,0 +1,96 @@
+"""Tables of labels that exist already: which column holds what, and which items its rows mean."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from everylabel.core.errors import EverylabelError, listed
+from everylabel.data.cells import label_of
+from everylabel.formats.beside import ROW
+from everylabel.formats.matching import Imported, Matcher
+from everylabel.formats.tables import unguarded
+from everylabel.projects.log import Label
+from everylabel.projects.project import Project
+
+IDS = ("id", "item", "item_id", "key")
+LABELS = ("label", "class", "category", "choice", "y")
+PEOPLE = ("person", "annotator", "user", "completed_by")
+TEXTS = ("shown", "text", "image", "file", "path", "body")
+
+
+class Columns(NamedTuple):
+    """Where a table holds what."""
+
+    id: str | None
+    label: str
+    person: str | None
+    texts: tuple[str, ...]
+    row: str | None = None
+
+    def names(self) -> list[str]:
+        """Return all of them, each once."""
+        named = (self.id, self.label, self.person, *self.texts, self.row)
+        return list(dict.fromkeys(name for name in named if name is not None))
+
+
+class Told(NamedTuple):
+    """Columns that the user names; None leaves them to be found."""
+
+    id: str | None = None
+    label: str | None = None
+    person: str | None = None
+    text: str | None = None
+
+
+def label_columns(path: Path, names: Sequence[str], given: Told, project: Project) -> Columns:
+    """Return the columns of a table of labels, as told, as the project's own source has them, or as usual."""
+    for told in given:
+        if told is not None and told not in names:
+            raise EverylabelError(
+                f"column {told!r} is not in {str(path)!r}; expected one of {listed(list(names), 30)}"
+            )
+    options = None if project.about is None else project.about.options
+    own_text = () if options is None else (options.text_column or options.image_column or "",)
+    own_id = () if project.id_column is None else (project.id_column,)
+    label = given.label or _first(LABELS, names)
+    taken = (label, given.id)
+    usual = dict.fromkeys((*own_text, *TEXTS))
+    texts = (given.text,) if given.text else tuple(name for name in usual if name in names)
+    ids = given.id or _first([name for name in (*own_id, *IDS) if name not in taken], names)
+    row = ROW if ROW in names and ROW not in taken else None
+    if label is None or (ids is None and row is None and not texts):
+        raise EverylabelError(
+            f"labels file {str(path)!r} has columns {listed(list(names), 30)}; expected one of labels "
+            f"({', '.join(LABELS)}) and one of ids ({', '.join(IDS)}) or texts ({', '.join(TEXTS)}); name "
+            "others by --import-label-column and --import-id-column or --import-text-column"
+        )
+    return Columns(ids, label, given.person or _first(PEOPLE, names), texts, row)
+
+
+def _first(usual: Sequence[str], names: Sequence[str]) -> str | None:
+    return next((name for name in usual if name in names), None)
+
+
+def row_labels(
+    rows: Iterable[dict[str, Any]], columns: Columns, matcher: Matcher, *, guarded: bool
+) -> Imported:
+    """Return the labels of a table's rows; `guarded` if they are of a CSV file."""
+    plain = unguarded if guarded else str
+    imported = Imported()
+    for number, row in enumerate(rows, 1):
+        label = plain(_cell(row, columns.label).strip())
+        if not label:
+            imported.skipped["no label"] += 1
+            continue
+        own, texts = _cell(row, columns.id), [_cell(row, name) for name in columns.texts]
+        ids = [plain(own), plain(own.strip()), own.strip()]  # as written here; as others write it
+        items = matcher.find(ids, [*map(plain, texts), *texts], _cell(row, columns.row), columns.id)
+        person = plain(_cell(row, columns.person).strip()) or None
+        imported.labels += [Label(item, label, person) for item in items]
+        if not items:
+            imported.unmatched.append(ids[1] or f"line {number}")
+    return imported
+
+
+def _cell(row: dict[str, Any], name: str | None) -> str:
+    return "" if name is None else label_of(row.get(name))

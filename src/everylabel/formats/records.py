@@ -1,0 +1,71 @@
+"""The rows of an export: labels, answers or predictions, each with what tells which item it is of."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from everylabel.formats.beside import Beside
+from everylabel.formats.tables import Records
+
+PREDICTED = 4096  # instances predicted at a time
+LABELS: dict[str, type] = {"label": str}
+ANSWERS: dict[str, type] = {"label": str, "person": str, "at": str, "saved": int}
+
+
+class Given(NamedTuple):
+    """One answer of one person; class None: cannot tell."""
+
+    item: int
+    person: str
+    label: int | None
+    at: float  # seconds since 1970
+    saved: int  # number of the event
+
+
+def label_records(beside: Beside, labels: dict[int, int], classes: Sequence[str]) -> Records:
+    """Return the label of every labelled item, in the order of the source."""
+    return beside.records(LABELS, ((i, (classes[labels[i]],)) for i in sorted(labels)))
+
+
+def answer_records(beside: Beside, answers: Iterable[Given], classes: Sequence[str]) -> Records:
+    """Return every answer, in the order they were given; an empty label is 'cannot tell'."""
+    rows = (
+        (
+            answer.item,
+            (
+                None if answer.label is None else classes[answer.label],
+                answer.person,
+                datetime.fromtimestamp(answer.at, UTC).isoformat(timespec="milliseconds"),
+                answer.saved,
+            ),
+        )
+        for answer in answers
+    )
+    return beside.records(ANSWERS, rows)
+
+
+def prediction_records(
+    beside: Beside,
+    items: Sequence[int] | np.ndarray,
+    probabilities: Callable[[np.ndarray], np.ndarray],
+    classes: Sequence[str],
+) -> Records:
+    """Return the most probable class and all probabilities of these items, predicted as they are written.
+
+    probabilities : from positions (b,) to (b, k)
+    """
+    positions = np.asarray(items, dtype=np.int64)
+
+    def rows() -> Iterator[tuple[int, Sequence[Any]]]:
+        for at in range(0, len(positions), PREDICTED):
+            chunk = positions[at : at + PREDICTED]
+            probs = np.asarray(probabilities(chunk), dtype=np.float64)
+            best = np.argmax(probs, axis=1)
+            rounded = np.round(probs, 6)
+            for i, top, row in zip(chunk.tolist(), best.tolist(), rounded.tolist(), strict=True):
+                yield i, (classes[top], row[top], *row)
+
+    columns: dict[str, type] = {"label": str, "probability": float}
+    return beside.records(columns | {f"p({name})": float for name in classes}, rows())

@@ -1,0 +1,92 @@
+"""The log that a source was labelled in: where it is, its name there, and which of its rows is which."""
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from everylabel.data.changes import compare
+from everylabel.data.items import Items
+from everylabel.data.known import Known
+from everylabel.labelling import events
+from everylabel.projects.project import Check, Opening, Project
+from everylabel.projects.store import Store, StoreError
+
+STORE = "labels.sqlite"  # in the project's folder
+Some = TypeVar("Some", bound=Items)
+
+
+def check_labelled(store: str | None, *, accept: bool = False, needed: bool = False) -> Check:
+    """Return a check for `open_project`: items by the log's names; a source that is another one is refused.
+
+    accept : let it pass
+    needed : refuse if there is no log at all
+    """
+
+    def check(opening: Opening) -> Items | None:
+        place = str(opening.folder / STORE) if store is None else store
+        if not needed and "://" not in place and not Path(place).exists():
+            return None
+        now, items = opening.now, opening.items
+        try:
+            with closing(Store(place, log_name(now.name, now.id, items, store), write=False)) as log:
+                known = log.items()
+        except StoreError:
+            if needed:
+                raise
+            return None  # a database without our tables yet; the server will say what else is wrong
+        if known is None:
+            return None
+        cause = "" if opening.before is None else now.options.differs(opening.before.options)
+        change = compare(known, items)
+        told = change.check(now.source, accept, cause)
+        if needed and told is not None:  # otherwise `open_log` tells it
+            items = replace(items, notes=(*items.notes, told))
+        return replace(items, ids=change.keys)
+
+    return check
+
+
+def by_log_names(items: Some, known: Known | None) -> Some:
+    """Return items by the names that a log knows them by."""
+    return items if known is None else replace(items, ids=compare(known, items).keys)
+
+
+def store_place(project: Project, store: str | None) -> str:
+    """Return where a project's log is: the store that is passed, or a file in its folder."""
+    return store if store is not None else str(project.folder / STORE)
+
+
+def store_name(project: Project, store: str | None) -> str:
+    """Return the name of a project's log in its store."""
+    return log_name(project.name, project.id, project, store)
+
+
+def log_name(name: str, own_id: str, items: Items, store: str | None) -> str:
+    """Return the name of a log in a store: the project's own, or with its id if that is another's.
+
+    A log is another's if its first event notes another id and its items are not ours: a project whose folder
+    was made anew finds its log by them.
+    """
+    if store is None or not own_id:
+        return name
+    try:
+        with closing(Store(store, name, write=False)) as log:
+            first, before = next(iter(log.read()), None), log.items()
+    except StoreError:  # nothing is there yet, or opening it tells what is wrong
+        return name
+    owner = first.body.id if first is not None and isinstance(first.body, events.Project) else None
+    ours = owner in (None, own_id) or (before is not None and compare(before, items).only_appended)
+    return name if ours else f"{name} {own_id}"
+
+
+def reading(project: Project, store: str | None) -> "closing[Store]":
+    """Return a project's log to read from."""
+    return closing(Store(store_place(project, store), store_name(project, store), write=False))
+
+
+def kept_in(project: Project, store: str | None) -> str:
+    """Return where everything of a project is, in words, without a password."""
+    if store is not None and "://" in store:
+        return f"the database {store.split('@')[-1]} and {project.folder}"
+    return str(project.folder) if store is None else f"{Path(store)} and {project.folder}"
