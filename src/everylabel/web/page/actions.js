@@ -1,8 +1,10 @@
-// What a person can do with the item in front of them. One request at a time: a second press meanwhile is
-// ignored, so nothing is sent twice.
+// What a person can do with the item in front of them. One request at a time. What is pressed meanwhile waits if it is
+// sure which item it is meant for: an undo of the answer under way, and the answer that corrects it. Anything else
+// would be for an item that nobody has seen: it does not count, and the page says so.
 import { ApiError, get, insist, leftovers, post, save } from "./api.js";
 import { announce, byId, milliseconds, setText, toast } from "./dom.js";
 import { meanwhileText } from "./meanwhile.js";
+import { missed } from "./missed.js";
 import { arrive } from "./presence.js";
 import { changed, className, setBusy, setProgress, setSettings, setTask, setClasses, state } from "./state.js";
 
@@ -94,12 +96,45 @@ export function canAnswer() {
   return state.task !== null && !state.busy && performance.now() - shownAt >= ECHO;
 }
 
+let line = []; // what is under way, and what waits for it
+
+/** Does one thing after the other; when one fails, what waits for it does not count. */
+async function inTurn(step) {
+  line.push(step);
+  if (line.length > 1) return;
+  while (line.length) {
+    const done = await line[0].run();
+    line.shift();
+    if (!done) for (const _ of line.splice(0)) missed();
+  }
+}
+
+/** The item that an answer is meant for if it is given now: the one in sight, or the one an undo brings back. */
+function meant() {
+  if (canAnswer()) return state.task.item.id;
+  const last = line.at(-1);
+  return last?.isUndo ? last.item : null;
+}
+
 async function answer(path, extra, said, doing) {
-  if (!canAnswer()) return;
-  const body = { person: state.person, item: state.task.item.id };
+  const item = meant();
+  if (item !== null) await inTurn({ isUndo: false, item, run: () => give(item, path, extra, said, doing) });
+  else if (state.task) missed();
+}
+
+async function give(item, path, extra, said, doing) {
+  if (state.task?.item.id !== item) {
+    missed(); // taken back, and with somebody else by now
+    return false;
+  }
+  const body = { person: state.person, item };
   const reply = await exchange(() => save(path, { ...body, ...extra }), said, doing);
-  if (!reply) return;
-  state.undoable.push(reply.saved);
+  if (reply) told(reply, item, extra);
+  return reply;
+}
+
+function told(reply, item, extra) {
+  state.undoable.push({ saved: reply.saved, item });
   const others = meanwhileText(reply.meanwhile, extra.class ?? null);
   if (others) toast(others, { problem: true });
 }
@@ -114,14 +149,26 @@ export const skip = () => answer("/api/skip", {}, () => "Skipped");
 
 export const cannotTell = () => answer("/api/cannot_tell", {}, () => "Saved: cannot tell");
 
-/** Takes back the last answer. Naming it makes sure that it is not one given in another window. */
+/** The item that an undo brings back if it is asked for now; of two in a row one cannot be sure. */
+function broughtBack() {
+  const last = line.at(-1);
+  if (!last) return state.undoable.at(-1)?.item ?? null;
+  return last.isUndo ? null : last.item;
+}
+
 export async function undo() {
-  if (state.busy) return;
+  if (state.busy && !line.length) missed();
+  else await inTurn({ isUndo: true, item: broughtBack(), run: takeBack });
+}
+
+/** Takes back the last answer. Naming it makes sure that it is not one given in another window. */
+async function takeBack() {
   const body = { person: state.person };
-  const saved = state.undoable.pop();
-  if (saved !== undefined) body.saved = saved;
+  const last = state.undoable.pop();
+  if (last) body.saved = last.saved;
   const reply = await exchange(() => save("/api/undo", body), () => "Taken back", LEARNING);
   if (!reply) state.undoable = [];
+  return reply;
 }
 
 export async function jump(item) {

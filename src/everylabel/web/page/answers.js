@@ -25,6 +25,7 @@ const NARROW = matchMedia("(max-width: 30rem)");
 
 let buttons = new Map();
 let drawn = null;
+let laidOut = null; // how many classes, in how many columns, in how much room
 
 /** "1", or "⇧1" with Shift; nothing beyond twenty. */
 function keyNames(classes) {
@@ -47,11 +48,27 @@ function width(classes) {
 /** As many columns as fit, but rows of equal length: ten classes stand as 5 + 5, not 7 + 3. */
 function layOut() {
   const box = byId("classes");
+  box.dataset.width = width(state.classes);
+  laidOut = { number: state.classes.length, room: box.offsetWidth };
   const least = (NARROW.matches ? LEAST_ON_PHONE : LEAST)[box.dataset.width ?? "medium"];
   const most = Math.max(1, Math.floor((box.clientWidth + GAP) / (least + GAP)));
   const rows = Math.ceil(state.classes.length / most) || 1;
-  const columns = Math.min(most, Math.ceil(state.classes.length / rows) || 1);
-  box.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
+  laidOut.columns = Math.min(most, Math.ceil(state.classes.length / rows) || 1);
+  box.style.gridTemplateColumns = `repeat(${laidOut.columns}, minmax(0, 1fr))`;
+  place();
+}
+
+/** A class that is added while people label goes above the others, which stay where they are, at the bottom of the page; with the
+ * next visit, or in a window of another width, all are laid out anew. */
+function place() {
+  const { number, columns } = laidOut;
+  const above = Math.ceil(Math.max(0, state.classes.length - number) / columns);
+  [...byId("classes").children].forEach((button, i) => {
+    const later = i - number;
+    const row = later < 0 ? above + Math.floor(i / columns) : above - 1 - Math.floor(later / columns);
+    const column = (later < 0 ? i : later) % columns;
+    button.style.gridArea = above ? `${row + 1} / ${column + 1}` : "";
+  });
 }
 
 function classButton(each, key) {
@@ -70,8 +87,7 @@ function classButton(each, key) {
 function choose(number, event) {
   // After a click the focus leaves the button: Space would give the same answer to the next item.
   if (event && event.detail > 0) document.activeElement?.blur();
-  if (!canAnswer()) return;
-  for (const button of document.querySelectorAll(`[data-class="${number}"]`)) button.classList.add("chosen");
+  if (canAnswer()) for (const button of document.querySelectorAll(`[data-class="${number}"]`)) button.classList.add("chosen");
   label(number);
 }
 
@@ -83,15 +99,18 @@ function drawClasses() {
   if (names === drawn) return; // counts alone changed
   drawn = names;
   buttons = new Map(classes.map((each, i) => [each.id, classButton(each, keys[i])]));
+  const below = box.scrollHeight - box.scrollTop - box.clientHeight;
+  const stays = Boolean(state.progress?.labelled && laidOut?.number && classes.length >= laidOut.number);
   box.replaceChildren(...buttons.values());
-  box.dataset.width = width(classes);
-  layOut();
+  if (stays) place();
+  else layOut();
   document.documentElement.classList.toggle("many-classes", classes.length > WITH_KEYS);
   byId("no-classes").hidden = classes.length > 0;
   byId("filter-box").hidden = classes.length <= WITHOUT_FILTER;
   if (classes.length <= WITHOUT_FILTER) byId("filter").value = "";
   applyFilter();
   drawGuess();
+  if (stays) box.scrollTop = box.scrollHeight - box.clientHeight - below; // it grows at its top
 }
 
 function fill(button, probability) {
@@ -164,6 +183,7 @@ function matches() {
 function applyFilter() {
   const { text, found, best } = matches();
   const visible = new Set(found.map((each) => each.id));
+  byId("classes").classList.toggle("filtered", Boolean(text));
   setText(byId("no-match"), found.length || !text ? "" : "No class has this in its name; n adds one.");
   for (const [number, button] of buttons) {
     button.hidden = !visible.has(number);
@@ -214,5 +234,7 @@ export function startAnswers() {
   on("task", drawBusy);
   byId("filter").addEventListener("input", applyFilter);
   byId("filter").addEventListener("keydown", filterKey);
-  new ResizeObserver(layOut).observe(byId("classes"));
+  new ResizeObserver(() => {
+    if (laidOut && byId("classes").offsetWidth !== laidOut.room) layOut();
+  }).observe(byId("classes"));
 }

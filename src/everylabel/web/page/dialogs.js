@@ -2,9 +2,17 @@
 import { make } from "./dom.js";
 
 let open = null;
+let opener = null; // what had the focus before, and gets it back
 
 // Its event of having closed comes a moment later; keys pressed meanwhile are for the page already.
 export const dialogOpen = () => open !== null && open.open;
+
+/** Whether the focus is here only because a dialog gave it back: Space then skips, and does not open it again. */
+export const gaveBack = (element) => element === opener && !dialogOpen();
+
+addEventListener("focusout", (event) => {
+  if (!dialogOpen() && event.target === opener) opener = null;
+});
 
 export function closeDialog() {
   open?.close();
@@ -29,6 +37,7 @@ export function showDialog(name, title, contents, { closed } = {}) {
   });
   document.body.append(dialog);
   open = dialog;
+  opener = document.activeElement;
   dialog.showModal();
   (body.querySelector("[autofocus]") ?? heading).focus(); // the title is read out, Tab goes on from there
   return dialog;

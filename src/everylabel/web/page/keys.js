@@ -1,6 +1,6 @@
 // Every shortcut once: the table runs them and the help lists them, so the two cannot disagree.
 import { chooseByDigit } from "./answers.js";
-import { dialogOpen, showDialog } from "./dialogs.js";
+import { dialogOpen, gaveBack, showDialog } from "./dialogs.js";
 import { make } from "./dom.js";
 import { state } from "./state.js";
 
@@ -31,6 +31,10 @@ function typing(target) {
 /** Enter and Space belong to the button in focus, Space and arrows to a text that scrolls. */
 function taken(event) {
   if (event.key !== " " && event.key !== "Enter") return false;
+  if (event.key === " " && gaveBack(event.target)) {
+    event.target.blur(); // else letting go of the key would press it
+    return false;
+  }
   return event.target.closest("button, a, summary, .scrolls") !== null;
 }
 

@@ -16,7 +16,7 @@ export const state = {
   busy: false,
   hideProbabilities: memory.get("hide") === "yes",
   plainKeys: memory.get("plain-keys") !== "no", // shortcuts of a single character
-  undoable: [], // numbers of this tab's own answers, the latest last
+  undoable: [], // this tab's own answers, the latest last: number and item
   checked: new Set(), // items first seen here as random checks: their guesses stay hidden
 };
 
