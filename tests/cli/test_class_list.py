@@ -1,10 +1,12 @@
 """`--classes`: what is read, and that what cannot be read is told in one line."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from everylabel.cli.class_list import class_list
+import everylabel
+from everylabel.cli.class_list import KEYS, ClassList, class_list
 from everylabel.core.errors import EverylabelError
 
 
@@ -19,12 +21,12 @@ from everylabel.core.errors import EverylabelError
     ],
 )
 def test_names_are_parted_by_commas_outside_of_quotes(given: str | None, names: list[str] | None) -> None:
-    assert class_list(given) == (names, {})
+    assert class_list(given) == (names, {}, {})
 
 
 def test_a_file_is_read_in_its_encoding(tmp_path: Path) -> None:
     path = tmp_path / "classes.CSV"
-    told = ["café", "refund"], {"café": "coffee, cakes"}
+    told = ClassList(["café", "refund"], {"café": "coffee, cakes"}, {})
     text = 'name,description\ncafé,"coffee, cakes"\nrefund,\n,nobody\n'
     for encoding in (None, "utf-8", "utf-8-sig"):
         path.write_text("\ufeff" + text, "utf-8")
@@ -45,6 +47,8 @@ def test_a_file_is_read_in_its_encoding(tmp_path: Path) -> None:
         ("title,text\na,b,c\n", "has title, text; expected columns `name`"),
         ('name\n"billing\n', "cannot be read .* in double quotes"),
         ("name,description\na,first\nb,\n a ,second\n", "names a more than once"),
+        ("name,key\na,1\nb,1\n", "has key 1 more than once; expected each once"),
+        ("name,key\na,S\nb,12\n", "has key s, 12; expected one of 0 1 .* the page needs the other letters"),
     ],
 )
 def test_a_file_that_is_no_list_of_classes_is_told(tmp_path: Path, text: str, told: str) -> None:
@@ -70,4 +74,16 @@ def test_names_that_are_no_list_are_told(given: str, told: str) -> None:
 def test_cells_beyond_the_header_are_left_aside(tmp_path: Path) -> None:
     path = tmp_path / "classes.csv"
     path.write_text("name\na,b,c\nd\n")
-    assert class_list(str(path)) == (["a", "d"], {})
+    assert class_list(str(path)) == (["a", "d"], {}, {})
+
+
+def test_a_file_may_name_keys_that_the_page_leaves_free(tmp_path: Path) -> None:
+    path = tmp_path / "classes.csv"
+    path.write_text("key,name\nB,billing\n,other\n7,refund\n")
+    assert class_list(str(path)) == (["billing", "other", "refund"], {}, {"billing": "b", "refund": "7"})
+    page = Path(everylabel.__file__).parent / "web" / "page" / "keys.js"
+    shortcuts = {
+        key for keys in re.findall(r"keys: \[(.*?)\]", page.read_text()) for key in re.findall('"(.)"', keys)
+    }
+    assert len(shortcuts) > 10
+    assert set(KEYS) == set("0123456789abcdefghijklmnopqrstuvwxyz") - shortcuts

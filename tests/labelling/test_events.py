@@ -31,6 +31,8 @@ ROWS: list[tuple[str, dict[str, Any]]] = [  # as the version before has written 
 ]
 NEWER: list[tuple[str, dict[str, Any]]] = [
     ("describe", {"class": 1, "text": "a second letter"}),
+    ("class_key", {"class": 0, "key": "b"}),
+    ("class_key", {"class": 1, "key": "b"}),
     ("named", {"class": 1, "phrases": ["b", "a second letter"], "vectors": "AAAAPA==", "encoder": "words"}),
     ("refit", {"upto": 5, "names": False}),
     ("assessed", {"labels": 1, "checks": 0, "expected": 0.5, "gain": 0.01, "without": 10}),
@@ -53,6 +55,7 @@ def test_the_ledger_applies_every_kind() -> None:
     assert ledger.classes == ["alpha", "b", "c"]
     assert ledger.labels == {1: 0}
     assert (ledger.descriptions, ledger.phrases) == ({1: "a second letter"}, {1: ("b", "a second letter")})
+    assert ledger.class_keys == {1: "b"}  # no key gives two classes
     assert (ledger.vectors[1].tolist(), ledger.names_hold) == ([[0.0], [1.0]], False)
     assert (ledger.settings["strategy"], ledger.settings["check_every"]) == ("margin", 0)
     assert (ledger.leases, ledger.n_cannot_tell(), set(ledger.skipped)) == ({}, 1, {0})

@@ -1,31 +1,58 @@
-"""Names parted by commas: `--classes`, or a CSV file with a name and a description a row; `--columns`."""
+"""Names parted by commas: `--classes`, or a CSV file with a name, description and key a row; `--columns`."""
 
 import csv
 import io
 from pathlib import Path
+from typing import NamedTuple
 
 from everylabel.core.errors import EverylabelError, listed
 
+KEYS = "0123456789abgijkloqrtvwy"  # the page's shortcuts have the other letters
 
-def class_list(given: str | None, encoding: str | None = None) -> tuple[list[str] | None, dict[str, str]]:
-    """Return the names, if any are given, and the descriptions that a file has, by name."""
+
+class ClassList(NamedTuple):
+    """Names in order, if any are given, and what a file has of them, by name."""
+
+    names: list[str] | None
+    descriptions: dict[str, str]
+    keys: dict[str, str]
+
+
+class _Row(NamedTuple):
+    name: str
+    description: str = ""
+    key: str = ""
+
+
+def class_list(given: str | None, encoding: str | None = None) -> ClassList:
+    """Return the classes that a person names, one by one or in a file."""
     if given is None:
-        return None, {}
+        return ClassList(None, {}, {})
     try:
         if given.lower().endswith(".csv"):
-            pairs = _pairs(given, encoding)
+            rows = _rows(given, encoding)
         else:
-            pairs = [(name, "") for name in _parted(given)]
+            rows = [_Row(name) for name in _parted(given)]
     except csv.Error as error:
         raise EverylabelError(
             f"--classes {given!r} cannot be read ({error}); expected names parted by commas, those that hold "
             "a comma in double quotes"
         ) from error
-    names = [name for name, _ in pairs if name]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise EverylabelError(f"--classes {given!r} names {listed(twice)} more than once; expected each once")
-    return names, {name: text for name, text in pairs if name and text}
+    rows = [row for row in rows if row.name]
+    for what, values in (("names", [row.name for row in rows]), ("has key", [row.key for row in rows])):
+        twice = sorted({value for value in values if value and values.count(value) > 1})
+        if twice:
+            raise EverylabelError(
+                f"--classes {given!r} {what} {listed(twice)} more than once; expected each once"
+            )
+    odd = [row.key for row in rows if row.key and (len(row.key) > 1 or row.key not in KEYS)]
+    if odd:
+        raise EverylabelError(
+            f"--classes {given!r} has key {listed(odd)}; expected one of {' '.join(KEYS)}: the page needs "
+            "the other letters"
+        )
+    descriptions = {row.name: row.description for row in rows if row.description}
+    return ClassList([row.name for row in rows], descriptions, {row.name: row.key for row in rows if row.key})
 
 
 def column_list(given: str | None) -> list[str] | None:
@@ -47,8 +74,8 @@ def _parted(given: str) -> list[str]:
     return [name.strip() for line in lines for name in line]
 
 
-def _pairs(given: str, encoding: str | None) -> list[tuple[str, str]]:
-    """Return names and descriptions of a CSV file."""
+def _rows(given: str, encoding: str | None) -> list[_Row]:
+    """Return the rows of a CSV file."""
     path = Path(given)
     if not path.is_file():
         raise EverylabelError(f"--classes {given!r} is not there; expected a CSV file with a column `name`")
@@ -64,6 +91,8 @@ def _pairs(given: str, encoding: str | None) -> list[tuple[str, str]]:
     if not rows or "name" not in there:
         told = ", ".join(there) if rows else "no rows"
         raise EverylabelError(
-            f"--classes {given!r} has {told}; expected columns `name` and, if you like, `description`"
+            f"--classes {given!r} has {told}; expected columns `name` and, if you like, `description` and "
+            "`key`"
         )
-    return [((row["name"] or "").strip(), (row.get("description") or "").strip()) for row in rows]
+    cells = [[(row.get(column) or "").strip() for column in _Row._fields] for row in rows]
+    return [_Row(name, description, key.lower()) for name, description, key in cells]

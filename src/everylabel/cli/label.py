@@ -25,7 +25,7 @@ def label(
     label_column: options.LabelColumn = None,
     id_column: options.IdColumn = None,
     classes: Annotated[
-        str | None, typer.Option(help="Names parted by commas, or a CSV file of name and description.")
+        str | None, typer.Option(help="Names parted by commas, or a CSV file: name, description, key.")
     ] = None,
     show: options.Show = None,
     model: options.Model = None,
@@ -75,7 +75,7 @@ def label(
             "names": None if names_prior is None else names_prior is options.OnOff.ON,
         }
     )
-    names, descriptions = class_list(classes, encoding)
+    names, descriptions, class_keys = class_list(classes, encoding)
     project = opened(
         source,
         text_column=text_column,
@@ -109,6 +109,7 @@ def label(
         labels=labels,
         layout=layout,
         descriptions=descriptions,
+        class_keys=class_keys,
     )
     serve(project, serving, ready=lambda address: _ready(address, host), note=note)
     again = shlex.join(["everylabel", *sys.argv[1:]])

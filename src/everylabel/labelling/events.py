@@ -52,6 +52,15 @@ class Describe:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassKey:
+    """The key that gives a class on the page, in place of the one that its place would have."""
+
+    kind: ClassVar[str] = "class_key"
+    class_: int
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class Named:
     """What the encoder of the texts makes of a class's name and description: the model is taught it."""
 
@@ -176,7 +185,7 @@ class Assessed:
 
 Answered = Label | CannotTell | Skip  # what a person can take back
 OfItem = Out | Release | Answered | Changed | Confirmed
-Body = Project | NewClass | Rename | Describe | Named | Settings | OfItem | Undo | Refit | Assessed
+Body = Project | NewClass | Rename | Describe | ClassKey | Named | Settings | OfItem | Undo | Refit | Assessed
 KINDS: dict[str, type[Body]] = {body.kind: body for body in get_args(Body)}
 _DEFAULTS = {body: {field.name: field.default for field in fields(body)} for body in KINDS.values()}
 _NAMES = {body.kind: {name.rstrip("_"): name for name in _DEFAULTS[body]} for body in _DEFAULTS}

@@ -83,6 +83,7 @@ class Ledger:
     classes: list[str] = field(default_factory=list)
     names: dict[str, int] = field(default_factory=dict)  # every name that a class has or had -> its number
     descriptions: dict[int, str] = field(default_factory=dict)
+    class_keys: dict[int, str] = field(default_factory=dict)  # where a class has one of its own
     phrases: dict[int, tuple[str, ...]] = field(default_factory=dict)  # of a class, that have vectors
     encoders: dict[int, str] = field(default_factory=dict)  # which one made them
     vectors: dict[int, np.ndarray] = field(default_factory=dict)
@@ -209,6 +210,11 @@ class Ledger:
         self.descriptions[body.class_] = body.text
         if body.imported:
             self.imported_descriptions[body.class_] = body.text
+
+    @_take.register
+    def _(self, body: events.ClassKey, event: Event, item: int) -> None:
+        self.class_keys = {c: key for c, key in self.class_keys.items() if key != body.key}
+        self.class_keys[body.class_] = body.key
 
     @_take.register
     def _(self, body: events.Named, event: Event, item: int) -> None:

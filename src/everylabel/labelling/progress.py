@@ -115,6 +115,7 @@ def classes(ledger: Ledger, predicted: Sequence[int] | None = None) -> list[dict
             "id": i,
             "name": name,
             "description": ledger.descriptions.get(i, ""),
+            "key": ledger.class_keys.get(i, ""),
             "labels": ledger.by_class[i],
             "predicted": None if predicted is None or i >= len(predicted) else int(predicted[i]),
         }

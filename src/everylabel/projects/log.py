@@ -75,6 +75,7 @@ def open_log(
     note: Callable[[str], Any],
     encoder: Encoder | None = None,
     confirm: bool = False,
+    class_keys: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[tuple[Store, Project]]:
     """Yield a project's log to write to, up to date with its source, and the project by the log's names.
 
@@ -82,6 +83,7 @@ def open_log(
     note : gets what a person should know
     encoder : makes vectors of class names, as the texts were made
     confirm : labels of rows with other content fit
+    class_keys : on the page, by class name
     """
     with closing(Store(store_place(project, store), store_name(project, store))) as log:
         known = log.items() or Known((), ())
@@ -100,6 +102,7 @@ def open_log(
             labels=labels,
             project=project.id,
             descriptions=descriptions,
+            class_keys=class_keys,
             encoder=encoder,
             note=note,
             with_other_content=() if confirm else change.changed_keys,
@@ -123,6 +126,7 @@ def bring_up_to_date(
     labels: Iterable[Label] = (),
     project: str = "",
     descriptions: Mapping[str, str] = MappingProxyType({}),
+    class_keys: Mapping[str, str] = MappingProxyType({}),
     encoder: Encoder | None = None,
     note: Callable[[str], Any] = print,
     with_other_content: Sequence[str] = (),
@@ -151,6 +155,10 @@ def bring_up_to_date(
         number = _number(writer, name)
         if writer.ledger.imported_descriptions.get(number) != text:  # what people wrote since stays
             writer.emit("", events.Describe(number, text, imported=True))
+    for name, key in class_keys.items():
+        number = _number(writer, name)
+        if writer.ledger.class_keys.get(number) != key:
+            writer.emit("", events.ClassKey(number, key))
     set_aside = _set_aside(writer, with_other_content, confirm)
     imported = _import(writer, source, SOURCE) + _import(writer, labels, FILE)
     if set_aside or imported:

@@ -43,7 +43,7 @@ class ServeOptions:
     settings : strategy, check_every, annotators_per_item, lease_seconds
     labels : that exist already, besides the source's own
     layout : "pca" or "umap"
-    descriptions : of classes, by name
+    descriptions, class_keys : of classes, by name
     """
 
     store: str | None = None
@@ -57,6 +57,7 @@ class ServeOptions:
     labels: Sequence[Label] = ()
     layout: str = "pca"
     descriptions: Mapping[str, str] = field(default_factory=dict)
+    class_keys: Mapping[str, str] = field(default_factory=dict)
 
 
 def serve(project: Project, options: ServeOptions, ready: Say = print, note: Say = print) -> None:
@@ -132,7 +133,8 @@ def _opened(
     model = None if project.about is None else project.about.options.model
     encoder = word_encoder(project.kind, project.embedded_in, model, project.features.shape[1])
     given = options.labels, options.descriptions, options.accept_changes
-    opening = open_log(project, options.store, settings, *given, note, encoder, options.confirm_labels)
+    more = encoder, options.confirm_labels, options.class_keys
+    opening = open_log(project, options.store, settings, *given, note, *more)
     with opening as (store, project):
         project.keep()  # nothing was refused: from now on these are the options
         prepared = prepare(project.features)

@@ -1,6 +1,7 @@
 """Keys that come too early, buttons that stay in place, and Space after a dialog."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -159,3 +160,22 @@ def test_space_after_a_dialog_skips(page: Page, digits: Server, by: str) -> None
     page.press(" ")
     page.until(lambda: page.all("dialog[open]"))
     page.close()
+
+
+def test_a_class_may_have_a_key_of_its_own(driver: webdriver.Chrome, tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text("body\n" + "\n".join(f"text number {i}" for i in range(40)))
+    (tmp_path / "classes.csv").write_text("name,key\nbilling,b\nother,\nrefund,1\n3,\n")
+    given = ("texts.csv", "--classes", "classes.csv", "--model", "tfidf", "--check-every", "0")
+    server = Server(tmp_path, *given).start()
+    try:
+        page = fresh(driver, server).open("own")
+        keys = [button.get_attribute("data-key") for button in page.all("#classes .class")]
+        assert keys == ["b", "2", "1", "3"]
+        for key in ("b", "1", "2", "B"):
+            item = page.item
+            page.press(key)
+            page.moved_on(item)
+        answers = server.get("/api/history?person=own&limit=10")["events"]
+        assert [each["class"] for each in answers] == [0, 1, 2, 0]
+    finally:
+        server.stop()

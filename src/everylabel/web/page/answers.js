@@ -3,7 +3,8 @@
 // Which key means which class, and why:
 // - Up to 20 classes every class has a key that never moves, so that fingers learn it: 1 … 9, 0 for the first
 //   ten and Shift with the same keys for the next ten. Adding a class moves none. A class that is a digit
-//   itself ("0" … "9") gets its own key: having to press 4 for "3" would be a trap.
+//   itself ("0" … "9") gets its own key: having to press 4 for "3" would be a trap. A list of classes may name
+//   keys, digits or letters that are no shortcut, and these stay however many classes there are.
 // - Beyond 20 nobody remembers keys. Then 1 … 5 take the five most likely classes, shown in a row above; their
 //   meaning changes with every item, but it is read together with the name. That row is hidden with the
 //   probabilities (it tells as much), and the keys do nothing then, rather than something else; a line says so.
@@ -27,14 +28,15 @@ let buttons = new Map();
 let drawn = null;
 let laidOut = null; // how many classes, in how many columns, in how much room
 
-/** "1", or "⇧1" with Shift; nothing beyond twenty. */
+/** "1", or "⇧1" with Shift, or the class's own key; beyond twenty only own letters. */
 function keyNames(classes) {
-  if (classes.length > WITH_KEYS) return classes.map(() => "");
-  const first = classes.slice(0, ORDER.length).map((each) => each.name);
-  const own = new Set(first.filter((name) => /^[0-9]$/.test(name)));
-  const others = [...ORDER].filter((digit) => !own.has(digit));
-  const plain = first.map((name) => (own.has(name) ? name : others.shift()));
-  return classes.map((_, i) => plain[i] ?? `⇧${ORDER[i - ORDER.length]}`);
+  if (classes.length > WITH_KEYS) return classes.map(({ key }) => (/^[a-z]$/.test(key) ? key : ""));
+  const given = new Set(classes.map(({ key }) => key).filter(Boolean));
+  const own = ({ name, key }, i) => key || (i < ORDER.length && /^[0-9]$/.test(name) && !given.has(name) ? name : "");
+  const fixed = classes.map(own);
+  const left = [...ORDER].filter((digit) => !fixed.includes(digit));
+  left.push(...[...ORDER].map((digit) => `⇧${digit}`));
+  return fixed.map((key) => key || left.shift());
 }
 
 /** The room that most names need decides how many fit side by side; the few longer ones take more lines. */
@@ -95,7 +97,7 @@ function drawClasses() {
   const { classes } = state;
   const keys = keyNames(classes);
   const box = byId("classes");
-  const names = JSON.stringify(classes.map((each) => each.name));
+  const names = JSON.stringify(classes.map((each) => [each.name, each.key]));
   if (names === drawn) return; // counts alone changed
   drawn = names;
   buttons = new Map(classes.map((each, i) => [each.id, classButton(each, keys[i])]));
@@ -220,6 +222,13 @@ export function chooseByDigit(digit, shift) {
     return true;
   }
   return false;
+}
+
+/** Takes the class that has this letter as a key of its own; true when there was one. */
+export function chooseByLetter(letter) {
+  const own = state.classes.find((each) => each.key === letter);
+  if (own) choose(own.id);
+  return own !== undefined;
 }
 
 export function focusFilter() {

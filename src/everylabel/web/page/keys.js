@@ -1,5 +1,5 @@
 // Every shortcut once: the table runs them and the help lists them, so the two cannot disagree.
-import { chooseByDigit } from "./answers.js";
+import { chooseByDigit, chooseByLetter } from "./answers.js";
 import { dialogOpen, gaveBack, showDialog } from "./dialogs.js";
 import { make } from "./dom.js";
 import { state } from "./state.js";
@@ -62,7 +62,8 @@ function handle(event, run) {
     return;
   }
   const digit = digitOf(event);
-  if (digit !== null && chooseByDigit(digit, event.shiftKey)) event.preventDefault();
+  const found = digit === null ? /^[a-z]$/.test(key) && chooseByLetter(key) : chooseByDigit(digit, event.shiftKey);
+  if (found) event.preventDefault();
 }
 
 export function startKeys(run) {
