@@ -35,6 +35,8 @@ NEWER: list[tuple[str, dict[str, Any]]] = [
     ("class_key", {"class": 1, "key": "b"}),
     ("named", {"class": 1, "phrases": ["b", "a second letter"], "vectors": "AAAAPA==", "encoder": "words"}),
     ("refit", {"upto": 5, "names": False}),
+    ("label", {"item": "2", "class": 0, "guess": 0, "sure": 0.5, "bulk": 18}),
+    ("undo", {"saved": 18}),
     ("assessed", {"labels": 1, "checks": 0, "expected": 0.5, "gain": 0.01, "without": 10}),
     ("changed", {"item": "2"}),
     ("confirmed", {"item": "2"}),

@@ -113,6 +113,7 @@ class Label:
     sure: float | None = None  # the probability of the guess
     check: bool = False  # the item was drawn at random
     imported: str | bool = False  # from where: "source" or "file"; older logs say True
+    bulk: int | None = None  # given to many at once: the number of the first of them
 
 
 @dataclass(frozen=True, slots=True)

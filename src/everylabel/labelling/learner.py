@@ -31,6 +31,7 @@ TRIED, FEWEST_TRIED = 300, 60  # candidates for one person, and when many are la
 EVALUATED, FEWEST_EVALUATED = 1000, 250  # instances that a choice is judged by, likewise
 CHUNK = 8192
 TRAINED = 1e-6  # tolerance of a training that labels are learned on from
+MANY = 4  # labels taken back at once from which on training anew is faster than one by one
 EXACT_UP_TO = 10**8  # n d k: so far each label is learned exactly; beyond, by the second-order update
 
 
@@ -43,6 +44,7 @@ class Change(NamedTuple):
     place: Place
     n_classes: int
     names: Mapping[int, np.ndarray] | None = None  # vectors of names that teach now, if changed
+    many: bool = False  # taken back with others at once
 
 
 class Prepared(NamedTuple):
@@ -81,13 +83,24 @@ class Learner:
     ) -> None:
         self.scaling = scaling
         self._names: Mapping[int, np.ndarray] | None = None  # to be taught at the end of a block
-        posterior = train(features, labels, n_classes, self.rows_of(names or {}), tol=TRAINED)
-        idx, y = in_order(labels)
-        self.exact = features.size * posterior.n_classes <= EXACT_UP_TO
-        how: dict[str, str] = {"method": "exact"} if self.exact else {"step_size": "auto"}
-        self.pool = Pool(features, posterior, labelled_idx=idx, labels=y, **how)
+        self._taught = names or {}
+        self._back: dict[int, Place] = {}  # taken back at once in this block: where they belong now
+        self.pool = self._trained(features, labels, n_classes)
         rng = np.random.default_rng(0)
         self.sample = np.sort(rng.permutation(len(features))[:SAMPLED])
+
+    @property
+    def exact(self) -> bool:
+        """Return whether each label is learned exactly."""
+        return self.pool.method == "exact"
+
+    def _trained(self, features: np.ndarray, labels: Mapping[int, int], n_classes: int) -> Pool:
+        """Return a pool whose posterior is trained on labels, and on the names that teach."""
+        posterior = train(features, labels, n_classes, self.rows_of(self._taught), tol=TRAINED)
+        idx, y = in_order(labels)
+        exact = features.size * posterior.n_classes <= EXACT_UP_TO
+        how: dict[str, str] = {"method": "exact"} if exact else {"step_size": "auto"}
+        return Pool(features, posterior, labelled_idx=idx, labels=y, **how)
 
     def follow(self, changes: Iterable[Change]) -> None:
         """Make these changes, each block in one pass over the pool."""
@@ -101,6 +114,13 @@ class Learner:
         """Let all changes of a block reach the pool in one pass, and names that changed be taught once."""
         with self.pool.together():
             yield
+            if len(self._back) < MANY:
+                for item, place in self._back.items():
+                    self.pool.put(item, *place)
+                self._back = {}
+        if self._back:
+            back, self._back = self._back, {}
+            self._take_back(back)
         if self._names is not None:
             names, self._names = self._names, None
             self._teach(names)
@@ -110,7 +130,10 @@ class Learner:
         new = max(1, change.n_classes) - self.pool.n_classes
         if new > 0:
             self.pool.add_class(new)
-        if change.item is not None:
+        if change.item is not None and change.many:
+            self._back[change.item] = change.place
+        elif change.item is not None:
+            self._back.pop(change.item, None)
             self.pool.put(change.item, *change.place)
         self._names = self._names if change.names is None else change.names
 
@@ -118,8 +141,22 @@ class Learner:
         """Train on all labels there are, with these names in place of those before."""
         idx = self.pool.labelled_idx
         labels = dict(zip(idx.tolist(), self.pool.labels[idx].tolist(), strict=True))
+        self._taught = names
         rows, k = self.rows_of(names), self.pool.n_classes
         self.pool.refit(train(self.pool.features, labels, k, rows, tol=TRAINED))
+
+    def _take_back(self, places: Mapping[int, Place]) -> None:
+        """Go on without the labels of many instances: all others are trained on anew, once."""
+        before = self.pool
+        labels = {int(i): int(before.labels[i]) for i in before.labelled_idx if int(i) not in places}
+        labels |= {item: place.label for item, place in places.items() if place.label is not None}
+        others = {int(i): before.where(int(i)) for i in np.flatnonzero(before.state > Where.LABELLED)}
+        others |= {item: place.where for item, place in places.items()}
+        self.pool = self._trained(before.features, labels, before.n_classes)
+        with self.pool.together():
+            for item, where in sorted(others.items()):
+                if where is not Where.LABELLED:
+                    self.pool.put(item, where)
 
     def rows_of(self, names: Mapping[int, np.ndarray]) -> NameRows | None:
         """Return vectors of names as rows on the scale of the features; those of an old encoder are not."""

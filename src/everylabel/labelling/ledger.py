@@ -101,6 +101,7 @@ class Ledger:
     history: list[Entry] = field(default_factory=list)  # answers and skips, in order
     undone: set[int] = field(default_factory=set)
     aside: dict[int, int] = field(default_factory=dict)  # item -> event up to which answers are set aside
+    bulks: dict[int, list[int]] = field(default_factory=dict)  # first event -> all that were given at once
     keys: dict[str, Event] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
     checked: set[int] = field(default_factory=set)  # items that were handed out as checks
@@ -155,6 +156,16 @@ class Ledger:
         """Return the person's last answer that is not taken back."""
         done = self.done.get(person)
         return self._entries[done[-1]] if done else None
+
+    def entry(self, seq: int) -> Entry | None:
+        """Return an answer on record by the number of its event."""
+        return self._entries.get(seq)
+
+    def given_with(self, entry: Entry) -> list[int]:
+        """Return the events that were given at once with an answer and still stand, itself among them."""
+        first = bulk_of(entry)
+        together = [entry.seq] if first is None else self.bulks[first]
+        return [seq for seq in together if seq not in self.undone]
 
     def answer_of(self, item: int, person: str) -> int | None:
         """Return this person's own answer."""
@@ -259,6 +270,8 @@ class Ledger:
     @_take.register
     def _(self, body: events.Label, event: Event, item: int) -> None:
         self._record(body, event, item)
+        if body.bulk is not None:
+            self.bulks.setdefault(body.bulk, []).append(event.seq)
         before = len(self.labels)
         self._answer(event, item, body.class_)
         if body.check and body.guess is not None and body.sure is not None:
@@ -378,6 +391,11 @@ class Ledger:
             for answer in answers:
                 self.not_wanted[answer.person] += sign
             _mark(self.wanting, item, sign)
+
+
+def bulk_of(entry: Entry | None) -> int | None:
+    """Return the first event of those that an answer was given with, if it was given to many at once."""
+    return entry.body.bulk if entry is not None and isinstance(entry.body, events.Label) else None
 
 
 def _tied(values: Sequence[int]) -> bool:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everylabel.labelling.events import Event, Named, Refit, Settings
+from everylabel.labelling.events import Event, Named, Refit, Settings, Undo
 from everylabel.labelling.learner import Change, Learner
-from everylabel.labelling.ledger import Ledger, Place
+from everylabel.labelling.ledger import Ledger, Place, bulk_of
 from everylabel.models.scaling import Scaling
 from everylabel.selection.pool import Where
 
@@ -46,7 +46,8 @@ def change_of(ledger: Ledger, event: Event) -> Change:
     place = Place(Where.FREE) if item is None else ledger.place(item)
     now = None if before is None else ledger.teaching()
     taught = now if before is not None and now is not None and not same_vectors(before, now) else None
-    return Change(event.seq, event.block, item, place, len(ledger.classes), taught)
+    many = isinstance(event.body, Undo) and bulk_of(ledger.entry(event.body.saved)) is not None
+    return Change(event.seq, event.block, item, place, len(ledger.classes), taught, many)
 
 
 def same_vectors(some: dict[int, np.ndarray], others: dict[int, np.ndarray]) -> bool:

@@ -11,7 +11,7 @@ from everylabel.data.classes import MOST_CLASSES, clean_name
 from everylabel.labelling import events, progress
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.events import Body, Event
-from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.ledger import Ledger, bulk_of
 from everylabel.labelling.naming import Encoder, packed, phrases_of
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.views import STRATEGIES, Reply, ShowItem, Views
@@ -56,7 +56,7 @@ class Service:
             return isinstance(sent, events.Label) and (sent.item, sent.class_) == (item, number)
 
         def answer(i: int) -> events.Label:
-            number = self._class(value)
+            number = self.class_number(value)
             probs = self.desk.learner.probabilities(i)
             return events.Label(
                 item, number, int(probs.argmax()), float(probs.max()), self._checked(person, i)
@@ -79,7 +79,7 @@ class Service:
             return isinstance(sent, events.Undo) and saved in (None, sent.saved)
 
         def command() -> Finish:
-            event = self._sent_before(person, key, same) or self._take_back(person, saved, key)
+            event = self.sent_before(person, key, same) or self._take_back(person, saved, key)
             self.desk.ask_for(person)
             return lambda: self.views.reply(person, event.seq)
 
@@ -92,7 +92,7 @@ class Service:
             return isinstance(sent, events.Out) and sent.item == item
 
         def command() -> Finish:
-            if self._sent_before(person, key, same) is None:
+            if self.sent_before(person, key, same) is None:
                 self._check_holder(self.views.position(item), person)
                 self._hand_over(person, events.Out(item, "asked"), key)
             self.desk.ask_for(person)
@@ -105,7 +105,7 @@ class Service:
 
         def command() -> Finish:
             new = events.NewClass(_clean(name))
-            if self._sent_before(person, key, lambda sent: sent == new) is None:
+            if self.sent_before(person, key, lambda sent: sent == new) is None:
                 self._check_new(new.name)
                 if len(self.ledger.classes) >= MOST_CLASSES:
                     raise Refused(409, "too_many_classes", f"there are {MOST_CLASSES} classes already")
@@ -121,7 +121,7 @@ class Service:
         """Give a class another name or description; its labels stay."""
 
         def command() -> Finish:
-            self._class(number)
+            self.class_number(number)
             clean = self.ledger.classes[number] if name is None else _clean(name)
             if clean != self.ledger.classes[number]:
                 self._check_new(clean)
@@ -198,7 +198,7 @@ class Service:
         answer: Callable[[int], events.Answered],
     ) -> Future[Reply]:
         def command() -> Finish:
-            event = self._sent_before(person, key, same)
+            event = self.sent_before(person, key, same)
             if event is None:
                 i = self.views.position(item)
                 self._check_holder(i, person)
@@ -208,7 +208,7 @@ class Service:
 
         return self.desk.submit(command)
 
-    def _sent_before(self, person: str, key: str | None, same: Callable[[Body], bool]) -> Event | None:
+    def sent_before(self, person: str, key: str | None, same: Callable[[Body], bool]) -> Event | None:
         """Return the event of this very request if it has come before; refuse another one with its key."""
         event = None if key is None else self.ledger.keys.get(key)
         if event is not None and not (event.person == person and same(event.body)):
@@ -224,7 +224,12 @@ class Service:
         if saved is not None and saved != last.seq:
             what = f"saved is {saved}, but the last answer of {person} is {last.seq}"
             raise Refused(409, "stale_undo", f"{what}: take that one back first")
+        together = self.ledger.given_with(last)
         event = self.desk.emit(person, events.Undo(last.seq), key)
+        if bulk_of(last) is not None:  # all that were given at once; the person's own item stays
+            for seq in reversed(together[:-1]):
+                self.desk.emit(person, events.Undo(seq))
+            return event
         reason = "check" if last.body.check else "again"  # a check stays a check
         self._hand_over(person, events.Out(last.body.item, reason, again=True))
         return event
@@ -253,7 +258,8 @@ class Service:
                 f"item {self.ledger.ids[item]!r} is with {holder} now; nothing was saved, ask for another",
             )
 
-    def _class(self, value: int | str) -> int:
+    def class_number(self, value: int | str) -> int:
+        """Return the number of a class that is told by number or name, or refuse it."""
         names = self.ledger.classes
         if isinstance(value, str) and value in names:
             return names.index(value)

@@ -16,6 +16,7 @@ from everylabel.web.routes.classes import classes
 from everylabel.web.routes.downloads import downloads
 from everylabel.web.routes.people import people
 from everylabel.web.routes.reading import reading
+from everylabel.web.routes.several import several
 
 PAGE = Path(__file__).parent / "page"
 
@@ -36,6 +37,7 @@ def make_app(
     answer_errors(app)
     about = {"project": name, "project_id": project_id or name, "kind": kind}
     app.include_router(answers(service))
+    app.include_router(several(service))
     app.include_router(classes(service))
     app.include_router(people(service.views.presence, asks=token is not None))
     app.include_router(reading(service.views, items, about))

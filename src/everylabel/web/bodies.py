@@ -51,6 +51,14 @@ class LabelBody(ItemBody):
     class_: Number | Name = Field(alias="class")
 
 
+class ManyBody(PersonBody):
+    """One class for several instances."""
+
+    items: Annotated[list[Id], Field(min_length=1, max_length=500)]
+    class_: Number | Name = Field(alias="class")
+    key: Key = None
+
+
 class UndoBody(PersonBody):
     """`saved` is the number of the event to take back, if it must be that one."""
 
