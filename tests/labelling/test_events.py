@@ -30,13 +30,13 @@ ROWS: list[tuple[str, dict[str, Any]]] = [  # as the version before has written 
     ("refit", {"upto": 5}),
 ]
 NEWER: list[tuple[str, dict[str, Any]]] = [
+    ("label", {"item": "2", "class": 0, "guess": 0, "sure": 0.5, "bulk": 15}),
+    ("undo", {"saved": 15}),
     ("describe", {"class": 1, "text": "a second letter"}),
     ("class_key", {"class": 0, "key": "b"}),
     ("class_key", {"class": 1, "key": "b"}),
     ("named", {"class": 1, "phrases": ["b", "a second letter"], "vectors": "AAAAPA==", "encoder": "words"}),
     ("refit", {"upto": 5, "names": False}),
-    ("label", {"item": "2", "class": 0, "guess": 0, "sure": 0.5, "bulk": 18}),
-    ("undo", {"saved": 18}),
     ("assessed", {"labels": 1, "checks": 0, "expected": 0.5, "gain": 0.01, "without": 10}),
     ("changed", {"item": "2"}),
     ("confirmed", {"item": "2"}),
