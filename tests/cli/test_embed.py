@@ -83,3 +83,27 @@ def test_a_file_that_is_not_utf_8_is_read_by_its_encoding(tmp_path: Path) -> Non
     result = run(*arguments, "--encoding", "utf-16", cache=tmp_path)
     assert result.exit_code == 0, result.output
     assert len(np.load(out)) == 1
+
+
+def test_the_text_column_is_found_as_label_finds_it(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(
+        "id,body,stars\n" + "".join(f"{i},a review of number {i % 3},{i % 5}\n" for i in range(9))
+    )
+    found = run(path, "-o", tmp_path / "x.npy", "--model", "tfidf", cache=tmp_path)
+    assert found.exit_code == 0, found.output
+    assert (
+        "column 'body' is embedded (--text-column chooses another, --whole-table takes all)" in found.output
+    )
+    named = run(path, "-o", tmp_path / "y.npy", "--model", "tfidf", "--text-column", "body", cache=tmp_path)
+    assert named.exit_code == 0, named.output
+    assert np.array_equal(np.load(tmp_path / "x.npy"), np.load(tmp_path / "y.npy"))
+    whole = run(path, "-o", tmp_path / "z.npy", "--whole-table", cache=tmp_path)
+    assert whole.exit_code == 0, whole.output
+    assert "is embedded" not in whole.output
+
+
+def test_a_wrong_ending_is_told_before_the_work(tmp_path: Path) -> None:
+    wrong = run(tmp_path / "not-there.csv", "-o", tmp_path / "x.csv", cache=tmp_path)
+    assert wrong.exit_code == 2
+    assert "expected a file that ends in .npy" in wrong.output

@@ -1,6 +1,7 @@
 """read_items: own data from every kind of file, and every way in which it can be bad."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +11,11 @@ import pytest
 
 import everylabel as el
 from everylabel.core.errors import EverylabelWarning
+from everylabel.data.options import Options
+from everylabel.data.read import read, read_rows
 from everylabel.data.readers.rows import Column
 from everylabel.data.readers.table import read_whole
+from tests.data.spreadsheets import write_xlsx
 
 TEXTS = ["my card, lost", 'he said "no"', "two\nlines"]
 LABELS = ["loss", "refusal", ""]
@@ -27,7 +31,9 @@ def table(**columns: Any) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-@pytest.fixture(params=["csv", "semicolons", "tsv", "bom", "jsonl", "parquet", "frame", "dataset"])
+@pytest.fixture(
+    params=["csv", "semicolons", "tsv", "bom", "json", "jsonl", "xlsx", "parquet", "frame", "dataset"]
+)
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """The same three rows in every form."""
     rows = table(id=["a", "b", "c"], body=TEXTS, label=LABELS)
@@ -40,6 +46,11 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
         path = write_csv(tmp_path / "x.csv", cells)
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
         return path
+    if kind == "xlsx":
+        return write_xlsx(tmp_path / "x.xlsx", [[cell or None for cell in row] for row in cells])
+    if kind == "json":
+        (tmp_path / "x.json").write_text(json.dumps(rows))
+        return tmp_path / "x.json"
     if kind == "jsonl":
         path = tmp_path / "x.jsonl"
         path.write_text("\n\n".join(json.dumps(row) for row in rows))
@@ -267,5 +278,103 @@ def test_tables_find_out_delimiter_and_encoding(tmp_path: Path) -> None:
     with pytest.raises(el.EverylabelError, match="is UTF-16"):
         read_whole(path)
     path.write_bytes(b"")
-    with pytest.raises(el.EverylabelError, match="is empty or no table"):
+    with pytest.raises(el.EverylabelError, match="is empty; expected a file with names of columns"):
         read_whole(path)
+
+
+def test_rows_with_more_cells_than_the_header_are_refused_unless_told_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("id,body\n1,hello, there\n2,fine\n3,one, two, three\n4,trailing,\n")
+    readers: list[Callable[[], Any]] = [
+        lambda: read(path, Options("body")),
+        lambda: read_rows(path, Options("body")),
+        lambda: el.read_items(path, text_column="body"),
+        lambda: read_rows(path, Options()),
+    ]
+    for reader in readers:
+        with pytest.raises(el.EverylabelError) as told:
+            reader()
+        assert (
+            "2 row(s) of x.csv have more cells than the header's 2: line 2 ('1,hello, there'), line 4"
+            in str(told.value)
+        )
+        assert "--long-rows join" in str(told.value)
+    for how, texts in (
+        ("join", ["hello, there", "fine", "one, two, three", "trailing"]),
+        ("cut", ["hello", "fine", "one", "trailing"]),
+    ):
+        with pytest.warns(EverylabelWarning, match=r"2 row\(s\) of x.csv .*, which were"):
+            assert read(path, Options("body", long_rows=how)).items == texts
+        with pytest.warns(EverylabelWarning, match=r"2 row\(s\) of x.csv .*, which were"):
+            assert list(read_rows(path, Options("body", long_rows=how)).items) == texts
+    with pytest.raises(el.EverylabelError, match="--long-rows is 'drop'; expected one of"):
+        read(path, Options("body", long_rows="drop"))
+
+
+def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
+    for name in ("x.csv", "x.jsonl", "x.json"):
+        path = tmp_path / name
+        for text in ("", "\n\n") if name != "x.json" else ("[]",):
+            path.write_text(text)
+            for options in (Options(), Options("body"), Options("body", label_column="team")):
+                with pytest.raises(
+                    el.EverylabelError, match="is empty; expected a file with names of columns"
+                ):
+                    read(path, options)
+
+
+def test_json_is_a_list_of_objects(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"version": 1, "rows": [{"body": "a text"}, {"body": "b", "n": 2}]}))
+    items = read(path, Options("body"))
+    assert (items.items, list(items.columns["n"])) == (["a text", "b"], [None, 2])
+    for text in ('{"a": 1}', "[1]", "{"):
+        path.write_text(text)
+        with pytest.raises(el.EverylabelError, match=r"is no (JSON|list of objects)"):
+            read(path, Options("body"))
+
+
+def test_a_spreadsheet_is_read_as_it_is_shown(tmp_path: Path) -> None:
+    rows: list[list[Any]] = [
+        ["id", "body", None, "day", "sure"],
+        [7, "a text", None, (45366, 1), True],
+        [None, None, None, None, None],
+        [8.5, "b _x000D_", None, (45366.2916666667, 2), (3.5, 3)],
+        [9, ("", 0)],
+    ]
+    path = write_xlsx(tmp_path / "x.xlsx", rows, ("First", "Second"))
+    with pytest.warns(EverylabelWarning, match="has 2 sheets; the first is read, 'First', not Second"):
+        items = read(path, Options("body"))
+    assert (list(items.own_ids or ()), items.rows, items.skipped) == (["7", "8.5"], [0, 1], ("9",))
+    assert items.items == ["a text", "b \r"]
+    assert items.columns["day"] == ["2024-03-15", "2024-03-15T07:00:00"]
+    assert items.columns["sure"] == [True, 3.5]
+    write_xlsx(path, [["body"], ["a", "b"]])
+    with pytest.raises(
+        el.EverylabelError, match=r"1 row\(s\) of x.xlsx have more cells than the header's 1: row 2"
+    ):
+        read(path, Options("body"))
+    path.write_text("no archive")
+    with pytest.raises(el.EverylabelError, match=r"is no \.xlsx file"):
+        read(path, Options("body"))
+
+
+def test_ids_are_looked_for_and_must_name_every_row(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    for header, ids, chosen in (
+        ("id,body", ("1", "2"), "id"),
+        ("ID,body", ("a", "b"), "ID"),
+        ("ticket_id,body", ("a", "b"), "ticket_id"),
+        ("stars,body", ("1", "2"), None),
+        ("id,body", ("1", "1"), None),
+        ("id,body", ("1", ""), None),
+    ):
+        path.write_text(f"{header}\n{ids[0]},one text\n{ids[1]},another text\n")
+        items = read(path, Options())
+        assert (items.chosen.get("id_column"), items.id_column) == (chosen, chosen)
+        assert items.own_ids == (list(ids) if chosen else None)
+        assert list(items.ids) == (list(ids) if chosen else ["0", "1"])
+        assert any("the ids" in note or "names no rows" in note for note in items.notes) == (header[0] != "s")
+        assert read(path, Options(id_column="none")).own_ids is None
+    with pytest.raises(el.EverylabelError, match=r"is empty in row 2; expected .* --id-column none"):
+        read(path, Options(id_column="id"))

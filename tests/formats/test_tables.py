@@ -5,6 +5,7 @@ import io
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +201,36 @@ def test_what_is_no_export_is_told(tmp_path: Path, text: str) -> None:
         read_labels(tmp_path / "x.json", project())
     with pytest.raises(EverylabelError, match="is not there"):
         read_labels(tmp_path / "nothing.csv", project())
+
+
+def test_a_text_column_of_any_name_and_several_labels_of_one_text(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text(
+        "message,label,person\nsend money,x,\nsend money,y,\nsend money,z,Ann\nagain,y,\nagain,y,\n"
+    )
+    with pytest.raises(EverylabelError, match="--import-text-column"):
+        read_labels(path, project())
+    found = read_labels(path, project(), text_column="message")
+    assert {label.id for label in found.labels} == {"b", "d"}
+    assert str(found).endswith("1 items have several labels, the last was taken: b ('y', not 'x')")
+
+
+def test_the_sources_columns_keep_their_types_and_ours_their_names() -> None:
+    columns: dict[str, list[Any]] = {
+        "label": ["old", None, "old", "x"],
+        "n": [1, 2, None, 4],
+        "more": [{"a": [1]}, None, "é", True],
+    }
+    told = beside(replace(project(), columns=columns))
+    rows = whole(label_records(told, {0: 1, 1: 0, 3: 1}, CLASSES), "jsonl")
+    assert rows[0] == {
+        "id": "a",
+        "row": 0,
+        "label": "no",
+        "source_label": "old",
+        "n": 1,
+        "more": '{"a": [1]}',
+    }
+    assert rows[1] == {"id": "b", "row": 1, "label": "+ve", "source_label": None, "n": 2, "more": None}
+    types = label_records(told, {}, CLASSES).columns
+    assert types == {"id": str, "row": int, "label": str, "source_label": str, "n": int, "more": str}

@@ -112,3 +112,13 @@ def test_a_column_of_something_else_is_not_taken_for_classes(tmp_path: Path) -> 
     ):
         begun(path, labels=[Label(IDS[i], f"other {i}") for i in range(5)])
     assert len(begun(path)[1].classes) == 999  # nothing was written
+
+
+def test_classes_that_a_later_start_adds_are_told(tmp_path: Path) -> None:
+    said: list[str] = []
+    with closing(Store(tmp_path / "log", "p")) as store:
+        bring_up_to_date(store, ["0"], classes=["a", "b"], note=said.append)
+        bring_up_to_date(store, ["0"], classes=["b", "a"], note=said.append)
+        assert said == []
+        bring_up_to_date(store, ["0"], classes=["a", "late, or not"], note=said.append)
+    assert said == ["1 classes are added: late, or not; those that were there stay: a, b"]

@@ -14,11 +14,17 @@ from everylabel.cli.console import note, progress_bar
 
 
 def embed(
-    source: Annotated[Path, typer.Argument(help="A CSV, TSV, JSONL or Parquet file, or a folder of images.")],
+    source: Annotated[
+        Path, typer.Argument(help="A CSV, JSON, JSONL, Excel or Parquet file, or a folder of images.")
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The .npy file to write.")],
     text_column: options.TextColumn = None,
     image_column: options.ImageColumn = None,
     label_column: Annotated[str | None, typer.Option(help="A column of a table to leave out.")] = None,
+    whole_table: Annotated[
+        bool, typer.Option("--whole-table", help="All columns are features, also a text: as categories.")
+    ] = False,
+    long_rows: options.LongRows = None,
     encoding: options.Encoding = None,
     model: options.Model = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Items through the model at once.")] = 32,
@@ -33,12 +39,17 @@ def embed(
     from everylabel.data.options import Options
     from everylabel.data.read import read_rows
     from everylabel.models.embedding import embed as run
+    from everylabel.models.embedding.embed import check_out
 
+    check_out(out)
+    reading = Options(text_column, image_column, label_column, encoding=encoding, long_rows=long_rows)
     console = Console(stderr=True)
     times: list[float] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        items = read_rows(source, Options(text_column, image_column, label_column, encoding=encoding))
+        items = read_rows(source, reading, whole=whole_table)
+        for text in items.notes:
+            note(text)
         with progress_bar(console) as bar:
             task = bar.add_task("embedding", total=len(items))
 

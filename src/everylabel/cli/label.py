@@ -58,6 +58,7 @@ def label(
         bool, typer.Option("--confirm-labels", help="Labels of rows that were changed fit as they are.")
     ] = False,
     encoding: options.Encoding = None,
+    long_rows: options.LongRows = None,
 ) -> None:
     """Label texts, images or features on a page; the model learns from every click."""
     from everylabel.core.checks import check_choice
@@ -87,6 +88,7 @@ def label(
         model=model,
         folder=folder,
         encoding=encoding,
+        long_rows=long_rows,
         keep=False,  # before all is checked, nothing changes
         check=check_labelled(store, accept=accept_changes or confirm_labels),
     )
@@ -95,6 +97,7 @@ def label(
         "id_column": import_id_column,
         "text_column": import_text_column,
         "encoding": encoding,
+        "long_rows": long_rows,
     }
     labels = [] if import_file is None else _imported(import_file, project, store, columns)
     serving = ServeOptions(

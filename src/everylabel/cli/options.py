@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 Source = Annotated[
-    str, typer.Argument(help="A CSV, JSONL or Parquet file, a folder of images, a .npy file, or digits.")
+    str,
+    typer.Argument(help="A CSV, JSON, Excel or Parquet file, a folder of images, a .npy file, or digits."),
 ]
 TextColumn = Annotated[str | None, typer.Option("--text-column", help="The column that holds the texts.")]
 ImageColumn = Annotated[
@@ -27,6 +28,9 @@ Show = Annotated[Path | None, typer.Option(help="A table to show beside features
 Model = Annotated[str | None, typer.Option(help="The model that embeds: a folder or name, tfidf, pixels ...")]
 Folder = Annotated[
     Path | None, typer.Option("--project", help="Where all is kept; SOURCE.everylabel unless given.")
+]
+LongRows = Annotated[
+    str | None, typer.Option(help="Rows with more cells than the header: join them to the last, or cut.")
 ]
 Encoding = Annotated[str | None, typer.Option(help="Of a text file that is not UTF-8.")]
 Store = Annotated[

@@ -26,6 +26,7 @@ def predict(
     id_column: options.IdColumn = None,
     columns: options.Columns = None,
     encoding: options.Encoding = None,
+    long_rows: options.LongRows = None,
     store: options.Store = None,
     names_prior: options.NamesPrior = None,
 ) -> None:
@@ -52,7 +53,7 @@ def predict(
         )
     about = opened(project, keep=False, check=check_labelled(store, needed=True))
     names = None if names_prior is None else names_prior is options.OnOff.ON
-    reading = Options(text_column, image_column, id_column=id_column, encoding=encoding)
+    reading = Options(text_column, image_column, id_column=id_column, encoding=encoding, long_rows=long_rows)
     with embedding_bar() as progress:
         predicted = predict_new(about, read_state(about, store, names), new, reading, progress)
     for text in predicted.notes:

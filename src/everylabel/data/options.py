@@ -4,7 +4,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 SHOWN = 8  # class names in a note
-DECIDE = ("text_column", "image_column", "id_column", "show", "encoding")  # which items there are
+DECIDE = (
+    "text_column",
+    "image_column",
+    "id_column",
+    "show",
+    "encoding",
+    "long_rows",
+)  # which items there are
 
 
 @dataclass(frozen=True)
@@ -19,6 +26,7 @@ class Options:
     show: str | None = None
     model: str | None = None
     encoding: str | None = None
+    long_rows: str | None = None
 
     def or_else(self, before: "Options") -> "Options":
         """Return these options, and those of before where these say nothing."""
@@ -53,4 +61,4 @@ def _plain(value: Any) -> str:
     if not isinstance(value, tuple):
         return str(value)
     more = f",... ({len(value)} in all)" if len(value) > SHOWN else ""
-    return ",".join(value[:SHOWN]) + more
+    return ",".join(f'"{name}"' if "," in name else name for name in value[:SHOWN]) + more

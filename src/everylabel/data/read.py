@@ -17,6 +17,7 @@ from everylabel.data.images import open_image
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.readers import arrays, table
+from everylabel.data.readers.columns import find_column
 from everylabel.data.readers.folder import FOLDER_LABELS, read_folder
 from everylabel.data.readers.named import read_named
 from everylabel.data.readers.rows import Column, check_columns
@@ -58,15 +59,16 @@ def read_items(
     id_column: str | None = None,
     encoding: str | None = None,
     classes: Sequence[str] | None = None,
+    long_rows: str | None = None,
 ) -> Items:
     """Return your own data as items with labels, class names and ids.
 
     Parameters
     ----------
     source : path, DataFrame or datasets.Dataset
-        A CSV, TSV, JSONL or Parquet file; a folder of images, whose sub-folders are their labels;
-        a .npy or .npz file of features (X, and if there y, classes, ids); a data frame; or a split
-        of a Hugging Face dataset.
+        A CSV, TSV, JSON, JSONL, Excel (.xlsx) or Parquet file; a folder of images, whose sub-folders are
+        their labels; a .npy or .npz file of features (X, and if there y, classes, ids); a data frame; or a
+        split of a Hugging Face dataset.
     text_column, image_column : str
         The column that holds the texts, or the images (paths, relative to the file).
     label_column, id_column : str, optional
@@ -76,9 +78,12 @@ def read_items(
     classes : sequence of str, optional
         The class names in the order of their numbers; a label outside them is an error. None keeps the
         order of a dataset's ClassLabel or of an .npz file's `classes`, and sorts the labels elsewhere.
+    long_rows : {"join", "cut"}, optional
+        What to do with rows of a CSV file that have more cells than its header: take the cells too many for a
+        part of the last one, or leave them out. None refuses them.
     """
     options = Options(text_column, image_column, label_column, id_column, check_classes(classes))
-    options = replace(options, encoding=encoding)
+    options = replace(options, encoding=encoding, long_rows=long_rows)
     is_path = isinstance(source, str | os.PathLike)
     if is_path and not Path(source).exists():
         raise EverylabelError(f"source {str(source)!r} is not there; expected a file or a folder")
@@ -103,22 +108,28 @@ def read_items(
     return items
 
 
-def read_rows(source: Path, options: Options) -> Items:
+def read_rows(source: Path, options: Options, *, whole: bool = True) -> Items:
     """Return what is to be embedded, every row of a file in its place; texts are read when they are used.
 
-    Without a column of texts or images the whole table is; of a folder, the images that can be read.
+    Without a column of texts or images the whole table is, or (whole=False) the one column that looks like
+    it, if there is one; of a folder, the images that can be read.
     """
-    text, image = options.text_column, options.image_column
     table.wanted_columns(options)
     if source.is_dir():
         return read_items(source)
-    if image is not None:
-        paths = table.image_paths(list(Column(source, image, options.encoding)), source.parent)
-        return Items(paths, "image", (), no_labels(len(paths)))
-    if text is not None:
-        column = Column(source, text, options.encoding)
-        return Items(column, "text", (), no_labels(len(column)))
-    frame = table.read_whole(source, options.encoding)
+    text, image, notes = options.text_column, options.image_column, list[str]()
+    if text is None and image is None and not whole:
+        found = find_column(source, (options.label_column,), options)
+        if found is not None:
+            text, image = (found[1], None) if found[0] == "text" else (None, found[1])
+            others = f"--{found[0]}-column chooses another, --whole-table takes all"
+            notes.append(f"column {found[1]!r} is embedded ({others})")
+    if text is not None or image is not None:
+        column = Column(source, text or image or "", options.encoding, options.long_rows)
+        content = column if image is None else table.image_paths(list(column), source.parent)
+        kind = "text" if image is None else "image"
+        return Items(content, kind, (), no_labels(len(content)), notes=tuple(notes))
+    frame = table.read_whole(source, options.encoding, options.long_rows)
     out = [name for name in (options.label_column,) if name is not None]
     check_columns(source, [str(name) for name in frame.columns], out)
     return Items(frame.drop(columns=out), "table", (), no_labels(len(frame)))

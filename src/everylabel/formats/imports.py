@@ -24,13 +24,14 @@ def read_labels(
     person_column: str | None = None,
     text_column: str | None = None,
     encoding: str | None = None,
+    long_rows: str | None = None,
 ) -> Imported:
     """Return labels that a file holds for a project's items, with what could not be matched.
 
     Parameters
     ----------
     path : path
-        A CSV, TSV, JSONL or Parquet file with a row for each label, or Label Studio's export (.json, with
+        A table's file with a row for each label (CSV, JSON, Excel ...), or Label Studio's export (.json, with
         or without its details).
     project : Project
         Whose items they are: matched by the source's own id, by row, by text or by an image's name. Where a
@@ -38,13 +39,13 @@ def read_labels(
     id_column, label_column, person_column, text_column : str, optional
         Columns of the table; those of the source and the usual names are looked for. For Label Studio,
         label_column is the name of the Choices control.
-    encoding : str, optional
-        Of a text file that is not UTF-8.
+    encoding, long_rows : str, optional
+        Of a text file that is not UTF-8; of one with rows longer than its header, as in `read_items`.
     """
     file = Path(path)
     if not file.is_file():
         raise EverylabelError(
-            f"labels file {str(file)!r} is not there; expected CSV, JSONL or Label Studio's JSON"
+            f"labels file {str(file)!r} is not there; expected a table's file, or Label Studio's JSON"
         )
     matcher, suffix = Matcher(project), file.suffix.lower()
     told = Told(id_column, label_column, person_column, text_column)
@@ -56,7 +57,7 @@ def read_labels(
         columns = label_columns(file, names, told, project)
         return row_labels(entries, columns, matcher, guarded=False)
     columns = label_columns(file, column_names(file, encoding), told, project)
-    rows = read_rows(file, columns.names(), encoding)
+    rows = read_rows(file, columns.names(), encoding, long_rows)
     return row_labels(rows, columns, matcher, guarded=suffix in GUARDED)
 
 

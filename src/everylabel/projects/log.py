@@ -149,6 +149,10 @@ def bring_up_to_date(
     changed = {name: value for name, value in settings.items() if writer.ledger.settings[name] != value}
     if changed:
         writer.emit("", events.Settings(**changed))
+    new = [name for name in map(clean_name, classes) if name not in writer.ledger.names]
+    if new:
+        there = listed(list(writer.ledger.classes), 12)
+        note(f"{len(new):,} classes are added: {listed(new, 12)}; those that were there stay: {there}")
     for name in classes:
         _number(writer, name)
     for name, text in descriptions.items():

@@ -86,6 +86,7 @@ def open_project(
     model: str | None = None,
     folder: str | os.PathLike[str] | None = None,
     encoding: str | None = None,
+    long_rows: str | None = None,
     progress: Progress | None = None,
     check: Check | None = None,
     keep: bool = True,
@@ -95,8 +96,8 @@ def open_project(
     Parameters
     ----------
     source : path or name
-        A CSV, TSV, JSONL or Parquet file, a folder of images, a .npy or .npz file of features, a dataset's
-        name (digits needs nothing else), or the folder of a project that was opened before.
+        A CSV, TSV, JSON, JSONL, Excel (.xlsx) or Parquet file, a folder of images, a .npy or .npz file of
+        features, a dataset's name (digits needs nothing else), or the folder of a project opened before.
     text_column, image_column : str, optional
         What is labelled. Where the file has one column that can be meant, it is taken, and a note says so.
     label_column, id_column : str, optional
@@ -112,6 +113,8 @@ def open_project(
         Where features and labels are kept; SOURCE.everylabel beside the source unless given.
     encoding : str, optional
         Of a text file that is not UTF-8.
+    long_rows : {"join", "cut"}, optional
+        What to do with rows of a CSV file that have more cells than its header; None refuses them.
     progress : function, optional
         Called with the rows embedded so far and in all.
     check : function, optional
@@ -124,7 +127,8 @@ def open_project(
     """
     shown = None if show is None else str(Path(show).absolute())
     names = None if classes is None else tuple(classes)
-    given = Options(text_column, image_column, label_column, id_column, names, shown, model, encoding)
+    columns = text_column, image_column, label_column, id_column
+    given = Options(*columns, names, shown, model, encoding, long_rows)
     place, about = located(source, folder, given)
     where, options = about.source, about.options
     before = remembered(place)

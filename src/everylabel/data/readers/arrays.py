@@ -163,10 +163,10 @@ def _check_finite(path: Path, features: np.ndarray) -> None:
 def _shown(show: Path, options: Options, stored: Stored) -> dict[str, list[Any]]:
     """Return the columns of the table, a row for each row of features."""
     if not show.exists():
-        raise EverylabelError(f"--show {str(show)!r} is not there; expected a CSV, JSONL or Parquet file")
+        raise EverylabelError(f"--show {str(show)!r} is not there; expected a table's file, such as .csv")
     id_column = named_ids(options.id_column)
     wanted = (options.text_column, options.image_column, options.label_column, id_column)
-    columns = read_columns(show, wanted, options.encoding)
+    columns = read_columns(show, wanted, options)
     rows, n = len(next(iter(columns.values()))), len(stored.features)
     given = ids_of(columns, id_column).ids if id_column else []
     if stored.ids is not None and given and set(stored.ids) <= set(given):  # matched by name, in any order

@@ -8,6 +8,7 @@ from typing import Any
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import text_of
 from everylabel.data.images import SUFFIXES
+from everylabel.data.options import Options
 from everylabel.data.readers.rows import check_columns, column_names, read_rows
 
 LOOK_AT = 1000  # rows that a column is judged by
@@ -15,20 +16,20 @@ NEAR = 0.5  # of the longest mean length: as long as that, a column could be the
 
 
 def read_columns(
-    path: Path, wanted: Sequence[str | None], encoding: str | None, others: bool = True
+    path: Path, wanted: Sequence[str | None], options: Options, others: bool = True
 ) -> dict[str, list[Any]]:
     """Return the columns of all rows, in the file's order; without `others` only those that are wanted."""
     named = [name for name in wanted if name is not None]
     if not others:
-        return _all_rows(path, list(dict.fromkeys(named)), encoding)
-    there = list(dict.fromkeys(column_names(path, encoding)))
+        return _all_rows(path, list(dict.fromkeys(named)), options)
+    there = list(dict.fromkeys(column_names(path, options.encoding)))
     check_columns(path, there, named)
-    return _all_rows(path, there, encoding)
+    return _all_rows(path, there, options)
 
 
-def _all_rows(path: Path, names: list[str], encoding: str | None) -> dict[str, list[Any]]:
+def _all_rows(path: Path, names: list[str], options: Options) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {name: [] for name in names}
-    for row in read_rows(path, names, encoding):
+    for row in read_rows(path, names, options.encoding, options.long_rows):
         for name, column in columns.items():
             column.append(row[name])
     if not next(iter(columns.values()), []):
@@ -36,12 +37,25 @@ def _all_rows(path: Path, names: list[str], encoding: str | None) -> dict[str, l
     return columns
 
 
-def choose_column(path: Path, taken: Sequence[str | None], encoding: str | None) -> tuple[str, str]:
+def choose_column(path: Path, taken: Sequence[str | None], options: Options) -> tuple[str, str]:
     """Return "text" or "image" and the one column that looks like it; an error lists them if none does."""
-    there = list(dict.fromkeys(column_names(path, encoding)))
+    found = find_column(path, taken, options)
+    if found is None:
+        there = listed([repr(name) for name in column_names(path, options.encoding)], 30)
+        raise EverylabelError(
+            f"source {str(path)!r} has columns {there}, and none looks like text; pass --text-column or "
+            "--image-column"
+        )
+    return found
+
+
+def find_column(path: Path, taken: Sequence[str | None], options: Options) -> tuple[str, str] | None:
+    """Return "text" or "image" and the one column that looks like it; an error if there are several."""
+    there = list(dict.fromkeys(column_names(path, options.encoding)))
     check_columns(path, there, [name for name in taken if name is not None])
     names = [name for name in there if name not in taken]
-    rows = list(islice(read_rows(path, names, encoding), LOOK_AT)) if names else []
+    some = read_rows(path, names, options.encoding, options.long_rows)
+    rows = list(islice(some, LOOK_AT)) if names else []
     if not rows:
         raise EverylabelError(f"source {str(path)!r} has no rows to label; expected a header and rows")
     columns = {name: [text_of(row[name]).strip() for row in rows] for name in names}
@@ -49,14 +63,12 @@ def choose_column(path: Path, taken: Sequence[str | None], encoding: str | None)
     if len(texts) == 1:
         return "text", texts[0]
     images = [name for name in names if _are_images(path.parent, columns[name])]
-    if len(images) == 1 and not texts:
-        return "image", images[0]
-    found = listed([repr(name) for name in there], 30)
-    many = (
-        f"{listed([repr(name) for name in texts])} could all be the text" if texts else "none looks like text"
-    )
+    if not texts:
+        return ("image", images[0]) if len(images) == 1 else None
+    found, many = (listed([repr(name) for name in some], 30) for some in (there, texts))
     raise EverylabelError(
-        f"source {str(path)!r} has columns {found}, and {many}; pass --text-column or --image-column"
+        f"source {str(path)!r} has columns {found}, and {many} could all be the text; pass --text-column or "
+        "--image-column"
     )
 
 

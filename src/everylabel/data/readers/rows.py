@@ -1,27 +1,35 @@
-"""Rows of CSV, TSV, JSONL and Parquet files, one at a time, so that the size of a file is no matter."""
+"""Rows of CSV, TSV, JSON, JSONL, Excel and Parquet files; but for JSON and Excel one at a time, never all."""
 
-import codecs
-import csv
 import json
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from everylabel.core.errors import EverylabelError, EverylabelWarning, listed, need
 from everylabel.data.cells import text_of
+from everylabel.data.readers.delimited import header_of, read_delimited, read_lines
+from everylabel.data.readers.spreadsheet import read_sheet
 
 Row = dict[str, Any]
-FIELD_LIMIT = 2**31 - 1
 
 
-def read_rows(path: Path, columns: list[str], encoding: str | None = None) -> Iterator[Row]:
-    """Yield the named columns of each row; complain of a missing column before the first."""
+def read_rows(
+    path: Path, columns: list[str], encoding: str | None = None, long_rows: str | None = None
+) -> Iterator[Row]:
+    """Yield the named columns of each row; complain of a missing column before the first.
+
+    long_rows : what to do with rows of a CSV file that have more cells than its header; None refuses them
+    """
+    delimited = partial(_csv, long_rows=long_rows)
     readers: dict[str, Callable[[Path, list[str], str | None], Iterator[Row]]] = {
-        ".csv": _csv,
-        ".tsv": _csv,
+        ".csv": delimited,
+        ".tsv": delimited,
         ".jsonl": _jsonl,
         ".ndjson": _jsonl,
+        ".json": _json,
+        ".xlsx": _xlsx,
         ".parquet": _parquet,
     }
     reader = readers.get(path.suffix.lower())
@@ -29,7 +37,7 @@ def read_rows(path: Path, columns: list[str], encoding: str | None = None) -> It
         raise EverylabelError(f"path {str(path)!r} has an unknown ending; expected {', '.join(readers)}")
     try:
         if path.stat().st_size == 0:
-            raise EverylabelError(f"path {str(path)!r} is empty; expected a file with rows")
+            raise _empty(path)
         yield from reader(path, columns, encoding)
     except OSError as error:
         raise EverylabelError(f"path {str(path)!r} cannot be read: {error.strerror or error}") from error
@@ -41,24 +49,39 @@ def column_names(path: Path, encoding: str | None = None) -> list[str]:
     try:
         if suffix == ".parquet":
             with _parquet_file(path) as file:
-                return list(file.schema_arrow.names)
-        first = next((line for line in read_lines(path, encoding) if line.strip()), "")
+                names = list(file.schema_arrow.names)
+        elif suffix == ".xlsx":
+            names = read_sheet(path)[0]
+        elif suffix == ".json":
+            names = list(dict.fromkeys(name for row in _objects(path, encoding) for name in row))
+        elif suffix in (".jsonl", ".ndjson"):
+            first = next((line for line in read_lines(path, encoding) if line.strip()), "")
+            names = list(_object(path, 1, first)) if first else []
+        else:
+            names = header_of(path, encoding)
     except OSError as error:
         raise EverylabelError(f"path {str(path)!r} cannot be read: {error.strerror or error}") from error
-    if suffix in (".jsonl", ".ndjson"):
-        return list(_object(path, 1, first)) if first else []
-    return [name for name in _header(first, delimiter_of(first)) if name]
+    names = [name for name in names if name]
+    if not names:
+        raise _empty(path)
+    return names
+
+
+def _empty(path: Path) -> EverylabelError:
+    return EverylabelError(f"path {str(path)!r} is empty; expected a file with names of columns, and rows")
 
 
 class Column:
     """One text column of a file: can be counted and iterated again and again, is never all in memory."""
 
-    def __init__(self, path: Path, name: str, encoding: str | None = None) -> None:
-        self.path, self.name, self.encoding = path, name, encoding
+    def __init__(
+        self, path: Path, name: str, encoding: str | None = None, long_rows: str | None = None
+    ) -> None:
+        self.path, self.name, self.encoding, self.long_rows = path, name, encoding, long_rows
         self._length: int | None = None
 
     def __iter__(self) -> Iterator[str]:
-        for row in read_rows(self.path, [self.name], self.encoding):
+        for row in read_rows(self.path, [self.name], self.encoding, self.long_rows):
             yield text_of(row[self.name])
 
     def __len__(self) -> int:
@@ -73,69 +96,17 @@ def check_columns(path: Any, there: list[str], wanted: list[str]) -> None:
     """Say which column is missing and which there are."""
     missing = [name for name in wanted if name not in there]
     if missing:
-        names = listed([repr(name) for name in there], 20)
+        names = listed([repr(name) for name in there], 20) or "none: it has no columns"
         raise EverylabelError(f"column {missing[0]!r} is not in {str(path)!r}; expected one of {names}")
 
 
-def read_lines(path: Path, encoding: str | None) -> Iterator[str]:
-    """Yield decoded lines; bytes that are not UTF-8 are replaced and counted."""
-    if encoding is not None:
-        try:
-            with path.open(encoding=encoding, newline="") as file:
-                yield from file
-        except (UnicodeError, LookupError) as error:
-            raise EverylabelError(
-                f"path {str(path)!r} cannot be read as {encoding!r} ({error}); pass its true encoding"
-            ) from error
-        return
-    bad: list[str] = []
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if number == 1:
-                if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                    raise EverylabelError(
-                        f"path {str(path)!r} is UTF-16; pass encoding='utf-16' (--encoding utf-16)"
-                    )
-                line = line.removeprefix(codecs.BOM_UTF8)
-            try:
-                yield line.decode("utf-8")
-            except UnicodeDecodeError:
-                bad.append(f"line {number}")
-                yield line.decode("utf-8", "replace")
-    if bad:
-        warnings.warn(
-            f"{len(bad)} line(s) of {path.name} are not UTF-8, their bad bytes were replaced: {listed(bad)}; "
-            "if there are many, pass encoding='latin-1' (--encoding latin-1) or the like",
-            EverylabelWarning,
-            stacklevel=2,
-        )
-
-
-def delimiter_of(header: str) -> str:
-    """Return what parts the columns: whichever of comma, semicolon and tab the first line has most."""
-    return max(",;\t", key=header.count)
-
-
-def _csv(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
-    csv.field_size_limit(FIELD_LIMIT)
-    lines = read_lines(path, encoding)
-    first = next(lines, "")
-    delimiter = delimiter_of(first)
-    try:
-        header = _header(first, delimiter)
-        check_columns(path, header, columns)
-        at = {name: header.index(name) for name in columns}
-        for row in csv.reader(lines, delimiter=delimiter):
-            if row:
-                yield {name: row[i] if i < len(row) else None for name, i in at.items()}
-    except csv.Error as error:
-        raise EverylabelError(
-            f"path {str(path)!r} is no clean CSV file: {error}; expected lines that end in \\n"
-        ) from error
-
-
-def _header(line: str, delimiter: str) -> list[str]:
-    return [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
+def _csv(path: Path, columns: list[str], encoding: str | None, long_rows: str | None) -> Iterator[Row]:
+    rows = read_delimited(path, encoding, long_rows)
+    header = next(rows)
+    check_columns(path, header, columns)
+    at = {name: header.index(name) for name in columns}
+    for row in rows:
+        yield {name: row[i] if i < len(row) else None for name, i in at.items()}
 
 
 def _object(path: Path, number: int, line: str) -> Row:
@@ -161,6 +132,34 @@ def _jsonl(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row
             check_columns(path, list(row), columns)
             there = True
         yield {name: row.get(name) for name in columns}
+
+
+def _objects(path: Path, encoding: str | None) -> list[Row]:
+    """Return the objects of a JSON file: a list of them, alone or as the one list of an object."""
+    try:
+        stored = json.loads("".join(read_lines(path, encoding)))
+    except (ValueError, RecursionError) as error:
+        raise EverylabelError(f"path {str(path)!r} is no JSON ({error}); expected [{{...}}, ...]") from error
+    if isinstance(stored, dict):
+        lists = [value for value in stored.values() if isinstance(value, list)]
+        stored = lists[0] if len(lists) == 1 else stored
+    if not isinstance(stored, list) or not all(isinstance(row, dict) for row in stored):
+        raise EverylabelError(
+            f"path {str(path)!r} is no list of objects; expected [{{...}}, ...], or .jsonl with one a line"
+        )
+    return stored
+
+
+def _json(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
+    check_columns(path, column_names(path, encoding), columns)
+    yield from ({name: row.get(name) for name in columns} for row in _objects(path, encoding))
+
+
+def _xlsx(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
+    header, rows = read_sheet(path)
+    check_columns(path, header, columns)
+    at = {name: header.index(name) for name in columns}
+    yield from ({name: row[i] for name, i in at.items()} for row in rows)
 
 
 def _parquet(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:

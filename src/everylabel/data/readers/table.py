@@ -1,5 +1,6 @@
-"""Tables with a column of texts or images: CSV, TSV, JSONL, Parquet, data frames, Hugging Face datasets."""
+"""Tables with a column of texts or images: files with rows, data frames, Hugging Face datasets."""
 
+import csv
 import io
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,9 +17,9 @@ from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.readers.columns import choose_column, read_columns
 from everylabel.data.readers.ids import choose_ids, ids_of, named_ids
-from everylabel.data.readers.rows import check_columns, delimiter_of, read_lines
+from everylabel.data.readers.rows import check_columns, column_names, read_rows
 
-SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".parquet")
 MOST_FIELDS = 12  # columns shown beside the item
 
 
@@ -30,12 +31,12 @@ def read_table(path: Path, options: Options, plain: bool = False) -> Items:
     chosen, notes = {}, []
     if options.text_column is None and options.image_column is None:
         taken = (options.label_column, named_ids(options.id_column))
-        kind, name = choose_column(path, taken, options.encoding)
+        kind, name = choose_column(path, taken, options)
         chosen = {f"{kind}_column": name}
         notes.append(f"column {name!r} holds what is labelled (--{kind}-column chooses another)")
         options = replace(options, **chosen)  # type: ignore[arg-type]
     wanted = wanted_columns(options)
-    columns = read_columns(path, wanted, options.encoding, others=not plain)
+    columns = read_columns(path, wanted, options, others=not plain)
     if options.id_column is None and not plain:
         ids, told = choose_ids(columns, wanted)
         notes += [] if told is None else [told]
@@ -74,14 +75,22 @@ def is_frame(source: Any) -> bool:
     return hasattr(source, "columns") and hasattr(source, "iloc")
 
 
-def read_whole(path: Path, encoding: str | None = None) -> Any:
-    """Return a CSV, TSV or Parquet file as a data frame, for the column transformer."""
+def read_whole(path: Path, encoding: str | None = None, long_rows: str | None = None) -> Any:
+    """Return a table's file as a data frame, for the column transformer."""
     pandas = need("pandas", "table", "reading a table")
     try:
         if path.suffix.lower() == ".parquet":
             return pandas.read_parquet(path)
-        lines = list(read_lines(path, encoding))
-        return pandas.read_csv(io.StringIO("".join(lines)), sep=delimiter_of(lines[0] if lines else ""))
+        names = column_names(path, encoding)
+        rows = read_rows(path, list(dict.fromkeys(names)), encoding, long_rows)
+        if path.suffix.lower() not in (".csv", ".tsv"):
+            return pandas.DataFrame(list(rows), columns=names)
+        clean = io.StringIO()
+        writer = csv.DictWriter(clean, dict.fromkeys(names))
+        writer.writeheader()
+        writer.writerows(rows)
+        clean.seek(0)
+        return pandas.read_csv(clean)  # which finds out what is a number
     except EverylabelError:
         raise
     except OSError as error:

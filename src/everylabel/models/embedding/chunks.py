@@ -14,6 +14,7 @@ from everylabel.data.cells import is_missing
 from everylabel.data.images import SUFFIXES, are_paths, image_bytes, is_image
 from everylabel.data.options import Options
 from everylabel.data.read import read_rows
+from everylabel.data.readers.table import SUFFIXES as SUFFIXES_OF_TABLES
 from everylabel.data.readers.table import is_frame
 
 KINDS = ("text", "image", "table")
@@ -102,7 +103,7 @@ def _unpacked(items: Any) -> Any:
     """Return what to iterate over: the items of `read_items`, the rows of a table file, a plain list."""
     if isinstance(items, (str, Path)):
         path = Path(items)
-        if path.suffix.lower() in (".csv", ".tsv", ".parquet"):
+        if path.suffix.lower() in SUFFIXES_OF_TABLES:
             return read_rows(path, Options()).items
         cure = "read_items(folder).items" if path.suffix.lower() not in SUFFIXES else "[path]"
         raise EverylabelError(

@@ -70,6 +70,8 @@ def embed(
     An image that cannot be read becomes a row of NaN; a warning counts and lists them.
     """
     check_choice(dtype, "dtype", ["float32", "float16"])
+    if out is not None:
+        check_out(out)
     batch_size = check_count(batch_size, "batch_size")
     source = Chunks(items, kind, kind_of(model))
     if fit is not None:
@@ -91,6 +93,12 @@ def embed(
             stacklevel=2,
         )
     return features
+
+
+def check_out(out: str | os.PathLike[str]) -> None:
+    """Refuse a file that cannot be written: before the work, not after it."""
+    if Path(out).suffix != ".npy":
+        raise EverylabelError(f"out is {str(out)!r}; expected a file that ends in .npy")
 
 
 def _rows(
@@ -141,8 +149,6 @@ def _cached(path: Path | None, n: int) -> np.ndarray | None:
 
 def _stream(rows: Iterator[np.ndarray], path: Path, dtype: np.dtype) -> np.ndarray:
     """Write chunks into a .npy file as they come; the header is put right when all are there."""
-    if path.suffix != ".npy":
-        raise EverylabelError(f"out is {str(path)!r}; expected a file that ends in .npy")
     make_folder(path.parent)
     write_atomically(path, lambda file: _write(file, rows, dtype))
     mapped: np.ndarray = np.load(path, mmap_mode="r")

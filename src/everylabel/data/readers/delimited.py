@@ -1,0 +1,109 @@
+"""CSV and TSV: lines in any encoding, and rows that must not have more cells than the header.
+
+A text with a comma that is not in quotes makes a row too long; what is beyond the header would be lost.
+"""
+
+import codecs
+import csv
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from everylabel.core.checks import check_choice
+from everylabel.core.errors import EverylabelError, EverylabelWarning, listed
+
+FIELD_LIMIT = 2**31 - 1
+JOIN, CUT = "join", "cut"  # what to do with rows that are too long
+SHOWN = 80  # characters of such a row
+
+
+def read_lines(path: Path, encoding: str | None) -> Iterator[str]:
+    """Yield decoded lines; bytes that are not UTF-8 are replaced and counted."""
+    if encoding is not None:
+        try:
+            with path.open(encoding=encoding, newline="") as file:
+                yield from file
+        except (UnicodeError, LookupError) as error:
+            raise EverylabelError(
+                f"path {str(path)!r} cannot be read as {encoding!r} ({error}); pass its true encoding"
+            ) from error
+        return
+    bad: list[str] = []
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if number == 1:
+                if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                    raise EverylabelError(
+                        f"path {str(path)!r} is UTF-16; pass encoding='utf-16' (--encoding utf-16)"
+                    )
+                line = line.removeprefix(codecs.BOM_UTF8)
+            try:
+                yield line.decode("utf-8")
+            except UnicodeDecodeError:
+                bad.append(f"line {number}")
+                yield line.decode("utf-8", "replace")
+    if bad:
+        warnings.warn(
+            f"{len(bad)} line(s) of {path.name} are not UTF-8, their bad bytes were replaced: {listed(bad)}; "
+            "if there are many, pass encoding='latin-1' (--encoding latin-1) or the like",
+            EverylabelWarning,
+            stacklevel=2,
+        )
+
+
+def delimiter_of(header: str) -> str:
+    """Return what parts the columns: whichever of comma, semicolon and tab the first line has most."""
+    return max(",;\t", key=header.count)
+
+
+def header_of(path: Path, encoding: str | None) -> list[str]:
+    """Return the names of a file's columns."""
+    first = next((line for line in read_lines(path, encoding) if line.strip()), "")
+    return _cells(first, delimiter_of(first))
+
+
+def read_delimited(path: Path, encoding: str | None, long_rows: str | None) -> Iterator[list[str]]:
+    """Yield the header, then the cells of each row; rows that are too long are listed at the end.
+
+    long_rows : "join" takes the cells too many for a part of the last one, "cut" leaves them out
+    """
+    csv.field_size_limit(FIELD_LIMIT)
+    if long_rows is not None:
+        check_choice(long_rows, "--long-rows", [JOIN, CUT])
+    lines = read_lines(path, encoding)
+    before, first = next(((i, line) for i, line in enumerate(lines, 1) if line.strip()), (0, ""))
+    delimiter = delimiter_of(first)
+    too_long: list[str] = []
+    try:
+        header = _cells(first, delimiter)
+        yield header
+        n, reader = len(header), csv.reader(lines, delimiter=delimiter)
+        for row in reader:
+            if any(map(str.strip, row[n:])):
+                too_long.append(f"line {before + reader.line_num} ({delimiter.join(row)[:SHOWN]!r})")
+                if long_rows == JOIN:
+                    row[n - 1 :] = [delimiter.join(row[n - 1 :])]
+            if row:
+                yield row
+    except csv.Error as error:
+        raise EverylabelError(
+            f"path {str(path)!r} is no clean CSV file: {error}; expected lines that end in \\n"
+        ) from error
+    if too_long:
+        _tell_long(path, too_long, n, delimiter, long_rows)
+
+
+def _tell_long(path: Path, rows: list[str], n: int, delimiter: str, long_rows: str | None) -> None:
+    """Say which rows have more cells than the header, and refuse them unless it was said what to do."""
+    told = f"{len(rows):,} row(s) of {path.name} have more cells than the header's {n}"
+    if long_rows is None:
+        raise EverylabelError(
+            f"{told}: {listed(rows)}; put a cell that holds {delimiter!r} in double quotes, or pass "
+            f"--long-rows {JOIN} (what is too much belongs to the last cell) or {CUT} (it is left out)"
+        )
+    done = "joined to the last" if long_rows == JOIN else "left out"
+    warnings.warn(f"{told}, which were {done}: {listed(rows)}", EverylabelWarning, stacklevel=2)
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    return [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
