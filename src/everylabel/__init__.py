@@ -12,27 +12,26 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from everylabel.core import (
-    EverylabelError,
-    Posterior,
-    Samples,
-    add_class,
-    condition,
-    fit_map,
-    forget,
-    laplace,
-    load,
-    logit_variance,
-    logits,
-    mix,
-    predict_proba,
-    reweight,
-    sample,
-    save,
-    update,
-)
-
 if TYPE_CHECKING:
+    from everylabel.core import (
+        EverylabelError,
+        Posterior,
+        Samples,
+        add_class,
+        condition,
+        fit_map,
+        forget,
+        laplace,
+        load,
+        logit_variance,
+        logits,
+        mix,
+        predict_proba,
+        reweight,
+        sample,
+        save,
+        update,
+    )
     from everylabel.data import read_items
     from everylabel.models.class_names import embed_names, name_rows
     from everylabel.models.classifier import LaplaceClassifier
@@ -43,8 +42,28 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# What needs a heavier import than arrays is loaded when it is first asked for.
+# All is loaded when it is first asked for: a command can be stopped from its first moment on.
+_CORE = (
+    "EverylabelError",
+    "Posterior",
+    "Samples",
+    "add_class",
+    "condition",
+    "fit_map",
+    "forget",
+    "laplace",
+    "load",
+    "logit_variance",
+    "logits",
+    "mix",
+    "predict_proba",
+    "reweight",
+    "sample",
+    "save",
+    "update",
+)
 _LAZY = {
+    **dict.fromkeys(_CORE, "everylabel.core"),
     "LaplaceClassifier": "everylabel.models.classifier",
     "Pool": "everylabel.selection",
     "optimal_batch": "everylabel.selection",

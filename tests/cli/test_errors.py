@@ -51,6 +51,52 @@ def test_an_interrupt_is_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.output == ""
 
 
+WHILE_LOADING = """
+import runpy, signal, sys
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+runpy.run_module("everylabel.cli", run_name="__main__")
+"""
+SWALLOWING = """
+import signal, sys
+from everylabel.web import server
+usual, times = server.open_log, int(sys.argv.pop())
+def open_log(*arguments):
+    for _ in range(times):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            pass  # as a library that loads a model may
+    return usual(*arguments)
+server.open_log = open_log
+from everylabel.cli.__main__ import main
+main()
+"""
+
+
+def _run(code: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", code, "label", "digits", "--no-browser", "--port", "0", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.usefixtures("own_place")
+def test_an_interrupt_while_a_command_is_loaded_is_quiet() -> None:
+    done = _run(WHILE_LOADING)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.usefixtures("own_place")
+def test_an_interrupt_that_was_swallowed_stops_the_server_when_it_is_up() -> None:
+    done = _run(SWALLOWING, "1")
+    assert (done.returncode, done.stderr) == (0, "stopping ...\n")
+    assert done.stdout.startswith("stopped; everything is kept in")
+    done = _run(SWALLOWING, "2")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_the_version() -> None:
     command = [sys.executable, "-m", "everylabel.cli", "--version"]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -1,42 +1,11 @@
-"""The command line: `everylabel demo | ...`. Each command is one small module beside this file."""
+"""The command line. `app` is loaded when it is asked for: until then a command can be stopped at once."""
 
-from typing import Annotated
-
-import typer
-
-from everylabel.cli import demo, embed, export, label, predict, reproduce, simulate
-from everylabel.cli.console import Commands
-
-app = typer.Typer(
-    cls=Commands,
-    help="A classifier that learns from every label, the moment it is given.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
+from typing import Any
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        from everylabel import __version__
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        from everylabel.cli.commands import app
 
-        print(f"everylabel {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def main(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Take what is asked of no command."""
-
-
-app.command()(demo.demo)
-app.command()(embed.embed)
-app.command()(label.label)
-app.command()(simulate.simulate)
-app.command()(export.export)
-app.command()(predict.predict)
-app.command()(reproduce.reproduce)
+        return app
+    raise AttributeError(f"module 'everylabel.cli' has no attribute {name!r}")

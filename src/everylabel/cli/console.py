@@ -10,10 +10,12 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from typer.core import TyperGroup
 
+from everylabel.cli import interrupts
+
 if TYPE_CHECKING:
     from everylabel.projects.project import Project
 
-WRONG, INTERRUPTED = 2, 130  # exit codes: as of wrong usage, and as shells have it after Ctrl-C
+WRONG = 2  # exit code, as of wrong usage
 
 
 class Commands(TyperGroup):
@@ -23,14 +25,15 @@ class Commands(TyperGroup):
         from everylabel.core.errors import EverylabelError
 
         try:
-            return super().invoke(ctx)
+            with interrupts.unwinding():
+                return super().invoke(ctx)
         except BrokenPipeError:  # whoever read our output has gone
             raise
         except (EverylabelError, OSError) as error:
             _line("[red]error:[/red]", str(error))
             raise typer.Exit(WRONG) from error
         except KeyboardInterrupt as error:
-            raise typer.Exit(INTERRUPTED) from error
+            raise typer.Exit(interrupts.CODE) from error
 
 
 def note(text: str) -> None:

@@ -1,6 +1,7 @@
 """`everylabel label`."""
 
 import shlex
+import signal
 import socket
 import sys
 from importlib.util import find_spec
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from everylabel.cli import options
+from everylabel.cli import interrupts, options
 from everylabel.cli.class_list import class_list
 from everylabel.cli.console import note, opened
 
@@ -120,6 +121,9 @@ def label(
 
 
 def _ready(address: str, host: str) -> None:
+    if interrupts.swallowed():  # by what was loaded meanwhile: the server stops as if it came now
+        signal.raise_signal(signal.SIGINT)
+        return
     print(f"everylabel is ready: {address}", flush=True)
     number = _own_address() if host in ("0.0.0.0", "::", "") else None
     if number is not None:

@@ -103,6 +103,12 @@ def _places(page: Page) -> dict[str, Any]:
     return {str(each.get_attribute("data-class")): each.rect for each in page.all("#classes .class")}
 
 
+def _add(page: Page, name: str) -> None:
+    page.dialog("n")
+    page.press(name, ENTER)
+    page.until(lambda: name in page.text("#classes") and not page.all("dialog[open]"))
+
+
 @pytest.mark.parametrize("width", [360, 1000, 1280])
 def test_a_new_class_moves_no_button(driver: webdriver.Chrome, letters: Server, width: int) -> None:
     page = fresh(driver, letters)
@@ -110,9 +116,7 @@ def test_a_new_class_moves_no_button(driver: webdriver.Chrome, letters: Server, 
     page.open(f"ninth{width}").answer("1")
     before = _places(page)
     for name in (f"one more {width}", f"another with a very long name that needs several lines {width}"):
-        page.dialog("n")
-        page.press(name, ENTER)
-        page.until(lambda name=name: name in page.text("#classes") and not page.all("dialog[open]"))
+        _add(page, name)
         now = _places(page)
         for number, place in before.items():
             assert all(abs(now[number][side] - at) < 1 for side, at in place.items()), (number, place, now)
