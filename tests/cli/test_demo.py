@@ -18,7 +18,14 @@ def test_demo_shows_both_scenarios(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert result.exit_code == 0, result.output
     for text in ("no update", "second order", "Monte Carlo", "exact", "retrained", "plot saved"):
         assert text in result.output
-    for text in ("margin with updates", "Badge with updates", "optimal", "look-ahead", "report.html"):
+    for text in (
+        "margin with updates",
+        "Badge with updates",
+        "optimal",
+        "look-ahead",
+        "herding",
+        "report.html",
+    ):
         assert text in result.output
     assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert "Batch selection with updates" in (out / "report.html").read_text()

@@ -193,6 +193,18 @@ def test_everyone_gets_another_item_and_keeps_it() -> None:
         assert made.ledger.curve[-1][1] == round(made.learner.expected(), 6)
 
 
+def test_it_is_known_what_chose_an_item_in_fact() -> None:
+    with desk(Memory(check_every=0)) as made:
+        assert asking(made, "anna")["anna"].by == "typiclust"  # the model cannot choose yet
+        made.submit(saying(made, *(("me", events.Label(IDS[i], i % 3)) for i in range(6)))).result()
+        assert asking(made, "ben")["ben"].by == made.ledger.settings["strategy"] == "margin"
+        made.submit(saying(made, ("me", events.Settings(strategy="random")))).result()
+        assert asking(made, "carl")["carl"].by == "random"
+        skipped = [("me", events.Skip(name)) for name in made.ledger.ids if name not in IDS[:6]]
+        made.submit(saying(made, *skipped)).result()
+        assert asking(made, "dora")["dora"].by == "left"
+
+
 def test_second_opinions_come_first_then_checks_then_choices() -> None:
     with desk(Memory(annotators_per_item=2, check_every=2)) as made:
         label = ("anna", events.Label(IDS[7], 1))

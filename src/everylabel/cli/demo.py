@@ -64,7 +64,7 @@ def _updating(rows: "list[Row]", reps: int) -> Table:
 def _selection(rows: "list[Row]", reps: int) -> Table:
     from everylabel.experiments import demo as experiment
 
-    caption = "optimal: the best of 2,000 batches, knows all labels; look-ahead: ours, knows none"
+    caption = "optimal: the best of 2,000 batches, knows all labels; herding: the default, knows none"
     headings = ("strategy", "mean accuracy\nof the curve", "points above\nrandom", "accuracy\nat the end")
     title = f"Choosing what to label: 10 labels, then 20 times 10 more ({reps} repetitions)"
     table = _table(title, caption, *headings)

@@ -2,7 +2,7 @@
 
 Updating instead of retraining: 50 labels to start with, then 10 at a time, learned by every method.
 Each goes on from what it learned before; retraining starts from all labels every time.
-Choosing by updates: the learning curves of `reproduce`, strategies with and without updates.
+Choosing by updates: the learning curves of `reproduce`, strategies with and without updates; the default.
 """
 
 import time
@@ -21,7 +21,8 @@ from everylabel.experiments.metrics import accuracy, distance, share_of_gain
 from everylabel.experiments.reporting.plots import STYLES, as_png
 from everylabel.experiments.reporting.summary import Estimate, curve_mean, curves, paired
 from everylabel.experiments.results import Results, Row
-from everylabel.experiments.selecting import BatchSelection, OptimalLookAhead
+from everylabel.experiments.selecting import BatchSelection, DefaultChoice, OptimalLookAhead
+from everylabel.selection.strategies import DEFAULT
 
 START, AT_A_TIME, ROUNDS = 50, 10, 5
 N_CLASSES = 10
@@ -31,8 +32,8 @@ UPDATES = {
 }
 METHODS = (UNTAUGHT, *UPDATES, RETRAINED)  # in the order they are shown
 
-SELECTION = (BatchSelection(), OptimalLookAhead())
-STRATEGIES = (*BatchSelection.strategies, "Typiclust", "optimal", "look-ahead")
+SELECTION = (BatchSelection(), OptimalLookAhead(), DefaultChoice())
+STRATEGIES = (*BatchSelection.strategies, "Typiclust", "optimal", "look-ahead", DEFAULT)
 
 
 def run(repetitions: int) -> Iterator[list[Row]]:
@@ -140,7 +141,10 @@ def plot(updating: list[Row], choosing: list[Row], path: Path) -> None:
         for name, curve in drawn.items():
             colour, line = STYLES[{UNTAUGHT: "baseline", RETRAINED: "retraining"}.get(name, name)]
             means, marker = [e.mean for e in curve.values()], "o" if name in METHODS else ""
-            axis.plot(list(curve), means, line, color=colour, label=name, marker=marker, markersize=3, lw=1.6)
+            wide = 2.6 if name == DEFAULT else 1.6
+            axis.plot(
+                list(curve), means, line, color=colour, label=name, marker=marker, markersize=3, lw=wide
+            )
         axis.set(xlabel="labels", ylabel=ylabel, title=title)
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.2, lw=0.5)

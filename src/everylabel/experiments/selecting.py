@@ -17,6 +17,7 @@ from everylabel.experiments.metrics import accuracy
 from everylabel.experiments.results import Measurement
 from everylabel.experiments.training import train
 from everylabel.selection import Pool, optimal_batch, select
+from everylabel.selection.strategies import DEFAULT
 
 FEWER_CYCLES = 10  # of the experiments beyond the paper
 CANDIDATES = 1000  # App. F: drawn anew in every cycle
@@ -105,6 +106,7 @@ CHOOSERS: dict[str, Choose] = {
     "look-ahead": _from_pool("lookahead", candidates=CANDIDATES),
     "margin with updates, whole pool": _from_pool("margin"),
     "look-ahead, whole pool": _from_pool("lookahead"),
+    DEFAULT: _from_pool(DEFAULT),
 }
 
 
@@ -134,6 +136,13 @@ class OptimalLookAhead(_Curves):
     name, figure, title = "look-ahead", "Fig. 7", "Optimal look-ahead"
     strategies = ("random", "margin", "Badge", "Typiclust", "optimal", "optimal, mixed batches", "look-ahead")
     small_only = ("optimal, mixed batches",)
+
+
+class DefaultChoice(_Curves):
+    """What `select` chooses by unless told otherwise (beyond the paper); the demo shows it."""
+
+    name, figure, title = "default-choice", "beyond the paper", "The default choice"
+    strategies = (DEFAULT,)
 
 
 class WholePool(_Curves):

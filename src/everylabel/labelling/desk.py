@@ -24,6 +24,7 @@ from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.replay import Start, change_of, replay, same_vectors, start_of
 from everylabel.models.scaling import Scaling
+from everylabel.selection.select import acts_for
 
 logger = logging.getLogger(__name__)
 AT_ONCE = 64  # requests taken together at most
@@ -261,13 +262,14 @@ class Desk:
             else:
                 self._give(person, item, reason, expected)
         strategy, among = self.ledger.settings["strategy"], len(self.ledger.leases) + len(waiting)
+        by = acts_for(strategy, self.learner.pool) if waiting else ""
         picked = self.learner.pick(strategy, len(waiting), rng, among)
         for person, item in zip(waiting, picked, strict=False):
-            self._give(person, item, "chosen", expected)
+            self._give(person, item, "chosen", expected, by)
         for person in waiting[len(picked) :]:
             item = self._left(person)
             if item is not None:
-                self._give(person, item, "chosen", expected)
+                self._give(person, item, "chosen", expected, "left")
         self.select_ms = 1e3 * (time.perf_counter() - began)
 
     def _due(self, person: str, count: int, rng: np.random.Generator) -> tuple[int | None, str]:
@@ -300,5 +302,5 @@ class Desk:
         ]
         return min(left, key=lambda item: ledger.was_skipped(item, person), default=None)
 
-    def _give(self, person: str, item: int, reason: str, expected: float | None) -> None:
-        self.emit(person, Out(self.ids[item], reason, expected=expected))
+    def _give(self, person: str, item: int, reason: str, expected: float | None, by: str = "") -> None:
+        self.emit(person, Out(self.ids[item], reason, expected=expected, by=by))

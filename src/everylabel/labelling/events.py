@@ -92,6 +92,7 @@ class Out:
     reason: str  # chosen, check, second, changed, asked, again
     again: bool = False  # shown before, its answer taken back
     expected: float | None = None  # the accuracy that the model expected of itself
+    by: str = ""  # which strategy chose it in fact; left: nothing else was
 
 
 @dataclass(frozen=True, slots=True)

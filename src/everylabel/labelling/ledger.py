@@ -44,6 +44,7 @@ class Lease(NamedTuple):
     item: int
     reason: str
     at: float
+    by: str = ""  # which strategy chose it in fact
 
 
 class Answer(NamedTuple):
@@ -253,7 +254,7 @@ class Ledger:
 
     @_take.register
     def _(self, body: events.Out, event: Event, item: int) -> None:
-        self.leases[event.person] = Lease(item, body.reason, event.at)
+        self.leases[event.person] = Lease(item, body.reason, event.at, body.by)
         self.holder[item] = event.person
         self.shown[item, event.person] = event.seq
         if body.reason == "check":

@@ -100,11 +100,11 @@ def names(ledger: Ledger) -> dict[str, Any]:
     """Return whether class names teach, and a sentence."""
     on = bool(ledger.settings["names"])
     if on and not ledger.names_hold:
-        sentence = "The class names are of no use here: labels do not bear them out. They are left aside."
+        sentence = "The class names are of no use here: the answers do not fit them. They are left aside."
     elif on:
-        sentence = "The class names teach the model, as long as the labels bear them out."
+        sentence = "The model starts from the class names, and believes them as long as the answers fit."
     else:
-        sentence = "The class names do not teach the model: you have switched that off."
+        sentence = "The model does not look at the class names: that is switched off in the settings."
     return {"on": on, "hold": ledger.names_hold, "used": bool(ledger.teaching()), "sentence": sentence}
 
 

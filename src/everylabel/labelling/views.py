@@ -216,6 +216,7 @@ class Views:
         return {
             "item": self.show(lease.item),
             "reason": lease.reason,
+            "by": lease.by,
             "probabilities": None if blind else self._probabilities(lease.item),
             "answer": None if own == CANNOT_TELL else own,
             "lease_seconds": self.ledger.settings["lease_seconds"],

@@ -91,8 +91,8 @@ def _pick(
     options: dict[str, Any],
 ) -> np.ndarray:
     """Return n positions in idx."""
-    if strategy.name not in COLD and knows_nothing(pool):
-        strategy, options = strategies.get("typiclust"), {}
+    acting = strategies.get(acts_for(strategy.name, pool))
+    strategy, options = acting, options if acting is strategy else {}
     if strategy.pick is not None:
         return strategy.pick(pool, idx, n, rng, **options)
     assert strategy.score is not None
@@ -102,6 +102,11 @@ def _pick(
     if strategy.alone:
         return pool.top(lambda part, some: score(part, some, rng, **options), idx, n)
     return best(score(pool, idx, rng, **options), n)
+
+
+def acts_for(strategy: str, pool: PoolView) -> str:
+    """Return which strategy picks in fact: Typiclust until there is a model for those that need one."""
+    return "typiclust" if strategy not in COLD and knows_nothing(pool) else strategy
 
 
 def knows_nothing(pool: PoolView) -> bool:

@@ -179,6 +179,16 @@ def test_a_new_class_is_used_at_once(page: Page, digits: Server) -> None:
     ]
 
 
+def test_it_is_said_why_an_item_comes(page: Page, digits: Server) -> None:
+    page.open("why")
+    for _ in range(12):
+        if "Random check" not in page.text("#reason"):
+            assert page.text("#reason").startswith("Why this one: ")
+        page.answer("1")
+    page.press("u")
+    page.until(lambda: "Taken back" in page.text("#reason"))
+
+
 def test_rename_keeps_labels_and_keys(page: Page, digits: Server) -> None:
     page.open("renaming")
     assert page.dialog("c") == "Classes"

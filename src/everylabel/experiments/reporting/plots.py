@@ -13,7 +13,7 @@ from everylabel.experiments.reporting.summary import TITLES, Curve, curves, data
 from everylabel.experiments.results import Row
 
 BLUE, SKY, ORANGE, RED, GREEN, PINK = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#009E73", "#CC79A7"
-GREY, BLACK, SILVER = "#777777", "#000000", "#bbbbbb"
+GREY, BLACK, SILVER, PURPLE = "#777777", "#000000", "#bbbbbb", "#5B2A86"
 STYLES: dict[str, tuple[str, str]] = {  # colour, line
     "baseline": (GREY, ":"),
     "retraining": (SILVER, "-"),
@@ -32,6 +32,7 @@ STYLES: dict[str, tuple[str, str]] = {  # colour, line
     "optimal, mixed batches": (BLACK, "-."),
     "look-ahead": (PINK, "-"),
     "look-ahead, whole pool": (PINK, "-."),
+    "herding": (PURPLE, "-"),
 }
 STEPS = (SKY, BLUE, GREEN, ORANGE, RED, PINK)  # from the smallest
 BENEATH = "retraining"  # drawn wide, below what may cover it

@@ -80,7 +80,7 @@ function checkChoice(status) {
 function namesChoice(status) {
   const box = make("input", { type: "checkbox", id: "names", checked: state.settings.names });
   box.addEventListener("change", () => saveSettings({ names: box.checked }, status));
-  return make("label", { className: "check-row", htmlFor: "names" }, box, "The names of the classes teach the model");
+  return make("label", { className: "check-row", htmlFor: "names" }, box, "The model starts from the names and descriptions of the classes");
 }
 
 export function openSettings() {

@@ -13,12 +13,24 @@ const REASONS = {
   second: "Second opinion: someone else has answered this one",
 };
 
+// What chose an item, as a person who labels would say it; nobody needs to know a strategy's name.
+const WHY = {
+  herding: "Why this one: the model is unsure here, and many items are like it",
+  lookahead: "Why this one: an answer here should help most with all the others",
+  margin: "Why this one: the model cannot decide between its two best guesses",
+  entropy: "Why this one: the model is unsure among many classes",
+  least_confident: "Why this one: the model is unsure even of its best guess",
+  badge: "Why this one: the model is unsure here, and it differs from what was asked before",
+  typiclust: "Why this one: it is typical of many items, and none like it has an answer yet",
+  random: "Why this one: drawn at random",
+  left: "Nothing else is left: this one was passed over before",
+};
+
 function reasonText(task) {
   if (!task) return "";
   if (task.answer !== null && task.reason === "asked") return "You answered this one before; a new answer replaces it";
   if (task.reason !== "chosen") return REASONS[task.reason] ?? "";
-  const strategy = state.strategies.find((each) => each.name === state.settings.strategy);
-  return `Chosen by ${strategy?.title.toLowerCase() ?? state.settings.strategy}`;
+  return WHY[task.by || state.settings.strategy] ?? "";
 }
 
 /** Short texts are set large, long ones in a comfortable reading size. */
