@@ -28,8 +28,8 @@ from rich.progress import Progress
 from sklearn.datasets import load_digits
 
 from benchmarks.timing import report, write
-from everylabel.labelling.learner import prepare
 from everylabel.labelling.replay import fingerprint, replay
+from everylabel.labelling.rows import Rows
 from everylabel.projects.store import Store
 from everylabel.web.server import one_thread
 from tests.projects import postgres
@@ -168,10 +168,10 @@ class Killed:
         keys = Counter(event.key for event in events if event.key is not None)
         checked = random.Random(0).sample(sorted(self.states), min(100, len(self.states)))
         with one_thread():
-            ids, features = [str(i) for i in range(len(TRUTH))], prepare(load_digits().data).features
+            rows = Rows([str(i) for i in range(len(TRUTH))], load_digits().data / 16.0)
             other = 0
             for version in checked:
-                ledger, learner, _ = replay([e for e in events if e.seq <= version], ids, features)
+                ledger, learner, _ = replay([e for e in events if e.seq <= version], rows)
                 other += fingerprint(ledger, learner)["hash"] != self.states[version]
         twice = sum(count > 1 for count in keys.values())
         seconds = sorted(self.starts)[len(self.starts) // 2]

@@ -26,8 +26,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.timing import report, write
-from everylabel.labelling.learner import Change, Learner, prepare
+from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.ledger import Place
+from everylabel.labelling.rows import prepare
 from everylabel.selection.pool import Where
 
 N, D, K = 100_000, 384, 20

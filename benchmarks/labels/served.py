@@ -16,9 +16,9 @@ import numpy as np
 from benchmarks.labels.curve import STOPS, Point, guesses, measured
 from benchmarks.labels.sets import Data
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.learner import Prepared, prepare
 from everylabel.labelling.naming import Encoder
 from everylabel.labelling.refit import EARLY, EARLY_UP_TO, EVERY, refit
+from everylabel.labelling.rows import Prepared, Rows, prepare
 from everylabel.labelling.service import Service
 from everylabel.projects.log import bring_up_to_date
 from everylabel.projects.store import Store
@@ -36,7 +36,7 @@ def served(
     with tempfile.TemporaryDirectory() as place:
         store = Store(Path(place) / "labels.sqlite", "bench")
         bring_up_to_date(store, ids, classes=data.classes, settings=settings, encoder=encoder)
-        desk = Desk(ids, prepared.features, store, prepared.scaling)
+        desk = Desk(Rows(ids, data.x), store)
         with closing(store), closing(desk):
             yield from _labelled(Service(desk, lambda i: {"id": ids[i]}), data, prepared, stops)
 

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.learner import prepare
+from everylabel.labelling.rows import Rows, prepare
 from everylabel.labelling.service import Service
 from everylabel.projects.log import bring_up_to_date
 from everylabel.projects.store import Store
@@ -34,7 +34,7 @@ def service(
     store = Store(path, "test")
     if not store.read():
         bring_up_to_date(store, ids, classes=classes, settings=settings)
-    desk = Desk(ids, features, store)
+    desk = Desk(Rows(ids, features, ready=True), store)
     try:
         yield Service(desk, lambda i: {"id": ids[i]})
     finally:

@@ -13,6 +13,7 @@ from everylabel.labelling import events
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.events import Event
 from everylabel.labelling.refused import Refused
+from everylabel.labelling.rows import Rows
 from everylabel.selection.pool import Where
 from tests.labelling.desks import CLASSES, FEATURES, IDS, until
 
@@ -36,7 +37,7 @@ class Memory:
 
 @contextmanager
 def desk(log: Memory, n: int = 60) -> Iterator[Desk]:
-    made = Desk(IDS[:n], FEATURES[:n], log)
+    made = Desk(Rows(IDS[:n], FEATURES[:n], ready=True), log)
     try:
         yield made
     finally:
@@ -87,7 +88,7 @@ def test_a_log_that_was_not_begun_is_refused() -> None:
     log = Memory()
     log.writes = []
     with pytest.raises(EverylabelError, match="log holds no event; expected one"):
-        Desk(IDS, FEATURES, log)
+        Desk(Rows(IDS, FEATURES, ready=True), log)
 
 
 def test_requests_that_wait_are_learned_and_written_together() -> None:

@@ -10,9 +10,10 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.learner import Learner, prepare
+from everylabel.labelling.learner import Learner
 from everylabel.labelling.naming import Encoder, packed, phrases_of, unpacked
 from everylabel.labelling.refit import refit
+from everylabel.labelling.rows import Rows, prepare
 from everylabel.labelling.service import Service
 from everylabel.projects.log import bring_up_to_date
 from everylabel.projects.store import Store
@@ -39,7 +40,7 @@ ENCODER = Encoder("words", _encode)
 def named(path: Path, classes: Sequence[str] = WORDS, **settings: Any) -> Iterator[Service]:
     store = Store(path, "test")
     bring_up_to_date(store, IDS, classes=classes, settings=settings, encoder=ENCODER)
-    desk = Desk(IDS, PREPARED.features, store, PREPARED.scaling)
+    desk = Desk(Rows(IDS, PREPARED.features, ready=True, given=PREPARED.scaling), store)
     made = Service(desk, lambda i: {"id": IDS[i]}, ENCODER)
     try:
         yield made
@@ -143,7 +144,7 @@ def test_a_replay_needs_no_encoder_and_is_the_same_to_the_bit(tmp_path: Path) ->
         give(made, 4)
         before = fingerprint(made)
     store = Store(tmp_path / "log", "test")
-    desk = Desk(IDS, PREPARED.features, store, PREPARED.scaling)
+    desk = Desk(Rows(IDS, PREPARED.features, ready=True, given=PREPARED.scaling), store)
     try:
         assert fingerprint(Service(desk, lambda i: {"id": IDS[i]})) == before
     finally:
@@ -178,13 +179,13 @@ def test_another_encoder_takes_the_vectors_of_the_old_one_away(tmp_path: Path) -
     store = Store(tmp_path / "log", "test")
     bring_up_to_date(store, IDS)  # texts are embedded by TF-IDF now, which knows no words
     narrow = prepare(TEXTS[:, :5])
-    desk = Desk(IDS, narrow.features, store, narrow.scaling)
+    desk = Desk(Rows(IDS, narrow.features, ready=True, given=narrow.scaling), store)
     assert (desk.ledger.vectors, len(desk.ledger.labels)) == ({}, 3)
     desk.close()
     wide = Encoder("other words", lambda phrases: np.c_[_encode(phrases), _encode(phrases)])
     bring_up_to_date(store, IDS, encoder=wide)
     both = prepare(np.c_[TEXTS, TEXTS])
-    desk = Desk(IDS, both.features, store, both.scaling)
+    desk = Desk(Rows(IDS, both.features, ready=True, given=both.scaling), store)
     assert {vectors.shape for vectors in desk.ledger.vectors.values()} == {(1, 32)}
     desk.close()
     store.close()
@@ -223,12 +224,12 @@ def test_what_people_wrote_of_a_class_stays_though_the_file_says_otherwise(tmp_p
     store = Store(tmp_path / "log", "test")
     given = {"classes": WORDS, "descriptions": {"river": "water"}}
     bring_up_to_date(store, IDS, **given)  # type: ignore[arg-type]
-    desk = Desk(IDS, PREPARED.features, store)
+    desk = Desk(Rows(IDS, PREPARED.features, ready=True), store)
     Service(desk, lambda i: {"id": IDS[i]}).change_class("me", 0, None, "sowing").result()
     desk.close()
     bring_up_to_date(store, IDS, **given)  # type: ignore[arg-type]
     bring_up_to_date(store, IDS, classes=WORDS, descriptions={"engine": "harvest"})
-    desk = Desk(IDS, PREPARED.features, store)
+    desk = Desk(Rows(IDS, PREPARED.features, ready=True), store)
     assert desk.ledger.descriptions == {0: "sowing", 1: "harvest"}
     desk.close()
     store.close()

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from everylabel.labelling.learner import prepare
 from everylabel.labelling.refit import Refitter, refit
 from everylabel.labelling.refused import Refused
+from everylabel.labelling.rows import prepare
 from everylabel.labelling.service import Service
 from everylabel.projects.store import StoreError
 from tests.labelling.desks import CLASSES, FEATURES, IDS, N, Y, fingerprint, label, service, truth, until

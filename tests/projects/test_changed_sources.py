@@ -12,7 +12,7 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.formats.exports import table_export
 from everylabel.formats.imports import read_labels
-from everylabel.labelling.learner import prepare
+from everylabel.labelling.rows import prepare
 from everylabel.projects import features
 from everylabel.projects.labelled import check_labelled
 from everylabel.projects.log import Label, open_log, read_state
@@ -60,7 +60,7 @@ def opened(source: Path) -> Project:
 def exported(source: Path, **options: Any) -> list[dict[str, str]]:
     project = opened(source)
     made = table_export(
-        project, prepare(project.features), read_state(project, None), "labels", "csv", **options
+        project, lambda: prepare(project.features), read_state(project, None), "labels", "csv", **options
     )
     return list(csv.DictReader(io.StringIO(b"".join(made.pieces).decode())))
 

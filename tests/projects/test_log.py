@@ -10,6 +10,7 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.replay import replay
+from everylabel.labelling.rows import Rows
 from everylabel.projects.log import Label, bring_up_to_date
 from everylabel.projects.store import Store
 from tests.labelling.desks import FEATURES, IDS, service, truth
@@ -36,7 +37,7 @@ def test_labels_are_imported_once_and_trained_on(tmp_path: Path) -> None:
     again, same = begun(path, classes=["9"], labels=LABELS)
     assert (again, same.seq) == (0, ledger.seq)
     with closing(Store(path, "test")) as store:
-        _, learner, changes = replay(store.read(), IDS, FEATURES)
+        _, learner, changes = replay(store.read(), Rows(IDS, FEATURES, ready=True))
     assert [change for change in changes if change.item is not None] == []
     labelled = np.array(sorted(ledger.labels))
     guesses = learner.pool.probs(labelled).argmax(axis=1)

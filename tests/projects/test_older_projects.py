@@ -12,7 +12,7 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.data.known import NOT_NOTED, Known
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.learner import prepare
+from everylabel.labelling.rows import Rows
 from everylabel.labelling.service import Service
 from everylabel.projects.labelled import check_labelled, store_name, store_place
 from everylabel.projects.log import bring_up_to_date, read_state
@@ -132,7 +132,7 @@ def test_people_go_on_where_they_were(folder: Path) -> None:
         assert store.items() == Known(list(project.ids), DIGESTS, id_column=NOT_NOTED)
         assert bring_up_to_date(store, project.ids, classes=project.classes, project=project.id) == 0
         assert len(store.read()) == 24
-        with closing(Desk(project.ids, prepare(project.features).features, store)) as desk:
+        with closing(Desk(Rows(project.ids, project.features), store)) as desk:
             service = Service(desk, lambda i: {"id": project.ids[i]})
             assert service.next("me").result()["next"]["item"] == {"id": "t5"}
             assert service.next("Bob").result()["next"]["item"] == {"id": "t4"}

@@ -21,8 +21,10 @@ from everylabel.data.classes import no_labels
 from everylabel.data.display import Texts
 from everylabel.data.items import Items
 from everylabel.labelling.snapshot import Snapshot
+from everylabel.projects.project import Project
 from everylabel.web.app import PAGE, make_app
 from everylabel.web.downloads import Downloads
+from everylabel.web.shown import Shown
 from tests.labelling.desks import FEATURES, IDS, N, service, truth
 from tests.projects.postgres import free_port
 
@@ -69,14 +71,9 @@ class Files(Downloads):
 def server(path: Path, token: str | None = None, **settings: Any) -> Iterator[str]:
     """Yield the address of a real server."""
     with service(path, **settings) as made:
-        app = make_app(
-            made,
-            ITEMS,
-            Files(),
-            name="digits",
-            kind="text",
-            token=token,
-        )
+        own = {"name": "digits", "features": FEATURES, "folder": path.parent}
+        project = Project(**vars(ITEMS) | own)
+        app = make_app(made, Shown(project), Files(), token=token)
         port = free_port()
         running = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", port, log_level="warning"))
         thread = threading.Thread(target=running.run)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -11,6 +11,9 @@ from rich.markup import escape
 from everylabel.cli import options
 from everylabel.cli.class_list import column_list
 from everylabel.cli.console import note, opened
+
+if TYPE_CHECKING:
+    from everylabel.labelling.rows import Prepared
 
 
 def export(
@@ -32,7 +35,7 @@ def export(
     from everylabel.core.files import write_atomically
     from everylabel.formats.exports import MEDIA, WHAT, model_export, table_export
     from everylabel.formats.model import MODEL_FORMATS
-    from everylabel.labelling.learner import prepare
+    from everylabel.labelling.rows import prepare
     from everylabel.projects.labelled import check_labelled
     from everylabel.projects.log import read_state
 
@@ -42,7 +45,10 @@ def export(
     project = opened(source, folder=folder, keep=False, check=check)
     snapshot = read_state(project, store)
     chosen = form or format_of(out, MODEL_FORMATS if what == "model" else MEDIA)
-    prepared = prepare(project.features)
+
+    def prepared() -> "Prepared":
+        return prepare(project.features)
+
     if what == "model":
         written = model_export(prepared, snapshot, chosen)
     else:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class Items:
         """Return what people know an item by: its own id, or its place in the source."""
         return str(self.row(i)) if self.own_ids is None else self.own_ids[i]
 
-    def without(self, gone: Sequence[int]) -> "Items":
+    def without(self, gone: Sequence[int]) -> Self:
         """Return the items but for those in these places, which count as skipped; classes stay."""
         if not len(gone):
             return self

@@ -1,7 +1,7 @@
 """What can be taken out of a project, from its state at one moment: tables, Label Studio's JSON, a model."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -14,9 +14,9 @@ from everylabel.formats.label_studio import label_studio_tasks
 from everylabel.formats.model import MODEL_FORMATS, export_model
 from everylabel.formats.records import Given, answer_records, label_records, prediction_records
 from everylabel.formats.tables import Records, write_table
-from everylabel.labelling.learner import Prepared
 from everylabel.labelling.ledger import CANNOT_TELL
 from everylabel.labelling.refused import Refused
+from everylabel.labelling.rows import Prepared
 from everylabel.labelling.snapshot import Snapshot
 from everylabel.projects.predictions import Predicted, trained
 from everylabel.projects.project import Project
@@ -41,13 +41,16 @@ class Export(NamedTuple):
 
 def table_export(
     project: Project,
-    prepared: Prepared,
+    prepared: Callable[[], Prepared],
     snapshot: Snapshot,
     what: str,
     form: str,
     columns: Sequence[str] | None = None,
 ) -> Export:
-    """Return labels, answers or predictions as a file, with the source's own columns: all, or those named."""
+    """Return labels, answers or predictions as a file, with the source's own columns: all, or those named.
+
+    prepared : gives the features, if they are needed
+    """
     check_choice(what, "what", list(WHAT))
     check_choice(form, "format", list(MEDIA))
     if form == LABEL_STUDIO:
@@ -60,12 +63,13 @@ def table_export(
     return Export(write_table(records, form), *MEDIA[form])
 
 
-def model_export(prepared: Prepared, snapshot: Snapshot, form: str) -> Export:
+def model_export(prepared: Callable[[], Prepared], snapshot: Snapshot, form: str) -> Export:
     """Return the model as a file: everylabel, skops, onnx or torch."""
     check_choice(form, "format", list(MODEL_FORMATS))
     if len(set(snapshot.labels.values())) < 2:
         raise Refused(409, "nothing_learned", "there are no labels of two classes yet; label some first")
-    data = export_model(trained(prepared, snapshot), prepared.scaling, snapshot.classes, form)
+    ready = prepared()
+    data = export_model(trained(ready, snapshot), ready.scaling, snapshot.classes, form)
     return Export(iter([data]), "application/octet-stream", MODEL_FORMATS[form])
 
 
@@ -75,17 +79,18 @@ def predicted_records(predicted: Predicted, columns: Sequence[str] | None = None
     return prediction_records(told, rows, lambda at: predicted.probabilities[at], predicted.classes)
 
 
-def _records(told: Beside, prepared: Prepared, snapshot: Snapshot, what: str) -> Records:
+def _records(told: Beside, prepared: Callable[[], Prepared], snapshot: Snapshot, what: str) -> Records:
     classes = snapshot.classes
     if what == "labels":
         return label_records(told, snapshot.labels, classes)
     if what == "answers":
         return answer_records(told, given(snapshot), classes)
-    posterior = trained(prepared, snapshot)
-    left = np.setdiff1d(np.arange(len(prepared.features)), np.array(list(snapshot.labels), dtype=np.int64))
+    ready = prepared()
+    posterior = trained(ready, snapshot)
+    left = np.setdiff1d(np.arange(len(ready.features)), np.array(list(snapshot.labels), dtype=np.int64))
 
     def probabilities(at: np.ndarray) -> np.ndarray:
-        rows = prepared.features[at].astype(np.float64)
+        rows = ready.features[at].astype(np.float64)
         return np.asarray(predict_proba(posterior, rows, method="mean"))
 
     return prediction_records(told, left, probabilities, classes)

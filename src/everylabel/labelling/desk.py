@@ -23,6 +23,7 @@ from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.replay import Start, change_of, replay, same_vectors, start_of
+from everylabel.labelling.rows import Rows
 from everylabel.models.scaling import Scaling
 from everylabel.selection.select import acts_for
 
@@ -57,22 +58,14 @@ class Desk:
 
     Parameters
     ----------
-    ids, features
-        The instances, and their features brought to scale by `learner.prepare`.
+    rows : Rows
+        The features of the instances, by id; those that the log says have joined are in the pool.
     log : Log
         What happened to them so far, from the first event on: `projects.log` writes that.
-    scaling : Scaling, optional
-        How the features were brought to scale; class names, which come as vectors, are so by it.
     """
 
-    def __init__(
-        self,
-        ids: Sequence[str],
-        features: np.ndarray,
-        log: Log,
-        scaling: Scaling | None = None,
-    ) -> None:
-        self.ids, self.features, self.log, self.scaling = ids, features, log, scaling
+    def __init__(self, rows: Rows, log: Log) -> None:
+        self.rows, self.log = rows, log
         self.ledger: Ledger
         self.learner: Learner
         self.update_ms: float | None = None
@@ -90,6 +83,20 @@ class Desk:
             raise EverylabelError("log holds no event; expected one that `projects.log` has begun")
         self._thread = threading.Thread(target=self._work, name="desk", daemon=True)
         self._thread.start()
+
+    @property
+    def ids(self) -> list[str]:
+        """The instances that are there, in the order in which they came."""
+        return self.ledger.ids
+
+    @property
+    def features(self) -> np.ndarray:
+        """Their features as the model sees them, brought to scale by `scaling`."""
+        return np.asarray(self.learner.pool.features)
+
+    @property
+    def scaling(self) -> Scaling | None:
+        return self.learner.scaling
 
     def submit(self, command: Command, *, alone: bool = False) -> "Future[Any]":
         """Have a command run by the desk's thread; the future holds what its finish returns.
@@ -156,13 +163,12 @@ class Desk:
             return
         learner.follow(self.changes_since(seen))
         self.learner, self._changes = learner, self.changes_since(start.seq)
-        self.emit("", Refit(start.seq, start.names_hold if start.vectors else None))
+        told_by = None if self.rows.ready else learner.told_by
+        self.emit("", Refit(start.seq, start.names_hold if start.vectors else None, told_by))
 
     def _reload(self) -> None:
         self._stale = True  # until it is done
-        self.ledger, self.learner, self._changes = replay(
-            self.log.read(), self.ids, self.features, self.scaling
-        )
+        self.ledger, self.learner, self._changes = replay(self.log.read(), self.rows)
         self._fresh, self._asking, self._stale = [], [], False
         self.learned.set()
 
@@ -189,6 +195,7 @@ class Desk:
             if self._stale:  # the log could not be read after a failure: nothing may be built on what is here
                 self._reload()
             began, labels, names = time.perf_counter(), self.ledger.n_changes, self.ledger.n_names
+            here = len(self.ids)
             self._begin_block()
             with self.learner.together():
                 if not jobs or not all(job.reads for job in jobs):
@@ -200,7 +207,7 @@ class Desk:
                         refused.append((job, error))
             if self.ledger.n_changes > labels:
                 self.update_ms = 1e3 * (time.perf_counter() - began)
-            if self.ledger.n_changes > labels or self.ledger.n_names > names:
+            if self.ledger.n_changes > labels or self.ledger.n_names > names or len(self.ids) > here:
                 self.learned.set()
             self._hand_out()
             self._write()

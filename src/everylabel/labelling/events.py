@@ -166,6 +166,16 @@ class Refit:
     kind: ClassVar[str] = "refit"
     upto: int
     names: bool | None = None  # whether the labels bear the class names out; None if there are no vectors
+    rows: int | None = None  # how many items, the first that came, told the scale; None: as before
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """Items that joined the pool, in this order behind those there were; a log's first were there always."""
+
+    kind: ClassVar[str] = "extended"
+    ids: Sequence[str]
+    digest: str  # of their features
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +197,20 @@ class Assessed:
 
 Answered = Label | CannotTell | Skip  # what a person can take back
 OfItem = Out | Release | Answered | Changed | Confirmed
-Body = Project | NewClass | Rename | Describe | ClassKey | Named | Settings | OfItem | Undo | Refit | Assessed
+Body = (
+    Project
+    | NewClass
+    | Rename
+    | Describe
+    | ClassKey
+    | Named
+    | Settings
+    | OfItem
+    | Undo
+    | Refit
+    | Extended
+    | Assessed
+)
 KINDS: dict[str, type[Body]] = {body.kind: body for body in get_args(Body)}
 _DEFAULTS = {body: {field.name: field.default for field in fields(body)} for body in KINDS.values()}
 _NAMES = {body.kind: {name.rstrip("_"): name for name in _DEFAULTS[body]} for body in _DEFAULTS}

@@ -7,7 +7,7 @@ A learner is a pure function of where it started (labels trained on exactly) and
 followed since, block by block: the same changes give the same numbers, bit for bit.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from typing import NamedTuple
@@ -18,18 +18,16 @@ from everylabel.core.softmax import softmax
 from everylabel.labelling.ledger import Place
 from everylabel.labelling.training import in_order, train
 from everylabel.models.names import NameRows, name_rows
-from everylabel.models.scaling import Scaling, fit_pool_scaling
+from everylabel.models.scaling import Scaling
 from everylabel.selection import Pool, select
 from everylabel.selection.pool import Where
 from everylabel.selection.select import knows_nothing
 
-SAMPLE = 5000  # instances that tell the scaling, or five times as many as features
 SAMPLED = 1000  # instances that tell how sure the model is of the whole pool
 COLD_FROM = 2000  # candidates of the first picks, before anything is known
 COPIES = 0.95  # cosine from which on two instances are near copies
 TRIED, FEWEST_TRIED = 300, 60  # candidates for one person, and when many are labelling
 EVALUATED, FEWEST_EVALUATED = 1000, 250  # instances that a choice is judged by, likewise
-CHUNK = 8192
 TRAINED = 1e-6  # tolerance of a training that labels are learned on from
 MANY = 4  # labels taken back at once from which on training anew is faster than one by one
 EXACT_UP_TO = 10**8  # n d k: so far each label is learned exactly; beyond, by the second-order update
@@ -45,29 +43,8 @@ class Change(NamedTuple):
     n_classes: int
     names: Mapping[int, np.ndarray] | None = None  # vectors of names that teach now, if changed
     many: bool = False  # taken back with others at once
-
-
-class Prepared(NamedTuple):
-    """Features brought to the scale that the prior suits, and how."""
-
-    features: np.ndarray  # (n, d) float32
-    scaling: Scaling
-
-
-def prepare(features: np.ndarray) -> Prepared:
-    """Return the features in single precision, scaled as an even sample of them tells."""
-    size = max(SAMPLE, 5 * features.shape[1])
-    scaling = fit_pool_scaling(np.asarray(features[:: max(1, len(features) // size)], np.float64))
-    center, factor = scaling.center.astype(np.float32), np.float32(scaling.scale)
-    matrix = None if scaling.matrix is None else scaling.matrix.astype(np.float32)
-    scaled = np.empty(features.shape, np.float32)
-    for at in range(0, len(features), CHUNK):
-        part = scaled[at : at + CHUNK]
-        np.subtract(features[at : at + CHUNK], center, out=part, dtype=np.float32)
-        if matrix is not None:
-            part[:] = part @ matrix
-        part *= factor
-    return Prepared(scaled, scaling)
+    here: int = 0  # how many instances there are now, if more than before
+    later: bool = False  # its label came with the source: the next training learns it
 
 
 class Learner:
@@ -80,14 +57,17 @@ class Learner:
         n_classes: int,
         names: Mapping[int, np.ndarray] | None = None,
         scaling: Scaling | None = None,
+        told_by: int | None = None,
+        more: Callable[[int, int], np.ndarray] | None = None,
     ) -> None:
-        self.scaling = scaling
+        """Train on labels; `told_by` rows told the scaling, `more(start, stop)` are features that join."""
+        self.scaling, self.told_by, self._more = scaling, told_by, more
+        self.waiting = 0  # labels that the next training learns
         self._names: Mapping[int, np.ndarray] | None = None  # to be taught at the end of a block
         self._taught = names or {}
         self._back: dict[int, Place] = {}  # taken back at once in this block: where they belong now
         self.pool = self._trained(features, labels, n_classes)
-        rng = np.random.default_rng(0)
-        self.sample = np.sort(rng.permutation(len(features))[:SAMPLED])
+        self.sample = _drawn(len(features))
 
     @property
     def exact(self) -> bool:
@@ -130,11 +110,16 @@ class Learner:
         new = max(1, change.n_classes) - self.pool.n_classes
         if new > 0:
             self.pool.add_class(new)
+        if change.here > len(self.pool) and self._more is not None:
+            self.pool.extend(self._more(len(self.pool), change.here))
+            self.sample = _drawn(len(self.pool))
+        if change.later:
+            self.waiting += 1
         if change.item is not None and change.many:
             self._back[change.item] = change.place
         elif change.item is not None:
             self._back.pop(change.item, None)
-            self.pool.put(change.item, *change.place)
+            self.pool.put(change.item, *(Place(Where.ASIDE) if change.later else change.place))
         self._names = self._names if change.names is None else change.names
 
     def _teach(self, names: Mapping[int, np.ndarray]) -> None:
@@ -211,3 +196,8 @@ class Learner:
         rest = [at for at in range(len(out), len(rows)) if at not in chosen]
         best = [*chosen[len(out) :], *rest][:n]
         return [picked[at - len(out)] for at in best]
+
+
+def _drawn(n: int) -> np.ndarray:
+    """Return the instances that stand for a pool of n."""
+    return np.sort(np.random.default_rng(0).permutation(n)[:SAMPLED])

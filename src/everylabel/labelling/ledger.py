@@ -1,11 +1,11 @@
 """Who labelled what, who has what, which classes there are: a pure function of the events.
 
 No model, no clock, no randomness: the same events give the same ledger. Items are known by their
-position in the source; events of items that the source no longer has are kept and left alone.
+place in the order in which they came; events of items that the source no longer has are kept and left alone.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from typing import Any, NamedTuple
@@ -79,7 +79,8 @@ class Check(NamedTuple):
 class Ledger:
     """The state that the events add up to."""
 
-    ids: Sequence[str]
+    given: Sequence[str]  # ids of the items that are there from the start
+    source: Container[str] | None = None  # ids that can join: those that have features; None: no others
     seq: int = 0
     classes: list[str] = field(default_factory=list)
     names: dict[str, int] = field(default_factory=dict)  # every name that a class has or had -> its number
@@ -120,6 +121,7 @@ class Ledger:
     disputed: dict[int, None] = field(default_factory=dict)  # items on which no class has most voices
 
     def __post_init__(self) -> None:
+        self.ids = list(self.given)  # of all that have come, in that order
         self.position = {name: i for i, name in enumerate(self.ids)}
         self._apply = self._take  # looked up once: a log has many events
         self._entries: dict[int, Entry] = {}
@@ -247,6 +249,13 @@ class Ledger:
     @_take.register
     def _(self, body: events.Refit, event: Event, item: int) -> None:
         self.names_hold = self.names_hold if body.names is None else body.names
+
+    @_take.register
+    def _(self, body: events.Extended, event: Event, item: int) -> None:
+        for name in body.ids:
+            if name not in self.position and self.source is not None and name in self.source:
+                self.position[name] = len(self.ids)
+                self.ids.append(name)
 
     @_take.register
     def _(self, body: events.Assessed, event: Event, item: int) -> None:

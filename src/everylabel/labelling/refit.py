@@ -14,10 +14,11 @@ import numpy as np
 
 from everylabel.labelling.assessing import Assessment, assess
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.replay import Start
+from everylabel.labelling.learner import Learner
+from everylabel.labelling.replay import Start, learner_at
 from everylabel.labelling.training import in_order
 from everylabel.models.names import are_of_use, name_rows
-from everylabel.models.scaling import suited_precision
+from everylabel.models.scaling import Scaling, suited_precision
 
 log = logging.getLogger(__name__)
 REST = 4.0  # rest this many times as long as training took: a fifth of one core at most
@@ -63,6 +64,8 @@ class Refitter:
     def _due(self) -> bool:
         """Return whether training pays: at once, or after some labels if each is learned exactly anyway."""
         ledger = self.desk.ledger
+        if self.desk.learner.waiting or scale_is_due(self.desk):
+            return True
         if (ledger.n_names != self._names and ledger.labels) or len(ledger.checks) != self._checks:
             return True
         every = EARLY if ledger.vectors and len(ledger.labels) < EARLY_UP_TO else EVERY
@@ -72,14 +75,19 @@ class Refitter:
 def refit(desk: Desk) -> None:
     """Train on all labels there are, follow what came meanwhile, take over, tell how good the model is."""
 
-    def look() -> tuple[Start, dict[int, float]]:
-        return desk.start(), {check.item: 1.0 for check in desk.ledger.standing_checks()}
+    def look() -> tuple[Start, dict[int, float], Learner, bool]:
+        checks = {check.item: 1.0 for check in desk.ledger.standing_checks()}
+        return desk.start(), checks, desk.learner, scale_is_due(desk)
 
-    start, checks = desk.read(look).result()
-    if not start.labels:
+    start, checks, now, anew = desk.read(look).result()
+    if not start.labels and not anew:
         return
-    start = start._replace(names_hold=_names_hold(start, desk))
-    learner, seen = start.learner(desk.features, desk.scaling), start.seq
+    told_by = start.here if anew or now.told_by is None else now.told_by
+    scaling, features = desk.rows.scaling(desk.ids, told_by), now.pool.features[: start.here]
+    if anew:
+        features = desk.rows.on_scale(desk.ids, 0, start.here, scaling)
+    start = start._replace(names_hold=_names_hold(start, features, scaling))
+    learner, seen = learner_at(start, desk.ledger, desk.rows, told_by, features), start.seq
     trained = learner.pool.posterior
     while len(changes := desk.read(partial(desk.changes_since, seen)).result()) > NEARLY:
         learner.follow(changes)
@@ -106,11 +114,17 @@ def _note(desk: Desk, found: Assessment) -> None:
     desk.submit(write).result()
 
 
-def _names_hold(start: Start, desk: Desk) -> bool:
+def scale_is_due(desk: Desk) -> bool:
+    """Return whether so many instances have joined that they should tell the scale anew."""
+    told_by = desk.learner.told_by
+    return told_by is not None and desk.rows.told_anew(told_by, len(desk.ids))
+
+
+def _names_hold(start: Start, features: np.ndarray, scaling: Scaling | None) -> bool:
     """Return whether the labels bear the class names out."""
-    rows = None if desk.scaling is None else name_rows(start.vectors, desk.scaling)
-    if rows is None:
+    rows = None if scaling is None else name_rows(start.vectors, scaling)
+    if rows is None or not start.labels:
         return start.names_hold
     idx, y = in_order(start.labels)
-    x = desk.features[idx].astype(np.float64)
+    x = features[idx].astype(np.float64)
     return are_of_use(rows, x, y, start.n_classes, suited_precision(start.n_classes))

@@ -1,14 +1,15 @@
 """The state behind a log: replaying it gives the same ledger, model and next instance, bit for bit."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from everylabel.labelling.events import Event, Named, Refit, Settings, Undo
+from everylabel.labelling.events import Event, Extended, Label, Named, Refit, Settings, Undo
 from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.ledger import Ledger, Place, bulk_of
+from everylabel.labelling.rows import Rows
 from everylabel.models.scaling import Scaling
 from everylabel.selection.pool import Where
 
@@ -22,11 +23,18 @@ class Start(NamedTuple):
     n_classes: int
     vectors: dict[int, np.ndarray]  # of class names, if they are to teach
     names_hold: bool  # whether the labels bear them out
+    here: int = 0  # how many instances there are
 
-    def learner(self, features: np.ndarray, scaling: Scaling | None = None) -> Learner:
+    def learner(
+        self,
+        features: np.ndarray,
+        scaling: Scaling | None = None,
+        told_by: int | None = None,
+        more: Callable[[int, int], np.ndarray] | None = None,
+    ) -> Learner:
         """Return a model trained on the labels, with the rest where it belongs."""
         names = self.vectors if self.names_hold else {}
-        learner = Learner(features, self.labels, self.n_classes, names, scaling)
+        learner = Learner(features, self.labels, self.n_classes, names, scaling, told_by, more)
         learner.follow(Change(self.seq, self.seq, item, place, self.n_classes) for item, place in self.places)
         return learner
 
@@ -36,18 +44,21 @@ def start_of(ledger: Ledger) -> Start:
     others = sorted({*ledger.holder, *ledger.answers, *ledger.skipped} - set(ledger.labels))
     places = [(item, place) for item in others if (place := ledger.place(item)).where is not Where.FREE]
     k, vectors = len(ledger.classes), ledger.to_teach()
-    return Start(ledger.seq, dict(ledger.labels), places, k, vectors, ledger.names_hold)
+    return Start(ledger.seq, dict(ledger.labels), places, k, vectors, ledger.names_hold, len(ledger.ids))
 
 
 def change_of(ledger: Ledger, event: Event) -> Change:
     """Take an event into the ledger and return what it does to the model."""
-    before = ledger.teaching() if isinstance(event.body, Named | Settings) else None
+    body = event.body
+    before = ledger.teaching() if isinstance(body, Named | Settings) else None
     item = ledger.apply(event)
     place = Place(Where.FREE) if item is None else ledger.place(item)
     now = None if before is None else ledger.teaching()
     taught = now if before is not None and now is not None and not same_vectors(before, now) else None
-    many = isinstance(event.body, Undo) and bulk_of(ledger.entry(event.body.saved)) is not None
-    return Change(event.seq, event.block, item, place, len(ledger.classes), taught, many)
+    many = isinstance(body, Undo) and bulk_of(ledger.entry(body.saved)) is not None
+    here = len(ledger.ids) if isinstance(body, Extended) else 0
+    later = isinstance(body, Label) and bool(body.imported) and place.where is Where.LABELLED
+    return Change(event.seq, event.block, item, place, len(ledger.classes), taught, many, here, later)
 
 
 def same_vectors(some: dict[int, np.ndarray], others: dict[int, np.ndarray]) -> bool:
@@ -55,14 +66,15 @@ def same_vectors(some: dict[int, np.ndarray], others: dict[int, np.ndarray]) -> 
     return some.keys() == others.keys() and all(some[c] is others[c] for c in some)
 
 
-def replay(
-    events: Sequence[Event], ids: Sequence[str], features: np.ndarray, scaling: Scaling | None = None
-) -> tuple[Ledger, Learner, list[Change]]:
+def replay(events: Sequence[Event], rows: Rows) -> tuple[Ledger, Learner, list[Change]]:
     """Return the ledger, the model, and the changes it has followed since it was last trained."""
-    refits = (event.body for event in reversed(events) if isinstance(event.body, Refit))
-    last = max(refits, key=lambda body: body.upto, default=Refit(0))  # of equals, the latest
+    refits = [event.body for event in events if isinstance(event.body, Refit)]
+    last = max(reversed(refits), key=lambda body: body.upto, default=Refit(0))  # of equals, the latest
     upto = last.upto
-    ledger, changes = Ledger(ids), []
+    ledger, changes = Ledger(_first(events, rows), rows), []
+    told_by = next(
+        (body.rows for body in reversed(refits) if body.rows and body.upto <= upto), len(ledger.ids)
+    )
     start = start_of(ledger)
     for event in events:
         change = change_of(ledger, event)
@@ -71,9 +83,31 @@ def replay(
             start = start._replace(names_hold=start.names_hold if last.names is None else last.names)
         if event.seq > upto:
             changes.append(change)
-    learner = start.learner(features, scaling)
+    learner = learner_at(start, ledger, rows, min(told_by, start.here))
     learner.follow(changes)
     return ledger, learner, changes
+
+
+def learner_at(
+    start: Start, ledger: Ledger, rows: Rows, told_by: int, features: np.ndarray | None = None
+) -> Learner:
+    """Return a model that starts there, on the scale that the first rows tell, and can take what comes.
+
+    features : all that are there, on that scale, if they are at hand
+    """
+    scaling = rows.scaling(ledger.ids, told_by)
+
+    def more(begin: int, end: int) -> np.ndarray:
+        return rows.on_scale(ledger.ids, begin, end, scaling)
+
+    features = more(0, start.here) if features is None else features
+    return start.learner(features, scaling, told_by, more)
+
+
+def _first(events: Sequence[Event], rows: Rows) -> list[str]:
+    """Return the items that are there from the start: all, in a log where none ever joined."""
+    joined = next((event.body.ids for event in events if isinstance(event.body, Extended)), None)
+    return list(rows.ids) if joined is None else [name for name in joined if name in rows]
 
 
 def fingerprint(ledger: Ledger, learner: Learner) -> dict[str, int | str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,11 +11,12 @@ from everylabel.labelling.ledger import Answer, Ledger
 
 
 class Snapshot(NamedTuple):
-    """Class names, the class of each labelled item, every answer that stands, and when each was given.
+    """Items, class names, the class of each labelled item, every answer that stands, and when it came.
 
     aside : items whose labels were set aside, because their content changed
     """
 
+    ids: list[str]
     classes: list[str]
     labels: dict[int, int]
     answers: dict[int, list[Answer]]
@@ -29,4 +31,15 @@ class Snapshot(NamedTuple):
         taught = ledger.teaching() if names is None else dict(ledger.vectors) if names else {}
         times = {entry.seq: entry.at for entry in ledger.history}
         labels, aside = dict(ledger.labels), ledger.set_aside()
-        return cls(list(ledger.classes), labels, answers, times, taught, aside)
+        return cls(list(ledger.ids), list(ledger.classes), labels, answers, times, taught, aside)
+
+    def seen_from(self, ids: Sequence[str]) -> Snapshot:
+        """Return the same by the places that items have in another list, which holds them all."""
+        if self.ids == list(ids):
+            return self
+        place = {name: i for i, name in enumerate(ids)}
+        to = [place[name] for name in self.ids]
+        labels = {to[item]: label for item, label in self.labels.items()}
+        answers = {to[item]: given for item, given in self.answers.items()}
+        aside = [to[item] for item in self.aside]
+        return self._replace(ids=list(ids), labels=labels, answers=answers, aside=aside)

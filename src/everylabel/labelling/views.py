@@ -121,11 +121,14 @@ class Views:
 
         return self.desk.read(look)
 
-    def points(self, most: int) -> Reply:
-        """Return positions of all labelled instances and a sample of the others, with labels and guesses."""
+    def points(self, most: int, among: int | None = None) -> Reply:
+        """Return positions of all labelled instances and a sample of the others, with labels and guesses.
+
+        among : the first so many, if not all
+        """
 
         def look() -> tuple[np.ndarray, dict[int, int], set[int], bool]:
-            state = self.desk.learner.pool.state.copy()
+            state = self.desk.learner.pool.state[: len(guesses)][:among].copy()
             return state, dict(self.ledger.labels), self._checks(), self._knows()
 
         guesses = self.guesses()

@@ -13,9 +13,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.changes import compare
 from everylabel.data.classes import check_class_count, clean_name
+from everylabel.data.digests import features_digest
 from everylabel.data.known import Known
 from everylabel.labelling import events
 from everylabel.labelling.events import Event
@@ -45,6 +48,7 @@ class _Writer:
     def __init__(self, before: Sequence[Event], ids: Sequence[str]) -> None:
         self.ledger, self.fresh = Ledger(ids), list[Event]()
         self.imported: dict[tuple[str, str, str], int] = {}  # item, person, from where -> class
+        self.joined: set[str] = set()
         for event in before:
             self._take(event)
         self.block = self.ledger.seq + 1
@@ -57,6 +61,8 @@ class _Writer:
     def _take(self, event: Event) -> None:
         self.ledger.apply(event)
         body = event.body
+        if isinstance(body, events.Extended):
+            self.joined.update(body.ids)
         if isinstance(body, events.Label) and body.imported:
             for origin in (SOURCE, FILE) if body.imported is True else (body.imported,):
                 self.imported[body.item, event.person, origin] = body.class_
@@ -108,6 +114,7 @@ def open_log(
             with_other_content=() if confirm else change.changed_keys,
             confirm=confirm,
             known_as=project.known_as,
+            features=project.features,
         )
         if known.renewed(project) != known:  # after what was set aside is written down
             log.set_items(known.renewed(project))
@@ -132,13 +139,15 @@ def bring_up_to_date(
     with_other_content: Sequence[str] = (),
     confirm: bool = False,
     known_as: Callable[[int], str] = str,
+    features: np.ndarray | None = None,
 ) -> int:
     """Bring a log up to date with what the command says; return how many labels were imported.
 
     `source` are the labels that came with the items, `labels` those of files. `project` is the project's
     id, noted in the first event: see `store_name`. `encoder` makes vectors of class names; without it those
     that are there are taken away. `note` is told if it cannot. Labels of items with other content are
-    set aside, and taken back by `confirm`; `known_as` tells what people know an item by.
+    set aside, and taken back by `confirm`; `known_as` tells what people know an item by. `features`
+    of the ids, which join the pool.
     """
     writer = _Writer(store.read(), ids)
     settings = settings or {}
@@ -146,6 +155,8 @@ def bring_up_to_date(
         check_class_count(classes)
         names = list(dict.fromkeys(map(clean_name, classes)))
         writer.emit("", events.Project(names, settings, seed=0, id=project or None))
+    if features is not None:
+        _join(writer, ids, features)
     changed = {name: value for name, value in settings.items() if writer.ledger.settings[name] != value}
     if changed:
         writer.emit("", events.Settings(**changed))
@@ -187,6 +198,14 @@ def _set_aside(writer: _Writer, changed: Sequence[str], confirm: bool) -> bool:
     for item in ledger.set_aside() if confirm else ():
         writer.emit("", events.Confirmed(ledger.ids[item]))
     return ledger.seq > before
+
+
+def _join(writer: _Writer, ids: Sequence[str], features: np.ndarray) -> None:
+    """Write down which items are in the pool now and were not when the log was written last."""
+    fresh = [i for i, name in enumerate(ids) if name not in writer.joined]
+    if fresh:
+        some = features if len(fresh) == len(ids) else features[fresh]
+        writer.emit("", events.Extended([ids[i] for i in fresh], features_digest(some)))
 
 
 def _teach_names(writer: _Writer, encoder: Encoder | None, note: Callable[[str], Any]) -> None:

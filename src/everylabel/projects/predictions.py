@@ -14,8 +14,8 @@ from everylabel.data.options import Options
 from everylabel.data.read import ARRAYS, TABLES, read
 from everylabel.data.readers.ids import NO_IDS
 from everylabel.data.readers.rows import column_names
-from everylabel.labelling.learner import Prepared, prepare
 from everylabel.labelling.refused import Refused
+from everylabel.labelling.rows import Prepared, prepare
 from everylabel.labelling.snapshot import Snapshot
 from everylabel.labelling.training import train
 from everylabel.models.names import name_rows

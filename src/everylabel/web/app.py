@@ -6,7 +6,6 @@ from fastapi import FastAPI
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
-from everylabel.data.items import Items
 from everylabel.labelling.service import Service
 from everylabel.web.access import LINK, Access
 from everylabel.web.downloads import Downloads
@@ -17,31 +16,30 @@ from everylabel.web.routes.downloads import downloads
 from everylabel.web.routes.people import people
 from everylabel.web.routes.reading import reading
 from everylabel.web.routes.several import several
+from everylabel.web.shown import Shown
 
 PAGE = Path(__file__).parent / "page"
 
 
 def make_app(
     service: Service,
-    items: Items,
+    shown: Shown,
     files: Downloads,
     *,
-    name: str,
-    kind: str,
-    project_id: str = "",
     token: str | None = None,
 ) -> FastAPI:
     """Return the application of one project; its id tells it from others of the same name."""
+    project = shown.project
     app = FastAPI(title="everylabel", version="1", docs_url=None, redoc_url=None, description=__doc__)
     app.add_middleware(Access, token=token)
     answer_errors(app)
-    about = {"project": name, "project_id": project_id or name, "kind": kind}
+    about = {"project": project.name, "project_id": project.id or project.name, "kind": project.kind}
     app.include_router(answers(service))
     app.include_router(several(service))
     app.include_router(classes(service))
     app.include_router(people(service.views.presence, asks=token is not None))
-    app.include_router(reading(service.views, items, about))
-    app.include_router(downloads(service.views, items.display, files))
+    app.include_router(reading(service.views, shown, about))
+    app.include_router(downloads(service.views, shown, files))
     app.mount("/static", StaticFiles(directory=PAGE), name="static")
 
     @app.get("/", include_in_schema=False)

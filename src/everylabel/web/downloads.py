@@ -1,42 +1,58 @@
 """What the page can download, as responses that are sent in pieces; and the map of the pool."""
 
 import threading
+from collections.abc import Callable
 from urllib.parse import quote
 
 import numpy as np
 from fastapi.responses import StreamingResponse
 
 from everylabel.formats.exports import Export, model_export, table_export
-from everylabel.labelling.learner import Prepared
+from everylabel.labelling.desk import Desk
+from everylabel.labelling.rows import GROWN, Prepared, prepare
 from everylabel.labelling.snapshot import Snapshot
 from everylabel.projects.project import Project
 from everylabel.web.layout import layout
+from everylabel.web.shown import Shown
 
 
 class Downloads:
     """The files and the map of one project."""
 
-    def __init__(self, project: Project, prepared: Prepared, method: str = "pca") -> None:
-        self.project, self.prepared, self.method = project, prepared, method
+    def __init__(self, shown: Shown, desk: Desk, method: str = "pca") -> None:
+        self.shown, self.desk, self.method = shown, desk, method
         self._lock = threading.Lock()
         self._layout: tuple[np.ndarray, str] | None = None
 
     def export(self, snapshot: Snapshot, what: str, form: str) -> StreamingResponse:
-        """Return labels, answers or predictions."""
-        return self._response(table_export(self.project, self.prepared, snapshot, what, form), what)
+        """Return labels, answers or predictions, in the order of the source."""
+        project, snapshot = self._in_order(snapshot)
+        return self._response(table_export(project, self._prepared(snapshot), snapshot, what, form), what)
 
     def model(self, snapshot: Snapshot, form: str) -> StreamingResponse:
         """Return the model."""
-        return self._response(model_export(self.prepared, snapshot, form), "model")
+        _, snapshot = self._in_order(snapshot)
+        return self._response(model_export(self._prepared(snapshot), snapshot, form), "model")
 
     def layout(self) -> tuple[np.ndarray, str]:
-        """Return the pool in two dimensions, computed when it is first asked for."""
+        """Return the pool in two dimensions, computed when it is first asked for or has grown by half."""
         with self._lock:
-            if self._layout is None:
-                self._layout = layout(self.prepared.features, np.random.default_rng(0), self.method)
+            features = self.desk.features
+            if self._layout is None or len(features) >= GROWN * len(self._layout[0]):
+                self._layout = layout(features, np.random.default_rng(0), self.method)
             return self._layout
 
+    def _in_order(self, snapshot: Snapshot) -> tuple[Project, Snapshot]:
+        """Return the items that are there, in the order of the source, and what is known of them."""
+        project, there = self.shown.project, set(snapshot.ids)
+        project = project.without([i for i, name in enumerate(project.ids) if name not in there])
+        return project, snapshot.seen_from(project.ids)
+
+    def _prepared(self, snapshot: Snapshot) -> Callable[[], Prepared]:
+        """Return what brings the items to the scale that they tell, as `everylabel export` does."""
+        return lambda: prepare(self.desk.rows.of(snapshot.ids))
+
     def _response(self, export: Export, what: str) -> StreamingResponse:
-        file = quote(f"{self.project.name}-{what}{export.ending}")
+        file = quote(f"{self.shown.project.name}-{what}{export.ending}")
         headers = {"content-disposition": f"attachment; filename*=UTF-8''{file}"}
         return StreamingResponse(export.pieces, media_type=export.media, headers=headers)

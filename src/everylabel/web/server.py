@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.compile_ahead import compiling
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.learner import Prepared, prepare
 from everylabel.labelling.refit import Refitter
+from everylabel.labelling.rows import Rows
 from everylabel.labelling.service import Service
 from everylabel.labelling.views import STRATEGIES
 from everylabel.projects.features import word_encoder
@@ -26,7 +26,7 @@ from everylabel.projects.project import Project
 from everylabel.web.access import is_local, new_token
 from everylabel.web.app import make_app
 from everylabel.web.downloads import Downloads
-from everylabel.web.routes.downloads import image_url
+from everylabel.web.shown import Shown
 
 PATIENCE = 3  # seconds that open requests get when the server stops
 Say = Callable[[str], Any]
@@ -69,18 +69,9 @@ def serve(project: Project, options: ServeOptions, ready: Say = print, note: Say
     with (
         one_thread(),
         _bound(options.host, options.port) as bound,
-        _opened(project, options, note) as (service, prepared, project),
+        _opened(project, options, note) as (service, shown),
     ):
-        downloads = Downloads(project, prepared, options.layout)
-        app = make_app(
-            service,
-            project,
-            downloads,
-            name=project.name,
-            kind=project.kind,
-            project_id=project.id,
-            token=token,
-        )
+        app = make_app(service, shown, Downloads(shown, service.desk, options.layout), token=token)
         address = _address(options.host, bound.getsockname()[1], token)
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, timeout_graceful_shutdown=PATIENCE, lifespan="off"
@@ -125,9 +116,7 @@ def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _opened(
-    project: Project, options: ServeOptions, note: Say
-) -> Iterator[tuple[Service, Prepared, Project]]:
+def _opened(project: Project, options: ServeOptions, note: Say) -> Iterator[tuple[Service, Shown]]:
     """Yield the service of a project whose log is brought up to date; close all behind it."""
     settings = check_settings(options.settings)
     model = None if project.about is None else project.about.options.model
@@ -137,18 +126,11 @@ def _opened(
     opening = open_log(project, options.store, settings, *given, note, *more)
     with opening as (store, project):
         project.keep()  # nothing was refused: from now on these are the options
-        prepared = prepare(project.features)
-        desk = Desk(project.ids, prepared.features, store, prepared.scaling)
-        service = Service(desk, lambda i: shown(project, i), encoder)
+        desk = Desk(Rows(project.ids, project.features), store)
+        shown = Shown(project)
+        service = Service(desk, lambda i: shown.item(desk.ids[i]), encoder)
         with contextlib.closing(desk), contextlib.closing(Refitter(desk)), contextlib.closing(service):
-            yield service, prepared, project
-
-
-def shown(project: Project, i: int) -> dict[str, Any]:
-    """Return an item as the API gives it; `name` is what people know it by."""
-    item = project.display.item(i)
-    image = image_url(project.ids[i]) if item["image"] else None
-    return {"id": project.ids[i], "name": project.known_as(i), **item, "image": image, "kind": project.kind}
+            yield service, shown
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -2,48 +2,37 @@
 
 from asyncio import to_thread, wrap_future
 from typing import Any
-from urllib.parse import quote
 
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from everylabel.core.errors import EverylabelError
-from everylabel.data.display import Display
-from everylabel.labelling.refused import Refused
 from everylabel.labelling.views import Views
 from everylabel.web.downloads import Downloads
 from everylabel.web.errors import problems
+from everylabel.web.shown import Shown
 
 MAP_POINTS = 5000
 
 
-def image_url(item: str) -> str:
-    """Return where an instance's image is."""
-    return f"/api/image/{quote(item, safe='')}"
-
-
-def downloads(views: Views, display: Display, files: Downloads) -> APIRouter:
+def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
     """Return the endpoints of a project's pictures and files."""
     router = APIRouter(prefix="/api")
 
     @router.get("/image/{item:path}", responses=problems(404), response_class=Response)
     async def image(item: str) -> Response:
         """Return an instance's image."""
-        i = views.position(item)
-        try:
-            body, media = await to_thread(display.picture, i)
-        except EverylabelError as error:
-            raise Refused(404, "no_image", str(error)) from error
+        views.position(item)
+        body, media = await to_thread(shown.picture, item)
         return Response(body, media_type=media, headers={"cache-control": "private, max-age=3600"})
 
     @router.get("/map", responses=problems())
     async def scatter() -> dict[str, Any]:
         """Return the pool in two dimensions: all labelled, and a sample of the others."""
         places, method = await to_thread(files.layout)
-        shown = await to_thread(views.points, MAP_POINTS)
-        idx = shown.pop("idx")
+        points = await to_thread(views.points, MAP_POINTS, len(places))
+        idx = points.pop("idx")
         x, y = places[idx].T.round(4).tolist()
-        return {"method": method, "ids": [views.desk.ids[i] for i in idx], "x": x, "y": y, **shown}
+        return {"method": method, "ids": [views.desk.ids[i] for i in idx], "x": x, "y": y, **points}
 
     @router.get("/export", responses=problems(), response_class=Response)
     async def export(what: str = "labels", format: str = "csv") -> Response:

@@ -1,29 +1,30 @@
 """What can be seen of a project: figures, answers, instances and predictions."""
 
 from asyncio import to_thread, wrap_future
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from everylabel.data.items import Items
 from everylabel.labelling.views import Views
 from everylabel.web.bodies import Anybody, Person
 from everylabel.web.errors import problems
-from everylabel.web.routes.downloads import image_url
+from everylabel.web.shown import Shown
 
 SNIPPET = 200  # characters of a text in a list
 Limit = Annotated[int, Query(ge=1, le=500)]
 
 
-def reading(views: Views, items: Items, about: dict[str, str]) -> APIRouter:
+def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
     """Return the endpoints of a project's views."""
     router = APIRouter(prefix="/api")
 
     def glance(item: str) -> dict[str, Any]:
         """Return how an instance is shown in a list."""
-        i, display = views.position(item), items.display
-        image = image_url(item) if display.item(i).get("image") else None
-        return {"name": items.known_as(i), "text": display.text(i)[:SNIPPET] or None, "image": image}
+        views.position(item)
+        item_shown = shown.item(item)
+        text = shown.text(item)[:SNIPPET] or None
+        return {"name": item_shown["name"], "text": text, "image": item_shown["image"]}
 
     @router.get("/health")
     async def health() -> dict[str, bool]:
@@ -63,9 +64,10 @@ def reading(views: Views, items: Items, about: dict[str, str]) -> APIRouter:
         q: Annotated[str, Query(max_length=200)] = "", limit: Annotated[int, Query(ge=1, le=100)] = 20
     ) -> dict[str, Any]:
         """Return instances whose name or text holds the words: first the one of this very name."""
-        found = await to_thread(_search, items, q, limit)
+        ids = list(views.desk.ids)
+        found = await to_thread(_search, ids, shown, q, limit)
         states = await wrap_future(views.states(found))
-        pairs = zip((items.ids[i] for i in found), states, strict=True)
+        pairs = zip((ids[i] for i in found), states, strict=True)
         return {"items": [{"id": item, **glance(item), **state} for item, state in pairs]}
 
     @router.get("/items/{item:path}", responses=problems(404))
@@ -88,14 +90,14 @@ def reading(views: Views, items: Items, about: dict[str, str]) -> APIRouter:
     return router
 
 
-def _search(items: Items, words: str, limit: int) -> list[int]:
+def _search(ids: Sequence[str], shown: Shown, words: str, limit: int) -> list[int]:
     wanted, named, found = words.casefold().split(), list[int](), list[int]()
-    for i in range(len(items.ids)):
-        name = items.known_as(i)
+    for i, item in enumerate(ids):
+        name = shown.name(item)
         if name == words.strip():
             named.append(i)
         elif len(found) < limit:
-            text = f"{name} {items.display.text(i)}".casefold()
+            text = f"{name} {shown.text(item)}".casefold()
             if all(word in text for word in wanted):
                 found.append(i)
     return [*named, *found][:limit]

@@ -1,0 +1,112 @@
+"""The features behind a project's items, by id, and the scale that the model sees them on.
+
+Items join the pool in the order in which the log says they came, and their features are brought to scale
+then. The map that does so is fitted on the first r that came (r is in the log): on the first 200, say, of a
+random order, and again at a training whenever the pool has grown by half, until SAMPLE rows have told it. A
+row's numbers on the scale depend on its place in that order and on nothing else, to the bit: blocks of one
+shape are multiplied, whatever came together, since a product's rounding depends on its shape.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from everylabel.models.scaling import Scaling, fit_pool_scaling
+
+SAMPLE = 5000  # instances that tell the scaling, or five times as many as features
+GROWN = 1.5  # times as many as told the scaling: they tell it anew
+BLOCK = 256  # rows that are brought to scale at a time
+
+
+class Prepared(NamedTuple):
+    """Features brought to the scale that the prior suits, and how."""
+
+    features: np.ndarray  # (n, d) float32
+    scaling: Scaling
+
+
+def prepare(features: np.ndarray) -> Prepared:
+    """Return the features in single precision, scaled as an even sample of them tells."""
+    scaling = scale_of(features)
+    return Prepared(on_scale(features, scaling), scaling)
+
+
+def scale_of(features: np.ndarray) -> Scaling:
+    """Return the scaling that an even sample of features tells."""
+    size = enough(features.shape[1])
+    return fit_pool_scaling(np.asarray(features[:: max(1, len(features) // size)], np.float64))
+
+
+def enough(d: int) -> int:
+    """Return how many rows of d features tell the scaling; more are not asked."""
+    return max(SAMPLE, 5 * d)
+
+
+def on_scale(features: np.ndarray, scaling: Scaling, at: int = 0) -> np.ndarray:
+    """Return features (m, d) of the rows from `at` on, scaled in single precision."""
+    center, factor = scaling.center.astype(np.float32), np.float32(scaling.scale)
+    matrix = None if scaling.matrix is None else scaling.matrix.astype(np.float32)
+    scaled = np.empty(features.shape, np.float32)
+    block = np.zeros((BLOCK, features.shape[1]), np.float32)
+    for start in range(at - at % BLOCK, at + len(features), BLOCK):
+        low, high = max(start, at), min(start + BLOCK, at + len(features))
+        part = block[low - start : high - start]
+        np.subtract(features[low - at : high - at], center, out=part, dtype=np.float32)
+        turned = block if matrix is None else block @ matrix
+        np.multiply(turned[low - start : high - start], factor, out=scaled[low - at : high - at])
+    return scaled
+
+
+class Rows:
+    """Features by id; what has come stays.
+
+    ready : they are on scale already, by `given` if that is known; else one is fitted (see the module's head)
+    """
+
+    def __init__(
+        self, ids: Sequence[str], features: np.ndarray, *, ready: bool = False, given: Scaling | None = None
+    ) -> None:
+        self.ids, self.features, self.ready, self.given = list(ids), features, ready, given
+        self.position = {name: i for i, name in enumerate(self.ids)}
+        self._room: np.ndarray | None = None
+        self._fitted: dict[tuple[int, str, str], Scaling] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.position
+
+    def add(self, ids: Sequence[str], features: np.ndarray) -> None:
+        """Take features of ids that were not there."""
+        n, total = len(self.ids), len(self.ids) + len(ids)
+        if self._room is None or len(self._room) < total:
+            self._room = np.empty((total + total // 2, self.features.shape[1]), self.features.dtype)
+            self._room[:n] = self.features
+        self._room[n:total] = features
+        self.features = self._room[:total]
+        self.position.update({name: n + i for i, name in enumerate(ids)})
+        self.ids.extend(ids)
+
+    def of(self, ids: Sequence[str]) -> np.ndarray:
+        """Return features as they came, in the order of ids; not copied where they lie so."""
+        first = self.position[ids[0]] if ids else 0
+        if self.ids[first : first + len(ids)] == list(ids):
+            return self.features[first : first + len(ids)]
+        return self.features[[self.position[name] for name in ids]]
+
+    def scaling(self, ids: Sequence[str], told_by: int) -> Scaling | None:
+        """Return the map that the first `told_by` ids tell; fitted once."""
+        if self.ready:
+            return self.given
+        key = told_by, ids[0], ids[told_by - 1]
+        if key not in self._fitted:
+            self._fitted = {key: scale_of(self.of(ids[:told_by]))}  # the last one only
+        return self._fitted[key]
+
+    def on_scale(self, ids: Sequence[str], start: int, stop: int, scaling: Scaling | None) -> np.ndarray:
+        """Return the features of ids[start:stop] on the scale that the model sees."""
+        features = self.of(ids[start:stop])
+        return features if self.ready or scaling is None else on_scale(features, scaling, start)
+
+    def told_anew(self, told_by: int, n: int) -> bool:
+        """Return whether n rows should tell the scaling that `told_by` have told."""
+        return not self.ready and told_by < enough(self.features.shape[1]) and n >= GROWN * told_by

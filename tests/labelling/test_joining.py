@@ -1,0 +1,170 @@
+"""A pool that grows while people label: nothing is lost, and a replay equals what was, bit for bit."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from everylabel.labelling import learner, rows
+from everylabel.labelling.desk import Desk
+from everylabel.labelling.events import Event, Extended, Refit
+from everylabel.labelling.joining import join
+from everylabel.labelling.refit import Refitter, refit
+from everylabel.labelling.rows import Rows, on_scale, prepare
+from everylabel.labelling.service import Service
+from everylabel.projects.log import bring_up_to_date
+from everylabel.projects.store import Store
+from everylabel.selection.pool import Where
+from tests.labelling.desks import CLASSES, IDS, N, X, fingerprint, label, until
+from tests.labelling.test_replay import busy
+
+FIRST = 60
+ORDER = np.random.default_rng(5).permutation(N)  # in which items come
+COMING = [IDS[i] for i in ORDER]
+RAW = X[:N].astype(np.float32)[ORDER]
+
+
+@contextmanager
+def growing(path: Path, here: int = FIRST, **settings: object) -> Iterator[Service]:
+    """Yield a service whose first items are there, or all that have come before."""
+    store = Store(path, "test")
+    try:
+        bring_up_to_date(store, COMING[:here], classes=CLASSES, settings=settings, features=RAW[:here])
+        desk = Desk(Rows(COMING[:here], RAW[:here]), store)
+        try:
+            yield Service(desk, lambda i: {"id": desk.ids[i]})
+        finally:
+            desk.close()
+    finally:
+        store.close()
+
+
+def more(made: Service, start: int, stop: int, labels: dict[str, str] | None = None) -> int:
+    return join(made.desk, COMING[start:stop], RAW[start:stop], labels).result()
+
+
+def log_of(path: Path) -> list[Event]:
+    store = Store(path, "test", write=False)
+    try:
+        return store.read()
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("exact_up_to", [0, learner.EXACT_UP_TO])
+@pytest.mark.parametrize("strategy", ["herding", "lookahead"])
+def test_a_replay_of_a_pool_that_grew_is_equal_to_the_bit(
+    tmp_path: Path, strategy: str, exact_up_to: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner, "EXACT_UP_TO", exact_up_to)
+    rng = np.random.default_rng(1)
+    with growing(tmp_path / "log", strategy=strategy, check_every=4) as made:
+        for at in range(FIRST, N, 40):
+            busy(made, rng, 3)
+            assert more(made, at, min(at + 40, N)) == min(40, N - at)
+            if at % 80 < 40:
+                refit(made.desk)
+        busy(made, rng, 5)
+        assert len(made.desk.ids) == N
+        before = fingerprint(made)
+    told = [event.body.rows or 0 for event in log_of(tmp_path / "log") if isinstance(event.body, Refit)]
+    assert told == sorted(told)  # the scale was told by more and more
+    assert (told[0], told[-1]) != (FIRST, FIRST)
+    with growing(tmp_path / "log", N) as made:
+        assert fingerprint(made) == before
+
+
+def test_a_grown_pool_is_the_whole_pool(tmp_path: Path) -> None:
+    with growing(tmp_path / "log") as made:
+        for at in range(FIRST, N, 60):
+            more(made, at, at + 60)
+        label(made, 20)
+        refit(made.desk)
+        pool, whole = made.desk.learner.pool, prepare(RAW)
+        np.testing.assert_array_equal(pool.features, whole.features)
+        twin = learner.Learner(whole.features, dict(made.desk.ledger.labels), 10)
+        np.testing.assert_allclose(pool.logits(), twin.pool.logits(), atol=1e-3)
+        np.testing.assert_array_equal(made.desk.learner.sample, twin.sample)
+
+
+@pytest.mark.parametrize("cuts", [[100], [1, 2, 255, 256, 257], list(range(0, 290, 7))])
+def test_the_scale_of_a_row_does_not_depend_on_what_came_with_it(cuts: list[int]) -> None:
+    scaling = prepare(RAW).scaling
+    parts = np.split(RAW, cuts)
+    starts = [0, *cuts]
+    scaled = [on_scale(part, scaling, at) for part, at in zip(parts, starts, strict=True)]
+    np.testing.assert_array_equal(np.concatenate(scaled), on_scale(RAW, scaling))
+    np.testing.assert_allclose(np.concatenate(scaled), scaling(RAW.astype(float)), atol=1e-3)
+
+
+def test_labels_that_come_with_items_are_learned_by_the_next_training(tmp_path: Path) -> None:
+    brought = {COMING[i]: str(int(ORDER[i]) % 3) for i in range(FIRST, 120)}
+    brought[COMING[FIRST]] = "a new one"
+    with growing(tmp_path / "log") as made:
+        assert more(made, FIRST, 120, brought) == 60
+        pool = made.desk.learner.pool
+        assert (pool.state[FIRST:120] == Where.ASIDE).all()  # not asked for meanwhile
+        assert made.desk.ledger.classes[-1] == "a new one"
+        before = fingerprint(made)
+    with growing(tmp_path / "log", 120) as made:
+        assert fingerprint(made) == before
+        refitter = Refitter(made.desk)
+        until(lambda: (made.desk.learner.pool.state[FIRST:120] == Where.LABELLED).all())
+        refitter.close()
+        assert len(made.desk.ledger.labels) == 60
+
+
+def test_nothing_joins_twice_nor_before_it_is_written(tmp_path: Path) -> None:
+    with growing(tmp_path / "log") as made:
+        assert more(made, FIRST, 80) == 20
+        assert more(made, 70, 90) == 10  # as a source that is read again tells them
+        assert made.desk.ids == COMING[:90]
+        append = made.desk.log.append
+        made.desk.log.append = lambda events: (_ for _ in ()).throw(OSError("disk full"))  # type: ignore[method-assign]
+        with pytest.raises(OSError, match="disk full"):
+            more(made, 90, 100)
+        made.desk.log.append = append  # type: ignore[method-assign]
+        assert len(made.desk.ids) == len(made.desk.learner.pool) == 90
+        assert more(made, 90, 100) == 10
+        before = fingerprint(made)
+    joined = [
+        name
+        for event in log_of(tmp_path / "log")
+        if isinstance(event.body, Extended)
+        for name in event.body.ids
+    ]
+    assert joined == COMING[:100]
+    with growing(tmp_path / "log", 100) as made:
+        assert fingerprint(made) == before
+
+
+def test_items_that_are_gone_are_left_out(tmp_path: Path) -> None:
+    with growing(tmp_path / "log") as made:
+        label(made, 5)
+        more(made, FIRST, 100)
+        labelled = {made.desk.ids[i] for i in made.desk.ledger.labels}
+    kept = [i for i in range(100) if i % 10]
+    store = Store(tmp_path / "log", "test")
+    desk = Desk(Rows([COMING[i] for i in kept], RAW[kept]), store)
+    try:
+        assert desk.ids == [COMING[i] for i in kept]
+        assert {desk.ids[i] for i in desk.ledger.labels} == labelled & set(desk.ids)
+    finally:
+        desk.close()
+        store.close()
+
+
+def test_the_scale_is_told_anew_without_labels_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with growing(tmp_path / "log") as made:
+        refitter = Refitter(made.desk)
+        more(made, FIRST, 90)
+        until(lambda: made.desk.learner.told_by == 90)
+        monkeypatch.setattr(rows, "SAMPLE", 80)
+        more(made, 90, N)  # 5 * 64 features are enough; 90 are not
+        until(lambda: made.desk.learner.told_by == N)
+        refitter.close()
+        before = fingerprint(made)
+    with growing(tmp_path / "log", N) as made:
+        assert fingerprint(made) == before
