@@ -22,8 +22,8 @@ from everylabel.core.softmax import log_softmax
 from everylabel.models.scaling import POOL_NORM, Scaling
 
 LIGHTEST, HEAVIEST = 3.0, 10.0  # labels that a class's names weigh as much as
-MOST_WORK = 2 * 10**7  # k (n + k)^2 up to which labels are left out in turn
-LUCK = 1.0  # standard deviations above chance that names must hit where labels are not left out
+MOST_WORK = 3 * 10**6  # k (n + k)^2 up to which labels are left out in turn
+LUCK = 4.0  # standard deviations above chance that names must hit where labels are not left out
 FEW = 4  # labels below which names are taken at their word
 
 
@@ -73,7 +73,8 @@ def are_of_use(
     """Return whether labels bear the names out; a few labels are not asked yet.
 
     The question is whether the labels, each left out, are more probable with the names than without. Where
-    that is too much work there are many labels, and names must by themselves hit more of them than chance.
+    that is too much work there are many classes, and names must by themselves hit far more than chance does
+    (some are right by chance even when they are shuffled).
     """
     n = len(labels)
     if n < FEW:
