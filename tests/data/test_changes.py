@@ -74,6 +74,10 @@ def test_ids_count_more_than_contents() -> None:
         shifted.check("x.csv")
     advised = compare(known, source("bcd"))
     assert (advised.keys, advised.gone) == (("8", "9", "10"), ("7",))
+    with pytest.raises(EverylabelError) as told:
+        advised.check("x.csv")
+    assert "labels of what is gone are kept and not used" in str(told.value)
+    assert "--confirm-labels" not in str(told.value)  # there is nothing to confirm
 
 
 def test_rows_known_by_number_stay_so_when_ids_are_found() -> None:

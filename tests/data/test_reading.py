@@ -378,3 +378,7 @@ def test_ids_are_looked_for_and_must_name_every_row(tmp_path: Path) -> None:
         assert read(path, Options(id_column="none")).own_ids is None
     with pytest.raises(el.EverylabelError, match=r"is empty in row 2; expected .* --id-column none"):
         read(path, Options(id_column="id"))
+    with pytest.raises(
+        el.EverylabelError, match=r"'uid' is not in .* one of 'id', 'body', or --id-column none"
+    ):
+        read(path, Options(id_column="uid"))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from everylabel.projects.log import Label
     from everylabel.projects.project import Project
 
+ONCE = ("--accept-changes", "--confirm-labels")  # of the change that was there
+
 
 def label(
     source: options.Source,
@@ -116,7 +118,7 @@ def label(
         class_keys=class_keys,
     )
     serve(project, serving, ready=lambda address: _ready(address, host), note=note)
-    again = shlex.join(["everylabel", *sys.argv[1:]])
+    again = shlex.join(["everylabel", *(part for part in sys.argv[1:] if part not in ONCE)])
     print(f"stopped; everything is kept in {kept_in(project, store)}; to go on: {again}", flush=True)
 
 

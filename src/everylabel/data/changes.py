@@ -75,10 +75,13 @@ class Change:
             advice = "Put the files back under their old names; or"
         elif 2 * self.swapped > len(self.changed):
             advice = "If its ids were given anew, pass --id-column none: rows are known by their content; or"
+        then = ["labels of what is gone are kept and not used"] if self.gone else []
+        if self.changed:
+            then.append("labels of other content are set aside and asked for again")
+            then.append("--confirm-labels in its place says that these fit")
         raise EverylabelError(
             f"source {source!r} is not what was labelled last time ({self}). {advice} go on by everylabel "
-            "label --accept-changes: labels of what is gone are kept and not used, those of other content "
-            "are set aside and asked for again; --confirm-labels says that they fit as they are"
+            f"label --accept-changes: {'; '.join(then)}"
         )
 
 

@@ -4,14 +4,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 SHOWN = 8  # class names in a note
-DECIDE = (
-    "text_column",
-    "image_column",
-    "id_column",
-    "show",
-    "encoding",
-    "long_rows",
-)  # which items there are
+DECIDE = ("text_column", "image_column", "show", "encoding", "long_rows")  # what items there are
 
 
 @dataclass(frozen=True)
@@ -44,8 +37,7 @@ class Options:
         names = [name for name in DECIDE if getattr(self, name) != getattr(before, name)]
         was = [(name, getattr(before, name)) for name in names]
         there = [f"{_option(name)} was {value}" for name, value in was if value is not None]
-        none = [f"there was no {_option(name)}" for name in names if name != "id_column"]  # content tells
-        return " and ".join(there or none)
+        return " and ".join(there or [f"there was no {_option(name)}" for name in names])
 
     def arguments(self) -> str:
         """Return them as options of the command line, many classes in short."""

@@ -1,9 +1,10 @@
 """A source's own ids: the column that is named, or the one that can only be meant."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from everylabel.core.errors import EverylabelError
+from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import text_of
 from everylabel.data.items import unique_ids
 
@@ -35,6 +36,16 @@ def ids_of(columns: Mapping[str, Sequence[Any]], id_column: str | None) -> Ids:
             f"or --id-column {NO_IDS}: rows are known by their content then"
         )
     return Ids(unique_ids(ids), ids, id_column)
+
+
+def check_ids_there(path: Path, there: Sequence[str], id_column: str) -> None:
+    """Refuse a column of ids that is not there, which last time it was, perhaps."""
+    if id_column not in there:
+        names = listed([repr(name) for name in there], 20)
+        raise EverylabelError(
+            f"--id-column {id_column!r} is not in {str(path)!r}; expected one of {names}, or --id-column "
+            f"{NO_IDS}: rows are known by their content then"
+        )
 
 
 def choose_ids(columns: Mapping[str, Sequence[Any]], taken: Sequence[str]) -> tuple[str | None, str | None]:

@@ -16,7 +16,7 @@ from everylabel.data.images import is_image
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.readers.columns import choose_column, read_columns
-from everylabel.data.readers.ids import choose_ids, ids_of, named_ids
+from everylabel.data.readers.ids import check_ids_there, choose_ids, ids_of, named_ids
 from everylabel.data.readers.rows import check_columns, column_names, read_rows
 
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".parquet")
@@ -29,8 +29,11 @@ def read_table(path: Path, options: Options, plain: bool = False) -> Items:
     plain : without ids that are not asked for, and without columns to show
     """
     chosen, notes = {}, []
+    named = named_ids(options.id_column)
+    if named is not None:
+        check_ids_there(path, column_names(path, options.encoding), named)
     if options.text_column is None and options.image_column is None:
-        taken = (options.label_column, named_ids(options.id_column))
+        taken = (options.label_column, named)
         kind, name = choose_column(path, taken, options)
         chosen = {f"{kind}_column": name}
         notes.append(f"column {name!r} holds what is labelled (--{kind}-column chooses another)")
