@@ -55,7 +55,7 @@ def test_it_is_written_down_once_and_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_pool_that_is_labelled_to_the_end_has_nothing_left() -> None:
     labels = dict(enumerate(Y[:N].tolist()))
-    start = Start(1, labels, [], 10, {}, True)
+    start = Start(1, labels, [], tuple(range(10)), {}, True)
     learner = start.learner(FEATURES)
     found = assess(start, learner.pool.posterior, learner, dict.fromkeys(range(20), 1.0))
     assert found.body.estimate is None

@@ -32,6 +32,13 @@ ROWS: list[tuple[str, dict[str, Any]]] = [  # as the version before has written 
 NEWER: list[tuple[str, dict[str, Any]]] = [
     ("label", {"item": "2", "class": 0, "guess": 0, "sure": 0.5, "bulk": 15}),
     ("undo", {"saved": 15}),
+    ("remove", {"class": 2, "into": 0}),
+    ("remove", {"class": 0}),
+    ("restore", {"class": 0}),
+    ("arrange", {"order": [1, 0]}),
+    ("colour", {"class": 0, "colour": "#112233"}),
+    ("colour", {"class": 0, "colour": ""}),
+    ("undo_classes", {"saved": 0}),  # of the last change
     ("describe", {"class": 1, "text": "a second letter"}),
     ("class_key", {"class": 0, "key": "b"}),
     ("class_key", {"class": 1, "key": "b"}),
@@ -54,11 +61,14 @@ def test_rows_come_back_as_they_were() -> None:
 def test_the_ledger_applies_every_kind() -> None:
     ledger = Ledger(["0", "1", "2", "3"])
     for seq, (kind, stored) in enumerate([*ROWS, *NEWER], 1):
-        ledger.apply(events.Event(seq, seq, 0.0, "me", events.from_row(kind, stored)))
+        row = {"saved": seq - 1} if kind == "undo_classes" else stored
+        ledger.apply(events.Event(seq, seq, 0.0, "me", events.from_row(kind, row)))
     assert ledger.classes == ["alpha", "b", "c"]
     assert ledger.labels == {1: 0}
-    assert (ledger.descriptions, ledger.phrases) == ({1: "a second letter"}, {1: ("b", "a second letter")})
-    assert ledger.class_keys == {1: "b"}  # no key gives two classes
+    assert (ledger.book.order, dict(ledger.book.removed)) == ((1, 0), {2: 0})
+    assert (ledger.book.colours, ledger.book.keys) == ({0: "#112233"}, {1: "b"})  # no key gives two classes
+    described = {1: "a second letter"}
+    assert (ledger.book.descriptions, ledger.phrases) == (described, {1: ("b", "a second letter")})
     assert (ledger.vectors[1].tolist(), ledger.names_hold) == ([[0.0], [1.0]], False)
     assert (ledger.settings["strategy"], ledger.settings["check_every"]) == ("margin", 0)
     assert (ledger.leases, ledger.n_cannot_tell(), set(ledger.skipped)) == ({}, 1, {0})

@@ -90,9 +90,9 @@ def test_another_name_teaches_at_once(tmp_path: Path) -> None:
     wrong = ["engine", "river", "violin", "harvest"]
     with named(tmp_path / "log", wrong) as made:
         before = accuracy(made)
-        made.change_class("me", 0, "sowing").result()  # makes room
-        made.change_class("me", 1, "engine").result()
-        made.change_class("me", 0, "river").result()
+        made.classes.change("me", 0, name="sowing").result()  # makes room
+        made.classes.change("me", 1, name="engine").result()
+        made.classes.change("me", 0, name="river").result()
         assert len(made.desk.ledger.vectors) == 4  # the old ones teach until the new ones are there
         until(lambda: made.desk.ledger.phrases.get(0) == ("river",))
         assert accuracy(made) > before + 0.3
@@ -100,10 +100,10 @@ def test_another_name_teaches_at_once(tmp_path: Path) -> None:
 
 def test_a_new_class_brings_its_name_and_a_description_counts(tmp_path: Path) -> None:
     with named(tmp_path / "log", WORDS[:3]) as made:
-        made.add_class("me", "sowing").result()
+        made.classes.add("me", "sowing").result()
         until(lambda: 3 in made.desk.ledger.vectors)
         weak = accuracy(made)
-        made.change_class("me", 3, None, "harvest").result()
+        made.classes.change("me", 3, description="harvest").result()
         until(lambda: made.desk.ledger.phrases.get(3) == ("sowing", "harvest"))
         assert accuracy(made) > weak
         assert made.views.classes().result()["classes"][3]["description"] == "harvest"
@@ -135,7 +135,7 @@ def test_a_replay_needs_no_encoder_and_is_the_same_to_the_bit(tmp_path: Path) ->
         give(made, 7)
         refit(made.desk)  # leaves the names aside, or not: the log says which
         give(made, 5)
-        made.change_class("me", 0, "sowing").result()
+        made.classes.change("me", 0, name="sowing").result()
         until(lambda: 0 in made.desk.ledger.phrases)
         give(made, 3)
         refit(made.desk)
@@ -225,11 +225,11 @@ def test_what_people_wrote_of_a_class_stays_though_the_file_says_otherwise(tmp_p
     given = {"classes": WORDS, "descriptions": {"river": "water"}}
     bring_up_to_date(store, IDS, **given)  # type: ignore[arg-type]
     desk = Desk(Rows(IDS, PREPARED.features, ready=True), store)
-    Service(desk, lambda i: {"id": IDS[i]}).change_class("me", 0, None, "sowing").result()
+    Service(desk, lambda i: {"id": IDS[i]}).classes.change("me", 0, description="sowing").result()
     desk.close()
     bring_up_to_date(store, IDS, **given)  # type: ignore[arg-type]
     bring_up_to_date(store, IDS, classes=WORDS, descriptions={"engine": "harvest"})
     desk = Desk(Rows(IDS, PREPARED.features, ready=True), store)
-    assert desk.ledger.descriptions == {0: "sowing", 1: "harvest"}
+    assert desk.ledger.book.descriptions == {0: "sowing", 1: "harvest"}
     desk.close()
     store.close()

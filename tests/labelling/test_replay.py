@@ -18,7 +18,7 @@ def busy(made: Service, rng: np.random.Generator, n: int) -> None:
         futures = []
         for person in people:
             lease = made.desk.ledger.leases.get(person)
-            what = rng.choice(["label", "label", "label", "skip", "undo", "tell", "jump", "class"])
+            what = rng.choice(["label", "label", "label", "skip", "undo", "tell", "jump", "class", "remove"])
             if lease is None:
                 futures.append(made.next(person))
                 continue
@@ -33,8 +33,13 @@ def busy(made: Service, rng: np.random.Generator, n: int) -> None:
                 futures.append(made.cannot_tell(person, item))
             elif what == "jump":
                 futures.append(made.jump(person, made.desk.ids[int(rng.integers(len(made.desk.ids)))]))
+            elif what == "remove":
+                number, into = rng.integers(12, size=2).tolist()
+                futures.append(made.classes.remove(person, number, into if into < 6 else None))
+                if rng.random() < 0.5:
+                    futures.append(made.classes.restore(person, int(rng.integers(12))))
             else:
-                futures.append(made.add_class(person, f"class {rng.integers(3)}"))
+                futures.append(made.classes.add(person, f"class {rng.integers(3)}"))
         for future in futures:
             future.exception()  # a refusal is fine
 

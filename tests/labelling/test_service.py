@@ -202,20 +202,20 @@ def test_classes_are_added_and_renamed(tmp_path: Path) -> None:
         item = first(made)
         with pytest.raises(Refused, match="class is 0; expected a class: add one first"):
             made.label("me", item, 0).result()
-        assert made.add_class("me", "  even ").result()["class"] == 0
-        assert made.add_class("me", "odd", key="k").result()["class"] == 1
-        assert made.add_class("me", "odd", key="k").result()["class"] == 1
+        assert made.classes.add("me", "  even ").result()["class"] == 0
+        assert made.classes.add("me", "odd", key="k").result()["class"] == 1
+        assert made.classes.add("me", "odd", key="k").result()["class"] == 1
         with pytest.raises(Refused, match="there is a class 'odd' already"):
-            made.add_class("me", "odd").result()
+            made.classes.add("me", "odd").result()
         with pytest.raises(Refused, match="expected 1 to 200 printable characters"):
-            made.add_class("me", " \n").result()
+            made.classes.add("me", " \n").result()
         for _ in range(10):
             item = first(made)
             reply = made.label("me", item, ["even", "odd"][truth(item) % 2]).result()
-        made.change_class("me", 1, "uneven").result()
+        made.classes.change("me", 1, name="uneven").result()
         assert [c["name"] for c in made.views.classes().result()["classes"]] == ["even", "uneven"]
         with pytest.raises(Refused, match="class is 7; expected 0 to 1"):
-            made.change_class("me", 7, "x").result()
+            made.classes.change("me", 7, name="x").result()
         assert len(reply["next"]["probabilities"]) == 2
         before = fingerprint(made)
     with service(tmp_path / "log") as made:
@@ -371,7 +371,7 @@ def test_a_key_sent_again_with_something_else_is_refused(tmp_path: Path) -> None
         made.cannot_tell("me", IDS[-2], key="tell").result()
         made.undo("me", key="undo").result()
         made.jump("me", IDS[-3], key="jump").result()
-        made.add_class("me", "ten", key="class").result()
+        made.classes.add("me", "ten", key="class").result()
         before = fingerprint(made)
         others = [
             made.label("me", items[0], 2, key="label"),
@@ -383,7 +383,7 @@ def test_a_key_sent_again_with_something_else_is_refused(tmp_path: Path) -> None
             made.cannot_tell("me", IDS[-1], key="tell"),
             made.undo("me", saved, key="undo"),
             made.jump("me", IDS[-1], key="jump"),
-            made.add_class("me", "eleven", key="class"),
+            made.classes.add("me", "eleven", key="class"),
         ]
         for request in others:
             with pytest.raises(Refused, match="which another request has used") as told:
@@ -397,11 +397,13 @@ def test_a_request_sent_again_is_answered_as_the_first_time(tmp_path: Path) -> N
         item = first(made)
         assert made.jump("me", item, key="jump").result() == made.jump("me", item, key="jump").result()
         saved = made.label("me", item, "a", key="label").result()["saved"]
-        number = made.add_class("me", "c", key="class").result()["class"]
-        made.change_class("me", 0, "alpha").result()
-        made.change_class("me", number, "gamma").result()  # meanwhile: they are known by their old names, too
+        number = made.classes.add("me", "c", key="class").result()["class"]
+        made.classes.change("me", 0, name="alpha").result()
+        made.classes.change(
+            "me", number, name="gamma"
+        ).result()  # meanwhile: they are known by their old names, too
         assert made.label("me", item, "a", key="label").result()["saved"] == saved
-        assert made.add_class("me", "c", key="class").result()["class"] == number
+        assert made.classes.add("me", "c", key="class").result()["class"] == number
 
 
 def test_a_skipped_second_opinion_does_not_come_straight_back(tmp_path: Path) -> None:
@@ -504,5 +506,5 @@ def test_the_desk_outlives_those_who_do_not_wait_and_refuses_when_it_is_closed(t
 
 def test_names_of_classes_are_cleaned_once(tmp_path: Path) -> None:
     with service(tmp_path / "log", classes=[]) as made:
-        assert made.add_class("me", "a  b").result()["class"] == 0
-        assert made.change_class("me", 0, " a   b ").result()["classes"][0]["name"] == "a b"
+        assert made.classes.add("me", "a  b").result()["class"] == 0
+        assert made.classes.change("me", 0, name=" a   b ").result()["classes"][0]["name"] == "a b"

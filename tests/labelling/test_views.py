@@ -64,7 +64,7 @@ def test_the_desk_does_not_count_what_is_predicted(tmp_path: Path, monkeypatch: 
         assert [each["predicted"] for each in shown["classes"]] == counts.tolist()
         assert "desk" not in Watched.threads
         assert made.views.guesses() is made.views.guesses()  # compared once a version
-        made.add_class("me", "ten").result()
+        made.classes.add("me", "ten").result()
         assert made.views.progress("me")["classes"][10]["predicted"] == 0
         assert len(made.views.guesses()) == N
 
@@ -72,7 +72,7 @@ def test_the_desk_does_not_count_what_is_predicted(tmp_path: Path, monkeypatch: 
 def test_nothing_is_predicted_before_the_first_label(tmp_path: Path) -> None:
     with service(tmp_path / "log", classes=[]) as made:
         assert made.views.progress("me")["classes"] == []
-        made.add_class("me", "a").result()
+        made.classes.add("me", "a").result()
         assert made.views.progress("me")["classes"][0]["predicted"] is None
 
 

@@ -48,7 +48,7 @@ def test_a_later_start_changes_only_what_it_says(tmp_path: Path) -> None:
     path = tmp_path / "l.sqlite"
     begun(path, classes=["a", "b"], settings={"strategy": "margin"})
     with service(path) as made:
-        made.change_class("me", 0, "alpha").result()
+        made.classes.change("me", 0, name="alpha").result()
         made.label("me", IDS[0], 0).result()
     _, ledger = begun(path, classes=["a", "b", "c"], labels=[Label(IDS[1], "a")])
     assert ledger.classes == ["alpha", "b", "c"]  # a is alpha now

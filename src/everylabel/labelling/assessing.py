@@ -50,7 +50,7 @@ def assess(start: Start, posterior: Posterior, learner: Learner, checks: dict[in
         verdicts = Verdicts(without.max(axis=1), guess == truth, drawn)
         figures = accuracy_left(verdicts, now.max(axis=1))._asdict()
         shares = _class_shares(now, without[at], truth[at], drawn[at])
-        figures |= {"commonest": int(shares.argmax()), "share": float(shares.max())}
+        figures |= {"commonest": start.columns[int(shares.argmax())], "share": float(shares.max())}
     gained = _gain(start, learner, left, now) if len(left) else {}
     expected = float(now.max(axis=1).mean()) if len(left) else 1.0
     numbers: dict[str, Any] = {"expected": expected, **figures, **gained}
@@ -58,9 +58,9 @@ def assess(start: Start, posterior: Posterior, learner: Learner, checks: dict[in
         name: round(value, 6) if isinstance(value, float) else value for name, value in numbers.items()
     }
     body = Assessed(labels=len(start.labels), checks=len(at), **rounded)
-    return Assessment(
-        body, class_figures(truth[at], guess[at], drawn[at], k), confusion(truth[at], guess[at])
-    )
+    columns = np.array(start.columns)
+    said = columns[truth[at]], columns[guess[at]]
+    return Assessment(body, class_figures(*said, drawn[at], start.columns), confusion(*said))
 
 
 def _class_shares(now: np.ndarray, without: np.ndarray, truth: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -77,7 +77,7 @@ def _gain(start: Start, learner: Learner, left: np.ndarray, now: np.ndarray) -> 
     kept = dict(list(start.labels.items())[:-last])
     if len(set(kept.values())) < 2:
         return {}
-    names = learner.rows_of(start.vectors if start.names_hold else {})
+    names = learner.rows_of(start.names)
     mean = np.asarray(train(learner.pool.features, kept, start.n_classes, names, tol=CLASSIFIES).mean)
     then = softmax((learner.pool.rows(left) @ mean)[:, : start.n_classes])
     guess = now.argmax(axis=1)

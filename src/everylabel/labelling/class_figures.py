@@ -6,6 +6,7 @@ Intervals are Wilson's, as of (sum m)^2 / sum m^2 instances. Below FEWEST instan
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ from everylabel.labelling.accuracy import wilson
 FEWEST = 10  # instances of a class that its figures need
 
 
-def class_figures(truth: np.ndarray, guess: np.ndarray, weights: np.ndarray, k: int) -> list[dict[str, Any]]:
-    """Return for each class its precision and recall, and on how many instances each rests."""
+def class_figures(
+    truth: np.ndarray, guess: np.ndarray, weights: np.ndarray, classes: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return for each of these classes its precision and recall, and on how many instances each rests."""
     return [
         {
             "class": c,
@@ -25,7 +28,7 @@ def class_figures(truth: np.ndarray, guess: np.ndarray, weights: np.ndarray, k: 
             "true": int(np.sum(truth == c)),
             "recall": _share(guess == c, truth == c, weights),
         }
-        for c in range(k)
+        for c in classes
     ]
 
 

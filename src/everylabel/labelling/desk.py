@@ -22,7 +22,7 @@ from everylabel.labelling.events import Body, Event, Out, Refit, Release
 from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.refused import Refused
-from everylabel.labelling.replay import Start, change_of, replay, same_vectors, start_of
+from everylabel.labelling.replay import Start, change_of, replay, same_vectors, start_of, taught
 from everylabel.labelling.rows import Rows
 from everylabel.models.scaling import Scaling
 from everylabel.selection.select import acts_for
@@ -156,9 +156,11 @@ class Desk:
     def take(self, learner: Learner, start: Start, seen: int) -> None:
         """Go on with a newly trained model that has followed all changes up to `seen`.
 
-        If class names have changed since it started, what it was told of them is out of date: it is dropped.
+        If class names have changed since it started, or classes have gone, what it was told of them is out of
+        date: it is dropped.
         """
-        if not same_vectors(start.vectors, self.ledger.to_teach()):
+        gone = any(change.anew is not None for change in self.changes_since(start.seq))
+        if gone or not same_vectors(start.vectors, taught(self.ledger, self.ledger.columns)):
             self.learned.set()
             return
         learner.follow(self.changes_since(seen))

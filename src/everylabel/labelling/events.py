@@ -57,7 +57,49 @@ class ClassKey:
 
     kind: ClassVar[str] = "class_key"
     class_: int
-    key: str
+    key: str  # "" takes it away
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """A class is no more; its number is never given again, and what was labelled so is looked up by it."""
+
+    kind: ClassVar[str] = "remove"
+    class_: int
+    into: int | None = None  # the class that has its labels from now on; None: they count no more
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """A class that was removed is there again, with all its labels."""
+
+    kind: ClassVar[str] = "restore"
+    class_: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrange:
+    """All classes in the order in which they are shown."""
+
+    kind: ClassVar[str] = "arrange"
+    order: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Colour:
+    """A class's own colour; "" takes it away."""
+
+    kind: ClassVar[str] = "colour"
+    class_: int
+    colour: str
+
+
+@dataclass(frozen=True, slots=True)
+class UndoClasses:
+    """The last change of classes taken back."""
+
+    kind: ClassVar[str] = "undo_classes"
+    saved: int  # number of the event
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,22 +237,12 @@ class Assessed:
     without: int | None = None  # how many those were
 
 
+OfClasses = (
+    NewClass | Rename | Describe | ClassKey | Colour | Arrange | Remove | Restore
+)  # by UndoClasses taken back
 Answered = Label | CannotTell | Skip  # what a person can take back
 OfItem = Out | Release | Answered | Changed | Confirmed
-Body = (
-    Project
-    | NewClass
-    | Rename
-    | Describe
-    | ClassKey
-    | Named
-    | Settings
-    | OfItem
-    | Undo
-    | Refit
-    | Extended
-    | Assessed
-)
+Body = Project | OfClasses | UndoClasses | Named | Settings | OfItem | Undo | Refit | Extended | Assessed
 KINDS: dict[str, type[Body]] = {body.kind: body for body in get_args(Body)}
 _DEFAULTS = {body: {field.name: field.default for field in fields(body)} for body in KINDS.values()}
 _NAMES = {body.kind: {name.rstrip("_"): name for name in _DEFAULTS[body]} for body in _DEFAULTS}

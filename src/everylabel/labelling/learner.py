@@ -33,6 +33,14 @@ MANY = 4  # labels taken back at once from which on training anew is faster than
 EXACT_UP_TO = 10**8  # n d k: so far each label is learned exactly; beyond, by the second-order update
 
 
+class Beginning(NamedTuple):
+    """What a model is begun anew from, when classes have gone."""
+
+    labels: Mapping[int, int]  # of instances, by column of the model
+    names: Mapping[int, np.ndarray]  # vectors of names that teach, likewise
+    places: Sequence[tuple[int, Place]]  # instances that are out or set aside
+
+
 class Change(NamedTuple):
     """What an event did to the model: an instance's new place, and how many classes there are."""
 
@@ -45,6 +53,7 @@ class Change(NamedTuple):
     many: bool = False  # taken back with others at once
     here: int = 0  # how many instances there are now, if more than before
     later: bool = False  # its label came with the source: the next training learns it
+    anew: Beginning | None = None  # all that there is, if columns of the model have gone or moved
 
 
 class Learner:
@@ -106,7 +115,10 @@ class Learner:
             self._teach(names)
 
     def become(self, change: Change) -> None:
-        """Put one instance where it belongs now."""
+        """Put one instance where it belongs now, or begin anew."""
+        if change.anew is not None:
+            self._begin(change.anew, change.n_classes)
+            return
         new = max(1, change.n_classes) - self.pool.n_classes
         if new > 0:
             self.pool.add_class(new)
@@ -121,6 +133,14 @@ class Learner:
             self._back.pop(change.item, None)
             self.pool.put(change.item, *(Place(Where.ASIDE) if change.later else change.place))
         self._names = self._names if change.names is None else change.names
+
+    def _begin(self, anew: Beginning, n_classes: int) -> None:
+        """Train on all there is, with other classes in the columns; what waits in this block is in it."""
+        self._taught, self._names, self._back, self.waiting = anew.names, None, {}, 0
+        self.pool = self._trained(self.pool.features, anew.labels, n_classes)
+        with self.pool.together():
+            for item, place in anew.places:
+                self.pool.put(item, *place)
 
     def _teach(self, names: Mapping[int, np.ndarray]) -> None:
         """Train on all labels there are, with these names in place of those before."""

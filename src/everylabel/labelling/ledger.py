@@ -15,6 +15,7 @@ import numpy as np
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling import events
 from everylabel.labelling.agreement import Agreement
+from everylabel.labelling.class_book import ClassBook
 from everylabel.labelling.events import Event
 from everylabel.labelling.naming import unpacked
 from everylabel.selection.pool import Where
@@ -75,6 +76,14 @@ class Check(NamedTuple):
     sure: float  # the probability of the guess
 
 
+class ClassChange(NamedTuple):
+    """A change of classes by a person, and the classes before."""
+
+    seq: int
+    body: events.OfClasses
+    before: ClassBook
+
+
 @dataclass(eq=False)
 class Ledger:
     """The state that the events add up to."""
@@ -82,10 +91,9 @@ class Ledger:
     given: Sequence[str]  # ids of the items that are there from the start
     source: Container[str] | None = None  # ids that can join: those that have features; None: no others
     seq: int = 0
-    classes: list[str] = field(default_factory=list)
+    book: ClassBook = field(default_factory=ClassBook)  # the classes
+    class_changes: list[ClassChange] = field(default_factory=list)  # that can be taken back, the last first
     names: dict[str, int] = field(default_factory=dict)  # every name that a class has or had -> its number
-    descriptions: dict[int, str] = field(default_factory=dict)
-    class_keys: dict[int, str] = field(default_factory=dict)  # where a class has one of its own
     phrases: dict[int, tuple[str, ...]] = field(default_factory=dict)  # of a class, that have vectors
     encoders: dict[int, str] = field(default_factory=dict)  # which one made them
     vectors: dict[int, np.ndarray] = field(default_factory=dict)
@@ -127,6 +135,16 @@ class Ledger:
         self._entries: dict[int, Entry] = {}
         self._by_item: dict[int, list[Entry]] = {}
 
+    @property
+    def classes(self) -> list[str]:
+        """The names of all classes there ever were, by number."""
+        return self.book.names
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The numbers of the classes that the model knows, in the order of its columns."""
+        return self.book.present
+
     def apply(self, event: Event) -> int | None:
         """Take in one event; return the item whose place in the model may have changed."""
         self.seq = event.seq
@@ -149,7 +167,8 @@ class Ledger:
 
     def to_teach(self) -> dict[int, np.ndarray]:
         """Return the vectors of names that teach if the labels bear them out, by class."""
-        return dict(self.vectors) if self.settings["names"] else {}
+        here = set(self.book.order) if self.settings["names"] else ()
+        return {number: some for number, some in self.vectors.items() if number in here}
 
     def teaching(self) -> dict[int, np.ndarray]:
         """Return the vectors of names that teach now, by class."""
@@ -175,6 +194,10 @@ class Ledger:
         own = [answer.value for answer in self.answers.get(item, []) if answer.person == person]
         return own[-1] if own else None
 
+    def value_of(self, body: events.Answered) -> int | None:
+        """Return what an answer says by the classes of now: a class, CANNOT_TELL, or None if that is gone."""
+        return self.book.now(body.class_) if isinstance(body, events.Label) else CANNOT_TELL
+
     def meanwhile(self, item: int, person: str, seq: int) -> list[Answer]:
         """Return what was said of an item after it was shown to the person and before event `seq`, theirs."""
         return self._given(item, self.shown.get((item, person), 0), seq)
@@ -193,7 +216,10 @@ class Ledger:
 
     def n_unanswered_checks(self) -> int:
         """Return how many checks were skipped, left or could not be told."""
-        return sum(item not in self.labels and item not in self.holder for item in self.checked)
+        return sum(
+            item not in self.labels and item not in self.holder and not self._lost(item)
+            for item in self.checked
+        )
 
     def n_cannot_tell(self) -> int:
         return len(self.answers) - len(self.labels)
@@ -205,30 +231,23 @@ class Ledger:
 
     @_take.register
     def _(self, body: events.Project, event: Event, item: int) -> None:
-        for name in body.classes:
-            self._name(len(self.classes), name)
+        self._take_classes(self.book.added(body.classes))
         self.seed = body.seed
         self.settings.update(body.settings)
 
     @_take.register
-    def _(self, body: events.NewClass, event: Event, item: int) -> None:
-        self._name(len(self.classes), body.name)
-
-    @_take.register
-    def _(self, body: events.Rename, event: Event, item: int) -> None:
-        self._name(body.class_, body.name)
-        self.phrases.pop(body.class_, None)  # the old vectors teach until there are new ones
-
-    @_take.register
-    def _(self, body: events.Describe, event: Event, item: int) -> None:
-        self.descriptions[body.class_] = body.text
-        if body.imported:
+    def _(self, body: events.OfClasses, event: Event, item: int) -> None:
+        if isinstance(body, events.Describe) and body.imported:
             self.imported_descriptions[body.class_] = body.text
+        change = ClassChange(event.seq, body, self.book)
+        self.class_changes = [] if event.person in ("", IMPORT) else [*self.class_changes, change]
+        self._take_classes(self.book.after(body))
 
     @_take.register
-    def _(self, body: events.ClassKey, event: Event, item: int) -> None:
-        self.class_keys = {c: key for c, key in self.class_keys.items() if key != body.key}
-        self.class_keys[body.class_] = body.key
+    def _(self, body: events.UndoClasses, event: Event, item: int) -> None:
+        undone = next(change for change in self.class_changes if change.seq == body.saved)
+        self.class_changes = self.class_changes[: self.class_changes.index(undone)]
+        self._take_classes(undone.before.with_numbers_of(self.book))
 
     @_take.register
     def _(self, body: events.Named, event: Event, item: int) -> None:
@@ -283,14 +302,14 @@ class Ledger:
         if body.bulk is not None:
             self.bulks.setdefault(body.bulk, []).append(event.seq)
         before = len(self.labels)
-        self._answer(event, item, body.class_)
+        self._settle(item, self._given(item))
         if body.check and body.guess is not None and body.sure is not None:
             self.checks.append(Check(event.seq, item, before, body.guess, body.sure))
 
     @_take.register
     def _(self, body: events.CannotTell, event: Event, item: int) -> None:
         self._record(body, event, item)
-        self._answer(event, item, CANNOT_TELL)
+        self._settle(item, self._given(item))
 
     @_take.register
     def _(self, body: events.Skip, event: Event, item: int) -> None:
@@ -325,15 +344,32 @@ class Ledger:
             self._settle(undone.item, self._given(undone.item))
         return undone.item
 
+    def _lost(self, item: int) -> bool:
+        """Return whether an item had a label whose class was removed."""
+        standing = (entry.body for entry in self._by_item.get(item, ()) if entry.seq not in self.undone)
+        return any(self.value_of(body) is None for body in standing)
+
     def _unname(self, number: int) -> None:
         """Take away what a class's name was to an encoder."""
         self.n_names += 1
         for known in (self.phrases, self.encoders, self.vectors):
             known.pop(number, None)
 
-    def _name(self, number: int, name: str) -> None:
-        self.classes[number : number + 1] = [name]
-        self.names[" ".join(name.split())] = number
+    def _take_classes(self, book: ClassBook) -> None:
+        """Go on with other classes; where labels of a class go elsewhere now, all are counted anew."""
+        before, self.book = self.book, book
+        known = dict(enumerate(before.names))
+        for number in book.order:
+            if known.get(number) != book.names[number]:
+                self.phrases.pop(number, None)  # the old vectors teach until there are new ones
+            if known.get(number) != book.names[number] or number in before.removed:
+                self.names[" ".join(book.names[number].split())] = number
+        moved = {number for number in known if before.now(number) != book.now(number)}
+        if before.order and before.removed != book.removed:
+            self.n_names += 1
+        for item, entries in self._by_item.items() if moved else ():
+            if any(isinstance(entry.body, events.Label) and entry.body.class_ in moved for entry in entries):
+                self._settle(item, self._given(item))
 
     def _release(self, person: str, item: int) -> None:
         lease = self.leases.get(person)
@@ -350,23 +386,19 @@ class Ledger:
         self.history.append(entry)
         self.done.setdefault(event.person, []).append(event.seq)
 
-    def _answer(self, event: Event, item: int, value: int) -> None:
-        others = [answer for answer in self.answers.get(item, []) if answer.person != event.person]
-        self._settle(item, [*others, Answer(event.seq, event.person, value)])
-
     def _given(self, item: int, after: int = 0, before: float = np.inf) -> list[Answer]:
         """Return each person's last answer between two events that stands, from the record.
 
-        It does not if it was taken back, or set aside because the content changed.
+        It does not if it was taken back or set aside because the content changed, or if its class is gone.
         """
-        last: dict[str, Answer] = {}
+        last: dict[str, Entry] = {}
         after = max(after, self.aside.get(item, 0))
         for entry in self._by_item.get(item, []):
             stands = after < entry.seq < before and entry.seq not in self.undone
             if stands and not isinstance(entry.body, events.Skip):
-                value = entry.body.class_ if isinstance(entry.body, events.Label) else CANNOT_TELL
-                last[entry.person] = Answer(entry.seq, entry.person, value)
-        return sorted(last.values())
+                last[entry.person] = entry
+        values = ((entry, self.value_of(entry.body)) for entry in last.values())
+        return sorted(Answer(entry.seq, entry.person, value) for entry, value in values if value is not None)
 
     def _settle(self, item: int, answers: list[Answer]) -> None:
         """Learn what most people say; of a tie, what a person said last, before what was imported."""

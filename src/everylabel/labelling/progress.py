@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from everylabel.labelling.accuracy import FEWEST
-from everylabel.labelling.events import Assessed, Label, Skip
+from everylabel.labelling.class_book import change_in_words
+from everylabel.labelling.events import Answered, Assessed, Label, Skip
 from everylabel.labelling.ledger import CANNOT_TELL, Answer, Ledger
 from everylabel.labelling.stopping import stop
 
@@ -27,6 +28,8 @@ def accuracy(ledger: Ledger) -> dict[str, Any]:
     last = ledger.assessed[-1] if ledger.assessed else None
     known = last if checks >= FEWEST and last is not None and last.estimate is not None else None
     figures = {name: getattr(known, name, None) for name in FIGURES}
+    if figures["commonest"] not in ledger.book.order:
+        figures |= {"commonest": None, "share": None}
     better = None if known is None else (known.estimate or 0.0) > (known.share or 0.0)
     missing = {"needed": max(0, FEWEST - checks), "unanswered": ledger.n_unanswered_checks()}
     return {"checks": checks, **missing, **figures, "better": better}
@@ -109,18 +112,31 @@ def names(ledger: Ledger) -> dict[str, Any]:
 
 
 def classes(ledger: Ledger, predicted: Sequence[int] | None = None) -> list[dict[str, Any]]:
-    """Return the classes with how many labels each has, and how many instances are predicted so."""
+    """Return the classes as they are shown, with how many labels each has and how many are predicted so."""
+    book = ledger.book
     return [
         {
             "id": i,
-            "name": name,
-            "description": ledger.descriptions.get(i, ""),
-            "key": ledger.class_keys.get(i, ""),
+            "name": book.names[i],
+            "description": book.descriptions.get(i, ""),
+            "key": book.keys.get(i, ""),
+            "colour": book.colours.get(i, ""),
             "labels": ledger.by_class[i],
             "predicted": None if predicted is None or i >= len(predicted) else int(predicted[i]),
         }
-        for i, name in enumerate(ledger.classes)
+        for i in book.order
     ]
+
+
+def class_changes(ledger: Ledger) -> dict[str, Any]:
+    """Return the classes that were removed, and the change that can be taken back, with its number."""
+    book, last = ledger.book, ledger.class_changes[-1] if ledger.class_changes else None
+    return {
+        "removed": [{"id": i, "name": book.names[i], "into": into} for i, into in book.removed.items()],
+        "last": None
+        if last is None
+        else {"saved": last.seq, "what": change_in_words(last.body, last.before)},
+    }
 
 
 def _people(ledger: Ledger) -> list[dict[str, Any]]:
@@ -166,8 +182,16 @@ def history(ledger: Ledger, person: str, limit: int, before: int | None) -> list
                 "person": entry.person,
                 "kind": entry.body.kind,
                 "item": entry.body.item,
-                "class": entry.body.class_ if isinstance(entry.body, Label) else None,
+                **_class_of(ledger, entry.body),
                 "undone": entry.seq in ledger.undone,
             }
         )
     return found
+
+
+def _class_of(ledger: Ledger, body: Answered) -> dict[str, Any]:
+    """Return the class of an answer by the classes of now, and its name, also if it was removed."""
+    if not isinstance(body, Label):
+        return {"class": None, "class_name": None}
+    now = ledger.book.now(body.class_)
+    return {"class": now, "class_name": ledger.classes[body.class_ if now is None else now]}

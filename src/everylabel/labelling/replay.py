@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from everylabel.labelling.events import Event, Extended, Label, Named, Refit, Settings, Undo
-from everylabel.labelling.learner import Change, Learner
+from everylabel.labelling.learner import Beginning, Change, Learner
 from everylabel.labelling.ledger import Ledger, Place, bulk_of
 from everylabel.labelling.rows import Rows
 from everylabel.models.scaling import Scaling
@@ -18,12 +18,21 @@ class Start(NamedTuple):
     """Where a model starts: all it must know of the log up to one event."""
 
     seq: int
-    labels: dict[int, int]
+    labels: dict[int, int]  # by column of the model, as all below
     places: list[tuple[int, Place]]  # instances that are out or set aside, in order
-    n_classes: int
+    columns: tuple[int, ...]  # the class of each column
     vectors: dict[int, np.ndarray]  # of class names, if they are to teach
     names_hold: bool  # whether the labels bear them out
     here: int = 0  # how many instances there are
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.columns)
+
+    @property
+    def names(self) -> dict[int, np.ndarray]:
+        """The vectors that teach."""
+        return self.vectors if self.names_hold else {}
 
     def learner(
         self,
@@ -33,8 +42,7 @@ class Start(NamedTuple):
         more: Callable[[int, int], np.ndarray] | None = None,
     ) -> Learner:
         """Return a model trained on the labels, with the rest where it belongs."""
-        names = self.vectors if self.names_hold else {}
-        learner = Learner(features, self.labels, self.n_classes, names, scaling, told_by, more)
+        learner = Learner(features, self.labels, self.n_classes, self.names, scaling, told_by, more)
         learner.follow(Change(self.seq, self.seq, item, place, self.n_classes) for item, place in self.places)
         return learner
 
@@ -43,22 +51,43 @@ def start_of(ledger: Ledger) -> Start:
     """Return where a model that starts at this ledger starts."""
     others = sorted({*ledger.holder, *ledger.answers, *ledger.skipped} - set(ledger.labels))
     places = [(item, place) for item in others if (place := ledger.place(item)).where is not Where.FREE]
-    k, vectors = len(ledger.classes), ledger.to_teach()
-    return Start(ledger.seq, dict(ledger.labels), places, k, vectors, ledger.names_hold, len(ledger.ids))
+    columns = ledger.columns
+    column = {number: j for j, number in enumerate(columns)}
+    labels = {item: column[number] for item, number in ledger.labels.items()}
+    vectors = taught(ledger, columns)
+    return Start(ledger.seq, labels, places, columns, vectors, ledger.names_hold, len(ledger.ids))
+
+
+def taught(ledger: Ledger, columns: tuple[int, ...]) -> dict[int, np.ndarray]:
+    """Return the vectors of names that teach if the labels bear them out, by column."""
+    vectors = ledger.to_teach()
+    return {j: vectors[number] for j, number in enumerate(columns) if number in vectors}
 
 
 def change_of(ledger: Ledger, event: Event) -> Change:
-    """Take an event into the ledger and return what it does to the model."""
-    body = event.body
-    before = ledger.teaching() if isinstance(body, Named | Settings) else None
+    """Take an event into the ledger and return what it does to the model.
+
+    A class that comes is a column more; where columns go or move, the model begins anew.
+    """
+    body, columns = event.body, ledger.columns
+    before = taught(ledger, columns) if ledger.names_hold and isinstance(body, Named | Settings) else {}
     item = ledger.apply(event)
+    now = ledger.columns
+    if now[: len(columns)] != columns:
+        start = start_of(ledger)
+        anew = Beginning(start.labels, start.names, start.places)
+        return Change(event.seq, event.block, None, Place(Where.FREE), len(now), anew=anew)
     place = Place(Where.FREE) if item is None else ledger.place(item)
-    now = None if before is None else ledger.teaching()
-    taught = now if before is not None and now is not None and not same_vectors(before, now) else None
+    later = isinstance(body, Label) and bool(body.imported) and place.where is Where.LABELLED
+    if place.label is not None:
+        place = place._replace(label=now.index(place.label))
+    names: dict[int, np.ndarray] | None = None
+    if isinstance(body, Named | Settings):
+        names = taught(ledger, now) if ledger.names_hold else {}
+        names = None if same_vectors(before, names) else names
     many = isinstance(body, Undo) and bulk_of(ledger.entry(body.saved)) is not None
     here = len(ledger.ids) if isinstance(body, Extended) else 0
-    later = isinstance(body, Label) and bool(body.imported) and place.where is Where.LABELLED
-    return Change(event.seq, event.block, item, place, len(ledger.classes), taught, many, here, later)
+    return Change(event.seq, event.block, item, place, len(now), names, many, here, later)
 
 
 def same_vectors(some: dict[int, np.ndarray], others: dict[int, np.ndarray]) -> bool:

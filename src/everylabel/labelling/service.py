@@ -1,39 +1,33 @@
 """What people and scripts can do in a project: each request checked first, then put to the desk."""
 
-import logging
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
-from everylabel.core.errors import EverylabelError
-from everylabel.data.classes import MOST_CLASSES, clean_name
-from everylabel.labelling import events, progress
+from everylabel.labelling import events
+from everylabel.labelling.class_service import ClassService
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.events import Body, Event
 from everylabel.labelling.ledger import Ledger, bulk_of
-from everylabel.labelling.naming import Encoder, packed, phrases_of
+from everylabel.labelling.naming import Encoder
 from everylabel.labelling.refused import Refused
+from everylabel.labelling.requests import class_number, sent_before
 from everylabel.labelling.views import STRATEGIES, Reply, ShowItem, Views
-
-logger = logging.getLogger(__name__)
 
 
 class Service:
-    """The requests, as futures of replies; `views` are those that change nothing.
+    """The requests, as futures of replies; `views` are those that change nothing, `classes` those about them.
 
     A request that comes again with its key is answered as the first time and counts once.
     """
 
     def __init__(self, desk: Desk, show: ShowItem, encoder: Encoder | None = None) -> None:
-        self.desk, self.views, self._encoder = desk, Views(desk, show, encoder is not None), encoder
-        self._closed = False
-        self._naming = ThreadPoolExecutor(1, "naming")  # an encoder may take seconds: not at the desk
+        self.desk, self.views = desk, Views(desk, show, encoder is not None)
+        self.classes = ClassService(desk, self.views, encoder)
 
     def close(self) -> None:
         """Leave names that are not taught yet for the next start."""
-        self._closed = True
-        self._naming.shutdown(wait=False, cancel_futures=True)
+        self.classes.close()
 
     @property
     def ledger(self) -> Ledger:
@@ -56,10 +50,8 @@ class Service:
             return isinstance(sent, events.Label) and (sent.item, sent.class_) == (item, number)
 
         def answer(i: int) -> events.Label:
-            number = self.class_number(value)
-            probs = self.desk.learner.probabilities(i)
             return events.Label(
-                item, number, int(probs.argmax()), float(probs.max()), self._checked(person, i)
+                item, self.class_number(value), *self.views.guess(i), self._checked(person, i)
             )
 
         return self._answer(person, item, key, same, answer)
@@ -100,39 +92,6 @@ class Service:
 
         return self.desk.submit(command)
 
-    def add_class(self, person: str, name: str, key: str | None = None) -> Future[Reply]:
-        """Add a class; its number is how many there were."""
-
-        def command() -> Finish:
-            new = events.NewClass(_clean(name))
-            if self.sent_before(person, key, lambda sent: sent == new) is None:
-                self._check_new(new.name)
-                if len(self.ledger.classes) >= MOST_CLASSES:
-                    raise Refused(409, "too_many_classes", f"there are {MOST_CLASSES} classes already")
-                self.desk.emit(person, new, key)
-            number = self.ledger.names[new.name]
-            return lambda: {"classes": self._taught([number]), "class": number}
-
-        return self.desk.submit(command)
-
-    def change_class(
-        self, person: str, number: int, name: str | None, description: str | None = None
-    ) -> Future[Reply]:
-        """Give a class another name or description; its labels stay."""
-
-        def command() -> Finish:
-            self.class_number(number)
-            clean = self.ledger.classes[number] if name is None else _clean(name)
-            if clean != self.ledger.classes[number]:
-                self._check_new(clean)
-                self.desk.emit(person, events.Rename(number, clean))
-            told = None if description is None else " ".join(description.split())
-            if told is not None and told != self.ledger.descriptions.get(number, ""):
-                self.desk.emit(person, events.Describe(number, told))
-            return lambda: {"classes": self._taught([number])}
-
-        return self.desk.submit(command)
-
     def change_settings(self, person: str, changes: dict[str, Any]) -> Future[Reply]:
         """Change the strategy, how often a random check comes, or whether class names teach."""
 
@@ -146,40 +105,10 @@ class Service:
             if changes:
                 self.desk.emit(person, events.Settings(**changes))
             if changes.get("names"):
-                self._taught(range(len(self.ledger.classes)))
+                self.classes.teach_all()
             return lambda: {"settings": dict(self.ledger.settings)}
 
         return self.desk.submit(command)
-
-    def _taught(self, numbers: Iterable[int]) -> list[Reply]:
-        """Have what these classes' names mean learned, beside the desk; return the classes."""
-        if self._encoder is not None:
-            with suppress(RuntimeError):  # closed: the next start teaches them
-                self._naming.submit(self._name, list(numbers), self._encoder)
-        return progress.classes(self.ledger)
-
-    def _name(self, numbers: list[int], encoder: Encoder) -> None:
-        try:
-            asked = self.desk.read(lambda: {c: self._phrases(c) for c in numbers}).result()
-            wanted = {c: phrases for c, phrases in asked.items() if phrases}
-            found = {c: (phrases, packed(encoder.encode(phrases))) for c, phrases in wanted.items()}
-
-            def command() -> Finish:
-                for number, (phrases, vectors) in found.items():
-                    if self._phrases(number) == phrases:  # not changed again meanwhile
-                        self.desk.emit("", events.Named(number, phrases, vectors, encoder.name))
-                return lambda: None
-
-            if found:
-                self.desk.submit(command).result()
-        except Exception as error:  # the model goes without them; an import fails while the process ends
-            if not self._closed:
-                logger.warning("names of classes could not be taught: %s", error)
-
-    def _phrases(self, number: int) -> tuple[str, ...] | None:
-        """Return what a class is called and described as, or None if the model knows that."""
-        wanted = phrases_of(self.ledger.classes[number], self.ledger.descriptions.get(number))
-        return None if self.ledger.phrases.get(number) == wanted else wanted
 
     def _plain(
         self, kind: type[events.CannotTell | events.Skip], person: str, item: str, key: str | None
@@ -210,12 +139,7 @@ class Service:
 
     def sent_before(self, person: str, key: str | None, same: Callable[[Body], bool]) -> Event | None:
         """Return the event of this very request if it has come before; refuse another one with its key."""
-        event = None if key is None else self.ledger.keys.get(key)
-        if event is not None and not (event.person == person and same(event.body)):
-            raise Refused(
-                409, "key_used", f"key is {key!r}, which another request has used; expected a new one"
-            )
-        return event
+        return sent_before(self.ledger, person, key, same)
 
     def _take_back(self, person: str, saved: int | None, key: str | None) -> Event:
         last = self.ledger.last(person)
@@ -260,22 +184,4 @@ class Service:
 
     def class_number(self, value: int | str) -> int:
         """Return the number of a class that is told by number or name, or refuse it."""
-        names = self.ledger.classes
-        if isinstance(value, str) and value in names:
-            return names.index(value)
-        if isinstance(value, int) and 0 <= value < len(names):
-            return value
-        expected = f"0 to {len(names) - 1} or a class's name" if names else "a class: add one first"
-        raise Refused(422, "unknown_class", f"class is {value!r:.80}; expected {expected}")
-
-    def _check_new(self, name: str) -> None:
-        if name in self.ledger.classes:
-            raise Refused(409, "class_exists", f"there is a class {name!r} already; choose another name")
-
-
-def _clean(name: str) -> str:
-    """Return a class's name without stray spaces, or refuse it."""
-    try:
-        return clean_name(name, hint="")
-    except EverylabelError as error:
-        raise Refused(422, "bad_name", str(error)) from error
+        return class_number(self.ledger, value)

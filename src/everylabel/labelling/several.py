@@ -41,12 +41,12 @@ def label_many(
 
     def _given(chosen: Sequence[str], number: int) -> Event:
         """Emit a label for each; return the first, which has the request's key."""
-        guesses = [desk.learner.probabilities(service.ledger.position[item]) for item in chosen]
+        guesses = [service.views.guess(service.ledger.position[item]) for item in chosen]
         bulk = service.ledger.seq + 1
         made = [
             desk.emit(
                 person,
-                events.Label(item, number, int(guess.argmax()), float(guess.max()), bulk=bulk),
+                events.Label(item, number, *guess, bulk=bulk),
                 key if i == 0 else None,
             )
             for i, (item, guess) in enumerate(zip(chosen, guesses, strict=True))

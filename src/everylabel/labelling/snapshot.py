@@ -13,6 +13,7 @@ from everylabel.labelling.ledger import Answer, Ledger
 class Snapshot(NamedTuple):
     """Items, class names, the class of each labelled item, every answer that stands, and when it came.
 
+    Classes are those there are, numbered anew in the order in which they are shown.
     aside : items whose labels were set aside, because their content changed
     """
 
@@ -27,11 +28,18 @@ class Snapshot(NamedTuple):
     @classmethod
     def of(cls, ledger: Ledger, names: bool | None = None) -> Snapshot:
         """Return what a ledger says now; names=True or False: whether class names teach, whatever it says."""
-        answers = {item: list(given) for item, given in ledger.answers.items()}
-        taught = ledger.teaching() if names is None else dict(ledger.vectors) if names else {}
+        book = ledger.book
+        place = {number: j for j, number in enumerate(book.order)}
+        labels = {item: place[number] for item, number in ledger.labels.items()}
+        answers = {
+            item: [answer._replace(value=place.get(answer.value, answer.value)) for answer in given]
+            for item, given in ledger.answers.items()
+        }
+        taught = ledger.teaching() if names is None else ledger.vectors if names else {}
+        vectors = {place[number]: some for number, some in taught.items() if number in place}
         times = {entry.seq: entry.at for entry in ledger.history}
-        labels, aside = dict(ledger.labels), ledger.set_aside()
-        return cls(list(ledger.ids), list(ledger.classes), labels, answers, times, taught, aside)
+        classes = [book.names[number] for number in book.order]
+        return cls(list(ledger.ids), classes, labels, answers, times, vectors, ledger.set_aside())
 
     def seen_from(self, ids: Sequence[str]) -> Snapshot:
         """Return the same by the places that items have in another list, which holds them all."""

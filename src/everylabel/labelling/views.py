@@ -29,6 +29,7 @@ STRATEGIES = {
     "random": "Random: no choice at all; the fair baseline, and the right one for a test set.",
 }
 assert set(STRATEGIES) <= {strategy["name"] for strategy in known_strategies()}
+NO_CLASS = -1  # in place of a class's number
 Reply = dict[str, Any]
 ShowItem = Callable[[int], dict[str, Any]]
 
@@ -68,11 +69,16 @@ class Views:
 
     def classes(self) -> Future[Reply]:
         """Return the classes."""
-        return self.desk.read(lambda: {"classes": progress.classes(self.ledger)})
+        return self.desk.read(self.all_classes)
+
+    def all_classes(self) -> Reply:
+        """Return the same, with those that were removed and what can be taken back; for the desk's thread."""
+        return {"classes": progress.classes(self.ledger), **progress.class_changes(self.ledger)}
 
     def progress(self, person: str) -> Reply:
         """Return all figures, the learning curve, and how many are predicted of each class; this waits."""
-        counts = np.bincount(self.guesses())
+        guesses = self.guesses()
+        counts = np.bincount(guesses[guesses >= 0])
 
         def look() -> Reply:
             n = len(self.ledger.classes)
@@ -83,21 +89,21 @@ class Views:
         return reply
 
     def guesses(self) -> np.ndarray:
-        """Return the most probable class of each instance (n,); this waits.
+        """Return the most probable class of each instance (n,), negative if it is none; this waits.
 
         The desk's thread copies the logits, which is quick; comparing them is not, and is done here, once
         for each version of the state.
         """
 
-        def look() -> tuple[int, np.ndarray | None]:
+        def look() -> tuple[int, tuple[int, ...], np.ndarray | None]:
             version = self.ledger.seq
             known = self._guesses[0] == version
-            return version, None if known else np.array(self.desk.learner.pool.logits())
+            return version, self.ledger.columns, None if known else np.array(self.desk.learner.pool.logits())
 
         with self._counting:
-            version, logits = self.desk.read(look).result()
+            version, columns, logits = self.desk.read(look).result()
             if logits is not None:
-                self._guesses = version, logits.argmax(axis=1)
+                self._guesses = version, np.array(columns or (NO_CLASS,))[logits.argmax(axis=1)]
             return self._guesses[1]
 
     def predictions(self, after: int | None, offset: int, limit: int) -> Future[Reply]:
@@ -107,14 +113,15 @@ class Views:
         """
 
         def look() -> Reply:
-            pool, classes = self.desk.learner.pool, list(self.ledger.classes)
+            pool, book, columns = self.desk.learner.pool, self.ledger.book, self.ledger.columns
+            shown = [columns.index(number) for number in book.order]
             left = np.flatnonzero(pool.state != Where.LABELLED)
             begin = offset + (0 if after is None else int(np.searchsorted(left, after, side="right")))
             some = left[begin : begin + limit]
             return {
                 "ids": [self.ledger.ids[i] for i in some],
-                "classes": classes,
-                "probabilities": pool.probs(some)[:, : len(classes)].round(6).tolist(),
+                "classes": [book.names[number] for number in book.order],
+                "probabilities": pool.probs(some)[:, shown].round(6).tolist(),
                 "total": len(left),
                 "after": int(some[-1]) if begin + limit < len(left) else None,
             }
@@ -229,12 +236,14 @@ class Views:
         label = self.ledger.labels.get(i)
         known = "cannot_tell" if i in self.ledger.answers else "out" if i in self.ledger.holder else "free"
         hidden = i in self._checks() or not self._knows()
-        guess = None if hidden else self.desk.learner.probabilities(i)
-        return {
-            "state": "labelled" if label is not None else known,
-            "label": label,
-            "guess": None if guess is None else int(guess.argmax()),
-        }
+        guess = None if hidden else self.guess(i)[0]
+        return {"state": "labelled" if label is not None else known, "label": label, "guess": guess}
+
+    def guess(self, i: int) -> tuple[int | None, float]:
+        """Return the class that the model thinks most probable of one instance, and how probable."""
+        probs = self.desk.learner.probabilities(i)
+        columns = self.ledger.columns
+        return (columns[int(probs.argmax())] if columns else None), float(probs.max())
 
     def _knows(self) -> bool:
         """Return whether the model has learned anything: a label, or the names of classes."""
@@ -247,5 +256,8 @@ class Views:
     def _probabilities(self, i: int) -> list[float] | None:
         if not self._knows():
             return None
-        probs: list[float] = self.desk.learner.probabilities(i).round(6).tolist()
-        return probs[: len(self.ledger.classes)]
+        probs = np.zeros(len(self.ledger.classes))
+        columns = list(self.ledger.columns)
+        probs[columns] = self.desk.learner.probabilities(i)[: len(columns)]
+        by_number: list[float] = probs.round(6).tolist()
+        return by_number

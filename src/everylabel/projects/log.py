@@ -172,7 +172,7 @@ def bring_up_to_date(
             writer.emit("", events.Describe(number, text, imported=True))
     for name, key in class_keys.items():
         number = _number(writer, name)
-        if writer.ledger.class_keys.get(number) != key:
+        if writer.ledger.book.keys.get(number) != key:
             writer.emit("", events.ClassKey(number, key))
     set_aside = _set_aside(writer, with_other_content, confirm)
     imported = _import(writer, source, SOURCE) + _import(writer, labels, FILE)
@@ -213,7 +213,8 @@ def _teach_names(writer: _Writer, encoder: Encoder | None, note: Callable[[str],
     ledger, ours = writer.ledger, None if encoder is None else encoder.name
     for number in [c for c, name in ledger.encoders.items() if name != ours]:
         writer.emit("", events.Named(number, (), "", ""))
-    wanted = {c: phrases_of(name, ledger.descriptions.get(c)) for c, name in enumerate(ledger.classes)}
+    book = ledger.book
+    wanted = {c: phrases_of(book.names[c], book.descriptions.get(c)) for c in book.present}
     wanted = {c: phrases for c, phrases in wanted.items() if ledger.phrases.get(c) != phrases}
     if encoder is not None and ledger.settings["names"] and wanted:
         try:
@@ -230,7 +231,7 @@ def _number(writer: _Writer, name: str) -> int:
     """Return a class's number; a name never seen before is added."""
     clean = clean_name(name)
     if clean not in writer.ledger.names:
-        check_class_count([*writer.ledger.classes, clean])
+        check_class_count([*(writer.ledger.classes[c] for c in writer.ledger.book.order), clean])
         writer.emit(IMPORTER, events.NewClass(clean))
     return writer.ledger.names[clean]
 

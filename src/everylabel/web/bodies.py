@@ -67,17 +67,39 @@ class UndoBody(PersonBody):
 
 
 class ClassBody(PersonBody):
-    """A class to add."""
+    """A class to add; `sure` lets a name pass that hardly differs from another's."""
 
     name: Name
     key: Key = None
+    sure: bool = False
 
 
 class ChangeBody(PersonBody):
-    """A class's new name, or what it is about."""
+    """A class's new name, what it is about, its own key, its colour; "" takes one of these away."""
 
     name: Name | None = None
     description: Annotated[str, StringConstraints(max_length=1000), AfterValidator(no_control)] | None = None
+    own_key: Annotated[str, StringConstraints(pattern=r"^[0-9a-z]?$")] | None = None
+    colour: Annotated[str, StringConstraints(pattern=r"^(#[0-9a-f]{6})?$")] | None = None
+    sure: bool = False
+
+
+class RemoveBody(PersonBody):
+    """The class that takes the labels of the one that goes; None makes their items free again."""
+
+    into: Number | None = None
+
+
+class OrderBody(PersonBody):
+    """All classes, as they are to be shown."""
+
+    order: Annotated[list[Number], Field(max_length=10_000)]
+
+
+class UndoClassesBody(PersonBody):
+    """The number of the change of classes to take back."""
+
+    saved: Number
 
 
 class HereBody(PersonBody):

@@ -1,5 +1,6 @@
 // How good the model is on what is left, in words that claim no more than is known.
 import { byId, count, make, percent, plural, range, setText } from "./dom.js";
+import { className } from "./state.js";
 
 const ENOUGH_CHECKS = 20; // for the estimate to stand before its range
 
@@ -22,9 +23,9 @@ function note({ checks, needed, estimate, labels }, every) {
 const drawn = (every) => (every === 1 ? "Every item is" : `One item in ${count(every)} is`);
 
 /** What no model at all would give: without it, 95 % may be nothing. */
-function baseline({ estimate, commonest, share: part, better }, classes) {
+function baseline({ estimate, commonest, share: part, better }) {
   if (estimate === null || commonest === null) return [];
-  const name = classes[commonest]?.name ?? "";
+  const name = className(commonest);
   const told = `Always answering “${name}” would be right on about ${percent(part)}.`;
   return better ? [told] : [told, " ", make("strong", {}, "The model is no better than that yet.")];
 }
@@ -46,12 +47,12 @@ export function whyBelieve(accuracy, every) {
   );
 }
 
-export function drawAccuracy({ accuracy, settings, classes }) {
+export function drawAccuracy({ accuracy, settings }) {
   const [figure, beside] = accuracyFigures(accuracy);
   setText(byId("accuracy"), figure);
   setText(byId("accuracy-range"), beside);
   byId("accuracy").classList.toggle("empty", accuracy.estimate === null);
   setText(byId("accuracy-note"), note(accuracy, settings.check_every));
-  byId("accuracy-baseline").replaceChildren(...baseline(accuracy, classes));
+  byId("accuracy-baseline").replaceChildren(...baseline(accuracy));
   setText(byId("accuracy-why"), whyBelieve(accuracy, settings.check_every));
 }

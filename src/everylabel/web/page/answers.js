@@ -12,7 +12,7 @@
 //   The list itself keeps its order always.
 import { canAnswer, label } from "./actions.js";
 import { breakable, byId, make, percent, setText } from "./dom.js";
-import { guessShown, on, state } from "./state.js";
+import { guessShown, on, shownName, state } from "./state.js";
 
 const WITH_KEYS = 20;
 const WITHOUT_FILTER = 10;
@@ -78,10 +78,10 @@ function classButton(each, key) {
   const cap = key && key !== each.name ? make("kbd", {}, key) : null;
   const share = make("span", { className: "share" });
   const bar = make("span", { className: "bar", "aria-hidden": "true" });
-  const name = make("span", { className: "name", dir: "auto" }, ...breakable(each.name));
+  const name = make("span", { className: "name", dir: "auto" }, ...breakable(shownName(each.name)));
   const marks = { "data-class": each.id, "data-key": key };
   const kind = each.name.length > LONG ? "class long" : "class";
-  const button = make("button", { type: "button", className: kind, title: each.name, ...marks }, cap, name, share, bar);
+  const button = make("button", { type: "button", className: kind, title: each.description ? `${each.name}: ${each.description}` : each.name, ...marks }, cap, name, share, bar);
   button.addEventListener("click", (event) => choose(each.id, event));
   return button;
 }
@@ -97,7 +97,7 @@ function drawClasses() {
   const { classes } = state;
   const keys = keyNames(classes);
   const box = byId("classes");
-  const names = JSON.stringify(classes.map((each) => [each.name, each.key]));
+  const names = JSON.stringify(classes.map((each) => [each.id, each.name, each.key, each.description]));
   if (names === drawn) return; // counts alone changed
   drawn = names;
   buttons = new Map(classes.map((each, i) => [each.id, classButton(each, keys[i])]));

@@ -1,31 +1,12 @@
-// Adding, renaming and describing classes.
-import { get, newKey, patch, post } from "./api.js";
-import { closeDialog, showDialog } from "./dialogs.js";
-import { announce, count, make, setText, toast } from "./dom.js";
+// The classes: added, changed, ordered, removed, merged, brought back; the last change can be taken back.
 import { refresh } from "./actions.js";
-import { setClasses, state } from "./state.js";
+import { get, newKey, patch, post } from "./api.js";
+import { classRow, nameBox } from "./class_row.js";
+import { closeDialog, showDialog } from "./dialogs.js";
+import { announce, byId, make, setText, toast } from "./dom.js";
+import { className, setClasses, state } from "./state.js";
 
-const LONGEST = 200;
-const LONGEST_ABOUT = 1000;
-
-function nameBox(id, value) {
-  return make("input", { type: "text", id, value, maxLength: LONGEST, autocomplete: "off", dir: "auto", required: true });
-}
-
-/** Sends a change of classes; the message of a refusal stands beside the box, where it is needed. */
-async function change(request, problem, said) {
-  try {
-    const reply = await request();
-    setClasses(reply.classes);
-    setText(problem, "");
-    announce(said);
-    refresh();
-    return true;
-  } catch (error) {
-    setText(problem, error.message);
-    return false;
-  }
-}
+const ALIKE = "class_alike"; // a name that hardly differs from another's: asked about first
 
 function addForm(done) {
   const box = nameBox("new-class", "");
@@ -34,6 +15,7 @@ function addForm(done) {
   const submit = make("button", { type: "submit", className: "primary" }, "Add");
   const form = make("form", { className: "row-form", noValidate: true }, label, make("div", { className: "row" }, box, submit), problem);
   const key = { value: newKey(), name: null };
+  box.addEventListener("input", () => setText(submit, "Add"));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const name = box.value.trim();
@@ -42,13 +24,27 @@ function addForm(done) {
       return;
     }
     if (key.name !== name) Object.assign(key, { value: newKey(), name }); // the same name again is the same wish
-    const body = { person: state.person, name, key: key.value };
-    if (await change(() => post("/api/classes", body), problem, `Class ${name} added`)) {
+    const body = { person: state.person, name, key: key.value, sure: submit.textContent !== "Add" };
+    try {
+      const reply = await post("/api/classes", body);
+      setText(problem, "");
+      setText(submit, "Add");
+      setClasses(reply.classes);
+      announce(`Class ${name} added`);
+      refresh();
       box.value = "";
-      done(name);
+      done(name, reply);
+    } catch (error) {
+      setText(problem, words(error));
+      if (error.code === ALIKE) setText(submit, "Add anyway");
     }
   });
   return { form, box };
+}
+
+/** What the server refused; a question where one may insist. */
+function words(error) {
+  return error.code === ALIKE ? error.message.replace(" Then pass sure", " Press again if so.") : error.message;
 }
 
 export function openAdd() {
@@ -60,50 +56,90 @@ export function openAdd() {
   showDialog("add", "New class", [form]);
 }
 
-function renameRow(each) {
-  const id = `class-${each.id}`;
-  const box = nameBox(id, each.name);
-  const problem = make("p", { className: "problem-note", role: "alert" });
-  const about = make("input", { type: "text", id: `about-${each.id}`, value: each.description, maxLength: LONGEST_ABOUT, autocomplete: "off", dir: "auto" });
-  const aboutLabel = make("label", { htmlFor: about.id, className: "meta" }, "What it is about (optional)");
-  const submit = make("button", { type: "submit", className: "quiet" }, "Save");
-  const labels = make("span", { className: "meta" }, `${count(each.labels)} labelled`);
-  const label = make("label", { htmlFor: id }, `Class ${each.id + 1}`, labels);
-  const form = make("form", { className: "row-form", noValidate: true }, label, make("div", { className: "row" }, box, submit), aboutLabel, about, problem);
-  submit.disabled = true;
-  let saved = [each.name, each.description];
-  const wanted = () => [box.value.trim(), about.value.trim()];
-  form.addEventListener("input", () => {
-    submit.disabled = !wanted()[0] || wanted().every((value, i) => value === saved[i]);
-  });
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const [name, description] = wanted();
-    if (submit.disabled) return;
-    const body = { person: state.person, name, description };
-    const said = name === saved[0] ? `“${name}” is described` : `Renamed to “${name}”`;
-    if (await change(() => patch(`/api/classes/${each.id}`, body), problem, said)) {
-      saved = [name, description];
-      submit.disabled = true;
-      box.focus();
-      toast(`${said}.`);
+/** The list, which is drawn anew after every change; the focus and what is unfolded stay. */
+class ClassList {
+  constructor() {
+    this.list = make("ul", { className: "class-list" });
+    this.last = make("div", { className: "row wrap", hidden: true });
+    this.removed = make("ul", { className: "removed-list" });
+    this.problem = make("p", { className: "problem-note", role: "alert" });
+  }
+
+  draw(reply) {
+    const focused = document.activeElement?.id;
+    const open = [...this.list.querySelectorAll("details[open]")].map((each) => each.id);
+    this.list.replaceChildren(...state.classes.map((each, i) => classRow(each, i, this)));
+    for (const id of open) if (byId(id)) byId(id).open = true;
+    if (reply) this.drawChanges(reply);
+    if (focused) byId(focused)?.focus();
+  }
+
+  drawChanges({ last, removed }) {
+    const undo = make("button", { type: "button", className: "quiet", id: "undo-classes" }, "Take it back");
+    undo.addEventListener("click", () => this.send(() => post("/api/classes/undo", { person: state.person, saved: last.saved }), "Taken back"));
+    this.last.hidden = !last;
+    this.last.replaceChildren(...(last ? [make("p", { dir: "auto" }, `Last change: ${last.what}.`), undo] : []));
+    this.removed.replaceChildren(...removed.map((each) => this.removedRow(each)));
+  }
+
+  removedRow(each) {
+    const where = each.into === null ? "its items are asked again" : `its labels went to “${className(each.into)}”`;
+    const back = make("button", { type: "button", className: "quiet", id: `back-${each.id}` }, "Bring back");
+    back.addEventListener("click", () => this.send(() => post(`/api/classes/${each.id}/restore`, { person: state.person }), `“${each.name}” is back`));
+    return make("li", {}, make("p", { dir: "auto" }, `“${each.name}” was removed; ${where}.`), back);
+  }
+
+  /** Sends a change and shows what came of it; returns the error of one that was refused. */
+  async send(request, said, beside = null) {
+    try {
+      const reply = await request();
+      setText(this.problem, "");
+      setClasses(reply.classes);
+      this.draw(reply);
+      announce(said);
+      refresh();
+      return null;
+    } catch (error) {
+      setText((beside && byId(beside)) || this.problem, words(error));
+      return error;
     }
-  });
-  return make("li", {}, form);
+  }
+
+  change(each, changes, said) {
+    const request = () => patch(`/api/classes/${each.id}`, { person: state.person, ...changes });
+    return this.send(request, said, `problem-${each.id}`);
+  }
+
+  move(each, by) {
+    const order = state.classes.map((other) => other.id);
+    const at = order.indexOf(each.id);
+    [order[at], order[at + by]] = [order[at + by], order[at]];
+    return this.send(() => post("/api/classes/order", { person: state.person, order }), `“${each.name}” is number ${at + by + 1} now`);
+  }
+
+  remove(each, into) {
+    const said = into === null ? `“${each.name}” is removed` : `“${each.name}” is merged into “${className(into)}”`;
+    return this.send(() => post(`/api/classes/${each.id}/remove`, { person: state.person, into }), said);
+  }
 }
 
+const shape = () => JSON.stringify(state.classes.map(({ id, name, description, key, colour }) => [id, name, description, key, colour]));
+
 export async function openClasses() {
-  const list = make("ul", { className: "class-list" });
-  const { form } = addForm((name) => {
+  const classes = new ClassList();
+  const { form } = addForm((name, reply) => {
     toast(`Added “${name}”.`);
-    list.append(renameRow(state.classes.at(-1)));
+    classes.draw(reply);
   });
   const note = make("p", { className: "note" }, "A new name keeps the class's labels and its key.");
-  showDialog("class-dialog", "Classes", [note, list, form]);
-  list.replaceChildren(...state.classes.map(renameRow));
+  showDialog("class-dialog", "Classes", [note, classes.last, classes.problem, classes.list, form, classes.removed]);
+  classes.draw(null);
   try {
-    setClasses((await get("/api/classes")).classes); // others may have added some
-    if (list.children.length !== state.classes.length) list.replaceChildren(...state.classes.map(renameRow));
+    const before = shape();
+    const reply = await get("/api/classes"); // others may have changed some
+    setClasses(reply.classes);
+    if (shape() === before) classes.drawChanges(reply); // what is being typed stays
+    else classes.draw(reply);
   } catch {
     // What is known already is shown.
   }

@@ -93,9 +93,19 @@ export function toast(text, { problem = false } = {}) {
 
 const palette = ["#2f7fc1", "#d9822b", "#3f9b57", "#c44f52", "#8568b5", "#8c6b5a", "#d272ab", "#77807f", "#a59b2c", "#2aa5b5"];
 
-/** A class's colour in the map and the balance; beyond ten, hues a golden angle apart. */
+/** The colour of a class's number; beyond ten, hues a golden angle apart. */
 export function colour(number) {
   if (number === null || number === undefined) return "#8b8f94";
   if (number < palette.length) return palette[number];
-  return `hsl(${Math.round((number * 137.508) % 360)} ${45 + (number % 3) * 15}% ${48 + (number % 4) * 5}%)`;
+  return hex((number * 137.508) % 360, 0.45 + (number % 3) * 0.15, 0.48 + (number % 4) * 0.05);
+}
+
+/** Hue in degrees, saturation and lightness as "#rrggbb", which a box for colours takes. */
+function hex(hue, saturation, lightness) {
+  const part = (offset) => {
+    const k = (offset + hue / 30) % 12;
+    const share = lightness - saturation * Math.min(lightness, 1 - lightness) * Math.max(-1, Math.min(k - 3, 9 - k, 1));
+    return Math.round(255 * share).toString(16).padStart(2, "0");
+  };
+  return `#${part(0)}${part(8)}${part(4)}`;
 }

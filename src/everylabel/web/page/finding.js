@@ -3,7 +3,7 @@ import { jump } from "./actions.js";
 import { get } from "./api.js";
 import { arrowKeys, closeDialog, showDialog } from "./dialogs.js";
 import { make, plural, setText, settle } from "./dom.js";
-import { className, state } from "./state.js";
+import { className, shownName, state } from "./state.js";
 
 const PAGE = 50;
 
@@ -82,7 +82,8 @@ function when(iso) {
 
 function eventNote(event) {
   if (event.kind === "skip") return "skipped";
-  return event.kind === "cannot_tell" ? "cannot tell" : className(event.class);
+  if (event.kind === "cannot_tell") return "cannot tell";
+  return event.class === null ? `${shownName(event.class_name)} (removed)` : className(event.class);
 }
 
 function eventRow(event) {

@@ -12,7 +12,7 @@ const SHORTCUTS = [
   { keys: ["f"], does: "filter", text: "Filter the classes (when there are more than ten)" },
   { keys: ["z"], does: "zoom", text: "Picture: fit, or pixel by pixel" },
   { keys: ["n", "+"], does: "add", text: "Add a class" },
-  { keys: ["c"], does: "classes", text: "Rename classes" },
+  { keys: ["c"], does: "classes", text: "Classes: rename, order, remove, merge, keys, colours" },
   { keys: ["/"], does: "search", text: "Search, and jump to an item" },
   { keys: ["h"], does: "history", text: "History, and answer again" },
   { keys: ["m"], does: "map", text: "Map of all items" },
@@ -21,6 +21,9 @@ const SHORTCUTS = [
   { keys: ["d"], does: "theme", text: "Light or dark" },
   { keys: ["?"], does: "help", text: "This list" },
 ];
+
+/** Keys that a class may have of its own: digits, and letters that no command has. */
+export const CLASS_KEYS = [..."1234567890abcdefghijklmnopqrstuvwxyz"].filter((key) => !SHORTCUTS.some(({ keys }) => keys.includes(key)));
 
 const NAMES = { " ": "Space", Backspace: "⌫" };
 

@@ -2,8 +2,8 @@
 import { jump } from "./actions.js";
 import { get } from "./api.js";
 import { closeDialog, showDialog } from "./dialogs.js";
-import { colour, count, make, settle } from "./dom.js";
-import { className, state } from "./state.js";
+import { count, make, settle } from "./dom.js";
+import { classColour, className, shownName, state } from "./state.js";
 
 const MARGIN = 18;
 const REACH = 14; // how far from a point, in pixels, still means it
@@ -42,9 +42,9 @@ class Scatter {
     const ink = styles.getPropertyValue("--ink");
     const size = data.ids.length > 2000 ? 2.2 : 3;
     pen.globalAlpha = 0.55;
-    for (let i = 0; i < data.ids.length; i += 1) if (data.label[i] === null) this.dot(pen, i, size, colour(data.guess[i]));
+    for (let i = 0; i < data.ids.length; i += 1) if (data.label[i] === null) this.dot(pen, i, size, classColour(data.guess[i]));
     pen.globalAlpha = 1;
-    for (let i = 0; i < data.ids.length; i += 1) if (data.label[i] !== null) this.dot(pen, i, size + 2, colour(data.label[i]), ink);
+    for (let i = 0; i < data.ids.length; i += 1) if (data.label[i] !== null) this.dot(pen, i, size + 2, classColour(data.label[i]), ink);
     if (this.active >= 0) this.dot(pen, this.active, size + 5, null, styles.getPropertyValue("--accent"));
   }
 
@@ -183,8 +183,8 @@ function legend(data) {
   const shown = used.length > LEGEND ? used.slice(0, LEGEND) : state.classes.map((each) => [each]);
   const entries = shown.map(([each]) => {
     const patch = make("span", { className: "patch", "aria-hidden": "true" });
-    patch.style.background = colour(each.id);
-    return make("li", {}, patch, make("span", { dir: "auto" }, each.name));
+    patch.style.background = classColour(each.id);
+    return make("li", {}, patch, make("span", { dir: "auto" }, shownName(each.name)));
   });
   if (used.length > LEGEND) entries.push(make("li", { className: "meta" }, `and ${count(used.length - LEGEND)} more`));
   return make("ul", { className: "map-legend", "aria-label": "Colours of the classes" }, ...entries);

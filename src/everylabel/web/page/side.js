@@ -2,8 +2,8 @@
 import { accuracyFigures, drawAccuracy } from "./accuracy.js";
 import { refresh } from "./actions.js";
 import { drawCurve } from "./curve.js";
-import { breakable, byId, colour, count, make, memory, milliseconds, percent, plural, setText, settle } from "./dom.js";
-import { on, state } from "./state.js";
+import { breakable, byId, count, make, memory, milliseconds, percent, plural, setText, settle } from "./dom.js";
+import { classColour, on, shownName, state } from "./state.js";
 
 const WIDE = matchMedia("(min-width: 60rem)");
 const POLL = 5000; // with others at work
@@ -35,11 +35,11 @@ function balanceRow(each, most, total, short) {
   const labelled = make("span", { className: "labelled-bar" });
   const predicted = make("span", { className: "predicted-bar" });
   labelled.style.transform = `scaleX(${most ? each.labels / most : 0})`;
-  labelled.style.background = colour(each.id);
+  labelled.style.background = classColour(each.id);
   predicted.style.transform = `scaleX(${total && each.predicted ? each.predicted / total : 0})`;
-  predicted.style.background = colour(each.id);
+  predicted.style.background = classColour(each.id);
   const figures = each.predicted === null ? count(each.labels) : `${count(each.labels)} / ${count(each.predicted)}`;
-  const name = make("span", { className: "name", dir: "auto" }, ...breakable(each.name));
+  const name = make("span", { className: "name", dir: "auto" }, ...breakable(shownName(each.name)));
   const bars = make(short ? "td" : "div", { className: "bars", "aria-hidden": "true" }, labelled, predicted);
   const head = make("th", { scope: "row", title: each.name }, name, short ? null : bars);
   return make("tr", {}, head, ...(short ? [bars] : []), make("td", { className: "figures" }, figures));

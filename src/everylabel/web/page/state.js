@@ -1,5 +1,5 @@
 // What the page knows, in one place; parts subscribe to what they draw.
-import { memory } from "./dom.js";
+import { colour, memory } from "./dom.js";
 
 export const state = {
   person: "me",
@@ -87,4 +87,12 @@ export function guessShown() {
   return task.reason !== "check" && !state.checked.has(task.item.id);
 }
 
-export const className = (number) => state.classes.find((each) => each.id === number)?.name ?? `class ${number}`;
+/** A name as people read it: "card_lost" is "card lost". */
+export const shownName = (name) => name.replaceAll("_", " ").trim() || name;
+
+const classOf = (number) => state.classes.find((each) => each.id === number);
+
+export const className = (number) => (classOf(number) ? shownName(classOf(number).name) : `class ${number}`);
+
+/** A class's colour in the map and the balance: its own, or that of its number. */
+export const classColour = (number) => classOf(number)?.colour || colour(number);

@@ -6,7 +6,15 @@ from typing import Any
 from fastapi import APIRouter
 
 from everylabel.labelling.service import Service
-from everylabel.web.bodies import ChangeBody, ClassBody, SettingsBody
+from everylabel.web.bodies import (
+    ChangeBody,
+    ClassBody,
+    OrderBody,
+    PersonBody,
+    RemoveBody,
+    SettingsBody,
+    UndoClassesBody,
+)
 from everylabel.web.errors import problems
 
 
@@ -22,12 +30,42 @@ def classes(service: Service) -> APIRouter:
     @router.post("/classes", responses=problems(409))
     async def add_class(body: ClassBody) -> dict[str, Any]:
         """Add a class."""
-        return await wrap_future(service.add_class(body.person, body.name, body.key))
+        return await wrap_future(service.classes.add(body.person, body.name, body.key, sure=body.sure))
 
     @router.patch("/classes/{number}", responses=problems(409))
     async def change_class(number: int, body: ChangeBody) -> dict[str, Any]:
-        """Give a class another name, or say what it is about."""
-        return await wrap_future(service.change_class(body.person, number, body.name, body.description))
+        """Give a class another name, description, key or colour."""
+        return await wrap_future(
+            service.classes.change(
+                body.person,
+                number,
+                name=body.name,
+                description=body.description,
+                own_key=body.own_key,
+                colour=body.colour,
+                sure=body.sure,
+            )
+        )
+
+    @router.post("/classes/{number}/remove", responses=problems(409))
+    async def remove_class(number: int, body: RemoveBody) -> dict[str, Any]:
+        """Remove a class, or merge it into another."""
+        return await wrap_future(service.classes.remove(body.person, number, body.into))
+
+    @router.post("/classes/{number}/restore", responses=problems(409))
+    async def restore_class(number: int, body: PersonBody) -> dict[str, Any]:
+        """Bring a class back that was removed, with its labels."""
+        return await wrap_future(service.classes.restore(body.person, number))
+
+    @router.post("/classes/order", responses=problems(409))
+    async def order_classes(body: OrderBody) -> dict[str, Any]:
+        """Show the classes in another order."""
+        return await wrap_future(service.classes.arrange(body.person, body.order))
+
+    @router.post("/classes/undo", responses=problems(409))
+    async def undo_classes(body: UndoClassesBody) -> dict[str, Any]:
+        """Take the last change of classes back."""
+        return await wrap_future(service.classes.undo(body.person, body.saved))
 
     @router.patch("/settings", responses=problems())
     async def settings(body: SettingsBody) -> dict[str, Any]:

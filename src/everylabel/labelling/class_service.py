@@ -1,0 +1,206 @@
+"""What people can do with the classes: add, change, order, remove, merge; each change can be taken back."""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+
+from everylabel.core.errors import EverylabelError
+from everylabel.data.classes import MOST_CLASSES, clean_name
+from everylabel.labelling import events
+from everylabel.labelling.desk import Desk, Finish
+from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.naming import Encoder, packed, phrases_of
+from everylabel.labelling.refused import Refused
+from everylabel.labelling.requests import class_number, sent_before
+from everylabel.labelling.views import Reply, Views
+
+logger = logging.getLogger(__name__)
+
+
+class ClassService:
+    """The requests, as futures of replies: all classes, those removed, and what can be taken back."""
+
+    def __init__(self, desk: Desk, views: Views, encoder: Encoder | None) -> None:
+        self.desk, self.views, self._encoder = desk, views, encoder
+        self._closed = False
+        self._naming = ThreadPoolExecutor(1, "naming")  # an encoder may take seconds: not at the desk
+
+    def close(self) -> None:
+        """Leave names that are not taught yet for the next start."""
+        self._closed = True
+        self._naming.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.desk.ledger
+
+    def add(self, person: str, name: str, key: str | None = None, *, sure: bool = False) -> Future[Reply]:
+        """Add a class; its number is how many there ever were.
+
+        sure : also beside a class whose name hardly differs
+        """
+
+        def command() -> Finish:
+            new = events.NewClass(_clean(name))
+            if sent_before(self.ledger, person, key, lambda sent: sent == new) is None:
+                self._check_new(new.name, sure)
+                if len(self.ledger.book.order) >= MOST_CLASSES:
+                    raise Refused(409, "too_many_classes", f"there are {MOST_CLASSES} classes already")
+                self.desk.emit(person, new, key)
+            number = self.ledger.names[new.name]
+            return lambda: {**self._taught([number]), "class": number}
+
+        return self.desk.submit(command)
+
+    def change(
+        self,
+        person: str,
+        number: int,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        own_key: str | None = None,
+        colour: str | None = None,
+        sure: bool = False,
+    ) -> Future[Reply]:
+        """Give a class another name, description, key or colour; its labels stay."""
+
+        def command() -> Finish:
+            class_number(self.ledger, number)
+            book = self.ledger.book
+            clean = book.names[number] if name is None else _clean(name)
+            told = None if description is None else " ".join(description.split())
+            key = None if own_key == book.keys.get(number, "") else own_key
+            shade = None if colour == book.colours.get(number, "") else colour
+            if clean != book.names[number]:
+                self._check_new(clean, sure, number)
+            self._check_key(number, key)
+            if clean != book.names[number]:
+                self.desk.emit(person, events.Rename(number, clean))
+            if told is not None and told != book.descriptions.get(number, ""):
+                self.desk.emit(person, events.Describe(number, told))
+            if key is not None:
+                self.desk.emit(person, events.ClassKey(number, key))
+            if shade is not None:
+                self.desk.emit(person, events.Colour(number, shade))
+            return lambda: self._taught([number])
+
+        return self.desk.submit(command)
+
+    def remove(self, person: str, number: int, into: int | None = None) -> Future[Reply]:
+        """Remove a class: its labels go into another, or its items are free again."""
+
+        def body() -> events.Remove:
+            class_number(self.ledger, number)
+            if into is not None and class_number(self.ledger, into) == number:
+                raise Refused(422, "same_class", f"into is {into}, the class itself; expected another")
+            return events.Remove(number, into)
+
+        return self._changed(person, body)
+
+    def restore(self, person: str, number: int) -> Future[Reply]:
+        """Bring a class back that was removed, with its labels."""
+
+        def body() -> events.Restore:
+            book = self.ledger.book
+            if number not in book.removed:
+                raise Refused(422, "not_removed", f"class is {number}; expected one that was removed")
+            self._check_new(book.names[number], sure=True)
+            return events.Restore(number)
+
+        return self._changed(person, body)
+
+    def arrange(self, person: str, order: Sequence[int]) -> Future[Reply]:
+        """Show the classes in another order; all of them are named."""
+
+        def body() -> events.Arrange:
+            if sorted(order) != list(self.ledger.book.present):
+                there = ", ".join(map(str, self.ledger.book.order))
+                raise Refused(
+                    409, "other_classes", f"order is {list(order)!r:.200}; expected each of {there} once"
+                )
+            return events.Arrange(list(order))
+
+        return self._changed(person, body)
+
+    def undo(self, person: str, saved: int) -> Future[Reply]:
+        """Take the last change of classes back, whoever made it."""
+
+        def body() -> events.UndoClasses:
+            changes = self.ledger.class_changes
+            if not changes or changes[-1].seq != saved:
+                what = f"saved is {saved}, which is not the last change of classes"
+                raise Refused(409, "stale_undo", f"{what}: look at them again")
+            return events.UndoClasses(saved)
+
+        return self._changed(person, body)
+
+    def teach_all(self) -> None:
+        """Have the names of all classes taught that are not yet."""
+        self._taught(self.ledger.book.present)
+
+    def _changed(
+        self, person: str, body: Callable[[], events.OfClasses | events.UndoClasses]
+    ) -> Future[Reply]:
+        def command() -> Finish:
+            self.desk.emit(person, body())
+            return lambda: self._taught(self.ledger.book.present)
+
+        return self.desk.submit(command, alone=True)  # the model may begin anew
+
+    def _taught(self, numbers: Iterable[int]) -> Reply:
+        """Have what these classes' names mean learned, beside the desk; return the classes."""
+        if self._encoder is not None:
+            with suppress(RuntimeError):  # closed: the next start teaches them
+                self._naming.submit(self._name, list(numbers), self._encoder)
+        return self.views.all_classes()
+
+    def _name(self, numbers: list[int], encoder: Encoder) -> None:
+        try:
+            asked = self.desk.read(lambda: {c: self._phrases(c) for c in numbers}).result()
+            wanted = {c: phrases for c, phrases in asked.items() if phrases}
+            found = {c: (phrases, packed(encoder.encode(phrases))) for c, phrases in wanted.items()}
+
+            def command() -> Finish:
+                for number, (phrases, vectors) in found.items():
+                    if self._phrases(number) == phrases:  # not changed again meanwhile
+                        self.desk.emit("", events.Named(number, phrases, vectors, encoder.name))
+                return lambda: None
+
+            if found:
+                self.desk.submit(command).result()
+        except Exception as error:  # the model goes without them; an import fails while the process ends
+            if not self._closed:
+                logger.warning("names of classes could not be taught: %s", error)
+
+    def _phrases(self, number: int) -> tuple[str, ...] | None:
+        """Return what a class is called and described as, or None if the model knows that."""
+        book = self.ledger.book
+        wanted = phrases_of(book.names[number], book.descriptions.get(number))
+        return None if self.ledger.phrases.get(number) == wanted else wanted
+
+    def _check_new(self, name: str, sure: bool, but: int | None = None) -> None:
+        """Refuse a name that a class has; ask about one that hardly differs, unless the person is sure."""
+        book = self.ledger.book
+        if book.named(name) is not None:
+            raise Refused(409, "class_exists", f"there is a class {name!r} already; choose another name")
+        like = None if sure else book.like(name, but)
+        if like is not None:
+            raise Refused(
+                409, "class_alike", f"there is a class {like!r} already; is {name!r} another? Then pass sure"
+            )
+
+    def _check_key(self, number: int, key: str | None) -> None:
+        others = {self.ledger.book.keys.get(c): c for c in self.ledger.book.order if c != number}
+        if key and key in others:
+            name = self.ledger.classes[others[key]]
+            raise Refused(409, "key_taken", f"the key {key!r} is that of {name!r}; choose another")
+
+
+def _clean(name: str) -> str:
+    """Return a class's name without stray spaces, or refuse it."""
+    try:
+        return clean_name(name, hint="")
+    except EverylabelError as error:
+        raise Refused(422, "bad_name", str(error)) from error

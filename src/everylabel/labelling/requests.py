@@ -1,0 +1,32 @@
+"""What every request is asked first: whether it has come before, and whether there is such a class."""
+
+from collections.abc import Callable
+
+from everylabel.labelling.events import Body, Event
+from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.refused import Refused
+
+
+def sent_before(ledger: Ledger, person: str, key: str | None, same: Callable[[Body], bool]) -> Event | None:
+    """Return the event of this very request if it has come before; refuse another one with its key."""
+    event = None if key is None else ledger.keys.get(key)
+    if event is not None and not (event.person == person and same(event.body)):
+        raise Refused(409, "key_used", f"key is {key!r}, which another request has used; expected a new one")
+    return event
+
+
+def class_number(ledger: Ledger, value: int | str) -> int:
+    """Return the number of a class that there is, from its number or name."""
+    book = ledger.book
+    found = book.named(value) if isinstance(value, str) else value
+    if found is not None and found in book.order:
+        return found
+    if found is not None and found in book.removed:
+        name = book.names[found]
+        raise Refused(422, "unknown_class", f"class {name!r} was removed; expected one that is there")
+    if len(book.order) < len(book.names):
+        expected = f"one of {', '.join(map(str, book.present))} or a class's name"
+    else:
+        expected = f"0 to {len(book.names) - 1} or a class's name"
+    expected = expected if book.order else "a class: add one first"
+    raise Refused(422, "unknown_class", f"class is {value!r:.80}; expected {expected}")

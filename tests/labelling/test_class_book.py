@@ -1,0 +1,129 @@
+"""Classes as a value, and what the ledger makes of labels whose class is removed, merged or brought back."""
+
+import pytest
+
+from everylabel.labelling import events
+from everylabel.labelling.class_book import ClassBook, change_in_words
+from everylabel.labelling.events import Body, Event
+from everylabel.labelling.ledger import IMPORT, Ledger, Place
+from everylabel.selection.pool import Where
+
+IDS = [f"i{i}" for i in range(6)]
+ANSWERS: list[tuple[str, Body]] = [
+    ("me", events.Label(IDS[0], 0)),
+    ("me", events.Label(IDS[1], 1)),
+    ("anna", events.Label(IDS[1], 0)),
+    ("me", events.Label(IDS[2], 2)),
+    ("me", events.CannotTell(IDS[3])),
+]
+
+
+def ledger(*said: tuple[str, Body]) -> Ledger:
+    """Return a ledger of three classes, some answers (events 2 to 6), and what came then."""
+    made = Ledger(IDS)
+    for seq, (person, body) in enumerate([("", events.Project(["a", "b", "c"], {}, 0)), *ANSWERS, *said], 1):
+        made.apply(Event(seq, seq, 0.0, person, body))
+    return made
+
+
+def test_labels_of_a_removed_class_are_free_again() -> None:
+    made = ledger(("me", events.Remove(0)))
+    assert made.labels == {1: 1, 2: 2}
+    assert (made.place(0), made.columns) == (Place(Where.FREE), (1, 2))
+    assert ([answer.person for answer in made.answers[1]], 0 in made.answers) == (["me"], False)
+    assert (made.n_answers, made.by_person, made.by_class[0]) == (3, {"me": 3, "anna": 0}, 0)
+
+
+def test_labels_of_a_merged_class_are_those_of_the_other() -> None:
+    made = ledger(("me", events.Remove(1, 0)))
+    assert made.labels == {0: 0, 1: 0, 2: 2}
+    figures = made.agreement.figures()
+    assert figures is not None
+    assert (figures["share"], dict(made.disputed)) == (1.0, {})  # who differed agrees now
+    assert made.by_class[0] == 2
+
+
+def test_merges_follow_each_other() -> None:
+    made = ledger(("me", events.Remove(1, 0)), ("me", events.Remove(0, 2)))
+    assert made.labels == {0: 2, 1: 2, 2: 2}
+    made.apply(Event(9, 9, 0.0, "me", events.Restore(1)))  # where it went once does not matter any more
+    assert made.labels == {0: 2, 1: 2, 2: 2}  # of a tie, what was said last
+    assert [answer.value for answer in made.answers[1]] == [1, 2]
+
+
+def test_what_a_person_said_before_the_removed_class_does_not_come_back() -> None:
+    made = ledger(("me", events.Label(IDS[0], 2)), ("me", events.Remove(2)))
+    assert 0 not in made.answers
+    assert made.place(0) == Place(Where.FREE)
+
+
+@pytest.mark.parametrize("change", [events.Remove(0), events.Remove(0, 1), events.Remove(2, 1)])
+@pytest.mark.parametrize("by", ["restore", "undo"])
+def test_bringing_a_class_back_brings_its_labels_back(change: events.Remove, by: str) -> None:
+    before = ledger()
+    back: Body = events.Restore(change.class_) if by == "restore" else events.UndoClasses(7)
+    made = ledger(("me", change), ("me", back))
+    assert (made.labels, made.answers) == (before.labels, before.answers)
+    assert (made.by_class, made.by_person, made.n_answers) == (before.by_class, before.by_person, 5)
+    assert dict(made.disputed) == dict(before.disputed)
+    assert (made.columns, dict(made.book.removed)) == ((0, 1, 2), {})
+    last = (0, 1, 2) if by == "undo" else (change.class_,)  # one brought back comes last
+    assert made.book.order[-len(last) :] == last
+
+
+def test_an_answer_is_taken_back_though_its_class_is_gone() -> None:
+    made = ledger(("me", events.Remove(2, 1)), ("me", events.Undo(5)))
+    assert made.labels == {0: 0, 1: 0}
+
+
+def test_a_class_that_was_added_and_taken_back_keeps_its_number() -> None:
+    made = ledger(
+        ("me", events.NewClass("d")), ("me", events.Label(IDS[4], 3)), ("me", events.UndoClasses(7))
+    )
+    assert (made.classes, made.book.order, 4 in made.labels) == (["a", "b", "c", "d"], (0, 1, 2), False)
+    made.apply(Event(10, 10, 0.0, "me", events.NewClass("d")))
+    assert (made.names["d"], made.book.order) == (4, (0, 1, 2, 4))
+
+
+def test_what_was_imported_is_not_taken_back() -> None:
+    made = ledger(("me", events.Rename(0, "x")), (IMPORT, events.NewClass("d")))
+    assert made.class_changes == []
+
+
+def test_a_check_whose_class_is_removed_was_not_left_unanswered() -> None:
+    out, label = events.Out(IDS[4], "check"), events.Label(IDS[4], 2, guess=1, sure=0.5, check=True)
+    made = ledger(("me", out), ("me", label), ("me", events.Remove(2)))
+    assert (made.n_unanswered_checks(), made.standing_checks()) == (0, [])
+
+
+def test_names_that_hardly_differ_are_alike() -> None:
+    book = ClassBook().added(["card lost", "Top-up"])
+    assert [book.like(name) for name in ("Card_Lost", "top up", "card")] == ["card lost", "Top-up", None]
+    assert book.like("Card lost", but=0) is None
+    assert book.after(events.Remove(0)).like("Card lost") is None
+
+
+def test_changes_are_told_in_words() -> None:
+    book = ClassBook().added(["a", "b"])
+    changes: list[events.OfClasses] = [
+        events.NewClass("c"),
+        events.Rename(0, "x"),
+        events.Describe(0, "first"),
+        events.Remove(0),
+        events.Remove(0, 1),
+        events.Restore(1),
+        events.Arrange([1, 0]),
+        events.ClassKey(0, "k"),
+        events.Colour(0, "#000000"),
+    ]
+    assert [change_in_words(change, book) for change in changes] == [
+        "added “c”",
+        "renamed “a” to “x”",
+        "described “a”",
+        "removed “a”",
+        "merged “a” into “b”",
+        "brought “b” back",
+        "changed the order",
+        "changed the key of “a”",
+        "changed the colour of “a”",
+    ]

@@ -1,0 +1,184 @@
+"""Removing, merging and ordering classes on a running desk: model, exports and a replay follow."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from everylabel.core import fit_map
+from everylabel.labelling.refit import refit
+from everylabel.labelling.refused import Refused
+from everylabel.labelling.service import Service
+from everylabel.labelling.snapshot import Snapshot
+from everylabel.models.scaling import suited_precision
+from tests.labelling.desks import fingerprint, label, service, truth
+
+
+def go_on(made: Service, n: int) -> None:
+    """Label n items; those of a class that was removed as a 5."""
+    reply = made.next("me").result()
+    for _ in range(n):
+        item = reply["next"]["item"]["id"]
+        known = truth(item) if truth(item) in made.ledger.columns else 5
+        reply = made.label("me", item, known).result()
+
+
+def trained(made: Service) -> np.ndarray:
+    """Return the weights of a model that has only ever known the classes there are."""
+    columns = list(made.ledger.columns)
+    idx, y = zip(*sorted(made.ledger.labels.items()), strict=True)
+    x = made.desk.features[list(idx)].astype(float)
+    k = len(columns)
+    return np.asarray(fit_map(x, [columns.index(c) for c in y], k, suited_precision(k)))
+
+
+@pytest.mark.parametrize("into", [None, 4])
+def test_the_model_is_as_if_the_class_had_never_been(tmp_path: Path, into: int | None) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        label(made, 30)
+        given = dict(made.ledger.labels)
+        made.classes.remove("me", 3, into).result()
+        moved = {item: c if c != 3 else into for item, c in given.items()}
+        assert made.ledger.labels == {item: c for item, c in moved.items() if c is not None}
+        np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, trained(made), atol=1e-4)
+        go_on(made, 5)
+        np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, trained(made), atol=0.01)
+        item = made.next("me").result()["next"]
+        assert item["probabilities"][3] == 0.0
+        assert sum(item["probabilities"]) == pytest.approx(1.0, abs=1e-5)
+        before = fingerprint(made)
+    with service(tmp_path / "log") as made:
+        assert fingerprint(made) == before
+
+
+def test_a_class_brought_back_leaves_all_as_it_was(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        label(made, 20)
+        refit(made.desk)
+        before = dict(made.ledger.labels), np.asarray(made.desk.learner.pool.posterior.mean)
+        made.classes.remove("me", 3, 5).result()
+        reply = made.classes.remove("me", 2).result()
+        assert [each["into"] for each in reply["removed"]] == [5, None]
+        made.classes.undo("me", reply["last"]["saved"]).result()
+        made.classes.restore("anna", 3).result()
+        assert made.ledger.labels == before[0]
+        np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, before[1], atol=1e-4)
+        refit(made.desk)
+        state = fingerprint(made)
+    with service(tmp_path / "log") as made:
+        assert fingerprint(made) == state
+
+
+def test_a_training_that_began_before_a_class_went_is_dropped(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        label(made, 20)
+        start = made.desk.read(made.desk.start).result()
+        trained_before = start.learner(made.desk.features)
+        made.classes.remove("me", 3).result()
+
+        def take_over() -> object:
+            made.desk.take(trained_before, start, start.seq)
+            return lambda: None
+
+        made.desk.submit(take_over, alone=True).result()  # type: ignore[arg-type]
+        assert made.desk.learner.pool.n_classes == 9
+        go_on(made, 3)
+        before = fingerprint(made)
+    with service(tmp_path / "log") as made:
+        assert fingerprint(made) == before
+
+
+def test_the_order_is_shown_and_exported_and_the_model_does_not_move(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        label(made, 20)
+        made.classes.remove("me", 0).result()
+        mean = np.asarray(made.desk.learner.pool.posterior.mean)
+        reply = made.classes.arrange("me", [9, 8, 7, 6, 5, 4, 3, 2, 1]).result()
+        assert [each["id"] for each in reply["classes"]] == [9, 8, 7, 6, 5, 4, 3, 2, 1]
+        assert np.array_equal(made.desk.learner.pool.posterior.mean, mean)
+        shot = Snapshot.of(made.ledger)
+        assert shot.classes == ["9", "8", "7", "6", "5", "4", "3", "2", "1"]
+        assert {item: shot.classes[j] for item, j in shot.labels.items()} == {
+            item: str(c) for item, c in made.ledger.labels.items()
+        }
+        page = made.views.predictions(None, 0, 5).result()
+        assert page["classes"] == shot.classes
+        probs = made.desk.learner.pool.probs(np.array([made.ledger.position[name] for name in page["ids"]]))
+        np.testing.assert_allclose(page["probabilities"], probs[:, ::-1], atol=1e-6)
+        counts = {each["id"]: each["predicted"] for each in made.views.progress("me")["classes"]}
+        guesses = made.views.guesses()
+        assert counts == {c: int(np.sum(guesses == c)) for c in range(1, 10)}
+
+
+def test_a_name_that_hardly_differs_is_asked_about(tmp_path: Path) -> None:
+    with service(tmp_path / "log", ["card", "cash"]) as made:
+        with pytest.raises(Refused, match="class 'card' already; is 'Card' another") as caught:
+            made.classes.add("me", "Card").result()
+        assert caught.value.code == "class_alike"
+        assert made.classes.add("me", "Card", sure=True).result()["class"] == 2
+        with pytest.raises(Refused, match="class 'cash'"):
+            made.classes.change("me", 0, name="Cash").result()
+        made.classes.change("me", 1, name="CASH").result()  # its own name in capitals is no other
+
+
+def test_keys_and_colours(tmp_path: Path) -> None:
+    with service(tmp_path / "log", ["card", "cash"]) as made:
+        made.classes.change("me", 0, own_key="q", colour="#aabbcc").result()
+        with pytest.raises(Refused, match="key 'q' is that of 'card'"):
+            made.classes.change("me", 1, own_key="q").result()
+        reply = made.classes.change("me", 0, own_key="").result()
+        assert [(each["key"], each["colour"]) for each in reply["classes"]] == [("", "#aabbcc"), ("", "")]
+        seq = made.ledger.seq
+        made.classes.change("me", 0, own_key="", colour="#aabbcc").result()  # nothing has changed
+        assert made.ledger.seq == seq
+    with service(tmp_path / "log") as made:
+        assert made.ledger.book.colours == {0: "#aabbcc"}
+
+
+def test_what_cannot_be_done_is_refused(tmp_path: Path) -> None:
+    with service(tmp_path / "log", ["a", "b", "c"]) as made:
+        made.classes.remove("me", 2).result()
+        item = made.next("me").result()["next"]["item"]["id"]
+        refusals = [
+            (made.label("me", item, 2), "class 'c' was removed"),
+            (made.label("me", item, "c"), "class is 'c'; expected one of 0, 1"),
+            (made.classes.remove("me", 2), "was removed"),
+            (made.classes.remove("me", 0, 0), "the class itself"),
+            (made.classes.remove("me", 0, 2), "was removed"),
+            (made.classes.restore("me", 1), "expected one that was removed"),
+            (made.classes.arrange("me", [0, 1, 2]), "expected each of 0, 1 once"),
+            (made.classes.undo("me", 1), "not the last change"),
+        ]
+        for refused, match in refusals:
+            with pytest.raises(Refused, match=match):
+                refused.result()
+        made.classes.add("me", "c").result()
+        with pytest.raises(Refused, match="class 'c' already"):
+            made.classes.restore("me", 2).result()
+
+
+def test_history_tells_the_classes_of_now(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        label(made, 20)
+        made.classes.remove("me", 3, 5).result()
+        made.classes.remove("me", 2).result()
+        made.classes.change("me", 5, name="five").result()
+        told = {(each["class"], each["class_name"]) for each in made.views.history("me", 50, None).result()}
+        assert (5, "five") in told
+        assert (None, "2") in told
+        assert not any(number == 3 for number, _ in told)
+
+
+def test_all_classes_can_go(tmp_path: Path) -> None:
+    with service(tmp_path / "log", ["a", "b"]) as made:
+        item = made.next("me").result()["next"]["item"]["id"]
+        made.label("me", item, 0).result()
+        for number in (0, 1):
+            made.classes.remove("me", number).result()
+        reply = made.next("me").result()
+        assert (reply["next"]["probabilities"], reply["progress"]["labelled"]) == (None, 0)
+        made.classes.add("me", "new").result()
+        made.label("me", reply["next"]["item"]["id"], 2).result()
+        before = fingerprint(made)
+    with service(tmp_path / "log") as made:
+        assert fingerprint(made) == before

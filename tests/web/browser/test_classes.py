@@ -1,0 +1,128 @@
+"""The dialog of classes: order, merge, remove, bring back, by keyboard and on a phone."""
+
+from collections.abc import Iterator
+
+import pytest
+from selenium import webdriver
+
+from tests.web.browser.conftest import fresh
+from tests.web.browser.pages import ENTER, ESCAPE, TAB, Page
+from tests.web.browser.servers import Server
+
+DOWN = "\ue015"
+TEXTS = [f"{word} number {i}" for i in range(20) for word in ("card", "cash", "cheque")]
+
+
+@pytest.fixture(scope="module")
+def bank(browser_there: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("bank")
+    (folder / "bank.csv").write_text("text\n" + "\n".join(TEXTS) + "\n")
+    described = "name,description\ncard_lost,gone or stolen\ncash,\ncheque,\n"
+    (folder / "classes.csv").write_text(described)
+    arguments = (
+        "--text-column",
+        "text",
+        "--classes",
+        "classes.csv",
+        "--model",
+        "tfidf",
+        "--check-every",
+        "0",
+    )
+    server = Server(folder, "bank.csv", *arguments).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def bank_page(driver: webdriver.Chrome, bank: Server) -> Iterator[Page]:
+    page = fresh(driver, bank)
+    yield page
+    assert page.console() == []
+
+
+def names(server: Server) -> list[str]:
+    return [each["name"] for each in server.get("/api/classes")["classes"]]
+
+
+def shown(page: Page) -> list[str]:
+    script = "return [...document.querySelectorAll('#classes .class')].map((each) => each.dataset.class)"
+    return list(page.script(script))
+
+
+def test_names_are_shown_as_words_and_described_on_hover(bank_page: Page) -> None:
+    button = bank_page.open("hover").find('#classes [data-class="0"]')
+    assert "card lost" in button.text
+    assert button.get_attribute("title") == "card_lost: gone or stolen"
+
+
+def test_order_merge_and_bring_back_by_keyboard(bank_page: Page, bank: Server) -> None:
+    page = bank_page.open("keyboard")
+    page.answer("1")
+    page.dialog("c")
+    page.script("document.getElementById('class-0').focus()")
+    page.press(TAB, TAB, ENTER)  # what it is about, then what is folded away; Save is off
+    page.until(lambda: page.find("#more-0").get_attribute("open"))
+    page.script("document.getElementById('down-0').focus()")
+    page.press(ENTER)
+    page.until(lambda: shown(page) == ["1", "0", "2"])
+    assert page.script("return document.activeElement.id") == "down-0"  # to press it again
+    page.script("document.getElementById('remove-0').focus()")
+    page.press(ENTER)
+    page.until(lambda: page.script("return document.activeElement.id") == "into-0")
+    page.press(DOWN)
+    page.until(lambda: page.text("#sure-0") == "Merge the classes")
+    page.press(TAB, ENTER)
+    page.until(lambda: shown(page) == ["1", "2"])
+    assert bank.get("/api/progress?person=keyboard")["classes"][0]["labels"] == 1
+    assert "merged “card_lost” into “cash”" in page.text(".class-dialog")
+    page.script("document.getElementById('undo-classes').focus()")
+    page.press(ENTER)
+    page.until(lambda: shown(page) == ["1", "0", "2"])
+    assert {each["id"]: each["labels"] for each in bank.get("/api/classes")["classes"]} == {1: 0, 0: 1, 2: 0}
+    page.find("#more-0 summary").click()
+    page.find("#remove-0").click()
+    page.find("#sure-0").click()
+    page.until(lambda: shown(page) == ["1", "2"])
+    page.until(lambda: page.labelled == 0)
+    page.find("#back-0").click()
+    page.until(lambda: shown(page) == ["1", "2", "0"])
+    page.until(lambda: page.labelled == 1)
+    page.press(ESCAPE)
+
+
+def test_a_name_that_hardly_differs_is_asked_about(bank_page: Page, bank: Server) -> None:
+    page = bank_page.open("alike")
+    page.dialog("n")
+    page.press("Cash", ENTER)
+    page.until(lambda: "is 'Cash' another?" in page.text(".add"))
+    assert "Cash" not in names(bank)
+    assert len(page.console()) == 1  # the refusal
+    page.press(ENTER)
+    page.until(lambda: "Cash" in names(bank))
+    number = bank.get("/api/classes")["classes"][-1]["id"]
+    bank.post(f"/api/classes/{number}/remove", person="alike")
+
+
+def test_key_and_colour_on_a_phone(bank_page: Page, bank: Server) -> None:
+    page = bank_page
+    page.size(390, 800, mobile=True)
+    page.open("phone")
+    page.find('[data-do="menu"]').click()
+    page.until(lambda: page.all("dialog[open] [data-do='classes'], dialog[open] button"))
+    page.script("document.querySelector('[data-do=classes]').click()")
+    page.until(lambda: page.all("#more-2"))
+    page.find("#more-2 summary").click()
+    assert page.script("return document.documentElement.scrollWidth <= innerWidth")
+    page.script(
+        """for (const [id, value] of [["key-2", "q"], ["colour-2", "#112233"]]) {
+        const box = document.getElementById(id); box.value = value;
+        box.dispatchEvent(new Event("change", { bubbles: true })); }"""
+    )
+    told = {"key": "q", "colour": "#112233"}
+    page.until(lambda: told.items() <= bank.get("/api/classes")["classes"][1].items())
+    page.close()
+    item = page.item
+    page.press("q")
+    page.moved_on(item)
+    assert bank.get("/api/history?person=phone")["events"][0]["class"] == 2
