@@ -29,11 +29,15 @@ class Commands(TyperGroup):
                 return super().invoke(ctx)
         except BrokenPipeError:  # whoever read our output has gone
             raise
-        except (EverylabelError, OSError) as error:
-            _line("[red]error:[/red]", str(error))
-            raise typer.Exit(WRONG) from error
         except KeyboardInterrupt as error:
             raise typer.Exit(interrupts.CODE) from error
+        except Exception as error:
+            if interrupts.swallowed():  # and made another error by what was at work
+                raise typer.Exit(interrupts.CODE) from error
+            if not isinstance(error, EverylabelError | OSError):
+                raise
+            _line("[red]error:[/red]", str(error))
+            raise typer.Exit(WRONG) from error
 
 
 def note(text: str) -> None:
