@@ -150,6 +150,8 @@ CORE = [
     Mutant("labelling/assessing.py", "(weights @ surplus) / n", "(weights @ surplus)", "labelling/test_assessing.py"),
     Mutant("labelling/agreement.py", "- alike) / (m - 1)", "- alike) / m", "labelling/test_progress.py"),
     Mutant("labelling/agreement.py", "totals.values()) / (n - 1)", "totals.values()) / n", "labelling/test_progress.py"),
+    Mutant("labelling/ledger.py", "self.shown.get((item, person), 0)", "0", "labelling/test_service.py::test_what_was_said_meanwhile_is_told_and_kept"),
+    Mutant("labelling/presence.py", "self._clock() - BELIEVED", "self._clock() - 2 * BELIEVED", "labelling/test_presence.py"),
     Mutant("labelling/desk.py", "self.ledger.handed + len(waiting) + 1", "self.ledger.handed + 1", "labelling/test_desk.py"),
     Mutant("labelling/desk.py", "return self.learner.draw(rng), \"check\"", "return self.learner.pick(\"margin\", 1, rng)[0], \"check\"", "labelling/test_service.py::test_random_checks_are_an_unbiased_estimate"),
     Mutant("labelling/learner.py", ".max(initial=-1.0) < COPIES", ".max(initial=-1.0) < 2.0", "labelling/test_service.py"),

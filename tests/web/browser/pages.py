@@ -19,6 +19,11 @@ FLAGS = (
 PATIENCE = 120  # seconds until the page must have changed, however busy the machine is
 ECHO = 0.11  # seconds in which the page takes a key for the echo of the last one
 ENTER, ESCAPE, BACKSPACE, TAB, SHIFT, CONTROL = "\ue007", "\ue00c", "\ue003", "\ue004", "\ue008", "\ue009"
+HOLD = """
+    const usual = window.fetch;
+    const held = new Promise((resolve) => { window.release = () => { window.fetch = usual; resolve(); }; });
+    window.fetch = async (...request) => { await held; return usual(...request); };
+"""
 
 
 def start_browser(*more: str) -> webdriver.Chrome:
@@ -99,6 +104,10 @@ class Page:
 
     def press_with(self, modifier: str, key: str) -> None:
         ActionChains(self.driver).key_down(modifier).send_keys(key).key_up(modifier).perform()
+
+    def hold(self) -> None:
+        """Keep all requests back until the page runs `release()`."""
+        self.script(HOLD)
 
     def answer(self, key: str) -> str:
         """Press a key that ends in another item and return the item that was answered."""

@@ -29,11 +29,6 @@ FAST = """
     };
     next(0);
 """
-HOLD = """
-    const usual = window.fetch;
-    const held = new Promise((resolve) => { window.release = () => { window.fetch = usual; resolve(); }; });
-    window.fetch = async (...request) => { await held; return usual(...request); };
-"""
 
 
 def _fast(page: Page, keys: str, pause: int = 0) -> None:
@@ -58,7 +53,7 @@ def test_of_many_keys_each_is_recorded_or_said_not_to_count(page: Page, digits: 
 def test_an_early_key_is_told_and_the_sign_goes(page: Page, digits: Server) -> None:
     page.open("early")
     item = page.item
-    page.script(HOLD)
+    page.hold()
     _fast(page, "345")
     assert page.text("#missed").startswith("2 answers did not count: too early")
     place = page.find('#classes [data-class="3"]').rect
@@ -72,7 +67,7 @@ def test_an_early_key_is_told_and_the_sign_goes(page: Page, digits: Server) -> N
 def test_a_correction_waits_for_the_answer_under_way(page: Page, digits: Server) -> None:
     page.open("correct")
     item = page.item
-    page.script(HOLD)
+    page.hold()
     _fast(page, "3u4")  # all before the server has answered
     assert page.script("return window.missed") == 0
     page.script("release()")

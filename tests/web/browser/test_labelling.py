@@ -40,11 +40,6 @@ def test_feedback_does_not_wait_for_the_server(page: Page) -> None:
     page.until(lambda: not page.busy)
 
 
-HOLD = """
-    const usual = window.fetch;
-    const held = new Promise((resolve) => { window.release = () => { window.fetch = usual; resolve(); }; });
-    window.fetch = async (...request) => { await held; return usual(...request); };
-"""
 FIRST = """
     const done = arguments[arguments.length - 1];
     import("/static/state.js").then(({state}) => {
@@ -59,14 +54,14 @@ def test_waiting_is_explained(page: Page) -> None:
     page.size(360, 740)
     page.open("waiting")
     page.answer("1")
-    page.script(HOLD)
+    page.hold()
     item = page.item
     page.press("2")
     page.until(lambda: page.text("#tick") == "Learning …")
     page.script("release()")
     page.moved_on(item)
     assert "Saved: 2" in page.text("#tick")
-    page.script(HOLD)
+    page.hold()
     item = page.item
     page.driver.execute_async_script(FIRST)  # as before the first label of a server
     page.until(lambda: "compiling, once only" in page.text("#tick"))

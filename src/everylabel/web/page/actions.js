@@ -204,8 +204,9 @@ export async function start() {
 async function deliver() {
   for (const entry of leftovers()) {
     try {
-      await save(entry.path, entry.body);
-      toast("An answer that was not saved before is saved now.");
+      const { meanwhile } = await save(entry.path, entry.body);
+      const others = meanwhileText(meanwhile, entry.body.class ?? null);
+      toast(`An answer that was not saved before is saved now. ${others}`, { problem: Boolean(others) });
     } catch {
       // Refused for good, then what counts is on the server; or it waits for the next visit.
     }
