@@ -113,7 +113,7 @@ CORE = [
     Mutant("models/names.py", "np.concatenate(parts) - center + scaling.center", "np.concatenate(parts)", "models/test_names.py"),
     Mutant("models/names.py", "return told > _left_out", "return told < _left_out", "models/test_names.py"),
     Mutant("models/names.py", "max(len(numbers) / 2, LIGHTEST)", "max(len(numbers), LIGHTEST)", "models/test_names.py"),
-    Mutant("models/names.py", "expected + LUCK", "-expected + LUCK", "models/test_names.py"),
+    Mutant("models/names.py", "hits - chance > AGREEMENT", "hits + chance > -AGREEMENT", "models/test_names.py"),
     Mutant("models/class_names.py", "POOL_NORM / size if", "1.0 / size if", "models/test_class_names.py::test_rows_teach_whatever_is_trained"),
     Mutant("models/class_names.py", "are_of_use(rows, X, numbers, len(classes), precision)", "True", "models/test_class_names.py::test_labels_find_out_that_names_lie"),
     Mutant("selection/strategies/herding.py", "np.maximum(similar - covered, 0.0)", "similar", "selection/test_strategies.py::test_herding_is_a_loop_over_what_is_covered"),

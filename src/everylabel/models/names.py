@@ -23,7 +23,7 @@ from everylabel.models.scaling import POOL_NORM, Scaling
 
 LIGHTEST, HEAVIEST = 3.0, 10.0  # labels that a class's names weigh as much as
 MOST_WORK = 3 * 10**6  # k (n + k)^2 up to which labels are left out in turn
-LUCK = 4.0  # standard deviations above chance that names must hit where labels are not left out
+AGREEMENT = 0.2  # Cohen's kappa between names and labels, where these are not left out
 FEW = 4  # labels below which names are taken at their word
 
 
@@ -73,28 +73,29 @@ def are_of_use(
     """Return whether labels bear the names out; a few labels are not asked yet.
 
     The question is whether the labels, each left out, are more probable with the names than without. Where
-    that is too much work there are many classes, and names must by themselves hit far more than chance does
-    (some are right by chance even when they are shuffled).
+    that is too much work there are many classes or labels, and names by themselves must agree with the
+    labels far beyond chance (shuffled among 77 classes, some are right).
     """
     n = len(labels)
     if n < FEW:
         return True
     if n_classes * (n + len(names.labels)) ** 2 > MOST_WORK:
-        return _hit_more_than_chance(names, features, labels, n_classes, prior_precision)
+        return _agree(names, features, labels, n_classes, prior_precision)
     plain = features, labels, np.ones(n)
     told = _left_out(names.together_with(features, labels), n, n_classes, prior_precision)
     return told > _left_out(plain, n, n_classes, prior_precision)
 
 
-def _hit_more_than_chance(
+def _agree(
     names: NameRows, features: np.ndarray, labels: np.ndarray, n_classes: int, prior_precision: float
 ) -> bool:
+    """Return whether names alone and labels agree: kappa = (hits - chance) / (1 - chance) (Cohen 1960)."""
     alone = fit_map(*names[:2], n_classes, prior_precision, weights=names.weights, tol=1e-4)
     guesses = np.argmax(features @ alone[:-1] + alone[-1], axis=1)
     shares = (np.bincount(numbers, minlength=n_classes) / len(labels) for numbers in (guesses, labels))
     chance = max(float(np.dot(*shares)), 1.0 / n_classes)  # were guesses and labels independent
-    expected, variance = len(labels) * chance, len(labels) * chance * (1.0 - chance)
-    return bool(np.sum(guesses == labels) > expected + LUCK * np.sqrt(variance))
+    hits = float(np.mean(guesses == labels))
+    return hits - chance > AGREEMENT * (1.0 - chance)
 
 
 def _left_out(
