@@ -85,6 +85,8 @@ def test_rows_known_by_number_stay_so_when_ids_are_found() -> None:
     for known in (plain, Known(plain.keys, plain.digests, id_column=NOT_NOTED)):  # as older versions noted it
         change = compare(known, source("bcd", ["1", "2", "3"]))  # ids that are the numbers of other rows
         assert (change.keys, change.changed, change.gone) == (("1", "2", "3"), (), ("0",))
+        change = compare(known, source("bcd", ["1001", "1002", "1003"]))  # ids that are no numbers of rows
+        assert (change.keys, change.appended, change.gone) == (("1", "2", "3"), (), ("0",))
         found = source("abcd", ["2", "3", "4", "5"])
         change = compare(known, found)
         assert (change.keys, bool(change)) == (("0", "1", "2", "3"), False)

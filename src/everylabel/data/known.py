@@ -46,7 +46,7 @@ class Known(NamedTuple):
             digest = dict(zip(own, items.digests, strict=True))
             pairs = zip(self.keys, self.digests, strict=True)
             same = [digest[key] == old for key, old in pairs if key in digest]
-            if same and 2 * sum(same) < len(same):
+            if not same or 2 * sum(same) < len(same):
                 own = None
         if own is None:
             return self._replace(id_column=None)
