@@ -320,3 +320,27 @@ def test_class_names_teach_before_the_first_label(tmp_path: Path, minilm: str) -
     with label(tmp_path, *given, "--names-prior", "off") as server:
         assert server.client.post("/api/next")["next"]["probabilities"] is None
         assert server.client.get("/api/progress")["names"]["on"] is False
+
+
+def test_a_test_set_is_labelled_first_and_exported_by_itself(tmp_path: Path) -> None:
+    source = reviews(tmp_path)
+    options = ["--text-column", "body", "--id-column", "key", "--model", "tfidf", "--test", "6"]
+    with label(tmp_path, source, *options, "--classes", "soap,beans,lamps") as server:
+        reply = server.client.post("/api/next")
+        for n in range(12):
+            item = reply["next"]["item"]["id"]
+            assert (reply["next"]["reason"] == "test") == (n < 6)
+            reply = server.client.post("/api/label", item=item, **{"class": int(item[1:]) % 3})
+        assert (reply["progress"]["labelled"], reply["progress"]["test"]["labelled"]) == (6, 6)
+        assert server.stop()[0] == 0
+    told = run("export", source, "--what", "test", "-o", "t.csv").output
+    assert "labels and predictions of 6 test items" in told
+    tested = list(csv.DictReader(io.StringIO((tmp_path / "t.csv").read_text())))
+    assert [list(row)[:5] for row in tested] == [["id", "row", "label", "predicted", "probability"]] * 6
+    for what, n in [("labels", 6), ("answers", 12), ("predictions", 18)]:
+        assert run("export", source, "--what", what, "-o", "o.csv").exit_code == 0
+        rows = list(csv.DictReader(io.StringIO((tmp_path / "o.csv").read_text())))
+        assert len(rows) == n
+        assert what == "answers" or not {row["id"] for row in rows} & {row["id"] for row in tested}
+    refused = run("label", source, "--test", "half", "--no-browser", "--port", "0")
+    assert "expected a number of items, or one of the columns" in refused.output

@@ -83,7 +83,7 @@ def test_an_undo_brings_back_what_was_before() -> None:
     assert made.undone == {2, 3, 4}
 
 
-def test_checks_are_noted_with_the_labels_there_were_and_go_with_an_undo() -> None:
+def test_checks_are_noted_and_go_with_an_undo() -> None:
     made = ledger(
         ("me", label(0, 1)),
         ("me", events.Out(IDS[1], "check")),
@@ -91,8 +91,8 @@ def test_checks_are_noted_with_the_labels_there_were_and_go_with_an_undo() -> No
         ("me", events.Out(IDS[2], "check")),
         ("me", events.Skip(IDS[2], check=True)),
     )
-    assert made.checks == [Check(4, 1, 1, 1, 0.75)]
-    assert made.standing_checks() == [Check(4, 1, 1, 1, 0.75)]
+    assert made.checks == [Check(4, 1, 1)]
+    assert made.standing_checks() == [Check(4, 1, 1)]
     assert made.n_unanswered_checks() == 1
     took(made, ("me", events.CannotTell(IDS[1])))
     assert made.standing_checks() == []  # its answer stands no more
@@ -199,3 +199,51 @@ def test_what_was_said_of_other_content_is_set_aside_until_it_is_confirmed_or_sa
     took(made, ("anna", events.Undo(made.seq)))
     assert made.set_aside() == [1]  # what was said of the old content does not come back with it
     assert 1 not in made.labels
+
+
+def test_a_check_of_a_class_is_noted_with_what_it_was_drawn_from() -> None:
+    made = ledger(
+        ("me", label(0, 1)),
+        ("me", events.Wish(2, 2)),
+        ("me", events.Out(IDS[1], "check", among=2, share=0.25)),
+        ("me", label(1, 2, guess=2, sure=0.75, check=True)),
+    )
+    assert made.checks == [Check(5, 1, 2, among=2, share=0.25)]
+    assert made.wishes == {2: 1}
+    took(made, ("me", events.Undo(5)), ("me", events.Out(IDS[1], "check", again=True)))
+    took(made, ("me", label(1, 0, guess=2, sure=0.75, check=True)))
+    assert made.checks == [Check(8, 1, 2, among=2, share=0.25)]  # it stays what it was
+    assert made.wishes == {2: 1}
+    took(made, ("me", events.Out(IDS[2], "check", among=2, share=0.25)))
+    assert made.wishes == {}
+    took(made, ("me", events.Wish(1, 5)), ("me", events.Wish(1, 0)))
+    assert made.wishes == {}
+
+
+def test_a_test_item_is_never_learned_from() -> None:
+    made = ledger(("me", label(0, 1)), ("me", label(1, 2)), ("", events.HeldOut(IDS[1])))
+    assert (made.labels, made.test_labels) == ({0: 1}, {1: 2})  # what was learned from it is learned no more
+    took(made, ("", events.HeldOut(IDS[2])), ("me", label(2, 0)))
+    assert (made.labels, made.test_labels) == ({0: 1}, {1: 2, 2: 0})
+    assert {made.place(item).where for item in (1, 2)} == {Where.ASIDE}
+    assert (made.label_of(0), made.label_of(2), made.label_of(3)) == (1, 0, None)
+    assert (made.n_cannot_tell(), made.by_class[0], made.by_class[2]) == (0, 0, 0)
+    took(made, ("me", events.Undo(6)), ("me", events.Out(IDS[2], "test")))
+    assert made.test_labels == {1: 2}
+    assert made.place(2).where is Where.ASIDE  # also while somebody has it
+    took(made, ("me", events.CannotTell(IDS[2])))
+    assert (made.test_labels, made.n_cannot_tell()) == ({1: 2}, 1)
+
+
+def test_what_was_said_before_it_was_learned_is_said_with_the_first_answer_that_stands() -> None:
+    made = ledger(
+        ("me", label(0, 1, guess=1, sure=0.5)),
+        ("anna", label(0, 1, guess=1, sure=0.99)),
+        ("me", label(1, 0, guess=2, sure=0.25)),
+        ("me", events.Undo(4)),
+        ("me", events.Skip(IDS[1])),
+        ("me", label(1, 0, guess=0, sure=0.75)),
+        (IMPORT, label(2, 0, imported="source")),
+        ("me", events.CannotTell(IDS[3])),
+    )
+    assert made.foretold() == {0: (1, 0.5), 1: (0, 0.75)}

@@ -13,7 +13,7 @@ from everylabel.labelling.ledger import Check, Entry, Ledger
 def ledger(n_labels: int, n_checks: int = 0) -> Ledger:
     made = Ledger([str(i) for i in range(1000)])
     made.labels = dict.fromkeys(range(n_labels), 0)
-    made.checks = [Check(i, i, i, 0, 0.75) for i in range(n_checks)]
+    made.checks = [Check(i, i, 0) for i in range(n_checks)]
     return made
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def export(
     source: Annotated[str, typer.Argument(help="The source that was labelled, or its project's folder.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
-    what: Annotated[str, typer.Option(help="labels, answers, predictions or model.")] = "labels",
+    what: Annotated[str, typer.Option(help="labels, answers, predictions, test or model.")] = "labels",
     form: Annotated[
         str | None,
         typer.Option("--format", help="csv, jsonl, parquet, labelstudio; everylabel, skops, onnx, torch."),
@@ -62,7 +62,8 @@ def export(
     labelled, n = len(snapshot.labels), len(project)
     told = {
         "answers": f"answers on {len(snapshot.answers):,} items",
-        "predictions": f"predictions of {n - labelled:,} items without a label",
+        "predictions": f"predictions of {n - labelled - len(snapshot.test):,} items without a label",
+        "test": f"labels and predictions of {len(snapshot.test):,} test items",
         "model": f"model of {labelled:,} labelled items",
     }.get(what, f"labels of {labelled:,} items")
     console.print(f"{told}, of {n:,} in all, in {escape(str(out))}", highlight=False, soft_wrap=True)

@@ -49,6 +49,12 @@ def label(
     browser: Annotated[bool, typer.Option(help="Open the page.")] = True,
     annotators_per_item: Annotated[int | None, typer.Option(min=1, help="People who see each item.")] = None,
     check_every: options.CheckEvery = None,
+    test: Annotated[
+        str | None, typer.Option(help="So many items are never learned from; or a column that says test.")
+    ] = None,
+    tester: Annotated[
+        str | None, typer.Option(help="Who labels the test set; everybody, first, unless given.")
+    ] = None,
     lease_seconds: Annotated[int | None, typer.Option(min=1, help="How long an item is a person's.")] = None,
     strategy: options.Strategy = None,
     names_prior: options.NamesPrior = None,
@@ -77,6 +83,7 @@ def label(
             "lease_seconds": lease_seconds,
             "strategy": strategy,
             "names": None if names_prior is None else names_prior is options.OnOff.ON,
+            "tester": tester,
         }
     )
     names, descriptions, class_keys = class_list(classes, encoding)
@@ -116,6 +123,7 @@ def label(
         layout=layout,
         descriptions=descriptions,
         class_keys=class_keys,
+        test=test,
     )
     serve(project, serving, ready=lambda address: _ready(address, host), note=note)
     again = shlex.join(["everylabel", *(part for part in sys.argv[1:] if part not in ONCE)])

@@ -10,6 +10,7 @@ import numpy as np
 from everylabel.core import predict_proba
 from everylabel.core.checks import check_choice
 from everylabel.formats.beside import Beside, beside
+from everylabel.formats.held_out import held_out_records
 from everylabel.formats.label_studio import label_studio_tasks
 from everylabel.formats.model import MODEL_FORMATS, export_model
 from everylabel.formats.records import Given, answer_records, label_records, prediction_records
@@ -21,7 +22,7 @@ from everylabel.labelling.snapshot import Snapshot
 from everylabel.projects.predictions import Predicted, trained
 from everylabel.projects.project import Project
 
-WHAT = ("labels", "answers", "predictions")
+WHAT = ("labels", "answers", "predictions", "test")
 LABEL_STUDIO = "labelstudio"
 MEDIA = {
     "csv": ("text/csv; charset=utf-8", ".csv"),
@@ -87,12 +88,15 @@ def _records(told: Beside, prepared: Callable[[], Prepared], snapshot: Snapshot,
         return answer_records(told, given(snapshot), classes)
     ready = prepared()
     posterior = trained(ready, snapshot)
-    left = np.setdiff1d(np.arange(len(ready.features)), np.array(list(snapshot.labels), dtype=np.int64))
 
     def probabilities(at: np.ndarray) -> np.ndarray:
         rows = ready.features[at].astype(np.float64)
         return np.asarray(predict_proba(posterior, rows, method="mean"))
 
+    if what == "test":
+        return held_out_records(told, snapshot.test, probabilities, classes)
+    known = np.array([*snapshot.labels, *snapshot.test], dtype=np.int64)
+    left = np.setdiff1d(np.arange(len(ready.features)), known)
     return prediction_records(told, left, probabilities, classes)
 
 

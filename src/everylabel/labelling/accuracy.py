@@ -1,24 +1,27 @@
 """How often the model is right on what is left: an estimate that can be believed at any time of a run.
 
-n labelled, each left out in turn in closed form (`core.leave_one_out`): g its largest probability without its
-own label, r whether that class is its label. Chosen instances are harder than what is left, but of two with
-the same g the model is right about equally often; checks, drawn at random, tell what is wrong with that:
+n labelled, and of each two verdicts of models that did not know its label: the present one, by leaving the
+label out in closed form (`core.leave_one_out`), and the one there was before it was learned. The first is
+about this model but the harder to it, since it takes away a label of the very class that is asked for; the
+second was easier on that and is about a model that was worse. Both count half; g is the largest probability,
+r whether that class is the label. Chosen instances are harder than what is left, but of two with the same g
+the model is right about equally often; checks, drawn at random, tell what is wrong with that:
     P(right) = sigmoid(a + b logit g + c [drawn at random])
     a ~ N(0, LEVEL^2),  b ~ N(1, SLOPE^2),  c ~ N(0, DRAWN^2)
-fitted to all n at once, chosen ones with weight CHOSEN. With theta = (a, b, c), x = (1, logit g, 1) and S the
-inverse Hessian,
+fitted to all verdicts at once, those of chosen instances with the weight CHOSEN. With theta = (a, b, c),
+x = (1, logit g, 1) and S the inverse Hessian,
     estimate = mean over what is left of p = sigmoid(x' theta),   v = j' S j,   j = mean of p (1 - p) x
-The interval is Wilson's (1927), as of m = estimate (1 - estimate) / v instances; Z is that of 99 %, because
-people watch the figure and stop when they like it. How it was chosen and tested: `benchmarks/accuracy.py`.
+The interval is Wilson's (1927), as of m = estimate (1 - estimate) / v instances. Z is that of 99.5 %, because
+people watch the figure and stop when they like it. How this was chosen and tested: `benchmarks/accuracy.py`.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-LEVEL, SLOPE, DRAWN = 1.0, 0.5, 1.0  # standard deviations of the prior
-CHOSEN = 1.0  # weight of an instance that was not drawn at random
-Z = 2.575829  # of a 99 % interval
+LEVEL, SLOPE, DRAWN = 1.0, 0.25, 0.7  # standard deviations of the prior
+CHOSEN = 0.5  # weight of an instance that was not drawn at random
+Z = 2.807034  # of a 99.5 % interval
 FEWEST = 5  # random checks before which no figure is shown
 EDGE = 1e-6  # probabilities are kept so far from 0 and 1
 STEPS = 50  # of Newton's method at most
@@ -33,10 +36,12 @@ class Interval(NamedTuple):
 
 
 class Verdicts(NamedTuple):
-    """What the model says of labelled instances, each without its own label."""
+    """What models that did not know their labels say of labelled instances."""
 
-    sure: np.ndarray  # (n,) largest probability
+    sure: np.ndarray  # (n,) largest probability with the label left out
     right: np.ndarray  # (n,) whether that class is the label
+    sure_before: np.ndarray  # (n,) largest probability before it was learned; nan where nobody looked
+    right_before: np.ndarray  # (n,)
     drawn: np.ndarray  # (n,) weight of a random check, 0 of an instance that was chosen
 
 
@@ -51,9 +56,12 @@ def wilson(share: float, n: float, z: float = Z) -> Interval:
 def accuracy_left(verdicts: Verdicts, left: np.ndarray) -> Interval:
     """Return the accuracy on what is left, whose largest probabilities are `left` (m,)."""
     check = verdicts.drawn > 0
-    rows = _rows(verdicts.sure, check)
+    known = ~np.isnan(verdicts.sure_before)
     weights = np.where(check, verdicts.drawn, CHOSEN)
-    theta, cov = _fit(rows, verdicts.right.astype(np.float64), weights)
+    rows = np.concatenate([_rows(verdicts.sure, check), _rows(verdicts.sure_before[known], check[known])])
+    right = np.concatenate([verdicts.right, verdicts.right_before[known]]).astype(np.float64)
+    weights = np.concatenate([np.where(known, 0.5, 1.0) * weights, 0.5 * weights[known]])
+    theta, cov = _fit(rows, right, weights)
     there = _rows(left, np.ones(len(left)))
     probs = _sigmoid(there @ theta)
     estimate = float(probs.mean())

@@ -5,6 +5,8 @@ was looked at. The share of what is left that is of class c is a difference esti
     mean over what is left of p_c + n/(n + SHRUNK) * mean over n checks of ([label = c] - p_c left out)
 """
 
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +14,7 @@ import numpy as np
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.posterior import Posterior
 from everylabel.core.softmax import softmax
-from everylabel.labelling.accuracy import FEWEST, Verdicts, accuracy_left
+from everylabel.labelling.accuracy import FEWEST, Verdicts, accuracy_left, wilson
 from everylabel.labelling.class_figures import class_figures, confusion
 from everylabel.labelling.events import Assessed
 from everylabel.labelling.learner import Learner
@@ -23,31 +25,42 @@ SHRUNK = 10  # checks that set the shares of classes half right
 CLASSIFIES = 1e-3  # tolerance of weights that are good enough to classify by
 
 
+class Evidence(NamedTuple):
+    """Which labels tell how good the model is."""
+
+    drawn: Mapping[int, float]  # weights of labelled instances that were drawn at random
+    foretold: Mapping[int, tuple[int, float]]  # guess and its probability, before a label was learned
+    test: Mapping[int, int] = MappingProxyType({})  # the class of each test item that has one
+    aside: Collection[int] = ()  # all test items
+
+
 class Assessment(NamedTuple):
-    """What is written down of it, and figures of classes that are not."""
+    """What is written down of it, and figures that are not: of classes by checks, and of the test set."""
 
     body: Assessed
-    classes: list[dict[str, Any]]
-    confusion: list[dict[str, int]]
+    checks: dict[str, Any]
+    test: dict[str, Any] | None
 
 
-def assess(start: Start, posterior: Posterior, learner: Learner, checks: dict[int, float]) -> Assessment:
+def assess(start: Start, posterior: Posterior, learner: Learner, evidence: Evidence) -> Assessment:
     """Return how good a model is that was trained on the labels of a start.
 
     posterior : as it was trained, before it followed anything
-    checks : weights of the labelled instances that were drawn at random
     """
     idx, truth = in_order(start.labels)
     k = start.n_classes
     without = softmax(np.asarray(leave_one_out(posterior))[: len(idx), :k])
     guess = without.argmax(axis=1)
-    drawn = np.array([checks.get(int(i), 0.0) for i in idx])
-    left = np.array([i for i in learner.sample.tolist() if i not in start.labels], dtype=np.int64)
-    now = softmax((learner.pool.rows(left) @ np.asarray(posterior.mean))[:, :k])
+    drawn = np.array([evidence.drawn.get(int(i), 0.0) for i in idx])
+    known = {*start.labels, *evidence.aside}
+    left = np.array([i for i in learner.sample.tolist() if i not in known], dtype=np.int64)
+    now = _probabilities(learner, left, posterior, k)
     at = np.flatnonzero(drawn)
     figures: dict[str, Any] = {}
     if len(at) >= FEWEST and len(left):
-        verdicts = Verdicts(without.max(axis=1), guess == truth, drawn)
+        before = np.array([evidence.foretold.get(int(i), (-1, np.nan)) for i in idx])
+        right = before[:, 0] == np.array(start.columns)[truth]
+        verdicts = Verdicts(without.max(axis=1), guess == truth, before[:, 1], right, drawn)
         figures = accuracy_left(verdicts, now.max(axis=1))._asdict()
         shares = _class_shares(now, without[at], truth[at], drawn[at])
         figures |= {"commonest": start.columns[int(shares.argmax())], "share": float(shares.max())}
@@ -58,9 +71,32 @@ def assess(start: Start, posterior: Posterior, learner: Learner, checks: dict[in
         name: round(value, 6) if isinstance(value, float) else value for name, value in numbers.items()
     }
     body = Assessed(labels=len(start.labels), checks=len(at), **rounded)
+    checks = _by_class(truth[at], guess[at], drawn[at], start)
+    return Assessment(body, checks, _tested(learner, posterior, evidence.test, start))
+
+
+def _tested(
+    learner: Learner, posterior: Posterior, test: Mapping[int, int], start: Start
+) -> dict[str, Any] | None:
+    """Return the accuracy on the test set, and figures of its classes."""
+    column = {number: j for j, number in enumerate(start.columns)}
+    idx, truth = in_order({item: column[number] for item, number in test.items() if number in column})
+    if not len(idx):
+        return None
+    guess = _probabilities(learner, idx, posterior, start.n_classes).argmax(axis=1)
+    known = wilson(float(np.mean(guess == truth)), len(idx))._asdict()
+    return {"n": len(idx), **known, **_by_class(truth, guess, np.ones(len(idx)), start)}
+
+
+def _by_class(truth: np.ndarray, guess: np.ndarray, weights: np.ndarray, start: Start) -> dict[str, Any]:
+    """Return figures of classes by their numbers; truth and guess are columns of the model."""
     columns = np.array(start.columns)
-    said = columns[truth[at]], columns[guess[at]]
-    return Assessment(body, class_figures(*said, drawn[at], start.columns), confusion(*said))
+    said = columns[truth], columns[guess]
+    return {"classes": class_figures(*said, weights, start.columns), "confusion": confusion(*said)}
+
+
+def _probabilities(learner: Learner, idx: np.ndarray, posterior: Posterior, k: int) -> np.ndarray:
+    return np.asarray(softmax((learner.pool.rows(idx) @ np.asarray(posterior.mean))[:, :k]))
 
 
 def _class_shares(now: np.ndarray, without: np.ndarray, truth: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -18,6 +18,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.assessing import Assessment
+from everylabel.labelling.due import Due, due, left_over
 from everylabel.labelling.events import Body, Event, Out, Refit, Release
 from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.ledger import Ledger
@@ -265,51 +266,23 @@ class Desk:
         expected = round(self.learner.expected(), 6) if self.ledger.labels else None
         waiting: list[str] = []
         for person in asking:
-            item, reason = self._due(person, self.ledger.handed + len(waiting) + 1, rng)
-            if item is None:
+            count = self.ledger.handed + len(waiting) + 1
+            found = due(self.ledger, self.learner, person, count, rng)
+            if found is None:
                 waiting.append(person)
             else:
-                self._give(person, item, reason, expected)
+                self._give(person, found, expected)
         strategy, among = self.ledger.settings["strategy"], len(self.ledger.leases) + len(waiting)
         by = acts_for(strategy, self.learner.pool) if waiting else ""
         picked = self.learner.pick(strategy, len(waiting), rng, among)
         for person, item in zip(waiting, picked, strict=False):
-            self._give(person, item, "chosen", expected, by)
+            self._give(person, Due(item, "chosen"), expected, by)
         for person in waiting[len(picked) :]:
-            item = self._left(person)
-            if item is not None:
-                self._give(person, item, "chosen", expected, "left")
+            skipped = left_over(self.ledger, person)
+            if skipped is not None:
+                self._give(person, Due(skipped, "chosen"), expected, "left")
         self.select_ms = 1e3 * (time.perf_counter() - began)
 
-    def _due(self, person: str, count: int, rng: np.random.Generator) -> tuple[int | None, str]:
-        """Return what comes before the strategy's choice: other content, a second opinion, a random check.
-
-        count : which hand-out this is; those who wait for a choice in the same round have theirs already
-        """
-        for item in self.ledger.set_aside():
-            if item not in self.ledger.holder and not self.ledger.was_skipped(item, person):
-                return item, "changed"
-        if self.ledger.not_wanted[person] < len(self.ledger.wanting):
-            for item in self.ledger.wanting:
-                known = self.ledger.answer_of(item, person) is not None
-                if not (known or item in self.ledger.holder or self.ledger.was_skipped(item, person)):
-                    return item, "second"
-        every = self.ledger.settings["check_every"]
-        if every and count % every == 0:
-            return self.learner.draw(rng), "check"
-        return None, "chosen"
-
-    def _left(self, person: str) -> int | None:
-        """Return an instance that was skipped, when nothing else is left: others' first, the oldest first."""
-        ledger, wanted = self.ledger, self.ledger.settings["annotators_per_item"]
-        left = [
-            item
-            for item in ledger.skipped
-            if item not in ledger.holder
-            and len(ledger.answers.get(item, [])) < wanted
-            and ledger.answer_of(item, person) is None
-        ]
-        return min(left, key=lambda item: ledger.was_skipped(item, person), default=None)
-
-    def _give(self, person: str, item: int, reason: str, expected: float | None, by: str = "") -> None:
-        self.emit(person, Out(self.ids[item], reason, expected=expected, by=by))
+    def _give(self, person: str, due: Due, expected: float | None, by: str = "") -> None:
+        item, reason, among, share = due
+        self.emit(person, Out(self.ids[item], reason, expected=expected, by=by, among=among, share=share))

@@ -123,6 +123,7 @@ class Settings:
     annotators_per_item: int | None = None
     lease_seconds: float | None = None
     names: bool | None = None  # whether class names teach
+    tester: str | None = None  # who labels the test set; "" is everybody
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +132,12 @@ class Out:
 
     kind: ClassVar[str] = "out"
     item: str
-    reason: str  # chosen, check, second, changed, asked, again
+    reason: str  # chosen, check, test, second, changed, asked, again
     again: bool = False  # shown before, its answer taken back
     expected: float | None = None  # the accuracy that the model expected of itself
     by: str = ""  # which strategy chose it in fact; left: nothing else was
+    among: int | None = None  # of a check: drawn among what was predicted as this class,
+    share: float | None = None  # which was this share of what was free
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +197,23 @@ class Confirmed:
 
 
 @dataclass(frozen=True, slots=True)
+class Wish:
+    """Test a class more: so many checks among what is predicted so."""
+
+    kind: ClassVar[str] = "wish"
+    class_: int
+    checks: int  # that are to come from now on; 0 takes the wish back
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Set aside for testing: whatever it is labelled as, it is never learned from."""
+
+    kind: ClassVar[str] = "held_out"
+    item: str
+
+
+@dataclass(frozen=True, slots=True)
 class Undo:
     """An answer taken back."""
 
@@ -241,8 +261,10 @@ OfClasses = (
     NewClass | Rename | Describe | ClassKey | Colour | Arrange | Remove | Restore
 )  # by UndoClasses taken back
 Answered = Label | CannotTell | Skip  # what a person can take back
-OfItem = Out | Release | Answered | Changed | Confirmed
-Body = Project | OfClasses | UndoClasses | Named | Settings | OfItem | Undo | Refit | Extended | Assessed
+OfItem = Out | Release | HeldOut | Answered | Changed | Confirmed
+Body = (
+    Project | OfClasses | UndoClasses | Named | Settings | OfItem | Wish | Undo | Refit | Extended | Assessed
+)
 KINDS: dict[str, type[Body]] = {body.kind: body for body in get_args(Body)}
 _DEFAULTS = {body: {field.name: field.default for field in fields(body)} for body in KINDS.values()}
 _NAMES = {body.kind: {name.rstrip("_"): name for name in _DEFAULTS[body]} for body in _DEFAULTS}

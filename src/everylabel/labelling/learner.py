@@ -28,6 +28,7 @@ COLD_FROM = 2000  # candidates of the first picks, before anything is known
 COPIES = 0.95  # cosine from which on two instances are near copies
 TRIED, FEWEST_TRIED = 300, 60  # candidates for one person, and when many are labelling
 EVALUATED, FEWEST_EVALUATED = 1000, 250  # instances that a choice is judged by, likewise
+DRAWN_FROM = 5000  # instances that a check of a class is drawn from
 TRAINED = 1e-6  # tolerance of a training that labels are learned on from
 MANY = 4  # labels taken back at once from which on training anew is faster than one by one
 EXACT_UP_TO = 10**8  # n d k: so far each label is learned exactly; beyond, by the second-order update
@@ -202,6 +203,14 @@ class Learner:
         """Return a free instance at random, each as likely as any other."""
         free = self.pool.free_idx
         return int(rng.choice(free)) if len(free) else None
+
+    def draw_predicted(self, column: int, rng: np.random.Generator) -> tuple[int | None, float]:
+        """Return a free instance at random among those predicted as a column's class, and their share."""
+        some = rng.permutation(self.pool.free_idx)[:DRAWN_FROM]
+        if not len(some):
+            return None, 0.0
+        so = some[self.pool.logits(some).argmax(axis=1) == column]
+        return (int(so[0]) if len(so) else None), len(so) / len(some)
 
     def _apart(self, picked: Sequence[int], out: Sequence[int], n: int) -> list[int]:
         """Return the n first that are no near copies of those before or of what is out."""

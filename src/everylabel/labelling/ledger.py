@@ -27,6 +27,7 @@ DEFAULTS: dict[str, Any] = {
     "annotators_per_item": 1,
     "lease_seconds": 600,
     "names": True,  # class names teach, where the encoder of the texts knows words
+    "tester": "",  # who labels the test set; everybody unless one is named
 }
 CANNOT_TELL = -1
 IMPORT = "import"  # the person whose answers came with the source or from a file
@@ -67,13 +68,13 @@ class Entry(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A random check: what the model said of an item, after so many labels, before it learned."""
+    """A random check: what the model said of an item before it learned, and what it was drawn from."""
 
     seq: int
     item: int
-    labels: int
     guess: int
-    sure: float  # the probability of the guess
+    among: int | None = None  # the class it was predicted as, if it was drawn among those
+    share: float = 1.0  # of what was free that was predicted so
 
 
 class ClassChange(NamedTuple):
@@ -114,7 +115,10 @@ class Ledger:
     bulks: dict[int, list[int]] = field(default_factory=dict)  # first event -> all that were given at once
     keys: dict[str, Event] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
-    checked: set[int] = field(default_factory=set)  # items that were handed out as checks
+    checked: dict[int, events.Out] = field(default_factory=dict)  # items that were handed out as checks
+    wishes: dict[int, int] = field(default_factory=dict)  # classes to test more, and how many checks yet
+    test: dict[int, None] = field(default_factory=dict)  # items that are never learned from
+    test_labels: dict[int, int] = field(default_factory=dict)  # and the class of those that have one
     curve: list[tuple[int, float]] = field(default_factory=list)  # labels, mean largest probability
     assessed: list[events.Assessed] = field(default_factory=list)
     handed: int = 0  # items picked by the strategy or at random
@@ -159,6 +163,8 @@ class Ledger:
 
     def place(self, item: int) -> Place:
         """Return what the item is to the model: labelled, out with a person, set aside, or free."""
+        if item in self.test:
+            return Place(Where.ASIDE)
         if item in self.labels:
             return Place(Where.LABELLED, self.labels[item])
         if item in self.holder:
@@ -210,9 +216,26 @@ class Ledger:
         """Return items whose content changed after they were answered, and that have no answer since."""
         return [item for item in self.aside if item not in self.answers]
 
+    def label_of(self, item: int) -> int | None:
+        """Return the class of an item, whether it is learned from or tested by."""
+        return self.labels.get(item, self.test_labels.get(item))
+
     def standing_checks(self) -> list[Check]:
         """Return the random checks whose item has a label now."""
         return [check for check in self.checks if check.item in self.labels]
+
+    def foretold(self) -> dict[int, tuple[int, float]]:
+        """Return what the model said of each labelled item, and how sure it was, before it learned its label.
+
+        That is with the first answer that stands: those who answer again ask a model that knows.
+        """
+        found: dict[int, tuple[int, float]] = {}
+        for item in self.labels:
+            first = next(entry for entry in self._by_item[item] if self._stands(entry))
+            if isinstance(first.body, events.Label) and first.body.sure is not None:
+                guess = None if first.body.guess is None else self.book.now(first.body.guess)
+                found[item] = -1 if guess is None else guess, first.body.sure  # -1: no class of now
+        return found
 
     def n_unanswered_checks(self) -> int:
         """Return how many checks were skipped, left or could not be told."""
@@ -222,7 +245,7 @@ class Ledger:
         )
 
     def n_cannot_tell(self) -> int:
-        return len(self.answers) - len(self.labels)
+        return len(self.answers) - len(self.labels) - len(self.test_labels)
 
     @singledispatchmethod
     def _take(self, body: events.Body, event: Event, item: int) -> int | None:
@@ -285,8 +308,9 @@ class Ledger:
         self.leases[event.person] = Lease(item, body.reason, event.at, body.by)
         self.holder[item] = event.person
         self.shown[item, event.person] = event.seq
-        if body.reason == "check":
-            self.checked.add(item)
+        if body.reason == "check" and not (body.again and item in self.checked):
+            self.checked[item] = body
+            self._fulfil(body.among)
         if body.reason in ("chosen", "check") and not body.again:
             self.handed += 1
         if body.expected is not None:
@@ -301,10 +325,11 @@ class Ledger:
         self._record(body, event, item)
         if body.bulk is not None:
             self.bulks.setdefault(body.bulk, []).append(event.seq)
-        before = len(self.labels)
         self._settle(item, self._given(item))
-        if body.check and body.guess is not None and body.sure is not None:
-            self.checks.append(Check(event.seq, item, before, body.guess, body.sure))
+        if body.check and body.guess is not None:
+            out = self.checked.get(item)
+            among = (None, None) if out is None else (out.among, out.share)
+            self.checks.append(Check(event.seq, item, body.guess, among[0], among[1] or 1.0))
 
     @_take.register
     def _(self, body: events.CannotTell, event: Event, item: int) -> None:
@@ -320,13 +345,28 @@ class Ledger:
     def _(self, body: events.Changed, event: Event, item: int) -> None:
         self.aside[item] = event.seq
         self.checks = [check for check in self.checks if check.item != item]
-        self.checked.discard(item)
+        self.checked.pop(item, None)
         self._settle(item, self._given(item))
 
     @_take.register
     def _(self, body: events.Confirmed, event: Event, item: int) -> None:
         self.aside.pop(item, None)
         self._settle(item, self._given(item))
+
+    @_take.register
+    def _(self, body: events.Wish, event: Event, item: int) -> None:
+        self.wishes.pop(body.class_, None)
+        if body.checks:
+            self.wishes[body.class_] = body.checks
+
+    @_take.register
+    def _(self, body: events.HeldOut, event: Event, item: int) -> None:
+        answers = self.answers.get(item, [])
+        if answers:  # what was learned from it is learned no more
+            self._settle(item, [])
+        self.test[item] = None
+        if answers:
+            self._settle(item, answers)
 
     @_take.register
     def _(self, body: events.Undo, event: Event, item: int) -> int | None:
@@ -348,6 +388,13 @@ class Ledger:
         """Return whether an item had a label whose class was removed."""
         standing = (entry.body for entry in self._by_item.get(item, ()) if entry.seq not in self.undone)
         return any(self.value_of(body) is None for body in standing)
+
+    def _fulfil(self, among: int | None) -> None:
+        """Count a check of a class that is to be tested more."""
+        if among in self.wishes:
+            self.wishes[among] -= 1
+            if not self.wishes[among]:
+                del self.wishes[among]
 
     def _unname(self, number: int) -> None:
         """Take away what a class's name was to an encoder."""
@@ -386,16 +433,19 @@ class Ledger:
         self.history.append(entry)
         self.done.setdefault(event.person, []).append(event.seq)
 
+    def _stands(self, entry: Entry) -> bool:
+        """Return whether it is an answer that was neither taken back nor set aside with other content."""
+        old = entry.seq <= self.aside.get(entry.item, 0) or entry.seq in self.undone
+        return not old and not isinstance(entry.body, events.Skip)
+
     def _given(self, item: int, after: int = 0, before: float = np.inf) -> list[Answer]:
         """Return each person's last answer between two events that stands, from the record.
 
         It does not if it was taken back or set aside because the content changed, or if its class is gone.
         """
         last: dict[str, Entry] = {}
-        after = max(after, self.aside.get(item, 0))
         for entry in self._by_item.get(item, []):
-            stands = after < entry.seq < before and entry.seq not in self.undone
-            if stands and not isinstance(entry.body, events.Skip):
+            if after < entry.seq < before and self._stands(entry):
                 last[entry.person] = entry
         values = ((entry, self.value_of(entry.body)) for entry in last.values())
         return sorted(Answer(entry.seq, entry.person, value) for entry, value in values if value is not None)
@@ -405,12 +455,13 @@ class Ledger:
         self._count(item, -1)
         told = sorted(answers, key=lambda answer: (answer.person != IMPORT, answer.seq))
         values = [answer.value for answer in told if answer.value != CANNOT_TELL]
+        labels = self.test_labels if item in self.test else self.labels
         if values:
             counts = Counter(values)
             most = max(counts.values())
-            self.labels[item] = next(value for value in reversed(values) if counts[value] == most)
+            labels[item] = next(value for value in reversed(values) if counts[value] == most)
         else:
-            self.labels.pop(item, None)
+            labels.pop(item, None)
         self.answers[item] = answers
         self._count(item, 1)
         if not answers:

@@ -3,7 +3,7 @@
 How good the model is was found in the background (`assessing.py`); here it is read from what was written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -24,7 +24,7 @@ FIGURES = ("labels", "expected", "estimate", "low", "high", "commonest", "share"
 
 def accuracy(ledger: Ledger) -> dict[str, Any]:
     """Return how good the model is on what is left, when last looked at, or how many checks are missing."""
-    checks = len(ledger.standing_checks())
+    checks = sum(check.among is None for check in ledger.standing_checks())
     last = ledger.assessed[-1] if ledger.assessed else None
     known = last if checks >= FEWEST and last is not None and last.estimate is not None else None
     figures = {name: getattr(known, name, None) for name in FIGURES}
@@ -75,6 +75,7 @@ def summary(
     select_ms: float | None,
     predicted: Sequence[int] | None = None,
     knows_words: bool = False,
+    tested: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the figures beside the page, without the curve."""
     return {
@@ -94,9 +95,19 @@ def summary(
         "accuracy": accuracy(ledger),
         "agreement": ledger.agreement.figures(),
         "disputed": len(ledger.disputed),
+        "test": test_set(ledger, tested),
         "stop": stop(ledger),
         "names": names(ledger) if knows_words else None,
     }
+
+
+def test_set(ledger: Ledger, tested: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return how far the test set is labelled, and the accuracy on it when last looked at."""
+    if not ledger.test:
+        return None
+    answered = sum(item in ledger.answers for item in ledger.test)
+    known = {name: None if tested is None else tested[name] for name in ("n", "estimate", "low", "high")}
+    return {"items": len(ledger.test), "answered": answered, "labelled": len(ledger.test_labels), **known}
 
 
 def names(ledger: Ledger) -> dict[str, Any]:
@@ -149,7 +160,7 @@ def _people(ledger: Ledger) -> list[dict[str, Any]]:
 def disputed(ledger: Ledger, limit: int) -> list[dict[str, Any]]:
     """Return items on which no class has most voices, the latest first, with what each person says."""
     return [
-        {"item": ledger.ids[item], "label": ledger.labels[item], "answers": answers_to(ledger, item)}
+        {"item": ledger.ids[item], "label": ledger.label_of(item), "answers": answers_to(ledger, item)}
         for item in islice(reversed(ledger.disputed), limit)
     ]
 

@@ -12,8 +12,9 @@ from functools import partial
 
 import numpy as np
 
-from everylabel.labelling.assessing import Assessment, assess
+from everylabel.labelling.assessing import Assessment, Evidence, assess
 from everylabel.labelling.desk import Desk, Finish
+from everylabel.labelling.drawn import check_weights
 from everylabel.labelling.learner import Learner
 from everylabel.labelling.replay import Start, learner_at
 from everylabel.labelling.training import in_order
@@ -75,11 +76,13 @@ class Refitter:
 def refit(desk: Desk) -> None:
     """Train on all labels there are, follow what came meanwhile, take over, tell how good the model is."""
 
-    def look() -> tuple[Start, dict[int, float], Learner, bool]:
-        checks = {check.item: 1.0 for check in desk.ledger.standing_checks()}
-        return desk.start(), checks, desk.learner, scale_is_due(desk)
+    def look() -> tuple[Start, Evidence, Learner, bool]:
+        ledger = desk.ledger
+        drawn = check_weights(ledger.standing_checks())
+        known = Evidence(drawn, ledger.foretold(), dict(ledger.test_labels), set(ledger.test))
+        return desk.start(), known, desk.learner, scale_is_due(desk)
 
-    start, checks, now, anew = desk.read(look).result()
+    start, evidence, now, anew = desk.read(look).result()
     if not start.labels and not anew:
         return
     told_by = start.here if anew or now.told_by is None else now.told_by
@@ -99,7 +102,7 @@ def refit(desk: Desk) -> None:
 
     desk.submit(take_over, alone=True).result()
     if len(set(start.labels.values())) > 1:
-        _note(desk, assess(start, trained, learner, checks))
+        _note(desk, assess(start, trained, learner, evidence))
 
 
 def _note(desk: Desk, found: Assessment) -> None:

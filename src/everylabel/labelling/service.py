@@ -92,6 +92,17 @@ class Service:
 
         return self.desk.submit(command)
 
+    def wish(self, person: str, number: int, checks: int, key: str | None = None) -> Future[Reply]:
+        """Have a class tested by so many more checks among what is predicted so; 0 takes that back."""
+
+        def command() -> Finish:
+            wish = events.Wish(self.class_number(number), checks)
+            if self.sent_before(person, key, lambda sent: sent == wish) is None:
+                self.desk.emit(person, wish, key)
+            return self.views.by_class
+
+        return self.desk.submit(command)
+
     def change_settings(self, person: str, changes: dict[str, Any]) -> Future[Reply]:
         """Change the strategy, how often a random check comes, or whether class names teach."""
 

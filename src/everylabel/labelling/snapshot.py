@@ -24,6 +24,7 @@ class Snapshot(NamedTuple):
     times: dict[int, float]  # of an answer, by its number
     names: dict[int, np.ndarray]  # vectors of class names that teach
     aside: list[int]
+    test: dict[int, int]  # the class of each test item that has one: nothing is trained on it
 
     @classmethod
     def of(cls, ledger: Ledger, names: bool | None = None) -> Snapshot:
@@ -38,8 +39,9 @@ class Snapshot(NamedTuple):
         taught = ledger.teaching() if names is None else ledger.vectors if names else {}
         vectors = {place[number]: some for number, some in taught.items() if number in place}
         times = {entry.seq: entry.at for entry in ledger.history}
-        classes = [book.names[number] for number in book.order]
-        return cls(list(ledger.ids), classes, labels, answers, times, vectors, ledger.set_aside())
+        test = {item: place[number] for item, number in ledger.test_labels.items()}
+        classes, aside = [book.names[number] for number in book.order], ledger.set_aside()
+        return cls(list(ledger.ids), classes, labels, answers, times, vectors, aside, test)
 
     def seen_from(self, ids: Sequence[str]) -> Snapshot:
         """Return the same by the places that items have in another list, which holds them all."""
@@ -49,5 +51,5 @@ class Snapshot(NamedTuple):
         to = [place[name] for name in self.ids]
         labels = {to[item]: label for item, label in self.labels.items()}
         answers = {to[item]: given for item, given in self.answers.items()}
-        aside = [to[item] for item in self.aside]
-        return self._replace(ids=list(ids), labels=labels, answers=answers, aside=aside)
+        aside, test = [to[item] for item in self.aside], {to[item]: c for item, c in self.test.items()}
+        return self._replace(ids=list(ids), labels=labels, answers=answers, aside=aside, test=test)

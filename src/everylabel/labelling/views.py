@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.labelling import progress
+from everylabel.labelling.class_figures import FEWEST
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.events import CannotTell, Event, Label, Skip
 from everylabel.labelling.ledger import CANNOT_TELL, Answer, Ledger
@@ -106,6 +107,21 @@ class Views:
                 self._guesses = version, np.array(columns or (NO_CLASS,))[logits.argmax(axis=1)]
             return self._guesses[1]
 
+    def figures_by_class(self) -> Future[Reply]:
+        """Return precision, recall and confusion of the classes, by random checks and by the test set."""
+        return self.desk.read(self.by_class)
+
+    def by_class(self) -> Reply:
+        """Return the same, for the desk's thread."""
+        known = self.desk.assessment
+        return {
+            "classes": list(self.ledger.classes),
+            "checks": None if known is None else known.checks,
+            "test": None if known is None else known.test,
+            "wishes": [{"class": c, "checks": n} for c, n in self.ledger.wishes.items()],
+            "needed": FEWEST,
+        }
+
     def predictions(self, after: int | None, offset: int, limit: int) -> Future[Reply]:
         """Return class probabilities of instances that have no label, in the order of the source.
 
@@ -115,7 +131,8 @@ class Views:
         def look() -> Reply:
             pool, book, columns = self.desk.learner.pool, self.ledger.book, self.ledger.columns
             shown = [columns.index(number) for number in book.order]
-            left = np.flatnonzero(pool.state != Where.LABELLED)
+            tested = np.isin(np.arange(len(pool)), list(self.ledger.test_labels))
+            left = np.flatnonzero((pool.state != Where.LABELLED) & ~tested)
             begin = offset + (0 if after is None else int(np.searchsorted(left, after, side="right")))
             some = left[begin : begin + limit]
             return {
@@ -212,6 +229,7 @@ class Views:
             select_ms=desk.select_ms,
             predicted=predicted,
             knows_words=self._knows_words,
+            tested=None if desk.assessment is None else desk.assessment.test,
         )
         for each in figures["people"]:
             each["here"] = self.presence.at_work(each["name"], each["item"] is not None)
@@ -222,7 +240,7 @@ class Views:
         if lease is None:
             return None
         own = self.ledger.answer_of(lease.item, person)
-        blind = lease.reason == "check"  # the answer must not be swayed by the guess it is to check
+        blind = lease.item in self._checks()  # the answer must not be swayed by the guess it is to check
         return {
             "item": self.show(lease.item),
             "reason": lease.reason,
@@ -233,7 +251,7 @@ class Views:
         }
 
     def _state(self, i: int) -> Reply:
-        label = self.ledger.labels.get(i)
+        label = self.ledger.label_of(i)
         known = "cannot_tell" if i in self.ledger.answers else "out" if i in self.ledger.holder else "free"
         hidden = i in self._checks() or not self._knows()
         guess = None if hidden else self.guess(i)[0]
@@ -250,8 +268,9 @@ class Views:
         return bool(self.ledger.labels) or len(self.ledger.teaching()) > 1
 
     def _checks(self) -> set[int]:
-        """Return instances that are out as random checks: their guesses are told to nobody."""
-        return {lease.item for lease in self.ledger.leases.values() if lease.reason == "check"}
+        """Return instances that are out as random checks or tests: their guesses are told to nobody."""
+        leases, test = self.ledger.leases.values(), self.ledger.test
+        return {lease.item for lease in leases if lease.reason == "check" or lease.item in test}
 
     def _probabilities(self, i: int) -> list[float] | None:
         if not self._knows():

@@ -25,6 +25,7 @@ from everylabel.labelling.events import Event
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.naming import Encoder, packed, phrases_of
 from everylabel.labelling.snapshot import Snapshot
+from everylabel.projects.held_out import held_out_items, to_set_aside
 from everylabel.projects.labelled import by_log_names, reading, store_name, store_place
 from everylabel.projects.project import Project
 from everylabel.projects.store import Store, StoreError
@@ -82,6 +83,7 @@ def open_log(
     encoder: Encoder | None = None,
     confirm: bool = False,
     class_keys: Mapping[str, str] = MappingProxyType({}),
+    test: str | None = None,
 ) -> Iterator[tuple[Store, Project]]:
     """Yield a project's log to write to, up to date with its source, and the project by the log's names.
 
@@ -90,6 +92,7 @@ def open_log(
     encoder : makes vectors of class names, as the texts were made
     confirm : labels of rows with other content fit
     class_keys : on the page, by class name
+    test : how many items are never learned from, or the column that names them
     """
     with closing(Store(store_place(project, store), store_name(project, store))) as log:
         known = log.items() or Known((), ())
@@ -110,6 +113,7 @@ def open_log(
             descriptions=descriptions,
             class_keys=class_keys,
             encoder=encoder,
+            test=held_out_items(project, test),
             note=note,
             with_other_content=() if confirm else change.changed_keys,
             confirm=confirm,
@@ -135,6 +139,7 @@ def bring_up_to_date(
     descriptions: Mapping[str, str] = MappingProxyType({}),
     class_keys: Mapping[str, str] = MappingProxyType({}),
     encoder: Encoder | None = None,
+    test: int | Sequence[str] = 0,
     note: Callable[[str], Any] = print,
     with_other_content: Sequence[str] = (),
     confirm: bool = False,
@@ -147,7 +152,7 @@ def bring_up_to_date(
     id, noted in the first event: see `store_name`. `encoder` makes vectors of class names; without it those
     that are there are taken away. `note` is told if it cannot. Labels of items with other content are
     set aside, and taken back by `confirm`; `known_as` tells what people know an item by. `features`
-    of the ids, which join the pool.
+    of the ids, which join the pool. `test` are items that are held out, by id or so many at random.
     """
     writer = _Writer(store.read(), ids)
     settings = settings or {}
@@ -176,7 +181,12 @@ def bring_up_to_date(
             writer.emit("", events.ClassKey(number, key))
     set_aside = _set_aside(writer, with_other_content, confirm)
     imported = _import(writer, source, SOURCE) + _import(writer, labels, FILE)
-    if set_aside or imported:
+    held_out = to_set_aside(writer.ledger, test)
+    for name in held_out:
+        writer.emit("", events.HeldOut(name))
+    if held_out:
+        note(f"{len(held_out):,} items are held out for testing: they are never learned from")
+    if set_aside or imported or held_out:
         writer.emit("", events.Refit(writer.ledger.seq))
     _teach_names(writer, encoder, note)
     store.append(writer.fresh)

@@ -118,6 +118,14 @@ class LeaveBody(BaseModel):
     tab: Handle
 
 
+class WishBody(PersonBody):
+    """A class to test more, and by how many checks."""
+
+    class_: Number = Field(alias="class")
+    checks: Annotated[Whole, Field(ge=0, le=1000)] = 10
+    key: Key = None
+
+
 class SettingsBody(PersonBody):
     """What to change."""
 

@@ -44,6 +44,7 @@ class ServeOptions:
     labels : that exist already, besides the source's own
     layout : "pca" or "umap"
     descriptions, class_keys : of classes, by name
+    test : how many items are never learned from, or the column that names them
     """
 
     store: str | None = None
@@ -58,6 +59,7 @@ class ServeOptions:
     layout: str = "pca"
     descriptions: Mapping[str, str] = field(default_factory=dict)
     class_keys: Mapping[str, str] = field(default_factory=dict)
+    test: str | None = None
 
 
 def serve(project: Project, options: ServeOptions, ready: Say = print, note: Say = print) -> None:
@@ -123,7 +125,7 @@ def _opened(project: Project, options: ServeOptions, note: Say) -> Iterator[tupl
     encoder = word_encoder(project.kind, project.embedded_in, model, project.features.shape[1])
     given = options.labels, options.descriptions, options.accept_changes
     more = encoder, options.confirm_labels, options.class_keys
-    opening = open_log(project, options.store, settings, *given, note, *more)
+    opening = open_log(project, options.store, settings, *given, note, *more, test=options.test)
     with opening as (store, project):
         project.keep()  # nothing was refused: from now on these are the options
         desk = Desk(Rows(project.ids, project.features), store)

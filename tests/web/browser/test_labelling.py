@@ -412,3 +412,17 @@ def test_the_end_tells_what_becomes_of_skipped_items(page: Page) -> None:
             "Skipped items come back when nothing else is left, the longest ago first" in page.text("#item")
         )
     )
+
+
+def test_figures_by_class_and_a_class_to_test_more(page: Page, digits: Server) -> None:
+    page.open("figures")
+    for key in "1234123412341234":
+        page.answer(key)
+    page.until(lambda: digits.get("/api/figures")["checks"] is not None)
+    page.find("[data-do=figures]").click()
+    page.until(lambda: "too few" in page.text(".figures-table"))
+    assert page.text("dialog .note").startswith("Each item as the model would see it")
+    page.find(".figures-table button").click()
+    page.until(lambda: page.text(".figures-table button") == "10 checks to come")
+    wishes = digits.get("/api/figures")["wishes"]
+    assert [wish["class"] for wish in wishes] == [0]

@@ -47,12 +47,21 @@ export function whyBelieve(accuracy, every) {
   );
 }
 
-export function drawAccuracy({ accuracy, settings }) {
+/** The test set has figures of its own: nothing is learned from it, and it is of what it was drawn from. */
+function testNote(test) {
+  if (!test) return "";
+  const { items, answered, n, estimate, low, high } = test;
+  const far = answered < items ? `Test set: ${count(answered)} of ${count(items)} answered` : `Test set of ${plural(items, "item")}`;
+  return estimate === null ? `${far}.` : `${far}; right on ${share(estimate)} (${range(low, high)}) of ${count(n)}.`;
+}
+
+export function drawAccuracy({ accuracy, settings, test }) {
   const [figure, beside] = accuracyFigures(accuracy);
   setText(byId("accuracy"), figure);
   setText(byId("accuracy-range"), beside);
   byId("accuracy").classList.toggle("empty", accuracy.estimate === null);
   setText(byId("accuracy-note"), note(accuracy, settings.check_every));
   byId("accuracy-baseline").replaceChildren(...baseline(accuracy));
+  setText(byId("test-note"), testNote(test));
   setText(byId("accuracy-why"), whyBelieve(accuracy, settings.check_every));
 }

@@ -29,7 +29,7 @@ function describe(task) {
   const { item } = task;
   const fields = item.fields.map(([name, value]) => `${name}: ${value}`).join(", ");
   const content = (item.text ?? fields).slice(0, 300);
-  const check = task.reason === "check" ? "Random check. " : "";
+  const check = { check: "Random check. ", test: "Test set. " }[task.reason] ?? "";
   return `${check}Next item: ${content || `picture ${item.name}`}`;
 }
 

@@ -4,6 +4,7 @@ import { focusFilter, startAnswers } from "./answers.js";
 import { openAdd, openClasses } from "./classes.js";
 import { byId, setText, toast } from "./dom.js";
 import { openExport } from "./exports.js";
+import { openFigures } from "./figures.js";
 import { openDisputed, openHistory, openSearch } from "./finding.js";
 import { openHelp, startKeys } from "./keys.js";
 import { openMap } from "./map.js";
@@ -26,6 +27,7 @@ const COMMANDS = {
   search: openSearch,
   history: openHistory,
   disputed: openDisputed,
+  figures: openFigures,
   map: openMap,
   settings: openSettings,
   export: openExport,

@@ -1,11 +1,13 @@
 // What can be taken away as a file.
 import { showDialog } from "./dialogs.js";
 import { make, setText } from "./dom.js";
+import { state } from "./state.js";
 
 const TABLES = [
   ["labels", "Labels", "one row an item"],
   ["answers", "Answers", "every answer of every person"],
   ["predictions", "Predictions", "probabilities for all that is not labelled"],
+  ["test", "Test set", "its labels, and what the model says, which never learned from them"],
 ];
 const FORMATS = [
   ["csv", "CSV"],
@@ -66,7 +68,8 @@ function row(title, note, links) {
 
 export function openExport() {
   const status = make("p", { className: "note", role: "status" });
-  const tables = TABLES.map(([what, title, note]) => {
+  const offered = TABLES.filter(([what]) => what !== "test" || state.progress?.test);
+  const tables = offered.map(([what, title, note]) => {
     const address = (format) => `/api/export?what=${what}&format=${format}`;
     const formats = [...FORMATS, ...(MORE[what] ?? [])];
     return row(title, note, formats.map(([format, name]) => link(address(format), name, `${title} as ${name}`, status)));

@@ -7,6 +7,7 @@ const SKIPPED =
   "one that another person has open may still come to you.";
 const REASONS = {
   check: "Random check: the model is tested on this one before it learns from it",
+  test: "Test set: the model is tested on this one, and never learns from it",
   asked: "You asked for this one",
   again: "Taken back: answer it again",
   changed: "Its content has changed since it was labelled: please answer it again",
@@ -122,7 +123,7 @@ function draw() {
 function drawReason() {
   const reason = byId("reason");
   setText(reason, reasonText(state.task));
-  reason.classList.toggle("check", state.task?.reason === "check");
+  reason.classList.toggle("check", ["check", "test"].includes(state.task?.reason));
 }
 
 export function startTask() {

@@ -14,6 +14,7 @@ from everylabel.web.bodies import (
     RemoveBody,
     SettingsBody,
     UndoClassesBody,
+    WishBody,
 )
 from everylabel.web.errors import problems
 
@@ -66,6 +67,16 @@ def classes(service: Service) -> APIRouter:
     async def undo_classes(body: UndoClassesBody) -> dict[str, Any]:
         """Take the last change of classes back."""
         return await wrap_future(service.classes.undo(body.person, body.saved))
+
+    @router.get("/figures")
+    async def figures() -> dict[str, Any]:
+        """Return precision, recall and confusion of the classes, by random checks and by the test set."""
+        return await wrap_future(service.views.figures_by_class())
+
+    @router.post("/wish", responses=problems(409))
+    async def wish(body: WishBody) -> dict[str, Any]:
+        """Test a class more: draw checks among what is predicted so."""
+        return await wrap_future(service.wish(body.person, body.class_, body.checks, body.key))
 
     @router.patch("/settings", responses=problems())
     async def settings(body: SettingsBody) -> dict[str, Any]:

@@ -1,0 +1,98 @@
+"""What is due before the strategy's choice: other content, second opinions, test items, checks.
+
+Checks and test items are blind: nobody is told the model's guess before they have answered.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from everylabel.labelling.learner import Learner
+from everylabel.labelling.ledger import Ledger
+
+WISHED_EVERY = 2  # hand-outs between checks of a class that is to be tested more
+
+
+class Due(NamedTuple):
+    """An instance for a person, and why."""
+
+    item: int
+    reason: str
+    among: int | None = None  # the class it was predicted as, of a check that was drawn among those
+    share: float | None = None  # and how much of what is free was predicted so
+
+
+def due(ledger: Ledger, learner: Learner, person: str, count: int, rng: np.random.Generator) -> Due | None:
+    """Return what this person gets before anything is chosen; None if it is the strategy's turn.
+
+    count : which hand-out this is; those who wait for a choice in the same round have theirs already
+    """
+    item = _changed(ledger, person)
+    if item is not None:
+        return Due(item, "changed")
+    item = _second(ledger, person)
+    if item is not None:
+        return Due(item, "second")
+    item = _test(ledger, person)
+    if item is not None:
+        return Due(item, "test")
+    every = ledger.settings["check_every"]
+    if every and count % every == 0:
+        item = learner.draw(rng)
+        return None if item is None else Due(item, "check")
+    if ledger.wishes and ledger.labels and count % WISHED_EVERY == 0:
+        return _wished(ledger, learner, rng)
+    return None
+
+
+def left_over(ledger: Ledger, person: str) -> int | None:
+    """Return an instance that was skipped, when nothing else is left: others' first, the oldest first."""
+    wanted = ledger.settings["annotators_per_item"]
+    left = [
+        item
+        for item in ledger.skipped
+        if item not in ledger.holder
+        and len(ledger.answers.get(item, [])) < wanted
+        and ledger.answer_of(item, person) is None
+        and (item not in ledger.test or _tests(ledger, person))
+    ]
+    return min(left, key=lambda item: ledger.was_skipped(item, person), default=None)
+
+
+def _changed(ledger: Ledger, person: str) -> int | None:
+    """Return an instance whose content is another one since it was answered."""
+    return next((item for item in ledger.set_aside() if _can_have(ledger, item, person)), None)
+
+
+def _second(ledger: Ledger, person: str) -> int | None:
+    """Return an instance that wants another person's answer."""
+    if ledger.not_wanted[person] >= len(ledger.wanting):
+        return None
+    return next((item for item in ledger.wanting if _can_have(ledger, item, person)), None)
+
+
+def _test(ledger: Ledger, person: str) -> int | None:
+    """Return a test item without an answer, for those who answer them."""
+    free = (item for item in ledger.test if item not in ledger.answers and _tests(ledger, person))
+    return next((item for item in free if _can_have(ledger, item, person)), None)
+
+
+def _tests(ledger: Ledger, person: str) -> bool:
+    """Return whether a person labels the test set: everybody, unless one was named."""
+    return ledger.settings["tester"] in ("", person)
+
+
+def _can_have(ledger: Ledger, item: int, person: str) -> bool:
+    known = ledger.answer_of(item, person) is not None
+    return not (known or item in ledger.holder or ledger.was_skipped(item, person))
+
+
+def _wished(ledger: Ledger, learner: Learner, rng: np.random.Generator) -> Due | None:
+    """Return a check among what is predicted as a class that is to be tested more, if there is any."""
+    for among in ledger.wishes:
+        if among not in ledger.columns:  # the class was removed
+            continue
+        item, share = learner.draw_predicted(ledger.columns.index(among), rng)
+        if item is not None:
+            return Due(item, "check", among, round(share, 6))
+    return None

@@ -1,0 +1,75 @@
+// How good the model is on each class: precision, recall, and what it takes for what.
+import { get, newKey, post } from "./api.js";
+import { showDialog } from "./dialogs.js";
+import { announce, breakable, count, make, percent, plural, range, setText } from "./dom.js";
+import { state } from "./state.js";
+
+const WISHED = 10; // checks that one press asks for
+
+const head = (...titles) => make("thead", {}, make("tr", {}, ...titles.map((title) => make("th", { scope: "col" }, title))));
+const named = (name) => make("th", { scope: "row", dir: "auto", title: name }, ...breakable(name));
+
+/** A share with its range, or that there are too few to tell. */
+function cell(known, n, needed) {
+  if (!known) return make("td", { className: "meta" }, `too few (${count(n)} of ${count(needed)})`);
+  return make("td", {}, `${percent(known.estimate)} `, make("span", { className: "meta" }, range(known.low, known.high)));
+}
+
+function wishButton(number, name, wishes, draw, status) {
+  const open = wishes.find((wish) => wish.class === number);
+  const text = open ? `${plural(open.checks, "check")} to come` : "Test more";
+  const button = make("button", { type: "button", className: "quiet", "aria-label": `${text}: ${name}`, disabled: Boolean(open) }, text);
+  const key = newKey();
+  button.addEventListener("click", async () => {
+    try {
+      draw(await post("/api/wish", { person: state.person, class: number, checks: WISHED, key }));
+      const said = `The next ${WISHED} checks of “${name}” come at every second item, among what the model takes for it.`;
+      setText(status, said);
+      announce(said);
+    } catch (error) {
+      setText(status, error.message);
+    }
+  });
+  return make("td", {}, button);
+}
+
+function classTable({ classes }, reply, draw, status, wishing) {
+  const rows = classes.map((each) => {
+    const name = reply.classes[each.class];
+    const cells = [cell(each.precision, each.predicted, reply.needed), cell(each.recall, each.true, reply.needed)];
+    return make("tr", {}, named(name), ...cells, wishing ? wishButton(each.class, name, reply.wishes, draw, status) : null);
+  });
+  const titles = ["class", "precision: right, of what is called so", "recall: found, of what is so"];
+  if (wishing) titles.push("");
+  return make("div", { className: "table-box" }, make("table", { className: "figures-table" }, head(...titles), make("tbody", {}, ...rows)));
+}
+
+/** Only what went wrong: who is taken for whom, the most frequent first. */
+function confusionTable({ confusion }, names) {
+  const wrong = confusion.filter((pair) => pair.true !== pair.guess).sort((a, b) => b.count - a.count);
+  if (!wrong.length) return make("p", { className: "note" }, "Nothing was taken for something else.");
+  const rows = wrong.map((pair) => make("tr", {}, named(names[pair.true]), make("td", { dir: "auto" }, names[pair.guess]), make("td", {}, count(pair.count))));
+  return make("div", { className: "table-box" }, make("table", { className: "figures-table" }, head("is", "taken for", "times"), make("tbody", {}, ...rows)));
+}
+
+function section(title, figures, reply, draw, status, wishing) {
+  return [make("h3", {}, title), classTable(figures, reply, draw, status, wishing), make("h3", {}, "What is taken for what"), confusionTable(figures, reply.classes)];
+}
+
+export async function openFigures() {
+  const status = make("p", { className: "note", role: "status" }, "Looking …");
+  const body = make("div", {});
+  const draw = (reply) => {
+    const parts = reply.checks ? section("By random checks", reply.checks, reply, draw, status, true) : [];
+    if (reply.test) parts.push(...section("By the test set", reply.test, reply, draw, status, false));
+    body.replaceChildren(...parts);
+  };
+  showDialog("figures", "By class", [status, body]);
+  try {
+    const reply = await get("/api/figures");
+    draw(reply);
+    setText(status, reply.checks ? "Each item as the model would see it had it not learned from it." : "Known after the first labels of two classes.");
+  } catch (error) {
+    setText(status, error.message);
+  }
+}

@@ -1,0 +1,98 @@
+"""What is handed out before anything is chosen: test items, and checks of a class that is to be tested."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from everylabel.labelling import events
+from everylabel.labelling.refit import refit
+from everylabel.labelling.refused import Refused
+from everylabel.projects.log import bring_up_to_date
+from everylabel.projects.store import Store
+from tests.labelling.desks import CLASSES, IDS, Y, fingerprint, label, service, truth
+
+
+def test_checks_of_a_class_are_drawn_among_what_is_predicted_so(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=7) as made:
+        label(made, 30)
+        for _ in range(2):  # the same request, sent twice
+            reply = made.wish("me", 3, 5, key="w").result()
+        assert reply["wishes"] == [{"class": 3, "checks": 5}]
+        with pytest.raises(Refused, match="class is 10; expected 0 to 9"):
+            made.wish("me", 10, 5).result()
+        seen = []
+        for _ in range(24):
+            task = made.next("me").result()["next"]
+            item = made.views.position(task["item"]["id"])
+            out = made.ledger.checked.get(item)
+            if task["reason"] == "check" and out is not None and out.share is not None:
+                seen.append((out.among, int(made.desk.learner.probabilities(item).argmax()), out.share))
+                assert task["probabilities"] is None
+            made.label("me", task["item"]["id"], truth(task["item"]["id"])).result()
+        assert [(among, guess) for among, guess, _ in seen] == [(3, 3)] * 5
+        assert all(0.0 < share < 0.5 for _, _, share in seen)
+        assert made.ledger.wishes == {}
+        assert [check.among for check in made.ledger.checks].count(3) == 5
+        state = fingerprint(made)
+    with service(tmp_path / "log") as made:
+        assert fingerprint(made) == state
+
+
+def test_what_nothing_is_predicted_as_holds_nobody_up(tmp_path: Path) -> None:
+    with service(tmp_path / "log", classes=[*CLASSES, "never"], check_every=0) as made:
+        label(made, 30)
+        made.wish("me", 10, 5).result()
+        label(made, 6)
+        assert made.ledger.wishes == {10: 5}
+
+
+def _with_test(path: Path, n: int, **settings: object) -> None:
+    store = Store(path, "test")
+    bring_up_to_date(store, IDS, classes=CLASSES, settings=dict(settings), test=n, note=lambda _: None)
+    store.close()
+
+
+def test_test_items_come_first_blind_and_teach_nothing(tmp_path: Path) -> None:
+    _with_test(tmp_path / "log", 12)
+    with service(tmp_path / "log") as made:
+        before = np.asarray(made.desk.learner.pool.posterior.mean).tobytes()
+        for _ in range(12):
+            task = made.next("me").result()["next"]
+            assert (task["reason"], task["probabilities"]) == ("test", None)
+            reply = made.label("me", task["item"]["id"], truth(task["item"]["id"])).result()
+        assert np.asarray(made.desk.learner.pool.posterior.mean).tobytes() == before
+        assert (reply["progress"]["labelled"], reply["progress"]["test"]["answered"]) == (0, 12)
+        assert made.undo("me").result()["next"]["probabilities"] is None
+        made.label("me", task["item"]["id"], truth(task["item"]["id"])).result()
+        label(made, 40)
+        assert not set(made.ledger.labels) & set(made.ledger.test)
+        refit(made.desk)
+        shown = made.next("me").result()["progress"]["test"]
+        guesses = made.desk.learner.pool.logits(list(made.ledger.test)).argmax(axis=1)
+        assert shown["estimate"] == pytest.approx(np.mean(guesses == Y[list(made.ledger.test)]))
+        assert shown["n"] == 12
+        page = made.views.predictions(None, 0, 1000).result()
+        assert page["total"] == len(IDS) - 40 - 12
+        assert made.views.states([next(iter(made.ledger.test))]).result()[0]["state"] == "labelled"
+        state = fingerprint(made)
+    with service(tmp_path / "log") as made:
+        assert fingerprint(made) == state
+
+
+def test_a_named_tester_labels_the_test_set_and_nobody_else(tmp_path: Path) -> None:
+    _with_test(tmp_path / "log", 5, tester="anna")
+    with service(tmp_path / "log") as made:
+        assert made.next("ben").result()["next"]["reason"] == "chosen"
+        assert made.next("anna").result()["next"]["reason"] == "test"
+        skipped = made.next("anna").result()["next"]["item"]["id"]
+        assert made.skip("anna", skipped).result()["next"]["item"]["id"] != skipped
+
+
+def test_a_test_set_grows_and_is_never_drawn_twice(tmp_path: Path) -> None:
+    for n, expected in [(5, 5), (5, 5), (8, 8), (3, 8)]:
+        _with_test(tmp_path / "log", n)
+        store = Store(tmp_path / "log", "test")
+        found = [event.body.item for event in store.read() if isinstance(event.body, events.HeldOut)]
+        store.close()
+        assert len(found) == len(set(found)) == expected

@@ -1,0 +1,58 @@
+"""Which items are set aside for testing: by a number, or by a column."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import everylabel as el
+from everylabel.data.items import Items
+from everylabel.data.options import Options
+from everylabel.data.readers.table import read_table
+from everylabel.labelling.ledger import Ledger
+from everylabel.projects.held_out import held_out_items, to_set_aside
+from everylabel.projects.log import Label, bring_up_to_date
+from everylabel.projects.store import Store
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> Items:
+    rows = [f"k{i},a text of number {i},{['train', 'Test', ''][i % 3]}" for i in range(9)]
+    path = tmp_path / "some.csv"
+    path.write_text("\n".join(["key,body,split", *rows]) + "\n")
+    return read_table(path, Options(text_column="body", id_column="key"))
+
+
+def test_a_number_or_a_column_tells_them(items: Items) -> None:
+    assert held_out_items(items, None) == 0
+    assert held_out_items(items, "40") == 40
+    assert held_out_items(items, "split") == ["k1", "k4", "k7"]
+    with pytest.raises(el.EverylabelError, match=r"--test is 'spilt'; expected a number .* 'split'"):
+        held_out_items(items, "spilt")
+
+
+def test_so_many_are_drawn_from_what_has_no_answer() -> None:
+    ledger = Ledger([str(i) for i in range(50)])
+    found = to_set_aside(ledger, 20)
+    assert len(set(found)) == 20
+    assert found == to_set_aside(ledger, 20)  # by the log alone
+    assert found != sorted(found, key=int)
+    with pytest.raises(el.EverylabelError, match="--test is 50, and 50 items have no answer; expected fewer"):
+        to_set_aside(ledger, 50)
+
+
+def test_labels_of_test_items_that_come_with_the_source_are_not_learned(tmp_path: Path) -> None:
+    ids = [str(i) for i in range(10)]
+    labels = [Label(name, "a" if int(name) % 2 else "b") for name in ids]
+    told: list[str] = []
+    with closing(Store(tmp_path / "log", "test")) as store:
+        bring_up_to_date(store, ids, source=labels, test=["3", "4", "gone"], note=told.append)
+        bring_up_to_date(store, ids, source=labels, test=["3", "4", "gone"], note=told.append)
+        ledger = Ledger(ids)
+        for event in store.read():
+            ledger.apply(event)
+        kinds = [event.body.kind for event in store.read()]
+    assert ledger.test_labels == {3: ledger.names["a"], 4: ledger.names["b"]}
+    assert set(ledger.labels) == set(range(10)) - {3, 4}
+    assert (kinds.count("held_out"), kinds[-1]) == (2, "refit")  # the model starts trained without them
+    assert told == ["2 items are held out for testing: they are never learned from"]
