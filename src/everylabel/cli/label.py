@@ -174,5 +174,6 @@ def _imported(path: Path, project: "Project", store: str | None, columns: dict[s
     known = class_names(project, store)
     new = [name for name in found.classes if name not in known]
     if known and new:
-        note(f"{path.name} adds {len(new):,} classes that were not there: {listed(new, 12)}")
+        what = "class that was" if len(new) == 1 else "classes that were"
+        note(f"{path.name} adds {len(new):,} {what} not there: {listed(new, 12)}")
     return found.labels

@@ -25,8 +25,8 @@ STRATEGIES = {
     "margin": "Margin: asks where the two best guesses are closest. Fast, good once the model is fair.",
     "entropy": "Entropy: asks where the model is most unsure over all classes.",
     "least_confident": "Least confident: asks where even the best guess is unlikely.",
-    "badge": "Badge: unsure ones that differ from each other.",
-    "typiclust": "Typiclust: the most typical of each group without a label. Good for the first labels.",
+    "badge": "Unsure and different: unsure ones that differ from each other.",
+    "typiclust": "Typical: the most typical of each group without a label. Good for the first labels.",
     "random": "Random: no choice at all; the fair baseline, and the right one for a test set.",
 }
 assert set(STRATEGIES) <= {strategy["name"] for strategy in known_strategies()}

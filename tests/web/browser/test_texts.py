@@ -5,7 +5,7 @@ from pathlib import Path
 from selenium import webdriver
 
 from tests.web.browser.conftest import fresh
-from tests.web.browser.pages import ENTER, Page
+from tests.web.browser.pages import ENTER, SHIFT, Page
 from tests.web.browser.servers import Server
 from tests.web.browser.texts import ARABIC, JOINED_NAME, LONG_NAME, MARKUP, write_texts
 
@@ -13,7 +13,8 @@ from tests.web.browser.texts import ARABIC, JOINED_NAME, LONG_NAME, MARKUP, writ
 def test_markup_is_shown_as_text(text_page: Page) -> None:
     text_page.open("markup").jump("hacked")
     assert text_page.text("#item .text") == MARKUP
-    text_page.dialog("h")
+    text_page.press_with(SHIFT, "h")  # letters filter so many classes: commands want Shift
+    text_page.until(lambda: text_page.all("dialog[open]"))
     text_page.close()
     assert text_page.script("return window.hacked === undefined")
 
@@ -55,15 +56,15 @@ def test_without_a_guess_a_line_says_what_the_number_keys_do(
     try:
         page = fresh(driver, server).open("keys")
         assert "as soon as a label is learned" in page.text("#no-keys")
-        page.press("f", "pic 03")
+        page.press("pic 03")
         page.answer(ENTER)
         while "Random check" in page.text("#reason"):
             assert "on a random check" in page.text("#no-keys")
-            page.answer("s")
+            page.answer(" ")
         assert page.text("#no-keys") == ""
-        page.press("p")
-        assert "p shows it" in page.until(lambda: page.text("#no-keys"))
-        page.press("p")
+        page.press_with(SHIFT, "p")
+        assert "⇧P shows it" in page.until(lambda: page.text("#no-keys"))
+        page.press_with(SHIFT, "p")
         page.answer("1")
         assert page.console() == []
     finally:
@@ -73,14 +74,14 @@ def test_without_a_guess_a_line_says_what_the_number_keys_do(
 def test_filter_picks_the_first(text_page: Page, texts: Server) -> None:
     text_page.open("filter")
     assert len(text_page.all("#classes .class")) == 25
-    text_page.press("f", "pic 07")
+    text_page.press("pic 07")
     text_page.until(lambda: len([b for b in text_page.all("#classes .class") if b.is_displayed()]) == 1)
     item = text_page.item
     text_page.press(ENTER)
     text_page.until(lambda: text_page.item != item and not text_page.busy)
     assert texts.get("/api/history?person=filter")["events"][0]["class"] == 7
     assert text_page.script("return document.activeElement === document.body")
-    text_page.press("f", "nowhere", ENTER)
+    text_page.press("nowhere", ENTER)
     assert "No class" in text_page.text("#no-match")
     assert text_page.script("return document.activeElement.id") == "filter"
 
@@ -95,11 +96,11 @@ def test_likely_classes_have_keys(text_page: Page, texts: Server) -> None:
     text_page.open("likely")
     while "Random check" in text_page.text("#reason"):
         assert not text_page.all("#likely .class")
-        text_page.answer("s")
+        text_page.answer(" ")
     wanted = text_page.until(lambda: text_page.all("#likely .class"))[1].get_attribute("data-class")
     text_page.answer("2")
     assert str(texts.get("/api/history?person=likely")["events"][0]["class"]) == wanted
-    text_page.press("p")
+    text_page.press_with(SHIFT, "p")
     text_page.until(lambda: not text_page.all("#likely .class"))
     item = text_page.item
     text_page.press("2")  # means nothing now, rather than something else
@@ -125,16 +126,17 @@ return [...document.querySelectorAll(arguments[0])].filter(cut).map((part) => pa
 
 def test_names_are_not_cut(text_page: Page) -> None:
     text_page.open("cut")
-    text_page.press("f", "pic 05")
+    text_page.press("pic 05")
     text_page.answer(ENTER)
     while "Random check" in text_page.text("#reason"):
-        text_page.answer("s")  # probabilities take room, too
+        text_page.answer(" ")  # probabilities take room, too
     for width in (1280, 360):
         text_page.size(width, 800)
         text_page.until(lambda: set(text_page.script(CUT, "#classes .name")) <= {LONG_NAME})
     text_page.size(1280, 800)
     assert set(text_page.script(CUT, "#balance .name")) <= {LONG_NAME}
-    assert JOINED_NAME in text_page.text("#balance")
+    text_page.find("#balance-fold").click()
+    assert JOINED_NAME.replace("_", " ") in text_page.text("#balance")
     likely = """const button = document.querySelector(arguments[0]).cloneNode(true);
         const cap = document.createElement("kbd");
         cap.textContent = "1";
@@ -143,3 +145,43 @@ def test_names_are_not_cut(text_page: Page) -> None:
         document.getElementById("likely").replaceChildren(button)"""
     text_page.script(likely, f'#classes [title="{JOINED_NAME}"]')
     assert text_page.script(CUT, "#likely .name") == []
+
+
+def test_many_classes_stand_by_likelihood(text_page: Page, texts: Server) -> None:
+    item = texts.post("/api/next", person="ranked")["next"]["item"]["id"]
+    texts.post("/api/label", person="ranked", item=item, **{"class": 4})
+    text_page.open("ranked")
+    while "Random check" in text_page.text("#reason"):
+        text_page.answer(" ")
+    shown = text_page.until(lambda: text_page.script(ORDER))
+    probabilities = texts.post("/api/next", person="ranked")["next"]["probabilities"]
+    assert [probabilities[c] for c in shown] == sorted(probabilities, reverse=True)
+    assert len(set(shown)) == len(shown) == 25  # none of them twice
+    shares = text_page.script(
+        "return [...document.querySelectorAll('#classes .share')].map((e) => e.innerText)"
+    )
+    assert not {"0 %", "1 %"} & set(shares)
+    text_page.press("depo")  # the first letter begins to filter
+    text_page.until(lambda: text_page.script(ORDER)[-1:] == [23])
+    assert text_page.script("return document.querySelectorAll('#classes .class:not([hidden])').length") == 1
+    text_page.answer(ENTER)
+    assert texts.get("/api/history?person=ranked")["events"][0]["class"] == 23
+
+
+ORDER = """const numbers = (id) => [...document.querySelectorAll(`#${id} .class:not([hidden])`)];
+return [...numbers("likely"), ...numbers("classes")].map((each) => Number(each.dataset.class))"""
+
+
+def test_the_balance_does_not_scroll_in_the_panel_and_toasts_cover_nothing(text_page: Page) -> None:
+    text_page.open("panel")
+    box = "const box = document.querySelector('.balance-box');"
+    assert text_page.script(f"{box} return box.scrollHeight <= box.clientHeight + 1")
+    assert len(text_page.all("#balance tbody tr")) == 12
+    before = [button.rect for button in text_page.all(".actions button")]
+    text_page.press_with(SHIFT, "p")
+    toast = text_page.until(lambda: text_page.all(".toast"))[0].rect
+    below = text_page.find(".stage").rect["y"]
+    assert toast["y"] + toast["height"] <= below
+    assert toast["y"] + 1 >= text_page.find("header.top").rect["height"]
+    assert [button.rect for button in text_page.all(".actions button")] == before  # no button moves
+    text_page.press_with(SHIFT, "p")

@@ -172,7 +172,7 @@ async function takeBack() {
 }
 
 export async function jump(item) {
-  const reply = await exchange(() => save("/api/jump", { person: state.person, item }), () => "Here it is");
+  const reply = await exchange(() => save("/api/jump", { person: state.person, item }), () => "Opened");
   // Else Space would go to the button that opened the dialog, instead of skipping.
   document.activeElement?.blur();
   return reply;

@@ -8,15 +8,17 @@
 // - Beyond 20 nobody remembers keys. Then 1 … 5 take the five most likely classes, shown in a row above; their
 //   meaning changes with every item, but it is read together with the name. That row is hidden with the
 //   probabilities (it tells as much), and the keys do nothing then, rather than something else; a line says so.
+//   The other classes follow by likelihood, too, and any letter begins to filter them; commands then want Shift.
 // - Beyond 10 there is a filter (`f`): type a part of the name, Enter takes the first and leaves the filter.
-//   The list itself keeps its order always.
+//   Up to 20 the list itself keeps its order always.
 import { canAnswer, label } from "./actions.js";
 import { breakable, byId, make, percent, setText } from "./dom.js";
-import { guessShown, on, shownName, state } from "./state.js";
+import { byLikelihood, matching } from "./ranking.js";
+import { guessShown, manyClasses, on, shownName, state } from "./state.js";
 
-const WITH_KEYS = 20;
 const WITHOUT_FILTER = 10;
 const LIKELY = 5;
+const TOLD = 0.015; // the least probability that is written out among many classes
 const ORDER = "1234567890";
 const LEAST = { narrow: 104, medium: 176, wide: 272 }; // pixels a button needs
 const LEAST_ON_PHONE = { narrow: 56, medium: 140, wide: 300 };
@@ -30,7 +32,7 @@ let laidOut = null; // how many classes, in how many columns, in how much room
 
 /** "1", or "⇧1" with Shift, or the class's own key; beyond twenty only own letters. */
 function keyNames(classes) {
-  if (classes.length > WITH_KEYS) return classes.map(({ key }) => (/^[a-z]$/.test(key) ? key : ""));
+  if (manyClasses()) return classes.map(({ key }) => (/^[a-z]$/.test(key) ? key : ""));
   const given = new Set(classes.map(({ key }) => key).filter(Boolean));
   const own = ({ name, key }, i) => key || (i < ORDER.length && /^[0-9]$/.test(name) && !given.has(name) ? name : "");
   const fixed = classes.map(own);
@@ -102,52 +104,47 @@ function drawClasses() {
   drawn = names;
   buttons = new Map(classes.map((each, i) => [each.id, classButton(each, keys[i])]));
   const below = box.scrollHeight - box.scrollTop - box.clientHeight;
-  const stays = Boolean(state.progress?.labelled && laidOut?.number && classes.length >= laidOut.number);
+  const stays = Boolean(!manyClasses() && state.progress?.labelled && laidOut?.number && classes.length >= laidOut.number);
   box.replaceChildren(...buttons.values());
   if (stays) place();
   else layOut();
-  document.documentElement.classList.toggle("many-classes", classes.length > WITH_KEYS);
+  document.documentElement.classList.toggle("many-classes", manyClasses());
   byId("no-classes").hidden = classes.length > 0;
   byId("filter-box").hidden = classes.length <= WITHOUT_FILTER;
   if (classes.length <= WITHOUT_FILTER) byId("filter").value = "";
-  applyFilter();
   drawGuess();
   if (stays) box.scrollTop = box.scrollHeight - box.clientHeight - below; // it grows at its top
 }
 
+/** Among many classes most are at 1 %, and that says nothing. */
 function fill(button, probability) {
   const shown = probability !== undefined;
-  setText(button.querySelector(".share"), shown ? percent(probability) : "");
+  const told = shown && (!manyClasses() || probability >= TOLD);
+  setText(button.querySelector(".share"), told ? percent(probability) : "");
   button.querySelector(".bar").style.transform = `scaleX(${shown ? probability : 0})`;
 }
 
 /** Why the number keys do nothing, when there are too many classes for keys of their own. */
 function whyNoKeys(shown) {
-  if (shown || !state.task || !state.plainKeys || state.classes.length <= WITH_KEYS) return "";
-  if (!state.progress?.labelled) return "Keys 1–5 take the most likely classes as soon as a label is learned; until then f filters.";
-  if (state.hideProbabilities) return "No number keys while the model's guess is hidden: p shows it, f filters.";
-  return "No number keys on a random check, as they follow the model's guess; f filters.";
+  if (shown || !state.task || !state.plainKeys || !manyClasses()) return "";
+  if (!state.progress?.labelled) return "Keys 1–5 take the most likely classes as soon as a label is learned; until then type a name.";
+  if (state.hideProbabilities) return "No number keys while the model's guess is hidden: ⇧P shows it. Type a name.";
+  return "No number keys on a random check, as they follow the model's guess. Type a name.";
 }
 
 function drawLikely(shown) {
   const box = byId("likely-box");
   setText(byId("no-keys"), whyNoKeys(shown));
-  box.hidden = state.classes.length <= WITH_KEYS || !shown;
-  if (box.hidden) {
-    byId("likely").replaceChildren();
-    return;
-  }
-  const ranked = state.classes
-    .map((each) => ({ each, probability: state.task.probabilities[each.id] ?? 0 }))
-    .sort((a, b) => b.probability - a.probability)
-    .slice(0, LIKELY);
-  const likely = ranked.map(({ each, probability }, i) => {
+  box.hidden = !manyClasses() || !shown;
+  const likely = box.hidden ? [] : ranked().slice(0, LIKELY);
+  byId("likely").replaceChildren(...likely.map((each, i) => {
     const button = classButton(each, String(i + 1));
-    fill(button, probability);
+    fill(button, state.task.probabilities[each.id]);
     return button;
-  });
-  byId("likely").replaceChildren(...likely);
+  }));
 }
+
+const ranked = () => (manyClasses() && guessShown() ? byLikelihood(state.classes, state.task.probabilities) : state.classes);
 
 function drawGuess() {
   const shown = guessShown();
@@ -160,6 +157,7 @@ function drawGuess() {
     else button.removeAttribute("aria-description");
   }
   drawLikely(shown);
+  applyFilter();
 }
 
 function drawBusy() {
@@ -172,36 +170,45 @@ function drawBusy() {
   }
 }
 
-const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
-
-/** Names that begin with the text come before the order of the list only for Enter; the list stays put. */
+/** What is typed, and the classes that have it in their names; the first of them is what Enter takes. */
 function matches() {
-  const text = folded(byId("filter").value.trim());
-  const found = state.classes.filter((each) => folded(each.name).includes(text));
-  const best = found.find((each) => folded(each.name).startsWith(text)) ?? found[0];
-  return { text, found, best };
+  const typed = byId("filter").value.trim();
+  return { typed, found: matching(ranked(), typed) };
 }
 
+/** Few classes stay where they are; many stand by rank, and those of the row above are not shown twice. */
 function applyFilter() {
-  const { text, found, best } = matches();
+  const { typed, found } = matches();
   const visible = new Set(found.map((each) => each.id));
-  byId("classes").classList.toggle("filtered", Boolean(text));
-  setText(byId("no-match"), found.length || !text ? "" : "No class has this in its name; n adds one.");
+  const above = new Set(typed ? [] : [...byId("likely").children].map((button) => Number(button.dataset.class)));
+  byId("classes").classList.toggle("filtered", Boolean(typed));
+  setText(byId("no-match"), found.length || !typed ? "" : `No class has this in its name; ${manyClasses() ? "⇧N" : "n"} adds one.`);
   for (const [number, button] of buttons) {
-    button.hidden = !visible.has(number);
-    button.classList.toggle("first", Boolean(text) && best?.id === number);
+    button.hidden = !visible.has(number) || above.has(number);
+    button.classList.toggle("first", Boolean(typed) && found[0]?.id === number);
   }
+  if (manyClasses()) arrange(found);
+}
+
+/** Puts the buttons in this order, if they are not yet: a button that is moved would lose the focus. */
+function arrange(order) {
+  const box = byId("classes");
+  const wanted = order.map((each) => buttons.get(each.id)).filter(Boolean);
+  if (wanted.every((button, i) => box.children[i] === button)) return;
+  const focused = document.activeElement;
+  box.prepend(...wanted);
+  if (box.contains(focused)) focused.focus();
 }
 
 function filterKey(event) {
   if (event.key === "Enter") {
     event.preventDefault();
-    const { text, best } = matches();
-    if (!text || !best || state.busy) return;
+    const { typed, found } = matches();
+    if (!typed || !found.length || state.busy) return;
     byId("filter").value = "";
     applyFilter();
-    byId("filter").blur(); // the next key is an answer again; f comes back here
-    choose(best.id);
+    byId("filter").blur(); // the next key is an answer again, or the first letter of the next name
+    choose(found[0].id);
   } else if (event.key === "Escape") {
     byId("filter").value = "";
     applyFilter();
@@ -214,8 +221,8 @@ function filterKey(event) {
 
 /** Takes the class of a digit key; true when there was one. */
 export function chooseByDigit(digit, shift) {
-  const scope = state.classes.length > WITH_KEYS ? byId("likely") : byId("classes");
-  const wanted = shift && state.classes.length > ORDER.length && state.classes.length <= WITH_KEYS ? `⇧${digit}` : digit;
+  const scope = manyClasses() ? byId("likely") : byId("classes");
+  const wanted = shift && state.classes.length > ORDER.length && !manyClasses() ? `⇧${digit}` : digit;
   for (const button of scope.children) {
     if (button.dataset.key !== wanted) continue;
     choose(Number(button.dataset.class));

@@ -25,7 +25,7 @@ function result(id, { name, image, text }, note) {
 
 function stateNote(item) {
   if (item.state === "labelled") return item.label === null ? "labelled" : `labelled ${className(item.label)}`;
-  if (item.state === "cannot_tell") return "cannot be told";
+  if (item.state === "cannot_tell") return "cannot tell";
   if (item.state === "out") return "with someone now";
   // A guess shown here would give a random check away.
   const hidden = item.guess === null || state.hideProbabilities || state.checked.has(item.id);

@@ -1,15 +1,15 @@
 // Every shortcut once: the table runs them and the help lists them, so the two cannot disagree.
-import { chooseByDigit, chooseByLetter } from "./answers.js";
+import { chooseByDigit, chooseByLetter, focusFilter } from "./answers.js";
 import { dialogOpen, gaveBack, showDialog } from "./dialogs.js";
-import { make } from "./dom.js";
-import { state } from "./state.js";
+import { make, setText } from "./dom.js";
+import { manyClasses, on, state } from "./state.js";
 
 const SHORTCUTS = [
   { keys: ["u", "Backspace"], also: "Ctrl Z", does: "undo", text: "Take the last answer back (any number of times)" },
   { keys: ["s", " "], does: "skip", text: "Skip this item for now" },
   { keys: ["x"], does: "cannot", text: "Cannot tell" },
   { keys: ["p"], does: "probabilities", text: "Hide or show the model's probabilities" },
-  { keys: ["f"], does: "filter", text: "Filter the classes (when there are more than ten)" },
+  { keys: ["f"], does: "filter", text: "Filter the classes (when there are more than ten; of more than twenty, any letter does)" },
   { keys: ["z"], does: "zoom", text: "Picture: fit, or pixel by pixel" },
   { keys: ["n", "+"], does: "add", text: "Add a class" },
   { keys: ["c"], does: "classes", text: "Classes: rename, order, remove, merge, keys, colours" },
@@ -58,6 +58,11 @@ function handle(event, run) {
   }
   if (command || event.altKey || event.repeat || !state.plainKeys || taken(event)) return;
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  if (manyClasses() && !event.shiftKey && /^\p{L}$/u.test(event.key)) {
+    if (chooseByLetter(key)) event.preventDefault();
+    else focusFilter(); // the letter goes there
+    return;
+  }
   const shortcut = SHORTCUTS.find((each) => each.keys.includes(key));
   if (shortcut) {
     event.preventDefault();
@@ -69,13 +74,29 @@ function handle(event, run) {
   if (found) event.preventDefault();
 }
 
+/** A key as its cap says: with Shift, while letters filter the classes. */
+const cap = (key) => (manyClasses() && /^[a-z]$/.test(key) ? `⇧${key.toUpperCase()}` : (NAMES[key] ?? key));
+
+/** The caps on buttons tell what is to be pressed now. */
+function drawCaps() {
+  for (const button of document.querySelectorAll("[data-do]")) {
+    const shortcut = SHORTCUTS.find((each) => each.does === button.dataset.do);
+    const shown = button.querySelector("kbd");
+    if (!shortcut) continue;
+    if (shown) setText(shown, cap(shortcut.keys[0]));
+    const letter = /^[a-z]$/.test(shortcut.keys[0]);
+    button.setAttribute("aria-keyshortcuts", manyClasses() && letter ? `Shift+${shortcut.keys[0].toUpperCase()}` : shortcut.keys[0]);
+  }
+}
+
 export function startKeys(run) {
   document.addEventListener("keydown", (event) => handle(event, run));
+  on("classes", drawCaps);
 }
 
 function keyCaps(keys, also) {
-  const caps = [...keys.map((key) => NAMES[key] ?? key), ...(also ? [also] : [])];
-  return caps.flatMap((cap, i) => (i ? [" ", make("kbd", {}, cap)] : [make("kbd", {}, cap)]));
+  const caps = [...keys.map(cap), ...(also ? [also] : [])];
+  return caps.flatMap((text, i) => (i ? [" ", make("kbd", {}, text)] : [make("kbd", {}, text)]));
 }
 
 export function openHelp() {

@@ -9,6 +9,7 @@ const WIDE = matchMedia("(min-width: 60rem)");
 const POLL = 5000; // with others at work
 const POLL_ALONE = 20_000; // then only the background has news
 const MANY = 50; // classes whose table is not drawn at every answer
+const FOLDED = 12; // classes in the table unless all are asked for
 const SHORT = 8; // characters of a name that fit before its bars
 
 function drawCounts(progress) {
@@ -19,7 +20,7 @@ function drawCounts(progress) {
   const parts = [];
   if (progress.per_minute !== null) parts.push(`${progress.per_minute.toFixed(progress.per_minute < 10 ? 1 : 0)} a minute`);
   if (progress.update_ms !== null) parts.push(`learned in ${milliseconds(progress.update_ms)}`);
-  if (progress.cannot_tell) parts.push(`${count(progress.cannot_tell)} cannot be told`);
+  if (progress.cannot_tell) parts.push(`${count(progress.cannot_tell)} “cannot tell”`);
   setText(byId("speed"), parts.join(" · "));
   const [figure, beside] = accuracyFigures(progress.accuracy);
   const accuracy = progress.accuracy.estimate === null ? "" : ` · accuracy ${figure}${beside && ` (${beside})`}`;
@@ -58,20 +59,32 @@ function drawBalance(progress) {
   const short = classes.every((each) => each.name.length <= SHORT);
   const heads = [make("th", { scope: "col" }, "class"), make("th", { scope: "col" }, "labelled / predicted")];
   if (short) heads.splice(1, 0, make("td", {}));
-  const rows = classes.map((each) => balanceRow(each, most, total, short));
+  const rows = balanceOf(classes).map((each) => balanceRow(each, most, total, short));
   const parts = [make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows)];
   const table = make("table", { className: short ? "balance short" : "balance" }, ...parts);
-  const old = byId("balance").firstElementChild;
-  const top = old?.scrollTop ?? 0;
-  const box = make("div", { className: "balance-box" }, table);
-  if (classes.length > (short ? 12 : 5)) {
-    box.tabIndex = 0;
-    box.setAttribute("role", "group");
-    box.setAttribute("aria-label", "All classes");
-  }
-  if (document.activeElement === old) return; // being read
-  byId("balance").replaceChildren(box);
-  box.scrollTop = top;
+  const focused = document.activeElement?.id;
+  byId("balance").replaceChildren(make("div", { className: "balance-box" }, table), ...foldButton(classes));
+  if (focused === "balance-fold") byId("balance-fold")?.focus();
+}
+
+let unfolded = false;
+
+/** All classes, or of many those with most labels; the panel scrolls, the table in it does not. */
+function balanceOf(classes) {
+  if (unfolded || classes.length <= FOLDED) return classes;
+  const most = [...classes].sort((a, b) => b.labels - a.labels || (b.predicted ?? 0) - (a.predicted ?? 0));
+  return most.slice(0, FOLDED);
+}
+
+function foldButton(classes) {
+  if (classes.length <= FOLDED) return [];
+  const text = unfolded ? "Only those with most labels" : `All ${count(classes.length)} classes`;
+  const button = make("button", { type: "button", className: "quiet", id: "balance-fold", "aria-expanded": String(unfolded) }, text);
+  button.addEventListener("click", () => {
+    unfolded = !unfolded;
+    drawBalance(state.progress);
+  });
+  return [button];
 }
 
 function agreementText(agreement) {

@@ -87,6 +87,11 @@ export function guessShown() {
   return !["check", "test"].includes(task.reason) && !state.checked.has(task.item.id);
 }
 
+const WITH_KEYS = 20;
+
+/** Whether there are more classes than keys: then letters filter, and commands want Shift. */
+export const manyClasses = () => state.classes.length > WITH_KEYS;
+
 /** A name as people read it: "card_lost" is "card lost". */
 export const shownName = (name) => name.replaceAll("_", " ").trim() || name;
 

@@ -1,0 +1,23 @@
+// Which classes come first: the likely ones, and those whose name begins as what is typed.
+import { shownName } from "./state.js";
+
+const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+
+/** Classes by what the model thinks, the most likely first; as they are where it says nothing. */
+export function byLikelihood(classes, probabilities) {
+  if (!probabilities) return classes;
+  const chance = ({ id }) => probabilities[id] ?? 0;
+  return [...classes].sort((a, b) => chance(b) - chance(a));
+}
+
+/** Classes whose name has the text in it: those that begin with it, then those with a word that does, then the others. */
+export function matching(classes, typed) {
+  const text = folded(typed.trim());
+  const names = (each) => [folded(each.name), folded(shownName(each.name))];
+  const place = (each) => {
+    if (names(each).some((name) => name.startsWith(text))) return 0;
+    return names(each).some((name) => name.includes(` ${text}`)) ? 1 : 2;
+  };
+  const found = classes.filter((each) => names(each).some((name) => name.includes(text)));
+  return text ? [...found].sort((a, b) => place(a) - place(b)) : found;
+}
