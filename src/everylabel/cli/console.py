@@ -76,8 +76,20 @@ def opened(source: str, **options: Any) -> "Project":
     """Return a source as a project; a bar shows how far its embedding is, notes what was chosen."""
     from everylabel.projects.project import open_project
 
+    told = [0, 0]
+
     with embedding_bar() as progress:
-        project = open_project(source, progress=progress, **options)
+
+        def show(done: int, total: int) -> None:
+            told[:] = done, total
+            progress(done, total)
+
+        try:
+            project = open_project(source, progress=show, **options)
+        except KeyboardInterrupt:
+            if told[0]:
+                note(f"{told[0]:,} of {told[1]:,} items are embedded and kept; start again to go on")
+            raise
     for text in project.notes:
         note(text)
     return project

@@ -12,7 +12,7 @@ import typer
 
 from everylabel.cli import interrupts, options
 from everylabel.cli.class_list import class_list
-from everylabel.cli.console import note, opened
+from everylabel.cli.console import embedding_bar, note, opened
 
 if TYPE_CHECKING:
     from everylabel.projects.log import Label
@@ -71,7 +71,7 @@ def label(
 ) -> None:
     """Label texts, images or features on a page; the model learns from every click."""
     from everylabel.core.checks import check_choice
-    from everylabel.projects.labelled import check_labelled, kept_in
+    from everylabel.projects.labelled import check_labelled, joined_before, kept_in
     from everylabel.web.server import ServeOptions, check_settings, serve
 
     check_choice(layout, "--layout", ["pca", "umap"])
@@ -101,6 +101,7 @@ def label(
         long_rows=long_rows,
         keep=False,  # before all is checked, nothing changes
         check=check_labelled(store, accept=accept_changes or confirm_labels),
+        begin=joined_before(store) if import_file is None and test is None else None,
     )
     columns = {
         "label_column": import_label_column,
@@ -125,8 +126,12 @@ def label(
         class_keys=class_keys,
         test=test,
     )
-    serve(project, serving, ready=lambda address: _ready(address, host), note=note)
+    with embedding_bar() as progress:
+        serve(project, serving, lambda address: _ready(address, host), note, progress)
     again = shlex.join(["everylabel", *(part for part in sys.argv[1:] if part not in ONCE)])
+    coming = project.coming
+    if coming is not None and not coming.complete:
+        note(f"{coming.done:,} of {len(project):,} items are embedded; the rest follows at the next start")
     print(f"stopped; everything is kept in {kept_in(project, store)}; to go on: {again}", flush=True)
 
 

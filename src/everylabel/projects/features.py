@@ -78,6 +78,26 @@ def features_of(items: Items, options: Options, folder: Path, progress: Progress
         fitted_on = int(before["fitted_on"])
         if fitted_on:
             shutil.copyfile(folder / EMBEDDER, place / EMBEDDER)
+    return _recorded(items, what, place, folder, rows, fitted_on)
+
+
+def is_begun(folder: Path) -> bool:
+    """Return whether a folder has features already, of whatever."""
+    return _record(folder) is not None or (folder / NEXT).exists()
+
+
+def write_features(items: Items, options: Options, folder: Path, rows: np.ndarray) -> None:
+    """Keep features that a pretrained model made of all items; NaN for broken images."""
+    what = {"kind": items.kind, "model": options.model, "column": options.text_column or options.image_column}
+    write_atomically(folder / FEATURES, lambda file: np.save(file, rows))
+    _recorded(items, what, folder, folder, rows, 0)
+
+
+def _recorded(
+    items: Items, what: dict[str, Any], place: Path, folder: Path, rows: np.ndarray, fitted_on: int
+) -> Features:
+    """Note what the features in a place are of, and leave out what is broken."""
+    kind, content = items.kind, _content(items.kind, items.digests)
     broken = broken_rows(rows) if kind == "image" else ()
     if broken:
         whole = np.delete(rows, broken, axis=0)
@@ -92,7 +112,7 @@ def features_of(items: Items, options: Options, folder: Path, progress: Progress
         "fitted_on": fitted_on,
     }
     write_atomically(place / RECORD, lambda file: file.write(json.dumps(record).encode()))
-    return Features(rows, broken, place, _grown(fitted_on, n, folder))
+    return Features(rows, broken, place, _grown(fitted_on, len(items), folder))
 
 
 def _content(kind: str, digests: Sequence[str]) -> str:

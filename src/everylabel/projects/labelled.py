@@ -9,7 +9,7 @@ from everylabel.data.changes import compare
 from everylabel.data.items import Items
 from everylabel.data.known import Known
 from everylabel.labelling import events
-from everylabel.projects.project import Check, Opening, Project
+from everylabel.projects.project import Begin, Check, Opening, Project
 from everylabel.projects.store import Store, StoreError
 
 STORE = "labels.sqlite"  # in the project's folder
@@ -45,6 +45,24 @@ def check_labelled(store: str | None, *, accept: bool = False, needed: bool = Fa
         return replace(items, ids=change.keys)
 
     return check
+
+
+def joined_before(store: str | None) -> Begin:
+    """Return for `open_project` which items are needed at once: those that have joined the pool before."""
+
+    def begin(opening: Opening) -> list[int] | None:
+        place, now = str(opening.folder / STORE) if store is None else store, opening.now
+        try:
+            with closing(Store(place, log_name(now.name, now.id, opening.items, store), write=False)) as log:
+                bodies = [event.body for event in log.read()]
+        except StoreError:  # nothing is there yet
+            return []
+        joined = {name for body in bodies if isinstance(body, events.Extended) for name in body.ids}
+        if bodies and not joined:  # of the version before
+            return None
+        return [i for i, name in enumerate(opening.items.ids) if name in joined]
+
+    return begin
 
 
 def by_log_names(items: Some, known: Known | None) -> Some:

@@ -104,7 +104,7 @@ def open_log(
         numbers = zip(project.ids, project.labels.tolist(), strict=True)
         imported = bring_up_to_date(
             log,
-            project.ids,
+            project.ids_here,
             classes=project.classes,
             settings=settings,
             source=[Label(name, project.classes[number]) for name, number in numbers if number >= 0],
@@ -117,7 +117,7 @@ def open_log(
             note=note,
             with_other_content=() if confirm else change.changed_keys,
             confirm=confirm,
-            known_as=project.known_as,
+            known_as=lambda item: project.known_as(item if project.here is None else project.here[item]),
             features=project.features,
         )
         if known.renewed(project) != known:  # after what was set aside is written down
@@ -125,6 +125,11 @@ def open_log(
         if imported:
             note(f"{imported:,} labels imported")
         yield log, project
+
+
+def leave_out(log: Store, project: Project, broken: Sequence[int]) -> None:
+    """Note that some items of a project are none: images that turned out to be broken."""
+    log.set_items((log.items() or Known((), ())).renewed(project.without(broken)))
 
 
 def bring_up_to_date(
@@ -203,7 +208,7 @@ def _set_aside(writer: _Writer, changed: Sequence[str], confirm: bool) -> bool:
     """Set the answers to changed items aside, or take back what is aside; return whether there was any."""
     ledger, before = writer.ledger, writer.ledger.seq
     for key in changed:
-        if ledger.position[key] in ledger.answers:
+        if ledger.position.get(key) in ledger.answers:
             writer.emit("", events.Changed(key))
     for item in ledger.set_aside() if confirm else ():
         writer.emit("", events.Confirmed(ledger.ids[item]))

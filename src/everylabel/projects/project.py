@@ -18,6 +18,7 @@ from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.read import dataset_name, read
 from everylabel.projects.features import Progress, features_of, settle
+from everylabel.projects.growing import Growing, growing
 from everylabel.projects.options import Remembered, remember, remembered
 
 ENDING = ".everylabel"
@@ -34,6 +35,8 @@ class Project(Items):
     id : tells it from others of the same name; "" for a dataset, which is the same everywhere
     about : what `keep` notes for next time
     embedded_in : where the features lie if they were embedded, else None
+    coming : what embeds the items that have no features yet; None if all have
+    here : the places of the items that the features are of, in their order; None: of all
     """
 
     name: str
@@ -43,6 +46,17 @@ class Project(Items):
     id: str = ""
     about: Remembered | None = None
     embedded_in: Path | None = None
+    coming: Growing | None = None
+    here: Sequence[int] | None = None
+
+    @property
+    def ids_here(self) -> Sequence[str]:
+        """The ids of the items that the features are of."""
+        return self.ids if self.here is None else [self.ids[i] for i in self.here]
+
+    def without_features(self) -> "Project":
+        """Return the project for those that look at its items only, whether they are embedded or not."""
+        return replace(self, features=np.zeros((len(self), 0), np.float32), here=None)
 
     def keep(self) -> None:
         """Note source and options for next time, and have the features take the place of older ones."""
@@ -72,6 +86,7 @@ class Opening(NamedTuple):
 
 
 Check = Callable[[Opening], Items | None]
+Begin = Callable[[Opening], Sequence[int] | None]
 
 
 def open_project(
@@ -89,6 +104,7 @@ def open_project(
     long_rows: str | None = None,
     progress: Progress | None = None,
     check: Check | None = None,
+    begin: Begin | None = None,
     keep: bool = True,
 ) -> Project:
     """Return a source as a project, with its features: memory-mapped, embedded if they are not there yet.
@@ -120,6 +136,9 @@ def open_project(
     check : function, optional
         Called when the source has been read and nothing has been embedded or written; may refuse it, or
         return the items by the names that a log knows them by.
+    begin : function, optional
+        Embeds a sample only, where that is of use: see `Project.coming`. Called like `check`, it returns the
+        places of items that are needed at once; None: all are.
     keep : bool
         Note the options for next time. False leaves that to `Project.keep`, and all as it was until then.
 
@@ -138,8 +157,9 @@ def open_project(
         about = about._replace(options=replace(options, **items.chosen))  # type: ignore[arg-type]
         if check is not None:
             items = check(Opening(place, about, before, items)) or items
+        needed = None if begin is None else begin(Opening(place, about, before, items))
         with _made(place):
-            project = _with_features(items, about, place, progress)
+            project = _with_features(items, about, place, progress, needed)
     unsaid = options.besides(given).arguments()
     again = [f"options as last time: {unsaid}"] if unsaid else []
     told = (str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
@@ -191,8 +211,30 @@ def _new_id(where: str) -> str:
     return secrets.token_hex(6) if Path(where).is_absolute() else ""
 
 
-def _with_features(items: Items, about: Remembered, folder: Path, progress: Progress | None) -> Project:
-    """Return items as a project, embedded if they have no features; unreadable images are left out."""
+def _with_features(
+    items: Items,
+    about: Remembered,
+    folder: Path,
+    progress: Progress | None,
+    needed: Sequence[int] | None = None,
+) -> Project:
+    """Return items as a project, embedded if they have no features; unreadable images are left out.
+
+    needed : a sample and what lies in these places is enough
+    """
+    coming = None
+    if items.features is None and needed is not None:
+        coming = growing(items, about.options, folder)
+    if coming is not None and needed is not None:
+        here = coming.begin(needed, progress)
+        own = {
+            "features": coming.rows[here],
+            "here": here,
+            "coming": coming,
+            "folder": folder,
+            "about": about,
+        }
+        return Project(**vars(items) | own, name=about.name, source=about.source, id=about.id)
     features = items.features
     notes: tuple[str, ...] = ()
     place: Path | None = None

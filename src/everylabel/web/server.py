@@ -21,11 +21,12 @@ from everylabel.labelling.rows import Rows
 from everylabel.labelling.service import Service
 from everylabel.labelling.views import STRATEGIES
 from everylabel.projects.features import word_encoder
-from everylabel.projects.log import Label, open_log
+from everylabel.projects.log import Label, leave_out, open_log
 from everylabel.projects.project import Project
 from everylabel.web.access import is_local, new_token
 from everylabel.web.app import make_app
 from everylabel.web.downloads import Downloads
+from everylabel.web.growth import Growth, Told
 from everylabel.web.shown import Shown
 
 PATIENCE = 3  # seconds that open requests get when the server stops
@@ -62,16 +63,23 @@ class ServeOptions:
     test: str | None = None
 
 
-def serve(project: Project, options: ServeOptions, ready: Say = print, note: Say = print) -> None:
+def serve(
+    project: Project,
+    options: ServeOptions,
+    ready: Say = print,
+    note: Say = print,
+    progress: Told | None = None,
+) -> None:
     """Serve a project until the process is asked to stop; `ready` gets the page's address.
 
-    `note` gets what a person should know: a source that has changed, labels that were imported.
+    `note` gets what a person should know: a source that has changed, labels that were imported. `progress`
+    is told how many items are embedded, of how many, if that goes on meanwhile.
     """
     token = options.token or (None if is_local(options.host) else new_token())
     with (
         one_thread(),
         _bound(options.host, options.port) as bound,
-        _opened(project, options, note) as (service, shown),
+        _opened(project, options, note, progress) as (service, shown, growth),
     ):
         app = make_app(service, shown, Downloads(shown, service.desk, options.layout), token=token)
         address = _address(options.host, bound.getsockname()[1], token)
@@ -79,11 +87,13 @@ def serve(project: Project, options: ServeOptions, ready: Say = print, note: Say
             app, log_level="warning", access_log=False, timeout_graceful_shutdown=PATIENCE, lifespan="off"
         )
         strategy = service.ledger.settings["strategy"]
-        with compiling(project.features.size, strategy) as begin_compiling:
+        size = len(project) * project.features.shape[1]
+        with compiling(size, strategy) as begin_compiling:
 
             def started() -> None:
                 _ready(address, options.browser, ready)
                 begin_compiling.set()
+                growth.start()
 
             _Server(config, started).run(sockets=[bound])
 
@@ -118,21 +128,29 @@ def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _opened(project: Project, options: ServeOptions, note: Say) -> Iterator[tuple[Service, Shown]]:
+def _opened(
+    project: Project, options: ServeOptions, note: Say, progress: Told | None
+) -> Iterator[tuple[Service, Shown, Growth]]:
     """Yield the service of a project whose log is brought up to date; close all behind it."""
     settings = check_settings(options.settings)
     model = None if project.about is None else project.about.options.model
-    encoder = word_encoder(project.kind, project.embedded_in, model, project.features.shape[1])
+    if project.coming is not None:
+        encoder = project.coming.encoder()
+    else:
+        encoder = word_encoder(project.kind, project.embedded_in, model, project.features.shape[1])
     given = options.labels, options.descriptions, options.accept_changes
     more = encoder, options.confirm_labels, options.class_keys
     opening = open_log(project, options.store, settings, *given, note, *more, test=options.test)
     with opening as (store, project):
         project.keep()  # nothing was refused: from now on these are the options
-        desk = Desk(Rows(project.ids, project.features), store)
+        desk = Desk(Rows(project.ids_here, project.features), store)
+        project = project.without_features()
         shown = Shown(project)
         service = Service(desk, lambda i: shown.item(desk.ids[i]), encoder)
-        with contextlib.closing(desk), contextlib.closing(Refitter(desk)), contextlib.closing(service):
-            yield service, shown
+        growth = Growth(desk, project, progress, lambda broken: leave_out(store, project, broken))
+        closed = contextlib.closing
+        with closed(desk), closed(Refitter(desk)), closed(service), closed(growth):
+            yield service, shown, growth
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -35,6 +35,14 @@ def knows_words(model: str | None) -> bool:
     return model != "tfidf" and (model is not None or find_spec("sentence_transformers") is not None)
 
 
+def is_pretrained(kind: str, model: str | None) -> bool:
+    """Return whether a model is the same whatever the items are; TF-IDF and pixels learn from them."""
+    if kind == "text":
+        return knows_words(model)
+    missing = None in (find_spec("transformers"), find_spec("torch"))
+    return kind == "image" and model != "pixels" and not (model is None and missing)
+
+
 def choose(kind: str, model: str | None, sample: Sample, batch_size: int, device: str | None) -> Backend:
     """Return the backend for these items; `sample` gives some of them to those that must be fitted."""
     if model is not None and not isinstance(model, str):

@@ -101,6 +101,24 @@ def check_out(out: str | os.PathLike[str]) -> None:
         raise EverylabelError(f"out is {str(out)!r}; expected a file that ends in .npy")
 
 
+class Embedder:
+    """A pretrained model that is loaded once and embeds again and again; what it has seen is in the cache."""
+
+    def __init__(self, kind: str, model: str) -> None:
+        self.kind, self.backend = kind, choose(kind, model, list, 32, None)
+
+    def rows(self, items: Any) -> np.ndarray:
+        """Return features (n, d); NaN for images that cannot be read, (n, 0) if none can."""
+        try:
+            return np.concatenate(list(_rows(Chunks(items, self.kind), self.backend, True, [], None)))
+        except NoImage:
+            return np.zeros((len(items), 0), np.float32)
+
+
+class NoImage(EverylabelError):
+    """Not one of the images could be read."""
+
+
 def _rows(
     source: Chunks, backend: Backend, cache: bool, broken: list[str], progress: Callable[[int], Any] | None
 ) -> Iterator[np.ndarray]:
@@ -133,7 +151,7 @@ def _rows(
         held = 0
         yield rows
     if held:
-        raise EverylabelError(f"items holds {held} images and none can be read: {listed(broken)}")
+        raise NoImage(f"items holds {held} images and none can be read: {listed(broken)}")
 
 
 def _cached(path: Path | None, n: int) -> np.ndarray | None:
