@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 BEFORE ?= $(VENV)/version-0.1
 
-.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-models bench-serving screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-models bench-serving screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -60,6 +60,9 @@ bench-selection: install   ## speed of selection against bare products and other
 
 bench-quality: install   ## paired active-learning curves; DATA=folder of the feature files
 	$(BIN)/python -m benchmarks.quality --data $(or $(DATA),../shared/data)
+
+bench-accuracy: install   ## whether the accuracy on the page can be believed; DATA=folder of the feature files
+	$(BIN)/python -m benchmarks.accuracy --data $(or $(DATA),../shared/data)
 
 bench-labels: install   ## what a label buys, against others; DATA=folder of the feature files, BEFORE=checkout of version 0.1
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
