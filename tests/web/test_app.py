@@ -20,6 +20,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import no_labels
 from everylabel.data.display import Texts
 from everylabel.data.items import Items
+from everylabel.formats.queue_tables import Of
 from everylabel.labelling.snapshot import Snapshot
 from everylabel.projects.project import Project
 from everylabel.web.app import PAGE, make_app
@@ -57,7 +58,7 @@ class Files(Downloads):
     def __init__(self) -> None:
         pass
 
-    def export(self, snapshot: Snapshot, what: str, form: str) -> StreamingResponse:
+    def export(self, snapshot: Snapshot, what: str, form: str, of: Of) -> StreamingResponse:
         return StreamingResponse(iter(f"{i},{label}\n" for i, label in snapshot.labels.items()))
 
     def model(self, snapshot: Snapshot, form: str) -> StreamingResponse:

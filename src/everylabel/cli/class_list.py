@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from everylabel.core.errors import EverylabelError, listed
 
-KEYS = "0123456789abgijkloqrtvwy"  # the page's shortcuts have the other letters
+KEYS = "0123456789abijklortvwy"  # the page's shortcuts have the other letters
 
 
 class ClassList(NamedTuple):

@@ -19,12 +19,19 @@ if TYPE_CHECKING:
 def export(
     source: Annotated[str, typer.Argument(help="The source that was labelled, or its project's folder.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
-    what: Annotated[str, typer.Option(help="labels, answers, predictions, test or model.")] = "labels",
+    what: Annotated[
+        str,
+        typer.Option(
+            help="labels, answers, predictions, test, model; or a queue: doubted, between, more ..."
+        ),
+    ] = "labels",
     form: Annotated[
         str | None,
         typer.Option("--format", help="csv, jsonl, parquet, labelstudio; everylabel, skops, onnx, torch."),
     ] = None,
     columns: options.Columns = None,
+    class_: Annotated[str | None, typer.Option("--class", help="Of a queue: the class's name.")] = None,
+    item: Annotated[str | None, typer.Option(help="Of the queue `like`: the item's id.")] = None,
     store: options.Store = None,
     folder: options.Folder = None,
 ) -> None:
@@ -35,6 +42,8 @@ def export(
     from everylabel.core.files import write_atomically
     from everylabel.formats.exports import MEDIA, WHAT, model_export, table_export
     from everylabel.formats.model import MODEL_FORMATS
+    from everylabel.formats.queue_tables import Of
+    from everylabel.labelling.queues import QUEUES
     from everylabel.labelling.rows import prepare
     from everylabel.projects.labelled import check_labelled
     from everylabel.projects.log import read_state
@@ -52,7 +61,7 @@ def export(
     if what == "model":
         written = model_export(prepared, snapshot, chosen)
     else:
-        written = table_export(project, prepared, snapshot, what, chosen, beside)
+        written = table_export(project, prepared, snapshot, what, chosen, beside, Of(class_, item))
     write_atomically(out, lambda file: file.writelines(written.pieces))
     if snapshot.aside:
         note(
@@ -65,6 +74,7 @@ def export(
         "predictions": f"predictions of {n - labelled - len(snapshot.test):,} items without a label",
         "test": f"labels and predictions of {len(snapshot.test):,} test items",
         "model": f"model of {labelled:,} labelled items",
+        **{name: f"queue {about.title!r}" for name, about in QUEUES.items()},
     }.get(what, f"labels of {labelled:,} items")
     console.print(f"{told}, of {n:,} in all, in {escape(str(out))}", highlight=False, soft_wrap=True)
 

@@ -13,16 +13,18 @@ from everylabel.formats.beside import Beside, beside
 from everylabel.formats.held_out import held_out_records
 from everylabel.formats.label_studio import label_studio_tasks
 from everylabel.formats.model import MODEL_FORMATS, export_model
+from everylabel.formats.queue_tables import Of, queue_records
 from everylabel.formats.records import Given, answer_records, label_records, prediction_records
 from everylabel.formats.tables import Records, write_table
 from everylabel.labelling.ledger import CANNOT_TELL
+from everylabel.labelling.queues import QUEUES
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.rows import Prepared
 from everylabel.labelling.snapshot import Snapshot
 from everylabel.projects.predictions import Predicted, trained
 from everylabel.projects.project import Project
 
-WHAT = ("labels", "answers", "predictions", "test")
+WHAT = ("labels", "answers", "predictions", "test", *QUEUES)
 LABEL_STUDIO = "labelstudio"
 MEDIA = {
     "csv": ("text/csv; charset=utf-8", ".csv"),
@@ -30,6 +32,9 @@ MEDIA = {
     "parquet": ("application/vnd.apache.parquet", ".parquet"),
     LABEL_STUDIO: ("application/json", ".json"),
 }
+
+
+ALL = Of()
 
 
 class Export(NamedTuple):
@@ -47,10 +52,13 @@ def table_export(
     what: str,
     form: str,
     columns: Sequence[str] | None = None,
+    of: Of = ALL,
 ) -> Export:
-    """Return labels, answers or predictions as a file, with the source's own columns: all, or those named.
+    """Return labels, answers, predictions or a queue as a file.
 
     prepared : gives the features, if they are needed
+    columns : the source's own: all, or those named
+    of : the class or item of a queue
     """
     check_choice(what, "what", list(WHAT))
     check_choice(form, "format", list(MEDIA))
@@ -60,7 +68,12 @@ def table_export(
         tasks = label_studio_tasks(project, answers, snapshot.classes, show)
         written = json.dumps(tasks, ensure_ascii=False, indent=1).encode()
         return Export(iter([written]), *MEDIA[form])
-    records = _records(beside(project, columns), prepared, snapshot, what)
+    told = beside(project, columns)
+    if what in QUEUES:
+        asked = of.asked(what, snapshot, project.ids)
+        records = queue_records(told, project.ids, prepared(), snapshot, asked)
+    else:
+        records = _records(told, prepared, snapshot, what)
     return Export(write_table(records, form), *MEDIA[form])
 
 

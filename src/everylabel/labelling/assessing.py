@@ -5,7 +5,7 @@ was looked at. The share of what is left that is of class c is a difference esti
     mean over what is left of p_c + n/(n + SHRUNK) * mean over n checks of ([label = c] - p_c left out)
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -34,12 +34,22 @@ class Evidence(NamedTuple):
     aside: Collection[int] = ()  # all test items
 
 
+class LeftOut(NamedTuple):
+    """What the model says of a labelled instance without its own label."""
+
+    label: int
+    own: float  # probability of that label
+    guess: int
+    sure: float  # probability of the guess
+
+
 class Assessment(NamedTuple):
     """What is written down of it, and figures that are not: of classes by checks, and of the test set."""
 
     body: Assessed
     checks: dict[str, Any]
     test: dict[str, Any] | None
+    left_out: Mapping[int, LeftOut] = MappingProxyType({})  # each label in turn
 
 
 def assess(start: Start, posterior: Posterior, learner: Learner, evidence: Evidence) -> Assessment:
@@ -49,7 +59,7 @@ def assess(start: Start, posterior: Posterior, learner: Learner, evidence: Evide
     """
     idx, truth = in_order(start.labels)
     k = start.n_classes
-    without = softmax(np.asarray(leave_one_out(posterior))[: len(idx), :k])
+    without = _without(posterior, len(idx), k)
     guess = without.argmax(axis=1)
     drawn = np.array([evidence.drawn.get(int(i), 0.0) for i in idx])
     known = {*start.labels, *evidence.aside}
@@ -72,7 +82,8 @@ def assess(start: Start, posterior: Posterior, learner: Learner, evidence: Evide
     }
     body = Assessed(labels=len(start.labels), checks=len(at), **rounded)
     checks = _by_class(truth[at], guess[at], drawn[at], start)
-    return Assessment(body, checks, _tested(learner, posterior, evidence.test, start))
+    tested = _tested(learner, posterior, evidence.test, start)
+    return Assessment(body, checks, tested, _left_out(idx, truth, without, start.columns))
 
 
 def _tested(
@@ -97,6 +108,27 @@ def _by_class(truth: np.ndarray, guess: np.ndarray, weights: np.ndarray, start: 
 
 def _probabilities(learner: Learner, idx: np.ndarray, posterior: Posterior, k: int) -> np.ndarray:
     return np.asarray(softmax((learner.pool.rows(idx) @ np.asarray(posterior.mean))[:, :k]))
+
+
+def left_out(posterior: Posterior, labels: Mapping[int, int], n_classes: int) -> dict[int, LeftOut]:
+    """Return what a model that was trained on labels (and then on other rows) says of each without it."""
+    idx, truth = in_order(labels)
+    return _left_out(idx, truth, _without(posterior, len(idx), n_classes), range(n_classes))
+
+
+def _left_out(
+    idx: np.ndarray, truth: np.ndarray, without: np.ndarray, columns: Sequence[int]
+) -> dict[int, LeftOut]:
+    """Return verdicts by item; columns : the class of each column of the model."""
+    own, numbers = without[np.arange(len(idx)), truth], np.array(columns)
+    guess = without.argmax(axis=1)
+    rows = zip(*(a.tolist() for a in (numbers[truth], own, numbers[guess], without.max(axis=1))), strict=True)
+    return {i: LeftOut(*row) for i, row in zip(idx.tolist(), rows, strict=True)}
+
+
+def _without(posterior: Posterior, n: int, k: int) -> np.ndarray:
+    """Return the probabilities (n, k) of the first n labelled instances, each without its own label."""
+    return np.asarray(softmax(np.asarray(leave_one_out(posterior))[:n, :k]))
 
 
 def _class_shares(now: np.ndarray, without: np.ndarray, truth: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -478,7 +478,7 @@ class Ledger:
             self.by_class[self.labels[item]] += sign
         values = [answer.value for answer in answers if answer.value != CANNOT_TELL]
         self.agreement.add(values, sign)
-        if len(values) > 1 and _tied(values):
+        if len(values) > 1 and is_tied(values):
             _mark(self.disputed, item, sign)
         if 0 < len(answers) < self.settings["annotators_per_item"]:
             for answer in answers:
@@ -491,7 +491,7 @@ def bulk_of(entry: Entry | None) -> int | None:
     return entry.body.bulk if entry is not None and isinstance(entry.body, events.Label) else None
 
 
-def _tied(values: Sequence[int]) -> bool:
+def is_tied(values: Sequence[int]) -> bool:
     """Return whether no value has most voices."""
     most = [count for _, count in Counter(values).most_common(2)]
     return len(most) == 2 and most[0] == most[1]

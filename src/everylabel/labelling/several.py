@@ -17,7 +17,7 @@ from everylabel.labelling.views import Reply
 def label_many(
     service: Service, person: str, items: Sequence[str], value: int | str, key: str | None = None
 ) -> Future[Reply]:
-    """Learn one class for several instances; those that are with others now are left out, and told."""
+    """Learn one class for several instances; what is with others now, or of the test set, is left out."""
     desk, wanted = service.desk, list(dict.fromkeys(items))
 
     def same(sent: Body) -> bool:
@@ -28,11 +28,14 @@ def label_many(
         sent = service.sent_before(person, key, same)
         number, ledger = service.class_number(value), service.ledger
         positions = {item: service.views.position(item) for item in wanted}
-        left_out = [item for item, i in positions.items() if ledger.holder.get(i, person) != person]
+        others = {item for item, i in positions.items() if ledger.holder.get(i, person) != person}
+        left_out = [item for item, i in positions.items() if item in others or i in ledger.test]
         if sent is None:
             chosen = [item for item in wanted if item not in left_out]
             if not chosen:
-                raise Refused(409, "leased", "all of these are with others now; nothing was saved")
+                raise Refused(
+                    409, "leased", "all of these are with others now, or of the test set; nothing was saved"
+                )
             sent = _given(chosen, number)
         given = ledger.bulks[_bulk(sent)]
         desk.ask_for(person)

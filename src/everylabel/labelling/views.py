@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from everylabel.core.softmax import softmax
 from everylabel.labelling import progress
 from everylabel.labelling.class_figures import FEWEST
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.events import CannotTell, Event, Label, Skip
 from everylabel.labelling.ledger import CANNOT_TELL, Answer, Ledger
 from everylabel.labelling.presence import Presence
+from everylabel.labelling.queues import Look
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.replay import fingerprint
 from everylabel.labelling.snapshot import Snapshot
@@ -167,6 +169,25 @@ class Views:
             "guess": [guess if knows and i not in checks else None for i, guess in pairs],
             "label": [labels.get(int(i)) for i in idx],
         }
+
+    def look(self) -> Look:
+        """Return a copy of all that queues are made of; this waits."""
+
+        def copied() -> tuple[Look, np.ndarray | None, list[int]]:
+            ledger, known = self.ledger, self.desk.assessment
+            logits = np.array(self.desk.learner.pool.logits()) if self._knows() else None
+            answers = {item: list(given) for item, given in ledger.answers.items()}
+            left_out = {} if known is None else known.left_out
+            features, hidden = self.desk.learner.pool.features, frozenset({*self._checks(), *ledger.test})
+            look = Look(features, None, dict(ledger.labels), answers, left_out, hidden)
+            return look, logits, list(ledger.columns)
+
+        look, logits, columns = self.desk.read(copied).result()
+        if logits is None:
+            return look
+        probs = np.zeros((len(logits), max(columns) + 1))  # by class number; one that was removed has none
+        probs[:, columns] = softmax(logits)[:, : len(columns)]
+        return look._replace(probabilities=probs)
 
     def history(self, person: str, limit: int, before: int | None) -> Future[list[Reply]]:
         """Return answers, the latest first."""

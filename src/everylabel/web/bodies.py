@@ -51,6 +51,13 @@ class LabelBody(ItemBody):
     class_: Number | Name = Field(alias="class")
 
 
+class ShownBody(BaseModel):
+    """Instances to be shown in a list."""
+
+    model_config = ConfigDict(extra="forbid")
+    items: Annotated[list[Id], Field(min_length=1, max_length=500)]
+
+
 class ManyBody(PersonBody):
     """One class for several instances."""
 

@@ -8,6 +8,7 @@ import numpy as np
 from fastapi.responses import StreamingResponse
 
 from everylabel.formats.exports import Export, model_export, table_export
+from everylabel.formats.queue_tables import Of
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.rows import GROWN, Prepared, prepare
 from everylabel.labelling.snapshot import Snapshot
@@ -24,10 +25,11 @@ class Downloads:
         self._lock = threading.Lock()
         self._layout: tuple[np.ndarray, str] | None = None
 
-    def export(self, snapshot: Snapshot, what: str, form: str) -> StreamingResponse:
-        """Return labels, answers or predictions, in the order of the source."""
+    def export(self, snapshot: Snapshot, what: str, form: str, of: Of) -> StreamingResponse:
+        """Return labels, answers, predictions or a queue, in the order of the source."""
         project, snapshot = self._in_order(snapshot)
-        return self._response(table_export(project, self._prepared(snapshot), snapshot, what, form), what)
+        made = table_export(project, self._prepared(snapshot), snapshot, what, form, of=of)
+        return self._response(made, what)
 
     def model(self, snapshot: Snapshot, form: str) -> StreamingResponse:
         """Return the model."""

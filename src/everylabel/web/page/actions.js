@@ -2,7 +2,7 @@
 // sure which item it is meant for: an undo of the answer under way, and the answer that corrects it. Anything else
 // would be for an item that nobody has seen: it does not count, and the page says so.
 import { ApiError, get, insist, leftovers, post, save } from "./api.js";
-import { announce, byId, milliseconds, setText, toast } from "./dom.js";
+import { announce, byId, count, milliseconds, plural, setText, toast } from "./dom.js";
 import { meanwhileText } from "./meanwhile.js";
 import { missed } from "./missed.js";
 import { arrive } from "./presence.js";
@@ -143,6 +143,18 @@ export function label(number) {
   const name = className(number);
   const said = ({ update_ms: ms }) => `Saved: ${name}${ms === null ? "" : ` · learned in ${milliseconds(ms)}`}`;
   return answer("/api/label", { class: number }, said, LEARNING);
+}
+
+/** One class for several items; one undo takes all of them back. */
+export async function labelMany(items, number) {
+  const name = className(number);
+  const body = { person: state.person, items, class: number };
+  const said = () => `Saved: ${plural(items.length, "item")} as ${name}`;
+  const reply = await exchange(() => save("/api/label_many", body), said, LEARNING);
+  if (!reply) return;
+  state.undoable.push({ saved: reply.saved, item: null });
+  const { labelled, left_out: left } = reply.bulk;
+  if (left.length) toast(`${plural(labelled, "item")} saved; ${count(left.length)} with somebody else now.`, { problem: true });
 }
 
 export const skip = () => answer("/api/skip", {}, () => "Skipped");

@@ -2,6 +2,7 @@
 import { cannotTell, renew, skip, start, undo } from "./actions.js";
 import { focusFilter, startAnswers } from "./answers.js";
 import { openAdd, openClasses } from "./classes.js";
+import { openCopies, startCopies } from "./copies.js";
 import { byId, setText, toast } from "./dom.js";
 import { openExport } from "./exports.js";
 import { openFigures } from "./figures.js";
@@ -10,6 +11,7 @@ import { openHelp, startKeys } from "./keys.js";
 import { openMap } from "./map.js";
 import { openPerson, readPerson, showPerson } from "./person.js";
 import { nameCheck, startPresence } from "./presence.js";
+import { openQueues } from "./queues.js";
 import { openMenu, openSettings, startTheme, toggleProbabilities, toggleTheme } from "./settings.js";
 import { startSide } from "./side.js";
 import { on, state } from "./state.js";
@@ -28,6 +30,8 @@ const COMMANDS = {
   history: openHistory,
   disputed: openDisputed,
   figures: openFigures,
+  queues: openQueues,
+  copies: openCopies,
   map: openMap,
   settings: openSettings,
   export: openExport,
@@ -74,6 +78,7 @@ startTheme();
 startTask();
 startAnswers();
 startSide();
+startCopies();
 startButtons();
 startSession();
 startLease();

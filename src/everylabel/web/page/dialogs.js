@@ -43,11 +43,11 @@ export function showDialog(name, title, contents, { closed } = {}) {
   return dialog;
 }
 
-/** Up and down move through the buttons of a list. */
-export function arrowKeys(list, before) {
+/** Up and down move through the buttons (or what `stop` selects) of a list. */
+export function arrowKeys(list, before, stop = "button.result") {
   const move = (event) => {
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
-    const stops = [...(before ? [before] : []), ...list.querySelectorAll("button.result")];
+    const stops = [...(before ? [before] : []), ...list.querySelectorAll(stop)];
     const here = stops.indexOf(document.activeElement);
     const next = stops[here + (event.key === "ArrowDown" ? 1 : -1)];
     if (here < 0 || !next) return;

@@ -1,61 +1,39 @@
 // Coming back to items: search, history and what is disputed.
-import { jump } from "./actions.js";
 import { get } from "./api.js";
 import { arrowKeys, closeDialog, showDialog } from "./dialogs.js";
 import { make, plural, setText, settle } from "./dom.js";
+import { itemRow, result } from "./results.js";
+import { openSeveral } from "./several.js";
 import { className, shownName, state } from "./state.js";
 
 const PAGE = 50;
-
-function thumbnail(url) {
-  return url ? make("img", { className: "thumb", src: url, alt: "", loading: "lazy" }) : null;
-}
-
-function go(id) {
-  closeDialog();
-  jump(id);
-}
-
-function result(id, { name, image, text }, note) {
-  const content = make("span", { className: "result-text", dir: "auto" }, text ?? name);
-  const button = make("button", { type: "button", className: "result", "data-item": id }, thumbnail(image), content, note);
-  button.addEventListener("click", () => go(id));
-  return make("li", {}, button);
-}
-
-function stateNote(item) {
-  if (item.state === "labelled") return item.label === null ? "labelled" : `labelled ${className(item.label)}`;
-  if (item.state === "cannot_tell") return "cannot tell";
-  if (item.state === "out") return "with someone now";
-  // A guess shown here would give a random check away.
-  const hidden = item.guess === null || state.hideProbabilities || state.checked.has(item.id);
-  return hidden ? "" : `guess: ${className(item.guess)}`;
-}
-
-function found(item) {
-  const note = make("span", { className: "result-note", dir: "auto" }, stateNote(item));
-  return result(item.id, item, note);
-}
+const FOUND = 100;
 
 export function openSearch() {
   const box = make("input", { type: "search", id: "search-box", autocomplete: "off", dir: "auto", placeholder: "Words, or an item's id" });
   box.setAttribute("autofocus", "");
   const status = make("p", { className: "note", role: "status" });
   const list = make("ul", { className: "results" });
+  const several = make("button", { type: "button", className: "quiet", hidden: true }, "Label them together …");
+  let hits = [];
+  several.addEventListener("click", () => openSeveral(`Found: ${box.value.trim()}`, hits));
   let turn = 0;
   const look = async () => {
     const mine = (turn += 1);
     const text = box.value.trim();
     if (!text) {
       list.replaceChildren();
+      several.hidden = true;
       setText(status, "");
       return;
     }
     try {
-      const { items } = await get("/api/search", { q: text, limit: 30 });
+      const { items } = await get("/api/search", { q: text, limit: FOUND });
       if (mine !== turn) return; // a later search has been answered already
-      list.replaceChildren(...items.map(found));
-      setText(status, items.length ? `${plural(items.length, "item")}; Enter opens the first` : "Nothing found");
+      list.replaceChildren(...items.map(itemRow));
+      hits = items;
+      several.hidden = items.length < 2;
+      setText(status, items.length ? `${plural(items.length, "item")}; Enter opens the first, Ctrl Enter labels them together` : "Nothing found");
     } catch (error) {
       if (mine === turn) setText(status, error.message);
     }
@@ -67,11 +45,12 @@ export function openSearch() {
     if (event.key !== "Enter" || event.isComposing) return;
     event.preventDefault();
     await look();
-    list.querySelector("button.result")?.click();
+    if (event.ctrlKey && !several.hidden) several.click();
+    else list.querySelector("button.result")?.click();
   });
   arrowKeys(list, box);
   const label = make("label", { htmlFor: "search-box", className: "unseen" }, "Search the items");
-  showDialog("search", "Search", [label, box, status, list]);
+  showDialog("search", "Search", [label, box, status, several, list]);
 }
 
 function when(iso) {

@@ -15,6 +15,8 @@ const SHORTCUTS = [
   { keys: ["c"], does: "classes", text: "Classes: rename, order, remove, merge, keys, colours" },
   { keys: ["/"], does: "search", text: "Search, and jump to an item" },
   { keys: ["h"], does: "history", text: "History, and answer again" },
+  { keys: ["q"], does: "queues", text: "Queues: what is worth a look" },
+  { keys: ["g"], does: "copies", text: "Label near copies of this item together" },
   { keys: ["m"], does: "map", text: "Map of all items" },
   { keys: [","], does: "settings", text: "Settings: strategy, random checks" },
   { keys: ["e"], does: "export", text: "Export labels, predictions, the model" },

@@ -1,18 +1,31 @@
 // The pool in two dimensions. Keys do what the mouse does: arrows walk from point to point, Enter opens one.
 import { jump } from "./actions.js";
-import { get } from "./api.js";
+import { get, post } from "./api.js";
 import { closeDialog, showDialog } from "./dialogs.js";
-import { count, make, settle } from "./dom.js";
+import { count, make, settle, toast } from "./dom.js";
+import { openSeveral } from "./several.js";
 import { classColour, className, shownName, state } from "./state.js";
 
 const MARGIN = 18;
 const REACH = 14; // how far from a point, in pixels, still means it
 const LEGEND = 12;
+const MOST = 500; // that are labelled at once
 const DIRECTIONS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+/** Whether a point lies inside a polygon: how often a ray from it crosses the border tells. */
+function contains(polygon, [x, y]) {
+  let inside = false;
+  polygon.forEach(([ax, ay], i) => {
+    const [bx, by] = polygon.at(i - 1);
+    if (ay > y !== by > y && x < ((bx - ax) * (y - ay)) / (by - ay) + ax) inside = !inside;
+  });
+  return inside;
+}
 
 class Scatter {
   constructor(canvas, card, data) {
     Object.assign(this, { canvas, card, data, zoom: 1, shiftX: 0, shiftY: 0, active: -1, known: new Map() });
+    Object.assign(this, { lasso: null, drawing: false, chosen: new Set() });
     this.tell = settle((index) => this.showCard(index), 60);
     canvas.addEventListener("pointermove", (event) => this.hover(event));
     canvas.addEventListener("pointerdown", (event) => this.grab(event));
@@ -45,6 +58,15 @@ class Scatter {
     for (let i = 0; i < data.ids.length; i += 1) if (data.label[i] === null) this.dot(pen, i, size, classColour(data.guess[i]));
     pen.globalAlpha = 1;
     for (let i = 0; i < data.ids.length; i += 1) if (data.label[i] !== null) this.dot(pen, i, size + 2, classColour(data.label[i]), ink);
+    for (const i of this.chosen) this.dot(pen, i, size + 4, null, ink);
+    if (this.lasso) {
+      pen.beginPath();
+      this.lasso.forEach(([x, y]) => pen.lineTo(x, y));
+      pen.closePath();
+      pen.lineWidth = 1.5;
+      pen.strokeStyle = ink;
+      pen.stroke();
+    }
     if (this.active >= 0) this.dot(pen, this.active, size + 5, null, styles.getPropertyValue("--accent"));
   }
 
@@ -83,7 +105,10 @@ class Scatter {
   }
 
   hover(event) {
-    if (this.held) {
+    if (this.lasso) {
+      this.lasso.push([event.offsetX, event.offsetY]);
+      this.draw();
+    } else if (this.held) {
       const moved = Math.hypot(event.offsetX - this.held.x, event.offsetY - this.held.y);
       if (moved > 4) this.held.dragged = true;
       this.shiftX = this.held.shiftX + event.offsetX - this.held.x;
@@ -94,10 +119,21 @@ class Scatter {
 
   grab(event) {
     this.canvas.setPointerCapture(event.pointerId);
+    if (event.shiftKey || this.drawing) {
+      this.lasso = [[event.offsetX, event.offsetY]];
+      return;
+    }
     this.held = { x: event.offsetX, y: event.offsetY, shiftX: this.shiftX, shiftY: this.shiftY, dragged: false };
   }
 
   release(event) {
+    if (this.lasso) {
+      const inside = this.data.ids.map((_, i) => i).filter((i) => contains(this.lasso, this.place(i)));
+      this.lasso = null;
+      this.draw();
+      this.together(inside);
+      return;
+    }
     const { dragged } = this.held ?? { dragged: true };
     this.held = null;
     if (dragged) return;
@@ -123,6 +159,13 @@ class Scatter {
       const here = this.active >= 0 ? this.place(this.active) : [this.canvas.clientWidth / 2, this.canvas.clientHeight / 2];
       const next = this.active >= 0 ? this.beside(here, direction) : this.nearest(...here, Infinity);
       if (next >= 0) this.activate(next);
+    } else if (event.key === " " && this.active >= 0) {
+      event.preventDefault();
+      if (!this.chosen.delete(this.active)) this.chosen.add(this.active);
+      this.draw();
+    } else if (event.key === "Enter" && this.chosen.size) {
+      event.preventDefault();
+      this.together([...this.chosen]);
     } else if (event.key === "Enter" && this.active >= 0) {
       event.preventDefault();
       this.open(this.active);
@@ -147,6 +190,19 @@ class Scatter {
     const id = this.data.ids[index];
     closeDialog();
     jump(id);
+  }
+
+  /** Label several at once: those that have no label yet. */
+  async together(indices) {
+    const ids = indices.filter((i) => this.data.label[i] === null).map((i) => this.data.ids[i]);
+    if (!ids.length) return;
+    try {
+      const { items } = await post("/api/queues/shown", { items: ids.slice(0, MOST) });
+      const note = ids.length > MOST ? `${count(ids.length)} were inside; these are the first.` : "";
+      openSeveral("Chosen on the map", items, { note });
+    } catch (error) {
+      toast(error.message, { problem: true });
+    }
   }
 
   async showCard(index) {
@@ -201,15 +257,20 @@ export async function openMap() {
     const labelled = data.label.filter((label) => label !== null).length;
     const name =
       `Map of ${count(data.ids.length)} items, ${count(labelled)} labelled. ` +
-      "Arrow keys walk from item to item, Enter opens one. Search finds items by their text.";
+      "Arrow keys walk from item to item, Enter opens one; Space chooses several, and Enter labels them together. Search finds items by their text.";
     const canvas = make("canvas", { tabIndex: 0, role: "application", "aria-label": name, className: "scatter" });
     const card = make("div", { className: "map-card", hidden: true, "aria-live": "polite" });
     const frame = make("div", { className: "map-frame" }, canvas, card);
     const method = data.method === "umap" ? "UMAP" : "principal components";
     status.textContent =
       `${count(data.ids.length)} items by ${method}, coloured by what the model thinks; ringed ones are labelled. ` +
-      "Click one to label it; wheel and drag to zoom and move.";
-    body.replaceChildren(frame, legend(data), status);
+      "Click one to label it; wheel and drag to zoom and move; Shift and drag round several labels them together.";
+    const draw = make("button", { type: "button", className: "quiet", "aria-pressed": "false" }, "Draw round several");
+    draw.addEventListener("click", () => {
+      scatter.drawing = !scatter.drawing;
+      draw.setAttribute("aria-pressed", String(scatter.drawing));
+    });
+    body.replaceChildren(frame, legend(data), status, draw);
     scatter = new Scatter(canvas, card, data);
     canvas.focus();
   } catch (error) {

@@ -1,11 +1,12 @@
 """Pictures, the map, and files: what takes long to make is made beside the desk's thread."""
 
 from asyncio import to_thread, wrap_future
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from everylabel.formats.queue_tables import Of
 from everylabel.labelling.views import Views
 from everylabel.web.downloads import Downloads
 from everylabel.web.errors import problems
@@ -35,10 +36,15 @@ def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
         return {"method": method, "ids": [views.desk.ids[i] for i in idx], "x": x, "y": y, **points}
 
     @router.get("/export", responses=problems(), response_class=Response)
-    async def export(what: str = "labels", format: str = "csv") -> Response:
-        """Return labels, answers or predictions as a file: csv, jsonl, parquet, labelstudio."""
+    async def export(
+        what: str = "labels",
+        format: str = "csv",
+        class_: Annotated[str | None, Query(alias="class", max_length=1000)] = None,
+        item: Annotated[str | None, Query(max_length=1000)] = None,
+    ) -> Response:
+        """Return labels, answers, predictions or a queue (of a class or an item) as a file."""
         snapshot = await wrap_future(views.snapshot())
-        return await to_thread(files.export, snapshot, what, format)
+        return await to_thread(files.export, snapshot, what, format, Of(class_, item))
 
     @router.get("/model", responses=problems(409), response_class=Response)
     async def model(format: str = "everylabel") -> Response:

@@ -2,6 +2,7 @@
 
 from asyncio import to_thread, wrap_future
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -15,16 +16,19 @@ SNIPPET = 200  # characters of a text in a list
 Limit = Annotated[int, Query(ge=1, le=500)]
 
 
+def glance(views: Views, shown: Shown, item: str) -> dict[str, Any]:
+    """Return how an instance is shown in a list."""
+    views.position(item)
+    item_shown = shown.item(item)
+    text = shown.text(item)[:SNIPPET] or None
+    return {"name": item_shown["name"], "text": text, "image": item_shown["image"]}
+
+
 def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
     """Return the endpoints of a project's views."""
     router = APIRouter(prefix="/api")
 
-    def glance(item: str) -> dict[str, Any]:
-        """Return how an instance is shown in a list."""
-        views.position(item)
-        item_shown = shown.item(item)
-        text = shown.text(item)[:SNIPPET] or None
-        return {"name": item_shown["name"], "text": text, "image": item_shown["image"]}
+    seen = partial(glance, views, shown)
 
     @router.get("/health")
     async def health() -> dict[str, bool]:
@@ -51,13 +55,13 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
     async def history(person: Anybody = "", limit: Limit = 50, before: int | None = None) -> dict[str, Any]:
         """Return answers, the latest first."""
         events = await wrap_future(views.history(person, limit, before))
-        return {"events": [{**event, **glance(event["item"])} for event in events]}
+        return {"events": [{**event, **seen(event["item"])} for event in events]}
 
     @router.get("/disputed", responses=problems())
     async def disputed(limit: Limit = 100) -> dict[str, Any]:
         """Return instances on which no class has most voices, the latest first, with all answers."""
         items = await wrap_future(views.disputed(limit))
-        return {"items": [{**found, **glance(found["item"])} for found in items]}
+        return {"items": [{**found, **seen(found["item"])} for found in items]}
 
     @router.get("/search", responses=problems())
     async def search(
@@ -68,7 +72,7 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
         found = await to_thread(_search, ids, shown, q, limit)
         states = await wrap_future(views.states(found))
         pairs = zip((ids[i] for i in found), states, strict=True)
-        return {"items": [{"id": item, **glance(item), **state} for item, state in pairs]}
+        return {"items": [{"id": item, **seen(item), **state} for item, state in pairs]}
 
     @router.get("/items/{item:path}", responses=problems(404))
     async def one_item(item: str) -> dict[str, Any]:

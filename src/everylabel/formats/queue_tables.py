@@ -1,0 +1,72 @@
+"""A queue as a table: what is worth a look, by the model that all labels of this moment make."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from everylabel.core import predict_proba
+from everylabel.core.checks import check_choice
+from everylabel.core.errors import EverylabelError
+from everylabel.formats.beside import Beside
+from everylabel.formats.tables import Records
+from everylabel.labelling.assessing import left_out
+from everylabel.labelling.queues import Asked, Look, labelled_otherwise, queue
+from everylabel.labelling.rows import Prepared
+from everylabel.labelling.snapshot import Snapshot
+from everylabel.projects.predictions import trained
+
+COLUMNS: dict[str, type] = {"label": str, "guess": str, "score": float, "otherwise": str}
+
+
+class Of(NamedTuple):
+    """Which class (its name) and which item (its id) a queue is of."""
+
+    class_: str | None = None
+    item: str | None = None
+
+    def asked(self, name: str, snapshot: Snapshot, ids: Sequence[str]) -> Asked:
+        """Return the queue's numbers, or tell what is not there."""
+        if self.class_ is not None:
+            check_choice(self.class_, "class", snapshot.classes)
+        if self.item is not None and self.item not in ids:
+            raise EverylabelError(f"item is {self.item!r}; expected an id of this project")
+        number = None if self.class_ is None else snapshot.classes.index(self.class_)
+        return Asked(name, number, None if self.item is None else list(ids).index(self.item))
+
+
+def queue_records(
+    told: Beside, ids: Sequence[str], prepared: Prepared, snapshot: Snapshot, asked: Asked
+) -> Records:
+    """Return a row for each item of a queue, the worthiest first.
+
+    label is what it is labelled as, guess what the model says (without that label), score what it is ranked
+    by; otherwise, beside a doubted label, are the ids of the most alike items labelled otherwise.
+    """
+    look, classes = _look(prepared, snapshot), snapshot.classes
+
+    def values(item: int, score: float | None) -> Sequence[Any]:
+        label = look.labels.get(item)
+        other = labelled_otherwise(look, item) if asked.name == "doubted" else []
+        named = None if label is None else classes[label]
+        ranked = None if score is None else round(score, 6)
+        return named, _guess(look, item, classes), ranked, " ".join(ids[i] for i in other)
+
+    return told.records(COLUMNS, ((item, values(item, score)) for item, score in queue(look, asked)))
+
+
+def _guess(look: Look, item: int, classes: Sequence[str]) -> str | None:
+    if item in look.left_out:
+        return classes[look.left_out[item].guess]
+    return None if look.probabilities is None else classes[int(look.probabilities[item].argmax())]
+
+
+def _look(prepared: Prepared, snapshot: Snapshot) -> Look:
+    """Return what queues are made of, by a model trained on all labels."""
+    answers, labels, k = snapshot.answers, snapshot.labels, len(snapshot.classes)
+    if not labels:
+        return Look(prepared.features, None, labels, answers, {})
+    posterior = trained(prepared, snapshot)
+    probs = np.asarray(predict_proba(posterior, prepared.features.astype(np.float64), method="mean"))
+    told = left_out(posterior, labels, k) if len(set(labels.values())) > 1 else {}
+    return Look(prepared.features, probs, labels, answers, told)

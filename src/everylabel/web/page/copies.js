@@ -1,0 +1,41 @@
+// Near copies of the item in sight that the model takes for the same class: one key labels all of them. Never of a
+// random check, whose guess nobody may see.
+import { get } from "./api.js";
+import { byId, count, setText, settle } from "./dom.js";
+import { openSeveral } from "./several.js";
+import { className, guessShown, on, state } from "./state.js";
+
+let found = null; // { guess, items } of the item in sight
+
+async function look() {
+  const task = state.task;
+  if (!task || !guessShown() || state.busy) return;
+  try {
+    const copies = await get("/api/queues/copies", { item: task.item.id });
+    if (state.task !== task || !copies.items.length) return;
+    found = copies;
+    const these = copies.items.length === 1 ? "There is a near copy" : `There are ${count(copies.items.length)} near copies`;
+    setText(byId("copies-sentence"), `${these} of this one; the model says ${className(copies.guess)}.`);
+    byId("copies").hidden = false;
+  } catch {
+    // An offer only: the next item has its own.
+  }
+}
+
+export function startCopies() {
+  const soon = settle(look, 250);
+  on("task", () => {
+    found = null;
+    byId("copies").hidden = true;
+    soon();
+  });
+}
+
+/** This item with its near copies; Enter gives all of them what the model says. */
+export function openCopies() {
+  if (!found || !state.task) return;
+  const { item } = state.task;
+  const own = { id: item.id, name: item.name, text: item.text, image: item.image, state: "free", guess: found.guess };
+  const note = `The model says ${className(found.guess)} for all of them: Enter gives it.`;
+  openSeveral("Near copies", [own, ...found.items], { guess: found.guess, note });
+}

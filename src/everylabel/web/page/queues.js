@@ -1,0 +1,86 @@
+// Queues: lists of items worth a look, each with a count. Of one class if one is chosen, and of the item in sight.
+import { get } from "./api.js";
+import { arrowKeys, showDialog } from "./dialogs.js";
+import { count, make, percent, plural, setText } from "./dom.js";
+import { itemNote, result } from "./results.js";
+import { openSeveral } from "./several.js";
+import { className, state } from "./state.js";
+
+const SHOWN = 100;
+let remembered = ""; // the class that was looked at last
+
+function parameters(of) {
+  const chosen = of.value === "" ? {} : { class: of.value };
+  return state.task ? { ...chosen, item: state.task.item.id } : chosen;
+}
+
+function queueRow(item, name) {
+  const notes = [];
+  if (name === "doubted") {
+    notes.push(`labelled ${className(item.label)}, which the model gives ${percent(item.score)}; it would say ${className(item.doubt)}`);
+    for (const other of item.otherwise) notes.push(`alike, but ${className(other.label)}: ${(other.text ?? other.name).slice(0, 80)}`);
+  } else {
+    notes.push(itemNote(item));
+    if (item.score !== null && !state.hideProbabilities) notes.push(name === "like" ? `${percent(item.score)} alike` : percent(item.score));
+  }
+  const lines = notes.filter(Boolean).map((text) => make("span", { className: "meta", dir: "auto" }, text));
+  return result(item.id, item, make("span", { className: "result-note" }, ...lines));
+}
+
+async function openQueue({ name, title }, query) {
+  const list = make("ul", { className: "results" });
+  const status = make("p", { className: "note", role: "status" });
+  const several = make("button", { type: "button", className: "quiet", hidden: true }, "Label them together …");
+  const back = make("button", { type: "button", className: "quiet" }, "All queues");
+  back.addEventListener("click", openQueues);
+  const of = query.class === undefined || name === "like" ? "" : `: ${className(Number(query.class))}`;
+  arrowKeys(list);
+  showDialog("queue", `${title}${of}`, [back, several, status, list]);
+  try {
+    const { count: number, items } = await get(`/api/queues/${name}`, { ...query, limit: SHOWN });
+    list.replaceChildren(...items.map((item) => queueRow(item, name)));
+    several.hidden = items.length < 2;
+    const guess = query.class === undefined || name === "doubted" ? null : Number(query.class);
+    several.addEventListener("click", () => openSeveral(`${title}${of}`, items, { guess }));
+    setText(status, number > items.length ? `${count(items.length)} of ${plural(number, "item")}` : plural(number, "item"));
+    list.querySelector("button")?.focus();
+  } catch (error) {
+    setText(status, error.message);
+  }
+}
+
+export function openQueues() {
+  const of = make("select", { id: "queue-class" }, make("option", { value: "" }, "any class"));
+  of.append(...state.classes.map((each) => make("option", { value: String(each.id) }, className(each.id))));
+  of.value = state.classes.some((each) => String(each.id) === remembered) ? remembered : "";
+  const list = make("ul", { className: "results" });
+  const status = make("p", { className: "note", role: "status" });
+  let turn = 0;
+  const draw = async () => {
+    const mine = (turn += 1);
+    remembered = of.value;
+    try {
+      const query = parameters(of);
+      const { queues } = await get("/api/queues", query);
+      if (mine !== turn) return;
+      list.replaceChildren(...queues.map((each) => choice(each, query)));
+      setText(status, "");
+    } catch (error) {
+      setText(status, error.message);
+    }
+  };
+  of.addEventListener("change", draw);
+  arrowKeys(list, of);
+  const label = make("label", { className: "check-row", htmlFor: "queue-class" }, "Of ", of);
+  showDialog("queues", "Queues", [label, status, list]);
+  draw().then(() => list.querySelector("button:not([disabled])")?.focus());
+}
+
+function choice(queue, query) {
+  const known = queue.count !== null;
+  const about = make("span", { className: "result-text" }, make("strong", {}, queue.title), ` ${queue.sentence}`);
+  const note = make("span", { className: "result-note" }, known ? count(queue.count) : `choose ${queue.needs === "item" ? "an item" : "a class"}`);
+  const button = make("button", { type: "button", className: "result", "data-queue": queue.name, disabled: !queue.count }, about, note);
+  button.addEventListener("click", () => openQueue(queue, query));
+  return make("li", {}, button);
+}

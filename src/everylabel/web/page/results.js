@@ -1,0 +1,34 @@
+// How an item looks in a list.
+import { jump } from "./actions.js";
+import { closeDialog } from "./dialogs.js";
+import { make } from "./dom.js";
+import { className, state } from "./state.js";
+
+export function thumbnail(url) {
+  return url ? make("img", { className: "thumb", src: url, alt: "", loading: "lazy" }) : null;
+}
+
+/** What is known of an item: its label, or the model's guess. */
+export function itemNote(item) {
+  if (item.state === "labelled") return item.label === null ? "labelled" : `labelled ${className(item.label)}`;
+  if (item.state === "cannot_tell") return "cannot tell";
+  if (item.state === "out") return "with someone now";
+  // A guess shown here would give a random check away.
+  const hidden = item.guess === null || state.hideProbabilities || state.checked.has(item.id);
+  return hidden ? "" : `guess: ${className(item.guess)}`;
+}
+
+/** A row that opens the item; `note` stands beside it. */
+export function result(id, { name, image, text }, note) {
+  const content = make("span", { className: "result-text", dir: "auto" }, text ?? name);
+  const button = make("button", { type: "button", className: "result", "data-item": id }, thumbnail(image), content, note);
+  button.addEventListener("click", () => {
+    closeDialog();
+    jump(id);
+  });
+  return make("li", {}, button);
+}
+
+export function itemRow(item) {
+  return result(item.id, item, make("span", { className: "result-note", dir: "auto" }, itemNote(item)));
+}

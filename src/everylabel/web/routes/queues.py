@@ -1,0 +1,111 @@
+"""Queues: lists of instances worth a look, each with a count."""
+
+from asyncio import to_thread, wrap_future
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from everylabel.labelling.groups import near_copies
+from everylabel.labelling.queues import (
+    HIGH,
+    LOW,
+    QUEUES,
+    Asked,
+    Found,
+    Look,
+    labelled_otherwise,
+    missing,
+    queue,
+)
+from everylabel.labelling.requests import class_number
+from everylabel.labelling.views import Views
+from everylabel.web.bodies import Id, ShownBody
+from everylabel.web.errors import problems
+from everylabel.web.routes.reading import glance
+from everylabel.web.shown import Shown
+
+Share = Annotated[float, Query(ge=0.0, le=1.0)]
+Class = Annotated[int | None, Query(ge=0, le=2**31, alias="class")]
+Item = Annotated[Id | None, Query()]
+
+
+def queues(views: Views, shown: Shown) -> APIRouter:
+    """Return the endpoints of a project's queues."""
+    router = APIRouter(prefix="/api/queues")
+    seen = partial(glance, views, shown)
+
+    def asked(name: str, class_: int | None, item: str | None, low: float, high: float) -> Asked:
+        known = None if class_ is None else class_number(views.ledger, class_)
+        return Asked(name, known, None if item is None else views.position(item), low, high)
+
+    async def listed(ids: list[str]) -> list[dict[str, Any]]:
+        """Return instances as they are listed."""
+        states = await wrap_future(views.states([views.position(item) for item in ids]))
+        return [{"id": item, **seen(item), **state} for item, state in zip(ids, states, strict=True)]
+
+    @router.get("", responses=problems(404))
+    async def every(
+        class_: Class = None, item: Item = None, low: Share = LOW, high: Share = HIGH
+    ) -> dict[str, Any]:
+        """Return all queues with how many are in each; null where a class or an item must be told first."""
+        wanted = {name: asked(name, class_, item, low, high) for name in QUEUES}
+        return {"queues": await to_thread(_counts, views, wanted)}
+
+    @router.get("/copies", responses=problems(404))
+    async def copies(item: Id) -> dict[str, Any]:
+        """Return near copies of an instance that the model takes for the same class."""
+        i, look = views.position(item), await to_thread(views.look)
+        found = await to_thread(near_copies, look, i)
+        guess = int(look.probabilities[i].argmax()) if found and look.probabilities is not None else None
+        return {"guess": guess, "items": await listed([views.desk.ids[each] for each in found])}
+
+    @router.post("/shown", responses=problems(404))
+    async def several(body: ShownBody) -> dict[str, Any]:
+        """Return how several instances are shown, and what is known of them."""
+        return {"items": await listed(body.items)}
+
+    @router.get("/{name}", responses=problems(404))
+    async def one(
+        name: str,
+        class_: Class = None,
+        item: Item = None,
+        low: Share = LOW,
+        high: Share = HIGH,
+        offset: Annotated[int, Query(ge=0, le=2**40)] = 0,
+        limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    ) -> dict[str, Any]:
+        """Return a queue, the worthiest first; beside a doubted label what is alike but labelled so."""
+        look = await to_thread(views.look)
+        found = await to_thread(queue, look, asked(name, class_, item, low, high))
+        some = found[offset : offset + limit]
+        rows = await listed([views.desk.ids[each.item] for each in some])
+        for row, each in zip(rows, some, strict=True):
+            row.update(_ranked(look, each))
+            if name == "doubted":
+                alike = ((views.desk.ids[i], look.labels[i]) for i in labelled_otherwise(look, each.item))
+                row["otherwise"] = [{"id": other, "label": label, **seen(other)} for other, label in alike]
+        return {"count": len(found), "items": rows}
+
+    return router
+
+
+def _counts(views: Views, wanted: dict[str, Asked]) -> list[dict[str, Any]]:
+    look = views.look()
+    return [
+        {
+            "name": name,
+            "title": about.title,
+            "sentence": about.sentence,
+            "needs": about.needs,
+            "count": None if missing(wanted[name]) else len(queue(look, wanted[name])),
+        }
+        for name, about in QUEUES.items()
+    ]
+
+
+def _ranked(look: Look, found: Found) -> dict[str, Any]:
+    """Return what the model says of an instance: what it is ranked by, and its doubt about a label."""
+    out = look.left_out.get(found.item)
+    score = None if found.score is None else round(found.score, 6)
+    return {"score": score, "doubt": None if out is None else out.guess}

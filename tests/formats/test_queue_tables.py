@@ -1,0 +1,59 @@
+"""A queue as a file: the same rows as the page shows, by a model trained on all labels."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from everylabel.cli import app
+from everylabel.projects.log import Label, open_log
+from everylabel.projects.project import open_project
+from tests.labelling.desks import X, Y
+
+N = 120
+
+
+def _export(folder: Path, *more: str) -> list[dict[str, Any]]:
+    out = folder / "out.jsonl"
+    command = ["export", str(folder / "digits.npz"), "-o", str(out), *more]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    np.savez(tmp_path / "digits.npz", X=X[:N], classes=[f"digit {i}" for i in range(10)])
+    project = open_project(tmp_path / "digits.npz")
+    labels = [Label(project.ids[i], f"digit {(Y[i] + (i == 7)) % 10}") for i in range(90)]  # one is wrong
+    with open_log(project, None, {}, labels, {}, False, lambda _: None):
+        pass
+    return tmp_path
+
+
+def test_queues_as_files(folder: Path) -> None:
+    doubted = _export(folder, "--what", "doubted")
+    assert [row["score"] for row in doubted] == sorted(row["score"] for row in doubted)
+    wrong = f"digit {(Y[7] + 1) % 10}", f"digit {Y[7]}"
+    assert wrong in [(row["label"], row["guess"]) for row in doubted[:5]]
+    assert len(str(doubted[0]["otherwise"]).split()) == 2
+    threes = _export(folder, "--what", "predicted", "--class", "digit 3")
+    assert {row["guess"] for row in threes} == {"digit 3"}
+    assert all(row["label"] is None for row in threes)
+    assert [row["score"] for row in threes] == sorted((row["score"] for row in threes), reverse=True)
+    assert _export(folder, "--what", "cannot_tell") == []
+
+
+def test_a_class_that_is_not_there_is_told(folder: Path) -> None:
+    for more, told in [
+        (("more", "--class", "eleven"), "class is 'eleven'; expected one of"),
+        (("more",), "without class; expected which class"),
+        (("like", "--item", "x"), "item is 'x'; expected an id"),
+    ]:
+        command = ["export", str(folder / "digits.npz"), "-o", str(folder / "out.csv"), "--what", *more]
+        done = CliRunner().invoke(app, command)
+        assert told in " ".join(done.output.split())
+        assert not (folder / "out.csv").exists()

@@ -1,0 +1,90 @@
+"""Queues: what is in each, in which order, and what is never told."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from everylabel.core.errors import EverylabelError
+from everylabel.labelling.assessing import LeftOut
+from everylabel.labelling.ledger import CANNOT_TELL, Answer
+from everylabel.labelling.queues import QUEUES, Asked, Look, labelled_otherwise, queue
+from everylabel.labelling.refit import refit
+from tests.labelling.desks import label, service, truth
+
+P = np.array(
+    [[0.9, 0.1, 0.0], [0.6, 0.3, 0.1], [0.5, 0.4, 0.1], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8], [0.4, 0.3, 0.3]]
+)
+X = np.array([[1.0, 0.0], [1.0, 0.1], [1.0, 1.0], [0.0, 1.0], [0.1, 1.0], [-1.0, 0.0]])
+LOOK = Look(X, P, {}, {}, {})
+
+
+def _items(look: Look, name: str, **of: float) -> list[int]:
+    return [found.item for found in queue(look, Asked(name, **of))]  # type: ignore[arg-type]
+
+
+def test_half_sure_predicted_and_more_of_a_class() -> None:
+    assert _items(LOOK, "between", class_=0) == [1, 2]
+    assert _items(LOOK, "between", class_=1, low=0.3, high=0.4) == [2, 1, 5]
+    assert _items(LOOK, "between") == [3, 1, 2]
+    assert _items(LOOK, "predicted", class_=0) == [0, 1, 2, 5]
+    assert _items(LOOK, "more", class_=2) == [4, 5, 1, 2, 3]  # though another class is likelier
+    answered = LOOK._replace(answers={1: [Answer(1, "me", 0)]}, hidden=frozenset({2}))
+    assert _items(answered, "predicted", class_=0) == [0, 5]  # no random check's guess is told
+    assert _items(LOOK._replace(probabilities=None), "more", class_=2) == []
+
+
+def test_most_alike() -> None:
+    assert _items(LOOK, "like", item=0) == [1, 2]  # the cosine of 2 is .707
+    assert _items(LOOK._replace(answers={1: [Answer(1, "me", 0)]}), "like", item=0) == [2]
+
+
+def test_doubted_labels_worst_first_with_what_is_labelled_otherwise() -> None:
+    told = {
+        0: LeftOut(0, 0.4, 1, 0.6),
+        1: LeftOut(1, 0.1, 0, 0.9),
+        3: LeftOut(1, 0.9, 1, 0.9),
+        4: LeftOut(2, 0.2, 1, 0.5),
+    }
+    look = LOOK._replace(labels={0: 0, 1: 1, 3: 1, 4: 0, 2: 2}, left_out=told)
+    assert _items(look, "doubted") == [1, 0]  # 4 has another label since
+    assert _items(look, "doubted", class_=0) == [0]
+    assert labelled_otherwise(look, 1) == [0, 2]
+    assert labelled_otherwise(LOOK._replace(labels={0: 0}), 0) == []
+
+
+def test_disputed_and_cannot_tell() -> None:
+    answers = {
+        0: [Answer(1, "a", 0), Answer(9, "b", 1)],
+        1: [Answer(2, "a", 0), Answer(3, "b", 0)],
+        2: [Answer(4, "a", CANNOT_TELL)],
+        3: [Answer(5, "a", CANNOT_TELL), Answer(6, "b", 1)],
+        4: [Answer(7, "a", 0), Answer(8, "b", 1)],
+        5: [Answer(10, "a", CANNOT_TELL)],
+    }
+    look = LOOK._replace(answers=answers)
+    assert _items(look, "disputed") == [0, 4]
+    assert _items(look, "cannot_tell") == [5, 2]
+
+
+def test_what_must_be_told_is_told() -> None:
+    with pytest.raises(EverylabelError, match="'more' without class; expected which class"):
+        queue(LOOK, Asked("more"))
+    with pytest.raises(EverylabelError, match="'like' without item"):
+        queue(LOOK, Asked("like"))
+    with pytest.raises(EverylabelError, match=f"expected one of '{next(iter(QUEUES))}'"):
+        queue(LOOK, Asked("best"))
+
+
+def test_a_wrong_label_is_doubted(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        items = label(made, 60)
+        wrong = next(item for item in reversed(items) if truth(item) == 0)
+        made.label("me", wrong, 1).result()
+        refit(made.desk)
+        look = made.views.look()
+        found = queue(look, Asked("doubted"))
+        assert made.ledger.position[wrong] in [each.item for each in found[:3]]
+        assert [each.score for each in found] == sorted(each.score or 0.0 for each in found)
+        alike = labelled_otherwise(look, made.ledger.position[wrong])
+        assert any(truth(made.ledger.ids[i]) == 0 for i in alike)

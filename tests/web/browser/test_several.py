@@ -1,0 +1,147 @@
+"""Many with one key, in the browser: queues, near copies, search results, the map."""
+
+from tests.web.browser.pages import ENTER, ESCAPE, Page
+from tests.web.browser.servers import Server
+
+TOGETHER = """
+    const buttons = [...document.querySelectorAll("dialog .quiet")];
+    buttons.find((each) => each.textContent.startsWith("Label")).click();
+"""
+CHOOSE = """
+    const of = document.getElementById("queue-class");
+    of.value = "3";
+    of.dispatchEvent(new Event("change"));
+"""
+
+
+def _bulk(server: Server, person: str) -> list[dict[str, object]]:
+    events = server.get(f"/api/history?person={person}&limit=500")["events"]
+    return [event for event in events if event["kind"] == "label" and not event["undone"]]
+
+
+def _several(page: Page) -> list[str]:
+    """Return the ids that are ticked, once the list is there."""
+    page.until(lambda: page.all("dialog.several .tick"))
+    script = "return [...document.querySelectorAll('.tick:checked')].map((each) => each.dataset.item)"
+    return list(page.script(script))
+
+
+def _done(page: Page) -> None:
+    page.until(lambda: not page.all("dialog[open]") and not page.busy and "Saved:" in page.text("#tick"))
+
+
+def test_search_results_get_one_class_and_one_undo_takes_it_back(text_page: Page, texts: Server) -> None:
+    page = text_page.open("several")
+    page.dialog("/")
+    page.press("word7")
+    page.until(lambda: len(page.all("dialog .result")) > 1)
+    page.press_with("\ue009", ENTER)
+    ids = _several(page)
+    assert len(ids) > 1
+    page.press("a")  # takes the first out again
+    assert _several(page) == ids[1:]
+    before = page.labelled
+    first = page.text("dialog .several-classes button span")
+    page.press("1")
+    _done(page)
+    assert f"as {first}" in page.text("#tick")
+    given = _bulk(texts, "several")[: len(ids) - 1]
+    assert {event["item"] for event in given} == set(ids[1:])
+    page.press("u")
+    page.until(lambda: len(_bulk(texts, "several")) == 0)
+    page.until(lambda: page.labelled == before)
+
+
+def test_queues_by_keyboard(page: Page, digits: Server) -> None:
+    page.open("queues")
+    for i in range(12):
+        page.answer(str(i % 10))
+    assert page.dialog("q") == "Queues"
+    page.until(lambda: page.all("[data-queue]"))
+    counts = {each["name"]: each["count"] for each in digits.get("/api/queues")["queues"]}
+    assert page.text("[data-queue=predicted] .result-note").replace(",", "") == str(counts["predicted"])
+    assert page.script("return document.querySelector('[data-queue=more]').disabled")  # of which class?
+    page.script(CHOOSE)
+    page.until(lambda: not page.script("return document.querySelector('[data-queue=more]').disabled"))
+    page.script("document.querySelector('[data-queue=more]').focus()")
+    page.press(ENTER)
+    page.until(lambda: page.text("#dialog-title") == "Find more: 3")
+    found = digits.get("/api/queues/more?class=3&limit=100")
+    page.until(lambda: len(page.all("dialog .result")) == len(found["items"]))
+    page.script(TOGETHER)
+    assert _several(page) == [item["id"] for item in found["items"]]
+    assert page.text("dialog .several-classes button span") == "3"
+    page.press(ESCAPE)
+    page.until(lambda: not page.all("dialog[open]"))
+
+
+COPIES = """
+    const done = arguments[arguments.length - 1];
+    import("/static/state.js").then(({setTask, state}) => {
+        const usual = window.fetch;
+        window.fetch = async (url, ...rest) => {
+            if (!String(url).includes("/api/queues/copies")) return usual(url, ...rest);
+            const {items} = await (await usual("/api/queues/like?limit=3&item=" + state.task.item.id)).json();
+            const headers = {"content-type": "application/json"};
+            return new Response(JSON.stringify({guess: 3, items}), {headers});
+        };
+        setTask({...state.task, reason: "chosen", probabilities: Array(10).fill(0.1)});
+        done();
+    });
+"""
+
+
+def test_near_copies_are_offered_and_enter_labels_all(page: Page, digits: Server) -> None:
+    page.open("copies")
+    page.answer("1")
+    page.driver.execute_async_script(COPIES)
+    page.until(lambda: page.text("#copies-sentence"))
+    assert "the model says 3" in page.text("#copies-sentence")
+    assert page.dialog("g") == "Near copies"
+    ids = _several(page)
+    page.press(ENTER)
+    _done(page)
+    given = _bulk(digits, "copies")[: len(ids)]
+    assert {event["item"] for event in given} == set(ids)
+    assert {event["class"] for event in given} == {3}
+
+
+def test_a_loop_on_the_map(page: Page, digits: Server) -> None:
+    page.open("lasso")
+    page.dialog("m")
+    page.until(lambda: page.all("canvas.scatter"))
+    page.script("""
+        const canvas = document.querySelector("canvas.scatter");
+        const {width, height, left, top} = canvas.getBoundingClientRect();
+        const at = (kind, x, y) => {
+            const place = {clientX: left + x * width, clientY: top + y * height};
+            canvas.dispatchEvent(new PointerEvent(kind, {pointerId: 1, shiftKey: true, ...place}));
+        };
+        canvas.setPointerCapture = () => {};
+        at("pointerdown", 0.4, 0.4);
+        for (const [x, y] of [[0.6, 0.4], [0.6, 0.6], [0.4, 0.6]]) at("pointermove", x, y);
+        at("pointerup", 0.4, 0.6);
+    """)
+    ids = _several(page)
+    assert 0 < len(ids) <= 500
+    before = digits.get("/api/progress")["labelled"]
+    page.press("2")
+    _done(page)
+    assert before < digits.get("/api/progress")["labelled"] <= before + len(ids)  # others have some of them
+    page.press("u")
+    page.until(lambda: digits.get("/api/progress")["labelled"] == before)
+
+
+def test_the_list_can_be_read_by_everybody(page: Page, axe: str) -> None:
+    page.open("axe several")
+    page.answer("1")
+    page.dialog("q")
+    page.until(lambda: page.all("[data-queue]"))
+    assert page.violations(axe) == []
+    page.script("document.querySelector('[data-queue=predicted]').click()")
+    page.until(lambda: page.all("dialog .result"))
+    page.script(TOGETHER)
+    _several(page)
+    assert page.violations(axe) == []
+    page.size(360, 740, mobile=True)
+    assert page.script("return document.documentElement.scrollWidth <= 360")
