@@ -1,12 +1,14 @@
 """Texts by a sentence-transformers model: pooled as the model says."""
 
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from everylabel.core.errors import need
 from everylabel.models.embedding.backend import Network, clean, quiet
+from everylabel.models.embedding.bert_onnx import BertOnnx, can_run
 from everylabel.models.embedding.hub import cannot_load, located
 
 DEFAULT = "sentence-transformers/all-MiniLM-L6-v2"
@@ -19,6 +21,12 @@ class Sentences(Network):
     form, chunk = "sentences", 1024
 
     @cached_property
+    def fast(self) -> BertOnnx | None:
+        """The model run without torch, if it can be."""
+        folder = Path(located(self.name, INSTEAD).name)
+        return BertOnnx(folder) if self.device in (None, "cpu") and can_run(folder) else None
+
+    @cached_property
     def model(self) -> Any:
         library = need("sentence_transformers", "text", "embedding by a sentence model")
         name, local = located(self.name, INSTEAD)
@@ -29,5 +37,7 @@ class Sentences(Network):
             raise cannot_load(self.name, error, INSTEAD) from error
 
     def encode(self, items: Any) -> np.ndarray:
+        if self.fast is not None:
+            return self.fast.encode(clean(items))
         rows = self.model.encode(clean(items), batch_size=self.batch_size, show_progress_bar=False)
         return np.asarray(rows, dtype=np.float32)
