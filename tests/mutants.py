@@ -147,6 +147,8 @@ CORE = [
     Mutant("labelling/accuracy.py", "(probs * (1.0 - probs)) @ there / len(left)", "probs @ there / len(left)", "labelling/test_accuracy.py"),
     Mutant("labelling/drawn.py", "by_chance / (by_chance + more)", "by_chance / more", "labelling/test_drawn.py"),
     Mutant("labelling/ledger.py", "labels = self.test_labels if item in self.test else self.labels", "labels = self.labels", "labelling/test_ledger.py"),
+    Mutant("labelling/training.py", "dict.fromkeys(none, n_classes)", "dict.fromkeys(none, 0)", "labelling/test_none.py"),
+    Mutant("labelling/class_book.py", "if into is None:", "if into is not None:", "labelling/test_class_book.py"),
     Mutant("labelling/class_figures.py", "m.sum() ** 2 / (m @ m)", "m.sum()", "labelling/test_class_figures.py"),
     Mutant("labelling/assessing.py", "now[rows, guess] - then[rows, guess]", "now[rows, guess] - then.max(axis=1)", "labelling/test_assessing.py"),
     Mutant("labelling/assessing.py", "(weights @ surplus) / n", "(weights @ surplus)", "labelling/test_assessing.py"),

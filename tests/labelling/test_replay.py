@@ -18,7 +18,9 @@ def busy(made: Service, rng: np.random.Generator, n: int) -> None:
         futures = []
         for person in people:
             lease = made.desk.ledger.leases.get(person)
-            what = rng.choice(["label", "label", "label", "skip", "undo", "tell", "jump", "class", "remove"])
+            what = rng.choice(
+                ["label", "label", "label", "skip", "undo", "tell", "jump", "class", "remove", "none"]
+            )
             if lease is None:
                 futures.append(made.next(person))
                 continue
@@ -33,6 +35,8 @@ def busy(made: Service, rng: np.random.Generator, n: int) -> None:
                 futures.append(made.cannot_tell(person, item))
             elif what == "jump":
                 futures.append(made.jump(person, made.desk.ids[int(rng.integers(len(made.desk.ids)))]))
+            elif what == "none":
+                futures.append(made.none_of_these(person, item))
             elif what == "remove":
                 number, into = rng.integers(12, size=2).tolist()
                 futures.append(made.classes.remove(person, number, into if into < 6 else None))

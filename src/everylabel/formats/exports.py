@@ -16,7 +16,7 @@ from everylabel.formats.model import MODEL_FORMATS, export_model
 from everylabel.formats.queue_tables import Of, queue_records
 from everylabel.formats.records import Given, answer_records, label_records, prediction_records
 from everylabel.formats.tables import Records, write_table
-from everylabel.labelling.ledger import CANNOT_TELL
+from everylabel.labelling.ledger import CANNOT_TELL, NONE
 from everylabel.labelling.queues import QUEUES
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.rows import Prepared
@@ -124,9 +124,10 @@ def given(snapshot: Snapshot) -> list[Given]:
         Given(
             item,
             answer.person,
-            None if answer.value == CANNOT_TELL else answer.value,
+            None if answer.value in (CANNOT_TELL, NONE) else answer.value,
             snapshot.times.get(answer.seq, 0.0),
             answer.seq,
+            answer.value == NONE,
         )
         for item, several in snapshot.answers.items()
         for answer in several

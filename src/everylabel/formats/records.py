@@ -11,7 +11,7 @@ from everylabel.formats.tables import Records
 
 PREDICTED = 4096  # instances predicted at a time
 LABELS: dict[str, type] = {"label": str}
-ANSWERS: dict[str, type] = {"label": str, "person": str, "at": str, "saved": int}
+ANSWERS: dict[str, type] = {"label": str, "person": str, "at": str, "saved": int, "none_of_these": bool}
 
 
 class Given(NamedTuple):
@@ -22,6 +22,7 @@ class Given(NamedTuple):
     label: int | None
     at: float  # seconds since 1970
     saved: int  # number of the event
+    none: bool = False  # none of the classes fits
 
 
 def label_records(beside: Beside, labels: dict[int, int], classes: Sequence[str]) -> Records:
@@ -30,7 +31,9 @@ def label_records(beside: Beside, labels: dict[int, int], classes: Sequence[str]
 
 
 def answer_records(beside: Beside, answers: Iterable[Given], classes: Sequence[str]) -> Records:
-    """Return every answer, in the order they were given; an empty label is 'cannot tell'."""
+    """Return every answer, in the order they were given; an empty label is 'cannot tell' or
+    'none of these', as a column says.
+    """
     rows = (
         (
             answer.item,
@@ -39,6 +42,7 @@ def answer_records(beside: Beside, answers: Iterable[Given], classes: Sequence[s
                 answer.person,
                 datetime.fromtimestamp(answer.at, UTC).isoformat(timespec="milliseconds"),
                 answer.saved,
+                answer.none,
             ),
         )
         for answer in answers

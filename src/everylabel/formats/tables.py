@@ -87,7 +87,7 @@ def _jsonl(records: Records) -> Iterator[bytes]:
 
 def _parquet(records: Records) -> Iterator[bytes]:
     arrow, parquet = (need(name, "export", "writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
-    types = {str: arrow.string(), float: arrow.float64(), int: arrow.int64()}
+    types = {str: arrow.string(), float: arrow.float64(), int: arrow.int64(), bool: arrow.bool_()}
     schema = arrow.schema([(name, types[kind]) for name, kind in records.columns.items()])
     buffer = io.BytesIO()
     with parquet.ParquetWriter(buffer, schema) as writer:

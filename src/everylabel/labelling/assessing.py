@@ -103,7 +103,10 @@ def _by_class(truth: np.ndarray, guess: np.ndarray, weights: np.ndarray, start: 
     """Return figures of classes by their numbers; truth and guess are columns of the model."""
     columns = np.array(start.columns)
     said = columns[truth], columns[guess]
-    return {"classes": class_figures(*said, weights, start.columns), "confusion": confusion(*said)}
+    return {
+        "classes": class_figures(*said, weights, [number for number in start.columns if number >= 0]),
+        "confusion": confusion(*said),
+    }
 
 
 def _probabilities(learner: Learner, idx: np.ndarray, posterior: Posterior, k: int) -> np.ndarray:

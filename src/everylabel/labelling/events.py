@@ -163,6 +163,17 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
+class NoneOfThese:
+    """None of the classes fits: all of them become less likely here, and where it looks alike."""
+
+    kind: ClassVar[str] = "none"
+    item: str
+    guess: int | None = None
+    sure: float | None = None
+    check: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CannotTell:
     """An answer that teaches nothing."""
 
@@ -260,7 +271,7 @@ class Assessed:
 OfClasses = (
     NewClass | Rename | Describe | ClassKey | Colour | Arrange | Remove | Restore
 )  # by UndoClasses taken back
-Answered = Label | CannotTell | Skip  # what a person can take back
+Answered = Label | NoneOfThese | CannotTell | Skip  # what a person can take back
 OfItem = Out | Release | HeldOut | Answered | Changed | Confirmed
 Body = (
     Project | OfClasses | UndoClasses | Named | Settings | OfItem | Wish | Undo | Refit | Extended | Assessed

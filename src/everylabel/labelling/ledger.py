@@ -30,6 +30,7 @@ DEFAULTS: dict[str, Any] = {
     "tester": "",  # who labels the test set; everybody unless one is named
 }
 CANNOT_TELL = -1
+NONE = -2  # none of the classes: to the model a class of its own, which nobody sees and nothing exports
 IMPORT = "import"  # the person whose answers came with the source or from a file
 
 
@@ -146,8 +147,8 @@ class Ledger:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The numbers of the classes that the model knows, in the order of its columns."""
-        return self.book.present
+        """The numbers of the classes that the model knows, in the order of its columns; NONE is the last."""
+        return (*self.book.present, NONE) if self.by_class[NONE] else self.book.present
 
     def apply(self, event: Event) -> int | None:
         """Take in one event; return the item whose place in the model may have changed."""
@@ -201,8 +202,10 @@ class Ledger:
         return own[-1] if own else None
 
     def value_of(self, body: events.Answered) -> int | None:
-        """Return what an answer says by the classes of now: a class, CANNOT_TELL, or None if that is gone."""
-        return self.book.now(body.class_) if isinstance(body, events.Label) else CANNOT_TELL
+        """Return what an answer says by the classes of now: a class, NONE, CANNOT_TELL, or None if gone."""
+        if isinstance(body, events.Label):
+            return self.book.now(body.class_)
+        return NONE if isinstance(body, events.NoneOfThese) else CANNOT_TELL
 
     def meanwhile(self, item: int, person: str, seq: int) -> list[Answer]:
         """Return what was said of an item after it was shown to the person and before event `seq`, theirs."""
@@ -321,9 +324,9 @@ class Ledger:
         self._release(event.person, item)
 
     @_take.register
-    def _(self, body: events.Label, event: Event, item: int) -> None:
+    def _(self, body: events.Label | events.NoneOfThese, event: Event, item: int) -> None:
         self._record(body, event, item)
-        if body.bulk is not None:
+        if isinstance(body, events.Label) and body.bulk is not None:
             self.bulks.setdefault(body.bulk, []).append(event.seq)
         self._settle(item, self._given(item))
         if body.check and body.guess is not None:

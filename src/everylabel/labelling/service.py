@@ -60,6 +60,19 @@ class Service:
         """Note that the person cannot tell; the instance is not asked again."""
         return self._plain(events.CannotTell, person, item, key)
 
+    def none_of_these(self, person: str, item: str, key: str | None = None) -> Future[Reply]:
+        """Learn that no class fits an instance."""
+
+        def same(sent: Body) -> bool:
+            return isinstance(sent, events.NoneOfThese) and sent.item == item
+
+        def answer(i: int) -> events.NoneOfThese:
+            if not self.ledger.book.order:
+                raise Refused(409, "no_classes", "there is no class yet that could not fit; add one first")
+            return events.NoneOfThese(item, *self.views.guess(i), self._checked(person, i))
+
+        return self._answer(person, item, key, same, answer)
+
     def skip(self, person: str, item: str, key: str | None = None) -> Future[Reply]:
         """Leave an instance for later."""
         return self._plain(events.Skip, person, item, key)

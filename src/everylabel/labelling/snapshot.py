@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everylabel.labelling.ledger import Answer, Ledger
+from everylabel.labelling.ledger import NONE, Answer, Ledger
 
 
 class Snapshot(NamedTuple):
@@ -25,13 +25,15 @@ class Snapshot(NamedTuple):
     names: dict[int, np.ndarray]  # vectors of class names that teach
     aside: list[int]
     test: dict[int, int]  # the class of each test item that has one: nothing is trained on it
+    none: list[int]  # items that are of none of the classes, which teaches, too
 
     @classmethod
     def of(cls, ledger: Ledger, names: bool | None = None) -> Snapshot:
         """Return what a ledger says now; names=True or False: whether class names teach, whatever it says."""
         book = ledger.book
         place = {number: j for j, number in enumerate(book.order)}
-        labels = {item: place[number] for item, number in ledger.labels.items()}
+        labels = {item: place[number] for item, number in ledger.labels.items() if number != NONE}
+        none = [item for item, number in ledger.labels.items() if number == NONE]
         answers = {
             item: [answer._replace(value=place.get(answer.value, answer.value)) for answer in given]
             for item, given in ledger.answers.items()
@@ -39,9 +41,9 @@ class Snapshot(NamedTuple):
         taught = ledger.teaching() if names is None else ledger.vectors if names else {}
         vectors = {place[number]: some for number, some in taught.items() if number in place}
         times = {entry.seq: entry.at for entry in ledger.history}
-        test = {item: place[number] for item, number in ledger.test_labels.items()}
+        test = {item: place[number] for item, number in ledger.test_labels.items() if number != NONE}
         classes, aside = [book.names[number] for number in book.order], ledger.set_aside()
-        return cls(list(ledger.ids), classes, labels, answers, times, vectors, aside, test)
+        return cls(list(ledger.ids), classes, labels, answers, times, vectors, aside, test, none)
 
     def seen_from(self, ids: Sequence[str]) -> Snapshot:
         """Return the same by the places that items have in another list, which holds them all."""
@@ -52,4 +54,5 @@ class Snapshot(NamedTuple):
         labels = {to[item]: label for item, label in self.labels.items()}
         answers = {to[item]: given for item, given in self.answers.items()}
         aside, test = [to[item] for item in self.aside], {to[item]: c for item, c in self.test.items()}
-        return self._replace(ids=list(ids), labels=labels, answers=answers, aside=aside, test=test)
+        none = [to[item] for item in self.none]
+        return self._replace(ids=list(ids), labels=labels, answers=answers, aside=aside, test=test, none=none)

@@ -1,6 +1,6 @@
 """Exact training on the labels of some rows: the model that all of them make, in whatever order they came."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -27,6 +27,30 @@ def train(
         fit_map(x, y, k, prior, weights=weights, tol=tol) if len(y) else np.zeros((features.shape[1] + 1, k))
     )
     return laplace(mean, x, prior_precision=prior, weights=weights, labels=y)
+
+
+def train_with_none(
+    features: np.ndarray,
+    labels: Mapping[int, int],
+    none: Sequence[int],
+    n_classes: int,
+    names: NameRows | None = None,
+) -> Posterior:
+    """Return the posterior of the classes alone, trained also on rows that are of none of them.
+
+    Those are a class 0 of their own, p_c = e^f_c / (e^f_0 + sum_j e^f_j); given that one of the classes fits,
+        p_c / (1 - p_0) = e^f_c / sum_j e^f_j
+    so that its column can be left out when all are trained.
+    """
+    if not none:
+        return train(features, labels, n_classes, names)
+    both = train(features, {**labels, **dict.fromkeys(none, n_classes)}, n_classes + 1, names)
+    idx, y = in_order(labels)
+    x, weights = features[idx].astype(np.float64), np.ones(len(idx))
+    if names is not None:
+        x, y, weights = names.together_with(x, y)
+    mean = np.asarray(both.mean)[:, :n_classes]
+    return laplace(mean, x, prior_precision=both.prior_precision, weights=weights, labels=y)
 
 
 def in_order(labels: Mapping[int, int]) -> tuple[np.ndarray, np.ndarray]:

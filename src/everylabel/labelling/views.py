@@ -11,7 +11,7 @@ from everylabel.core.softmax import softmax
 from everylabel.labelling import progress
 from everylabel.labelling.class_figures import FEWEST
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.events import CannotTell, Event, Label, Skip
+from everylabel.labelling.events import Answered, Event, Skip
 from everylabel.labelling.ledger import CANNOT_TELL, Answer, Ledger
 from everylabel.labelling.presence import Presence
 from everylabel.labelling.queues import Look
@@ -233,7 +233,7 @@ class Views:
 
     def reply_to(self, event: Event) -> Reply:
         """Return what an answer ends in, with what others said of the instance since it was shown."""
-        assert isinstance(event.body, Label | CannotTell | Skip)
+        assert isinstance(event.body, Answered)
         said: list[Answer] = []
         if not isinstance(event.body, Skip):
             item = self.ledger.position[event.body.item]
@@ -297,7 +297,7 @@ class Views:
         if not self._knows():
             return None
         probs = np.zeros(len(self.ledger.classes))
-        columns = list(self.ledger.columns)
-        probs[columns] = self.desk.learner.probabilities(i)[: len(columns)]
+        present = list(self.ledger.book.present)
+        probs[present] = self.desk.learner.probabilities(i)[: len(present)]
         by_number: list[float] = probs.round(6).tolist()
         return by_number

@@ -17,7 +17,7 @@ from everylabel.data.readers.rows import column_names
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.rows import Prepared, prepare
 from everylabel.labelling.snapshot import Snapshot
-from everylabel.labelling.training import train
+from everylabel.labelling.training import train_with_none
 from everylabel.models.names import name_rows
 from everylabel.projects.features import Progress, broken_rows, embed_as
 from everylabel.projects.project import Project, left_out, told_of
@@ -38,7 +38,7 @@ def trained(prepared: Prepared, snapshot: Snapshot) -> Posterior:
     names = name_rows(snapshot.names, prepared.scaling)
     if not snapshot.labels and names is None:
         raise Refused(409, "nothing_learned", "there are no labels yet; label some first")
-    return train(prepared.features, snapshot.labels, len(snapshot.classes), names)
+    return train_with_none(prepared.features, snapshot.labels, snapshot.none, len(snapshot.classes), names)
 
 
 def predict(

@@ -126,3 +126,19 @@ def test_key_and_colour_on_a_phone(bank_page: Page, bank: Server) -> None:
     page.press("q")
     page.moved_on(item)
     assert bank.get("/api/history?person=phone")["events"][0]["class"] == 2
+
+
+def test_none_of_these_is_an_answer_that_can_be_taken_back(bank_page: Page, bank: Server) -> None:
+    page = bank_page.open("none")
+    item = page.answer("-")
+    assert bank.get("/api/history?person=none")["events"][0]["kind"] == "none"
+    assert "none of these" in page.text("#tick")
+    page.press("h")
+    page.until(lambda: "none of these" in page.text(".history"))
+    page.close()
+    page.press("u")
+    page.shows(item)
+    page.find('[data-do="none"]').click()
+    page.moved_on(item)
+    page.press("u")
+    page.shows(item)

@@ -6,9 +6,10 @@ import { announce, byId, count, milliseconds, plural, setText, toast } from "./d
 import { meanwhileText } from "./meanwhile.js";
 import { missed } from "./missed.js";
 import { arrive } from "./presence.js";
-import { changed, className, setBusy, setProgress, setSettings, setTask, setClasses, state } from "./state.js";
+import { changed, className, NONE, setBusy, setProgress, setSettings, setTask, setClasses, state } from "./state.js";
 
 const WAITING = "Waiting";
+const NO_CLASS = "/api/none";
 const SLOW = 700; // milliseconds after which one wonders whether anything happens
 const VERY_SLOW = 3000;
 const LEARNING = "Learning …";
@@ -129,7 +130,7 @@ async function give(item, path, extra, said, doing) {
   }
   const body = { person: state.person, item };
   const reply = await exchange(() => save(path, { ...body, ...extra }), said, doing);
-  if (reply) told(reply, item, extra);
+  if (reply) told(reply, item, path === NO_CLASS ? { class: NONE } : extra);
   return reply;
 }
 
@@ -158,6 +159,8 @@ export async function labelMany(items, number) {
 }
 
 export const skip = () => answer("/api/skip", {}, () => "Skipped");
+
+export const noneOfThese = () => answer(NO_CLASS, {}, () => "Saved: none of these", LEARNING);
 
 export const cannotTell = () => answer("/api/cannot_tell", {}, () => "Saved: cannot tell");
 

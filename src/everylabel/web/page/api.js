@@ -10,7 +10,7 @@ const WAITS = [300, 600, 1200, 2500];
 const PASSING = new Set([429, 502, 503, 504, 507]);
 // The last word: sending it again would change nothing.
 const FINAL = new Set([404, 409, 422]);
-const ANSWERS = new Set(["/api/label", "/api/skip", "/api/cannot_tell"]);
+const ANSWERS = new Set(["/api/label", "/api/skip", "/api/cannot_tell", "/api/none"]);
 
 export class ApiError extends Error {
   constructor(code, message, status) {

@@ -1,5 +1,5 @@
 // Everything starts here: the parts draw what they know, and each command has one name for keys and buttons.
-import { cannotTell, renew, skip, start, undo } from "./actions.js";
+import { cannotTell, noneOfThese, renew, skip, start, undo } from "./actions.js";
 import { focusFilter, startAnswers } from "./answers.js";
 import { openAdd, openClasses } from "./classes.js";
 import { openCopies, startCopies } from "./copies.js";
@@ -21,6 +21,7 @@ const COMMANDS = {
   undo,
   skip,
   cannot: cannotTell,
+  none: noneOfThese,
   probabilities: () => toast(toggleProbabilities() ? "Probabilities are hidden." : "Probabilities are shown."),
   filter: focusFilter,
   zoom: toggleZoom,

@@ -95,7 +95,7 @@ const palette = ["#2f7fc1", "#d9822b", "#3f9b57", "#c44f52", "#8568b5", "#8c6b5a
 
 /** The colour of a class's number; beyond ten, hues a golden angle apart. */
 export function colour(number) {
-  if (number === null || number === undefined) return "#8b8f94";
+  if (number === null || number === undefined || number < 0) return "#8b8f94";
   if (number < palette.length) return palette[number];
   return hex((number * 137.508) % 360, 0.45 + (number % 3) * 0.15, 0.48 + (number % 4) * 0.05);
 }

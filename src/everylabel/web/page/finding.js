@@ -62,6 +62,7 @@ function when(iso) {
 function eventNote(event) {
   if (event.kind === "skip") return "skipped";
   if (event.kind === "cannot_tell") return "cannot tell";
+  if (event.kind === "none") return "none of these";
   return event.class === null ? `${shownName(event.class_name)} (removed)` : className(event.class);
 }
 

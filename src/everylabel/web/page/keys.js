@@ -7,7 +7,8 @@ import { manyClasses, on, state } from "./state.js";
 const SHORTCUTS = [
   { keys: ["u", "Backspace"], also: "Ctrl Z", does: "undo", text: "Take the last answer back (any number of times)" },
   { keys: ["s", " "], does: "skip", text: "Skip this item for now" },
-  { keys: ["x"], does: "cannot", text: "Cannot tell" },
+  { keys: ["-"], does: "none", text: "None of these classes: the model learns that, too" },
+  { keys: ["x"], does: "cannot", text: "Cannot tell: the model learns nothing from it" },
   { keys: ["p"], does: "probabilities", text: "Hide or show the model's probabilities" },
   { keys: ["f"], does: "filter", text: "Filter the classes (when there are more than ten; of more than twenty, any letter does)" },
   { keys: ["z"], does: "zoom", text: "Picture: fit, or pixel by pixel" },

@@ -97,7 +97,10 @@ export const shownName = (name) => name.replaceAll("_", " ").trim() || name;
 
 const classOf = (number) => state.classes.find((each) => each.id === number);
 
-export const className = (number) => (classOf(number) ? shownName(classOf(number).name) : `class ${number}`);
+/** In place of a class's number: no class fits. */
+export const NONE = -2;
+
+export const className = (number) => (number === NONE ? "none of these" : classOf(number) ? shownName(classOf(number).name) : `class ${number}`);
 
 /** A class's colour in the map and the balance: its own, or that of its number. */
 export const classColour = (number) => classOf(number)?.colour || colour(number);

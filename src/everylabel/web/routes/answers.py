@@ -34,6 +34,11 @@ def answers(service: Service) -> APIRouter:
         """Note that one cannot tell and return the next instance."""
         return await wrap_future(service.cannot_tell(body.person, body.item, body.key))
 
+    @router.post("/none", responses=problems(404, 409))
+    async def none_of_these(body: ItemBody) -> dict[str, Any]:
+        """Learn that no class fits and return the next instance."""
+        return await wrap_future(service.none_of_these(body.person, body.item, body.key))
+
     @router.post("/undo", responses=problems(409))
     async def undo(body: UndoBody) -> dict[str, Any]:
         """Take back the person's last answer and show it again."""

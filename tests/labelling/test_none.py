@@ -1,0 +1,96 @@
+"""None of these: an answer that makes all classes less likely, against training anew by brute force."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from everylabel.core import fit_map
+from everylabel.core.softmax import softmax
+from everylabel.labelling.ledger import NONE
+from everylabel.labelling.refit import refit
+from everylabel.labelling.refused import Refused
+from everylabel.labelling.service import Service
+from everylabel.labelling.snapshot import Snapshot
+from everylabel.labelling.training import train_with_none
+from tests.labelling.desks import IDS, Y, fingerprint, service
+
+SEEN = [i for i in range(60) if Y[i] != 3]  # the threes are none of the classes
+THREES = [i for i in range(100) if Y[i] == 3]
+
+
+def labelled(made: Service) -> None:
+    for i in SEEN:
+        made.label("me", IDS[i], int(Y[i])).result()
+
+
+def of_classes(made: Service, i: int) -> float:
+    """Return how likely it is that any class fits."""
+    return sum(made.views.item(IDS[i]).result()["probabilities"])
+
+
+def brute(made: Service) -> np.ndarray:
+    columns = made.ledger.columns
+    idx, y = zip(*sorted(made.ledger.labels.items()), strict=True)
+    x = made.desk.features[list(idx)].astype(float)
+    prior = made.desk.learner.pool.posterior.prior_precision
+    return np.asarray(fit_map(x, [columns.index(c) for c in y], len(columns), prior))
+
+
+def test_all_classes_become_less_likely_there_and_where_it_looks_alike(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        labelled(made)
+        assert of_classes(made, THREES[0]) == pytest.approx(1.0, abs=1e-4)
+        for i in THREES[:3]:
+            made.none_of_these("me", IDS[i]).result()
+        assert made.ledger.columns[-1] == NONE
+        assert of_classes(made, THREES[0]) < 0.5
+        others = np.mean([of_classes(made, i) for i in range(60, 100) if Y[i] != 3])
+        assert np.mean([of_classes(made, i) for i in THREES[3:]]) < 0.8 < others
+        np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, brute(made), atol=0.02)
+        refit(made.desk)
+        np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, brute(made), atol=1e-4)
+        before = fingerprint(made)
+    with service(tmp_path / "log") as made:
+        assert fingerprint(made) == before
+
+
+def test_taken_back_it_leaves_nothing_behind(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        labelled(made)
+        refit(made.desk)
+        before = np.asarray(made.desk.learner.pool.posterior.mean)
+        made.none_of_these("me", IDS[THREES[0]], key="k").result()
+        saved = made.none_of_these("me", IDS[THREES[0]], key="k").result()["saved"]
+        assert made.views.history("me", 1, None).result()[0]["kind"] == "none"
+        made.classes.add("me", "ten").result()  # its column comes before that of none
+        assert made.ledger.columns == (*range(11), NONE)
+        made.undo("me", saved).result()
+        assert made.ledger.columns == tuple(range(11))
+        made.classes.remove("me", 10).result()
+        np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, before, atol=0.02)
+        state = fingerprint(made)
+    with service(tmp_path / "log") as made:
+        assert fingerprint(made) == state
+
+
+def test_exports_leave_it_out_and_give_what_is_likely_if_a_class_fits(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        labelled(made)
+        made.none_of_these("me", IDS[THREES[0]]).result()
+        shot = Snapshot.of(made.ledger)
+        assert (shot.none, THREES[0] in shot.labels, len(shot.classes)) == ([THREES[0]], False, 10)
+        posterior = train_with_none(made.desk.features, shot.labels, shot.none, 10)
+        x = np.column_stack([made.desk.features[60:90].astype(float), np.ones(30)])
+        exported = softmax(x @ np.asarray(posterior.mean))
+        refit(made.desk)  # on the prior of so many classes
+        full = softmax(x @ brute(made))
+        np.testing.assert_allclose(exported, full[:, :10] / (1.0 - full[:, 10:]), atol=1e-5)
+        assert posterior.n_classes == 10
+
+
+def test_without_classes_there_is_none_that_could_not_fit(tmp_path: Path) -> None:
+    with service(tmp_path / "log", []) as made:
+        item = made.next("me").result()["next"]["item"]["id"]
+        with pytest.raises(Refused, match="add one first"):
+            made.none_of_these("me", item).result()
