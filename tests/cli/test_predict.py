@@ -65,7 +65,7 @@ def test_names_of_a_dataset_that_came_as_features_teach(
     ]
     x = el.embed(texts, minilm)
     y = np.tile([0, 1], 12)
-    data: Any = {"classes": np.array(["school", "river"]), "model": np.array(minilm)}
+    data: Any = {"classes": np.array(["school", "river"]), "model": np.array("minilm")}
     np.savez(tmp_path / "dbpedia_x.npz", X_train=x, y_train=y, X_test=x[:2], y_test=y[:2], **data)
     np.save(tmp_path / "new.npy", x)
     monkeypatch.setenv("EVERYLABEL_DATA", str(tmp_path))

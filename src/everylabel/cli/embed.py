@@ -27,6 +27,7 @@ def embed(
     long_rows: options.LongRows = None,
     encoding: options.Encoding = None,
     model: options.Model = None,
+    trust_model_code: options.TrustModelCode = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Items through the model at once.")] = 32,
     dtype: Annotated[str, typer.Option(help="float32 or float16.")] = "float32",
     device: Annotated[str | None, typer.Option(help="Where the model runs: cpu, cuda ...")] = None,
@@ -59,6 +60,7 @@ def embed(
                 bar.update(task, completed=done, description=f"embedding, {rate:,.0f} rows a second")
 
             how: dict[str, Any] = {"batch_size": batch_size, "device": device, "cache": cache, "fit": fit}
+            how["trust_model_code"] = trust_model_code
             features = run(items, model, out=out, dtype=dtype, progress=show, **how)
     for warning in caught:
         note(str(warning.message))

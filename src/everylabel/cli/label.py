@@ -32,6 +32,7 @@ def label(
     ] = None,
     show: options.Show = None,
     model: options.Model = None,
+    trust_model_code: options.TrustModelCode = False,
     import_file: Annotated[
         Path | None, typer.Option("--import", help="Labels of a table, or Label Studio's JSON.")
     ] = None,
@@ -96,6 +97,7 @@ def label(
         classes=names,
         show=show,
         model=model,
+        trust_model_code=trust_model_code,
         folder=folder,
         encoding=encoding,
         long_rows=long_rows,

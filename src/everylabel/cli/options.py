@@ -26,6 +26,9 @@ Columns = Annotated[
 ]
 Show = Annotated[Path | None, typer.Option(help="A table to show beside features, a row for each.")]
 Model = Annotated[str | None, typer.Option(help="The model that embeds: a folder or name, tfidf, pixels ...")]
+TrustModelCode = Annotated[
+    bool, typer.Option("--trust-model-code", help="Run code that the model's folder brings.")
+]
 Folder = Annotated[
     Path | None, typer.Option("--project", help="Where all is kept; SOURCE.everylabel unless given.")
 ]

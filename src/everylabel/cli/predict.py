@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -29,6 +29,8 @@ def predict(
     long_rows: options.LongRows = None,
     store: options.Store = None,
     names_prior: options.NamesPrior = None,
+    model: options.Model = None,
+    trust_model_code: options.TrustModelCode = False,
 ) -> None:
     """Predict new items by a project's model, embedded as its own items were; also beside a server."""
     console = Console(stderr=True)
@@ -51,7 +53,8 @@ def predict(
             f"--project {project!r} is not there; expected a project's folder (SOURCE.everylabel), or the "
             "source that was labelled"
         )
-    about = opened(project, keep=False, check=check_labelled(store, needed=True))
+    named: dict[str, Any] = {"model": model, "trust_model_code": trust_model_code}
+    about = opened(project, keep=False, check=check_labelled(store, needed=True), **named)
     names = None if names_prior is None else names_prior is options.OnOff.ON
     reading = Options(text_column, image_column, id_column=id_column, encoding=encoding, long_rows=long_rows)
     with embedding_bar() as progress:

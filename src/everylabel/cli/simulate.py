@@ -31,6 +31,7 @@ def simulate(
     id_column: options.IdColumn = None,
     show: options.Show = None,
     model: options.Model = None,
+    trust_model_code: options.TrustModelCode = False,
     encoding: options.Encoding = None,
     budget: Annotated[int, typer.Option(min=1, help="Labels to give.")] = 200,
     people: Annotated[int, typer.Option(min=1, max=64, help="Who label at once.")] = 1,
@@ -60,6 +61,7 @@ def simulate(
             id_column=id_column,
             show=show,
             model=model,
+            trust_model_code=trust_model_code,
             encoding=encoding,
             folder=Path(place) / "simulated.everylabel",
         ).blind()

@@ -25,6 +25,7 @@ from everylabel.data.options import Options
 from everylabel.labelling.naming import Encoder
 from everylabel.models.embedding import embed
 from everylabel.models.embedding.choose import knows_words
+from everylabel.projects.trust import Trust
 
 FEATURES, RECORD, EMBEDDER, NEXT = "features.npy", "features.json", "embedder.npz", "next"
 DIGESTS = "digests.npy"  # of the item that each row is of, and of those that are broken
@@ -52,7 +53,9 @@ class Kept(NamedTuple):
     at: dict[str, int]
 
 
-def features_of(items: Items, options: Options, folder: Path, progress: Progress | None = None) -> Features:
+def features_of(
+    items: Items, options: Options, folder: Path, trust: Trust, progress: Progress | None = None
+) -> Features:
     """Return features of the items: from the folder as far as they are of this model and of such items.
 
     What the folder has no features of is embedded. Of another column, TF-IDF and pixels are learned anew.
@@ -71,10 +74,10 @@ def features_of(items: Items, options: Options, folder: Path, progress: Progress
         (place / name).unlink(missing_ok=True)
     kept_rows = None if before is None else _kept_rows(folder, before, what)
     if before is None or kept_rows is None:
-        rows = _embedded(items, model, place, progress)
+        rows = _embedded(items, model, place, trust, progress)
         fitted_on = n if _is_fit(place) else 0
     else:
-        rows = _joined(items, kept_rows, folder, place, progress)
+        rows = _joined(items, kept_rows, folder, place, trust, progress)
         fitted_on = int(before["fitted_on"])
         if fitted_on:
             shutil.copyfile(folder / EMBEDDER, place / EMBEDDER)
@@ -120,8 +123,11 @@ def _content(kind: str, digests: Sequence[str]) -> str:
     return hashlib.sha256("\n".join([kind, *digests]).encode()).hexdigest()
 
 
-def _embedded(items: Items, model: str | None, place: Path, progress: Progress | None) -> np.ndarray:
+def _embedded(
+    items: Items, model: str | None, place: Path, trust: Trust, progress: Progress | None
+) -> np.ndarray:
     """Return features of all items, in a file."""
+    trust.check(model)
     show = None if progress is None else lambda done: progress(done, len(items))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # they are left out, and told
@@ -132,6 +138,7 @@ def _embedded(items: Items, model: str | None, place: Path, progress: Progress |
             out=place / FEATURES,
             progress=show,
             fit_out=place / EMBEDDER,
+            trust_model_code=trust.code,
         )
 
 
@@ -154,7 +161,9 @@ def _kept_rows(folder: Path, record: dict[str, Any], what: dict[str, Any]) -> Ke
     return Kept(rows, {digest: i for i, digest in enumerate(whole)})
 
 
-def _joined(items: Items, kept: Kept, folder: Path, place: Path, progress: Progress | None) -> np.ndarray:
+def _joined(
+    items: Items, kept: Kept, folder: Path, place: Path, trust: Trust, progress: Progress | None
+) -> np.ndarray:
     """Return features of all items, in a file: those that are kept, and the others embedded as they were."""
     digests = list(items.digests)
     new = [i for i, digest in enumerate(digests) if digest not in kept.at]
@@ -163,7 +172,7 @@ def _joined(items: Items, kept: Kept, folder: Path, place: Path, progress: Progr
     if new:
         content = items.items
         some = content[new] if isinstance(content, np.ndarray) else [content[i] for i in new]
-        embedded = embed_as(some, folder, progress)
+        embedded = embed_as(some, folder, trust, progress)
         d = embedded.shape[1]
     rows = np.lib.format.open_memmap(place / FEATURES, mode="w+", dtype=np.float32, shape=(len(items), d))
     for at in range(0, len(old), AT_A_TIME):
@@ -198,7 +207,7 @@ def settle(folder: Path, place: Path) -> None:
     shutil.rmtree(later, ignore_errors=True)
 
 
-def embed_as(items: Any, place: Path, progress: Progress | None = None) -> np.ndarray:
+def embed_as(items: Any, place: Path, trust: Trust, progress: Progress | None = None) -> np.ndarray:
     """Return features of other items, embedded as those that lie in this place; NaN for broken images."""
     record = _record(place)
     if record is None:
@@ -208,16 +217,22 @@ def embed_as(items: Any, place: Path, progress: Progress | None = None) -> np.nd
     show = None if progress is None else lambda done: progress(done, len(items))
     if fit is None and model is None:  # never another one, whatever is installed by now
         model = USUAL[kind]
+    if fit is None:
+        trust.check(model)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # the caller tells them
-        return embed(items, model if fit is None else None, kind=kind, progress=show, fit=fit)
+        how: dict[str, Any] = {"kind": kind, "fit": fit, "trust_model_code": trust.code}
+        return embed(items, model if fit is None else None, progress=show, **how)
 
 
-def word_encoder(kind: str, place: Path | None, model: str | None, width: int) -> Encoder | None:
+def word_encoder(
+    kind: str, place: Path | None, model: str | None, width: int, trust: Trust
+) -> Encoder | None:
     """Return what embeds words as a source's texts were, or None: TF-IDF and images know no words.
 
     kind, place : what is labelled, and where its features lie if they were embedded here
     model, width : what made features that came with the source, if it is known, and how many there are
+    trust : whether it may be loaded
     """
     if place is not None:
         record = _record(place) if kind == "text" else None
@@ -225,11 +240,12 @@ def word_encoder(kind: str, place: Path | None, model: str | None, width: int) -
         model = None if record is None or fitted else record["what"]["model"] or USUAL[kind]
     if model is None or kind == "image" or not knows_words(model):
         return None
-    return Encoder(model, partial(_words, model, width))
+    return Encoder(model, partial(_words, model, width, trust))
 
 
-def _words(model: str, width: int, phrases: Sequence[str]) -> np.ndarray:
-    vectors = embed(list(phrases), model, kind="text")
+def _words(model: str, width: int, trust: Trust, phrases: Sequence[str]) -> np.ndarray:
+    trust.check(model)
+    vectors = embed(list(phrases), model, kind="text", trust_model_code=trust.code)
     if vectors.shape[1] != width:
         raise EverylabelError(
             f"model {model!r} has {vectors.shape[1]} features of a name, and the source {width}; expected "

@@ -16,6 +16,7 @@ from everylabel.labelling.naming import Encoder
 from everylabel.models.embedding.choose import is_pretrained
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.features import USUAL, Progress, broken_rows, is_begun, write_features
+from everylabel.projects.trust import Trust
 
 FIRST = 200  # items that labelling begins with
 PIECE = 50  # items that are embedded together
@@ -24,12 +25,13 @@ PIECE = 50  # items that are embedded together
 class Growing:
     """Items on their way into the pool; `rows` has a row for each, NaN where it is not there (yet)."""
 
-    def __init__(self, items: Items, options: Options, folder: Path) -> None:
+    def __init__(self, items: Items, options: Options, folder: Path, trust: Trust) -> None:
+        trust.check(options.model)
         self.items, self.options, self.folder = items, options, folder
         self.order = np.random.default_rng(0).permutation(len(items))
         self.done = 0
         self.rows = np.zeros((0, 0), np.float32)
-        self._embedder = Embedder(items.kind, options.model or USUAL[items.kind])
+        self._embedder = Embedder(items.kind, options.model or USUAL[items.kind], trust.code)
 
     @property
     def complete(self) -> bool:
@@ -80,9 +82,9 @@ class Growing:
         )
 
 
-def growing(items: Items, options: Options, folder: Path) -> Growing | None:
+def growing(items: Items, options: Options, folder: Path, trust: Trust) -> Growing | None:
     """Return items that can be embedded while they are labelled; None if they are there, or must be whole."""
     few = len(items) <= FIRST + PIECE
     if few or is_begun(folder) or not is_pretrained(items.kind, options.model):
         return None
-    return Growing(items, options, folder)
+    return Growing(items, options, folder, trust)

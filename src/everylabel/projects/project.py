@@ -20,6 +20,7 @@ from everylabel.data.read import dataset_name, read
 from everylabel.projects.features import Progress, features_of, settle
 from everylabel.projects.growing import Growing, growing
 from everylabel.projects.options import Remembered, remember, remembered
+from everylabel.projects.trust import NONE_NAMED, Trust
 
 ENDING = ".everylabel"
 SHOWN = 5  # images that are named of those left out
@@ -37,6 +38,7 @@ class Project(Items):
     embedded_in : where the features lie if they were embedded, else None
     coming : what embeds the items that have no features yet; None if all have
     here : the places of the items that the features are of, in their order; None: of all
+    trust : which model of this machine may be loaded
     """
 
     name: str
@@ -48,6 +50,7 @@ class Project(Items):
     embedded_in: Path | None = None
     coming: Growing | None = None
     here: Sequence[int] | None = None
+    trust: Trust = NONE_NAMED
 
     @property
     def ids_here(self) -> Sequence[str]:
@@ -106,6 +109,7 @@ def open_project(
     check: Check | None = None,
     begin: Begin | None = None,
     keep: bool = True,
+    trust_model_code: bool = False,
 ) -> Project:
     """Return a source as a project, with its features: memory-mapped, embedded if they are not there yet.
 
@@ -124,7 +128,8 @@ def open_project(
     show : path, optional
         A table with a row for each row of features: what the page shows of it.
     model : str, optional
-        As in `everylabel.embed`.
+        As in `everylabel.embed`. One on this machine is loaded only if it is named here, not if the folder
+        remembers it: that may come from anybody.
     folder : path, optional
         Where features and labels are kept; SOURCE.everylabel beside the source unless given.
     encoding : str, optional
@@ -141,6 +146,9 @@ def open_project(
         places of items that are needed at once; None: all are.
     keep : bool
         Note the options for next time. False leaves that to `Project.keep`, and all as it was until then.
+
+    trust_model_code : bool
+        As in `everylabel.embed`.
 
     Options that are not given are those of last time, if the folder knows of one.
     """
@@ -159,7 +167,8 @@ def open_project(
             items = check(Opening(place, about, before, items)) or items
         needed = None if begin is None else begin(Opening(place, about, before, items))
         with _made(place):
-            project = _with_features(items, about, place, progress, needed)
+            trust = Trust(model, trust_model_code)
+            project = _with_features(items, about, place, trust, progress, needed)
     unsaid = options.besides(given).arguments()
     again = [f"options as last time: {unsaid}"] if unsaid else []
     told = (str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
@@ -215,6 +224,7 @@ def _with_features(
     items: Items,
     about: Remembered,
     folder: Path,
+    trust: Trust,
     progress: Progress | None,
     needed: Sequence[int] | None = None,
 ) -> Project:
@@ -222,9 +232,10 @@ def _with_features(
 
     needed : a sample and what lies in these places is enough
     """
+    known = {"name": about.name, "source": about.source, "id": about.id, "trust": trust}
     coming = None
     if items.features is None and needed is not None:
-        coming = growing(items, about.options, folder)
+        coming = growing(items, about.options, folder, trust)
     if coming is not None and needed is not None:
         here = coming.begin(needed, progress)
         own = {
@@ -234,17 +245,17 @@ def _with_features(
             "folder": folder,
             "about": about,
         }
-        return Project(**vars(items) | own, name=about.name, source=about.source, id=about.id)
+        return Project(**vars(items) | own | known)
     features = items.features
     notes: tuple[str, ...] = ()
     place: Path | None = None
     if features is None:
-        features, broken, place, notes = features_of(items, about.options, folder, progress)
+        features, broken, place, notes = features_of(items, about.options, folder, trust, progress)
         if broken:
             notes = (*notes, left_out(items, broken))
             items = items.without(broken)
     own = {"features": features, "notes": notes, "folder": folder, "embedded_in": place, "about": about}
-    return Project(**vars(items) | own, name=about.name, source=about.source, id=about.id)
+    return Project(**vars(items) | own | known)
 
 
 def told_of(items: Items) -> tuple[str, ...]:

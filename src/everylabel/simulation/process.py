@@ -21,7 +21,7 @@ def server_process(project: Project, arguments: Sequence[str] = ()) -> Iterator[
     """Yield the address of a new server of the project, in a process of its own; stop it afterwards."""
     hide_labels(project)
     command = [sys.executable, "-m", "everylabel.cli", "label", str(project.folder)]
-    options = ["--port", "0", "--no-browser", *arguments]
+    options = ["--port", "0", "--no-browser", *_trusted(project), *arguments]
     with tempfile.TemporaryFile() as told:
         process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=told, text=True)
         try:
@@ -42,6 +42,13 @@ def server_process(project: Project, arguments: Sequence[str] = ()) -> Iterator[
                 process.wait()
             if process.stdout is not None:
                 process.stdout.close()
+
+
+def _trusted(project: Project) -> list[str]:
+    """Return the arguments that name the model which was named to us."""
+    model, code = project.trust
+    named = [] if model is None else ["--model", model]
+    return [*named, "--trust-model-code"] if code else named
 
 
 def hide_labels(project: Project) -> None:

@@ -137,7 +137,8 @@ def _opened(
     if project.coming is not None:
         encoder = project.coming.encoder()
     else:
-        encoder = word_encoder(project.kind, project.embedded_in, model, project.features.shape[1])
+        place, width = project.embedded_in, project.features.shape[1]
+        encoder = word_encoder(project.kind, place, model, width, project.trust)
     given = options.labels, options.descriptions, options.accept_changes
     more = encoder, options.confirm_labels, options.class_keys
     opening = open_log(project, options.store, settings, *given, note, *more, test=options.test)

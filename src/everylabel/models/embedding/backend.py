@@ -38,6 +38,7 @@ class Network:
     name: str
     batch_size: int
     device: str | None
+    trust_code: bool = False  # of a model that brings its own
 
     form: ClassVar[str]  # of the backend, in its key
     chunk: ClassVar[int]
@@ -50,10 +51,10 @@ class Network:
 def load_transformers(network: Network, inputs: str, extra: str, instead: str) -> tuple[Any, Any]:
     """Return what prepares the inputs, a class of transformers by name, and the model."""
     library = need("transformers", extra, "embedding by a transformers model")
-    source = located(network.name, instead)
+    source = located(network.name, instead, network.trust_code)
     try:
         with quiet():
-            where: Any = {"local_files_only": source.local}
+            where: Any = {"local_files_only": source.local, "trust_remote_code": network.trust_code}
             model = library.AutoModel.from_pretrained(source.name, **where)
             prepare = getattr(library, inputs).from_pretrained(source.name, **where)
             return prepare, on_device(model, network.device)

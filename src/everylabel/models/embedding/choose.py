@@ -12,14 +12,25 @@ table   None                               scikit-learn's column transformer
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.models.embedding import sentences, vision
 from everylabel.models.embedding.backend import Backend
 
+FITTED = ("tfidf", "pixels", "table")  # learned from the items
 ALIASES = {"bert": "cls:bert-base-uncased", "minilm": sentences.DEFAULT, "dinov2": vision.DEFAULT}
+PREFIXES = ("cls:", "mean:", "st:", "timm:local-dir:", "timm:")
 Sample = Callable[[], Any]
+
+
+class How(NamedTuple):
+    """How a network is run: items at once, where, and whether code that a model brings may run."""
+
+    batch_size: int = 32
+    device: str | None = None
+    trust_code: bool = False
 
 
 def kind_of(model: str | None) -> str | None:
@@ -43,15 +54,23 @@ def is_pretrained(kind: str, model: str | None) -> bool:
     return kind == "image" and model != "pixels" and not (model is None and missing)
 
 
-def choose(kind: str, model: str | None, sample: Sample, batch_size: int, device: str | None) -> Backend:
+def local_place(model: str) -> Path | None:
+    """Return where on this machine a model lies; None if it is one on the hub, or one of ours."""
+    name = ALIASES.get(model, model)
+    prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), "")
+    place = Path(name.removeprefix(prefix))
+    return place if place.exists() and name not in FITTED else None
+
+
+def choose(kind: str, model: str | None, sample: Sample, how: How) -> Backend:
     """Return the backend for these items; `sample` gives some of them to those that must be fitted."""
     if model is not None and not isinstance(model, str):
         model = str(model)
     model = ALIASES.get(model, model) if model else None
     if kind == "text":
-        return _text(model, sample, batch_size, device)
+        return _text(model, sample, how)
     if kind == "image":
-        return _image(model, sample, batch_size, device)
+        return _image(model, sample, how)
     if model not in (None, "table"):
         raise EverylabelError(f"model is {model!r}; a table has one only: expected None")
     from everylabel.models.embedding.tables import Table
@@ -59,7 +78,7 @@ def choose(kind: str, model: str | None, sample: Sample, batch_size: int, device
     return Table.fit(sample())
 
 
-def _text(model: str | None, sample: Sample, batch_size: int, device: str | None) -> Backend:
+def _text(model: str | None, sample: Sample, how: How) -> Backend:
     if model is None and not knows_words(None):
         _say("texts are embedded by TF-IDF + SVD", "text", "a language model")
         model = "tfidf"
@@ -71,11 +90,11 @@ def _text(model: str | None, sample: Sample, batch_size: int, device: str | None
     if prefix in ("cls", "mean") and name:
         from everylabel.models.embedding.tokens import Tokens
 
-        return Tokens(name, batch_size, device, prefix)
-    return sentences.Sentences((model or sentences.DEFAULT).removeprefix("st:"), batch_size, device)
+        return Tokens(name, *how, prefix)
+    return sentences.Sentences((model or sentences.DEFAULT).removeprefix("st:"), *how)
 
 
-def _image(model: str | None, sample: Sample, batch_size: int, device: str | None) -> Backend:
+def _image(model: str | None, sample: Sample, how: How) -> Backend:
     if model is None and None in (find_spec("transformers"), find_spec("torch")):
         _say("images are embedded by scaled pixels + PCA", "image", "a vision model")
         model = "pixels"
@@ -86,12 +105,12 @@ def _image(model: str | None, sample: Sample, batch_size: int, device: str | Non
     if model is not None and model.startswith("timm:"):
         from everylabel.models.embedding.timm_images import Timm
 
-        return Timm(model.removeprefix("timm:"), batch_size, device)
+        return Timm(model.removeprefix("timm:"), *how)
     if model is not None and model.endswith(".onnx"):
         from everylabel.models.embedding.onnx_images import Onnx
 
-        return Onnx(model, batch_size, device)
-    return vision.Vision(model or vision.DEFAULT, batch_size, device)
+        return Onnx(model, *how)
+    return vision.Vision(model or vision.DEFAULT, *how)
 
 
 def _say(what: str, extra: str, better: str) -> None:

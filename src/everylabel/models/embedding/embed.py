@@ -19,7 +19,7 @@ from everylabel.core.errors import EverylabelError, EverylabelWarning, listed
 from everylabel.core.files import write_atomically
 from everylabel.data.cache import cache_folder, make_folder
 from everylabel.models.embedding.backend import Backend
-from everylabel.models.embedding.choose import choose, kind_of
+from everylabel.models.embedding.choose import How, choose, kind_of
 from everylabel.models.embedding.chunks import Chunks
 from everylabel.models.embedding.fitted import load_fit, save_fit
 
@@ -37,6 +37,7 @@ def embed(
     progress: Callable[[int], Any] | None = None,
     fit: str | os.PathLike[str] | None = None,
     fit_out: str | os.PathLike[str] | None = None,
+    trust_model_code: bool = False,
 ) -> np.ndarray:
     """Return features (n, d) of texts, images or a table; one row an item.
 
@@ -66,6 +67,8 @@ def embed(
         new items get features of the same meaning, where without it they would be learned from anew.
     fit_out : path, optional
         An .npz file for what is learned from these items; models that learn nothing leave none.
+    trust_model_code : bool
+        Run code that a model brings; such a model is refused otherwise.
 
     An image that cannot be read becomes a row of NaN; a warning counts and lists them.
     """
@@ -77,7 +80,7 @@ def embed(
     if fit is not None:
         backend: Backend = load_fit(Path(fit), source.kind, model)
     else:
-        backend = choose(source.kind, model, source.sample, batch_size, device)
+        backend = choose(source.kind, model, source.sample, How(batch_size, device, trust_model_code))
     if fit_out is not None:
         save_fit(backend, Path(fit_out))
     broken: list[str] = []
@@ -104,8 +107,8 @@ def check_out(out: str | os.PathLike[str]) -> None:
 class Embedder:
     """A pretrained model that is loaded once and embeds again and again; what it has seen is in the cache."""
 
-    def __init__(self, kind: str, model: str) -> None:
-        self.kind, self.backend = kind, choose(kind, model, list, 32, None)
+    def __init__(self, kind: str, model: str, trust_code: bool = False) -> None:
+        self.kind, self.backend = kind, choose(kind, model, list, How(trust_code=trust_code))
 
     def rows(self, items: Any) -> np.ndarray:
         """Return features (n, d); NaN for images that cannot be read, (n, 0) if none can."""

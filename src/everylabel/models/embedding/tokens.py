@@ -21,7 +21,7 @@ MAX_TOKENS = 512  # the paper's
 class Tokens(Network):
     """A transformers encoder with its tokeniser, by local folder or hub name."""
 
-    pooling: str  # "cls" or "mean"
+    pooling: str = "cls"  # or "mean"
 
     chunk = 1024
 

@@ -1,0 +1,112 @@
+"""A project's folder of a stranger runs no code of theirs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import everylabel as el
+from everylabel.core.errors import EverylabelError
+from everylabel.projects.features import word_encoder
+from everylabel.projects.project import open_project
+from everylabel.projects.trust import Trust
+from tests.fixtures import cache, minilm
+
+__all__ = ["cache", "minilm"]
+MODULE = "import pathlib\npathlib.Path({place!r}).write_text('run')\n"
+
+
+def evil(folder: Path, settings: str) -> Path:
+    """Make a model's folder that leads to code, and return the file which that code would write."""
+    folder.mkdir(parents=True)
+    ran = folder.parent / "ran"
+    (folder / "attack.py").write_text(MODULE.format(place=str(ran)))
+    if settings == "modules.json":
+        modules = [{"idx": 0, "name": "0", "path": "", "type": "attack.Attack"}]
+        (folder / settings).write_text(json.dumps(modules))
+    else:
+        auto_map = {"AutoConfig": "attack.Attack", "AutoModel": "attack.Attack"}
+        (folder / settings).write_text(json.dumps({"model_type": "attack", "auto_map": auto_map}))
+    return ran
+
+
+def sent(tmp_path: Path, model: str) -> Path:
+    """Return the folder of a project that remembers a model."""
+    (tmp_path / "texts.csv").write_text("text\na card\nsome money\na house\n")
+    folder = tmp_path / "texts.csv.everylabel"
+    folder.mkdir(exist_ok=True)
+    about = {
+        "source": str(tmp_path / "texts.csv"),
+        "name": "texts.csv",
+        "text_column": "text",
+        "model": model,
+    }
+    (folder / "project.json").write_text(json.dumps(about))
+    return folder
+
+
+@pytest.mark.parametrize(("prefix", "settings"), [("", "modules.json"), ("cls:", "config.json")])
+def test_a_model_with_code_of_its_own_is_refused_unless_trusted(
+    tmp_path: Path, prefix: str, settings: str
+) -> None:
+    pytest.importorskip("sentence_transformers", reason="needs the extra everylabel[text]")
+    ran = evil(tmp_path / "model", settings)
+    model = f"{prefix}{tmp_path / 'model'}"
+    with pytest.raises(EverylabelError, match=r"code of its own.*attack\.py.*--trust-model-code"):
+        el.embed(["a text"], model)
+    (tmp_path / "model" / "attack.py").rename(tmp_path / "model" / "attack")  # what leads to it is enough
+    with pytest.raises(EverylabelError, match=rf"code of its own.*{settings}"):
+        el.embed(["a text"], model)
+    assert not ran.exists()
+    (tmp_path / "model" / "attack").rename(tmp_path / "model" / "attack.py")
+    with pytest.raises((EverylabelError, AttributeError)):  # it is no model, but it was let run
+        el.embed(["a text"], model, trust_model_code=True)
+    assert ran.exists()
+
+
+@pytest.mark.parametrize("prefix", ["", "st:", "cls:"])
+def test_a_remembered_model_of_this_machine_is_not_loaded_unless_named(tmp_path: Path, prefix: str) -> None:
+    folder = tmp_path / "texts.csv.everylabel"
+    ran = evil(folder / "model", "modules.json")
+    model = f"{prefix}{folder / 'model'}"
+    sent(tmp_path, model)
+    for source in (folder, tmp_path / "texts.csv"):
+        with pytest.raises(
+            EverylabelError, match=r"remembers the model .* not named by you; expected --model"
+        ):
+            open_project(source)
+    with pytest.raises(EverylabelError, match="brings code of its own"):
+        open_project(folder, model=model)
+    assert not ran.exists()
+
+
+def test_features_of_a_remembered_model_need_no_model(tmp_path: Path, minilm: str) -> None:
+    folder = sent(tmp_path, minilm)
+    named = open_project(folder, model=minilm)
+    again = open_project(folder)
+    assert (again.features == named.features).all()
+    (tmp_path / "texts.csv").write_text("text\na card\nsome money\na house\na new one\n")
+    with pytest.raises(EverylabelError, match="remembers the model"):
+        open_project(folder)
+    assert len(open_project(folder, model=minilm)) == 4
+
+
+def test_class_names_are_not_embedded_by_a_model_that_is_not_named(tmp_path: Path, minilm: str) -> None:
+    encoder = word_encoder("features", None, minilm, 384, Trust())
+    assert encoder is not None
+    with pytest.raises(EverylabelError, match="remembers the model"):
+        encoder.encode(["a card"])
+    named = word_encoder("features", None, minilm, 384, Trust(minilm))
+    assert named is not None
+    assert named.encode(["a card"]).shape == (1, 384)
+    Trust().check("sentence-transformers/any")
+    Trust().check("tfidf")
+
+
+def test_a_source_that_is_embedded_while_it_is_labelled_asks_as_well(tmp_path: Path) -> None:
+    folder = tmp_path / "texts.csv.everylabel"
+    evil(folder / "model", "modules.json")
+    sent(tmp_path, str(folder / "model"))
+    (tmp_path / "texts.csv").write_text("text\n" + "".join(f"text {i}\n" for i in range(300)))
+    with pytest.raises(EverylabelError, match="remembers the model"):
+        open_project(folder, begin=lambda _: [])
