@@ -6,12 +6,14 @@ dataset's arrays, which never change, have one hash in all, over shape, type and
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 SAMPLED = 64  # rows of features that are hashed in all
+LARGEST_HASHED = 2**26  # bytes of a file; a larger one is known by its path, time and size
 AT_A_TIME = 16_384  # rows whose own hashes are computed together
 
 
@@ -45,6 +47,25 @@ def features_digest(features: np.ndarray) -> str:
     rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLED)).astype(np.int64))
     some = np.ascontiguousarray(features[rows])
     return _hash(f"{features.shape} {features.dtype.str}".encode() + some.tobytes())
+
+
+def content_digest(content: Any) -> str:
+    """Return a hash of an image's content: all bytes of a file, or the pixels."""
+    if isinstance(content, np.ndarray):
+        return _hash(f"{content.shape} {content.dtype.str}".encode() + content.tobytes())
+    try:
+        about = Path(content).stat()
+        return _file_digest(Path(content), about.st_mtime_ns, about.st_size)
+    except (OSError, TypeError, ValueError):
+        return _hash(b"unreadable")
+
+
+@lru_cache(maxsize=100_000)
+def _file_digest(path: Path, changed: int, size: int) -> str:
+    if not path.is_file() or size > LARGEST_HASHED:
+        return _hash(f"{path} {changed} {size}".encode())
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
 
 
 def _hash(data: bytes) -> str:

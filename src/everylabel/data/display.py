@@ -10,6 +10,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.cells import label_of
+from everylabel.data.digests import content_digest
 from everylabel.data.pictures import SMALL_SIDE, Picture, png, read_picture
 
 Columns = Mapping[str, Sequence[Any]]  # of fields, one value an item
@@ -36,6 +37,10 @@ class Display:
         raise EverylabelError(
             f"item {i} is {self.what} and has no image; expected an item of a project of images"
         )
+
+    def digest(self, i: int) -> str:
+        """Return a hash of the content of the item's image, so that no other is taken for it."""
+        return ""
 
     def only(self, keep: Sequence[int]) -> Self:
         """Return what is shown of some items."""
@@ -71,6 +76,9 @@ class Images(Display):
     def picture(self, i: int) -> Picture:
         return read_picture(self.paths[i])
 
+    def digest(self, i: int) -> str:
+        return content_digest(self.paths[i])
+
     def text(self, i: int) -> str:
         return self.names[i][:SHORT]
 
@@ -87,6 +95,9 @@ class Pixels(Display):
 
     def picture(self, i: int) -> Picture:
         return png(self.pixels[i]), "image/png"
+
+    def digest(self, i: int) -> str:
+        return content_digest(self.pixels[i])
 
     def text(self, i: int) -> str:
         return self.names[i]

@@ -27,7 +27,7 @@ class Shown:
         """Return an item as the API gives it; `name` is what people know it by."""
         project, position = self._now
         item = project.display.item(position[name])
-        image = image_url(name) if item["image"] else None
+        image = image_url(name, self.digest(name)) if item["image"] else None
         known_as = project.known_as(position[name])
         return {"id": name, "name": known_as, **item, "image": image, "kind": project.kind}
 
@@ -40,6 +40,11 @@ class Shown:
         """Return a short text to search in and to show in lists."""
         project, position = self._now
         return project.display.text(position[name])
+
+    def digest(self, name: str) -> str:
+        """Return a hash of what an item's image shows now."""
+        project, position = self._now
+        return project.display.digest(position[name])
 
     def picture(self, name: str) -> Picture:
         """Return an item's image, or refuse and say why there is none."""

@@ -20,11 +20,13 @@ def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
     router = APIRouter(prefix="/api")
 
     @router.get("/image/{item:path}", responses=problems(404), response_class=Response)
-    async def image(item: str) -> Response:
-        """Return an instance's image."""
+    async def image(item: str, content: Annotated[str, Query(max_length=64)] = "") -> Response:
+        """Return an instance's image; a browser may keep it if the address names its content."""
         views.position(item)
         body, media = await to_thread(shown.picture, item)
-        return Response(body, media_type=media, headers={"cache-control": "private, max-age=3600"})
+        same = content and content == await to_thread(shown.digest, item)  # after it was read
+        headers = {"cache-control": "private, max-age=3600"} if same else {}
+        return Response(body, media_type=media, headers=headers)
 
     @router.get("/map", responses=problems())
     async def scatter() -> dict[str, Any]:

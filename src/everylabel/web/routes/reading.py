@@ -55,13 +55,13 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
     async def history(person: Anybody = "", limit: Limit = 50, before: int | None = None) -> dict[str, Any]:
         """Return answers, the latest first."""
         events = await wrap_future(views.history(person, limit, before))
-        return {"events": [{**event, **seen(event["item"])} for event in events]}
+        return {"events": await to_thread(lambda: [{**event, **seen(event["item"])} for event in events])}
 
     @router.get("/disputed", responses=problems())
     async def disputed(limit: Limit = 100) -> dict[str, Any]:
         """Return instances on which no class has most voices, the latest first, with all answers."""
         items = await wrap_future(views.disputed(limit))
-        return {"items": [{**found, **seen(found["item"])} for found in items]}
+        return {"items": await to_thread(lambda: [{**found, **seen(found["item"])} for found in items])}
 
     @router.get("/search", responses=problems())
     async def search(
@@ -72,7 +72,9 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
         found = await to_thread(_search, ids, shown, q, limit)
         states = await wrap_future(views.states(found))
         pairs = zip((ids[i] for i in found), states, strict=True)
-        return {"items": [{"id": item, **seen(item), **state} for item, state in pairs]}
+        return {
+            "items": await to_thread(lambda: [{"id": item, **seen(item), **state} for item, state in pairs])
+        }
 
     @router.get("/items/{item:path}", responses=problems(404))
     async def one_item(item: str) -> dict[str, Any]:
