@@ -16,7 +16,16 @@ def text_of(value: Any) -> str:
     """Return a cell as text; nothing is an empty text."""
     if is_missing(value):
         return ""
-    return value if isinstance(value, str) else str(value)
+    return valid(value if isinstance(value, str) else str(value))
+
+
+def valid(text: str) -> str:
+    """Return a text that can be written and sent: half a character (a lone surrogate) is a question mark."""
+    try:
+        text.isascii() or text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
 
 
 def label_of(value: Any) -> str:

@@ -10,6 +10,8 @@ from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.classes import UNLABELLED
 from everylabel.data.display import Columns, Display, Rows, some_rows
 
+LONGEST_ID = 1000  # characters
+
 
 @dataclass(frozen=True, eq=False)
 class Items:
@@ -100,7 +102,13 @@ class Items:
 
 
 def unique_ids(ids: Sequence[str]) -> list[str]:
-    """Return the ids, or say which occur more than once."""
+    """Return the ids, or say which occur more than once, or are too long to be asked for."""
+    long = next((i for i, name in enumerate(ids) if len(name) > LONGEST_ID), None)
+    if long is not None:
+        raise EverylabelError(
+            f"the id of row {long + 1} has {len(ids[long]):,} characters ({ids[long][:40]!r}...); expected "
+            f"at most {LONGEST_ID:,}: choose another id_column (--id-column), or none"
+        )
     seen: set[str] = set()
     twice = [name for name in ids if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
     if twice:

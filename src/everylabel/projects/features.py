@@ -276,7 +276,7 @@ def _record(place: Path) -> dict[str, Any] | None:
         record = json.loads((place / RECORD).read_text())
         whole = {"content", "what", "broken", "fitted_on"} <= set(record) and record["what"]["kind"]
         ours = record["version"] == VERSION and whole
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return record if ours else None
 

@@ -43,7 +43,7 @@ def remembered(folder: Path) -> Remembered | None:
         classes: Sequence[str] | None = stored_options.pop("classes")
         options = Options(**stored_options, classes=None if classes is None else tuple(classes))
         return Remembered(str(stored["source"]), str(stored["name"]), options, str(stored.get("id") or ""))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise EverylabelError(
             f"project file {str(path)!r} is damaged ({error!r}); remove it and pass the source's options "
             "again: labels are kept elsewhere"

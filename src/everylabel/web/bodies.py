@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from everylabel.data.items import LONGEST_ID
+
 
 def _no_bool(value: Any) -> Any:
     if isinstance(value, bool):
@@ -23,7 +25,7 @@ Person = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=64), AfterValidator(no_control)
 ]
 Anybody = Annotated[str, StringConstraints(max_length=64), AfterValidator(no_control)]  # "" is all people
-Id = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
 Handle = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(no_control)]
 Key = Handle | None
 Name = Annotated[str, StringConstraints(max_length=1000)]

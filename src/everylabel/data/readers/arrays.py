@@ -1,5 +1,6 @@
 """Features that are there already (.npy, .npz), with a table that says what is seen of each row (--show)."""
 
+import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from everylabel.data.readers.ids import Ids, ids_of, named_ids
 from everylabel.data.readers.table import MOST_FIELDS, image_paths
 
 SUFFIXES = (".npy", ".npz")
+LARGEST = 1e18  # of a feature: its square must be far from the largest number there is
 FEATURES, LABELS = ("X", "features", "embeddings"), ("y", "labels")
 
 
@@ -79,8 +81,9 @@ def open_arrays(path: Path) -> Stored:
             arrays: dict[str, np.ndarray] = {"X": np.load(path, mmap_mode="r", allow_pickle=False)}
         else:
             with np.load(path, allow_pickle=False) as file:
+                _check_fits(path)
                 arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         raise EverylabelError(f"path {str(path)!r} is empty or damaged ({error}); expected arrays") from error
     features = next((arrays[name] for name in FEATURES if name in arrays), None)
     if features is None or features.ndim != 2 or features.dtype.kind not in "fiu" or not len(features):
@@ -96,6 +99,26 @@ def open_arrays(path: Path) -> Stored:
     classes = None if labels is None else _class_names(path, labels, arrays.get("classes"))
     names = None if ids is None else [str(name) for name in ids.tolist()]
     return Stored(features, labels, classes, names)
+
+
+def _check_fits(path: Path) -> None:
+    """Refuse a file whose arrays, by what it says of them, are larger than this machine's memory."""
+    with zipfile.ZipFile(path) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    memory = _memory()
+    if size > memory:
+        raise EverylabelError(
+            f"path {str(path)!r} holds arrays of {size / 1e9:,.1f} GB, and this machine has a memory of "
+            f"{memory / 1e9:,.1f} GB; expected a .npy file of features, which is not read as a whole"
+        )
+
+
+def _memory() -> float:
+    """Return this machine's memory in bytes, where it tells."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
 
 
 def _own_ids(stored: Stored) -> Ids:
@@ -151,11 +174,12 @@ def _check_finite(path: Path, features: np.ndarray) -> None:
     if features.dtype.kind != "f":
         return
     for at in range(0, len(features), 16_384):
-        good = np.isfinite(features[at : at + 16_384])
+        good = np.abs(features[at : at + 16_384]) <= LARGEST  # NaN is not
         if not good.all():
             row = at + int(np.flatnonzero(~good.all(axis=1))[0])
             raise EverylabelError(
-                f"source {str(path)!r} holds NaN or infinity, first in row {row}; expected numbers: "
+                f"source {str(path)!r} holds NaN or infinity, first in row {row}; expected numbers "
+                f"up to {LARGEST:g}: "
                 "remove such rows (and theirs of --show)"
             )
 

@@ -1,5 +1,6 @@
 """A folder of images; the names of its sub-folders can be their labels."""
 
+import os
 from pathlib import Path
 
 from everylabel.core.errors import EverylabelError, listed
@@ -7,7 +8,7 @@ from everylabel.data.classes import check_classes, label_numbers
 from everylabel.data.digests import image_digests
 from everylabel.data.display import Images
 from everylabel.data.images import SUFFIXES
-from everylabel.data.items import Items
+from everylabel.data.items import Items, unique_ids
 from everylabel.data.options import Options
 
 FOLDER_LABELS = "folder"  # --label-column folder: an image's sub-folder is its label
@@ -26,8 +27,8 @@ def read_folder(folder: Path, options: Options) -> Items:
             f"folder {str(folder)!r} holds no images; expected files that end in one of {sorted(SUFFIXES)}"
         )
     inside = [path.relative_to(folder) for path in paths]
-    parents = [path.parts[0] if len(path.parts) > 1 else None for path in inside]
-    names = [path.as_posix() for path in inside]
+    names = unique_ids([os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace") for path in inside])
+    parents = [name.split("/")[0] if "/" in name else None for name in names]
     notes: list[str] = []
     advice: tuple[str, ...] = ()
     if options.label_column is None and any(parents):

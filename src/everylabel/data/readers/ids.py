@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import text_of
-from everylabel.data.items import unique_ids
+from everylabel.data.items import LONGEST_ID, unique_ids
 
 USUAL = ("id", "_id", "uuid", "guid", "key")  # names of columns of ids, and what ends in _id
 NO_IDS = "none"  # --id-column none: the source has none
@@ -69,4 +69,4 @@ def choose_ids(columns: Mapping[str, Sequence[Any]], taken: Sequence[str]) -> tu
 def _name_rows(values: Sequence[Any]) -> bool:
     """Return whether values are there in every row, each once."""
     names = {text_of(value).strip() for value in values}
-    return len(names) == len(values) and "" not in names
+    return len(names) == len(values) and "" not in names and max(map(len, names)) <= LONGEST_ID
