@@ -27,8 +27,8 @@ class Difference(NamedTuple):
 
     @property
     def behind(self) -> bool:
-        """Return whether it is more than a point below, beyond two standard errors."""
-        return self.mean + 2 * (self.error or 0.0) < -POINT
+        """Return whether it is more than a point below, beyond two standard errors; one run has none."""
+        return self.error is not None and self.mean + 2 * self.error < -POINT
 
 
 class Curves:
@@ -53,6 +53,10 @@ class Curves:
     def seconds(self, name: str, arm: str) -> float:
         return float(np.mean([cell.seconds for cell in self._by[name, arm].values()]))
 
+    def taught(self, name: str, arm: str) -> bool:
+        """Return whether class names teach the arm before the first label."""
+        return any(cell.points[0].get("names", False) for cell in self._by[name, arm].values())
+
     def values(self, name: str, arm: str, n: int, what: str, seeds: Sequence[int]) -> np.ndarray:
         """Return a figure after n labels, one a repetition."""
         points = [next(p for p in self._by[name, arm][seed].points if p["n"] == n) for seed in seeds]
@@ -75,11 +79,13 @@ def needed(curves: Curves, name: str, arm: str, rival: str, n: int, what: str = 
     target = float(curves.values(name, rival, n, what, seeds).mean())
     stops, mean = curves.curve(name, arm, what, seeds)
     reached = np.flatnonzero(mean >= target)
+    if not curves.taught(name, arm):  # before the first label it knows nothing, and names one class for all
+        reached = reached[reached > 0]
     if not len(reached):
         return None
     i = int(reached[0])
-    if i == 0:
-        return float(stops[0])
+    if i == 0 or mean[i - 1] >= target:
+        return float(stops[i])
     share = (target - mean[i - 1]) / (mean[i] - mean[i - 1])
     return float(stops[i - 1] + share * (stops[i] - stops[i - 1]))
 

@@ -29,8 +29,14 @@ def test_labels_needed_are_read_off_between_two_stops() -> None:
     curves = Curves([cell("page", 0, OURS), cell("margin", 0, RIVAL)])
     assert needed(curves, "digits", "page", "margin", 100) == pytest.approx(80)
     assert needed(curves, "digits", "page", "margin", 200) == pytest.approx(100)
-    assert needed(curves, "digits", "margin", "page", 0) == pytest.approx(20)
-    assert needed(curves, "digits", "page", "margin", 0) == 0
+
+
+def test_before_the_first_label_only_an_arm_with_names_knows_anything() -> None:
+    ours = cell("page", 0, {0: 0.6, 50: 0.5, 100: 0.7})
+    rival = cell("margin", 0, RIVAL)
+    assert needed(Curves([ours, rival]), "digits", "page", "margin", 100) == pytest.approx(75)
+    ours.points[0]["names"] = True
+    assert needed(Curves([ours, rival]), "digits", "page", "margin", 100) == 0
 
 
 def test_labels_needed_are_none_if_never_enough() -> None:
@@ -55,6 +61,9 @@ def test_regret_is_to_the_rival_that_leads_there_and_behind_means_beyond_two_err
     assert found.rival == "badge"
     assert not found.behind
     assert difference(Curves([*ours, *far]), "digits", "page", "margin", 100, "left").behind
+    one = difference(Curves([ours[0], far[0]]), "digits", "page", "margin", 100, "left")
+    assert one.error is None
+    assert not one.behind
 
 
 def test_rows_are_made_once_and_kept(tmp_path: Path) -> None:
