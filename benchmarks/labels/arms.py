@@ -5,8 +5,9 @@ from pathlib import Path
 
 from benchmarks.labels import chosen, peers
 from benchmarks.labels.curve import STOPS, Point, measured
+from benchmarks.labels.figures import Curves
 from benchmarks.labels.served import served
-from benchmarks.labels.sets import Data
+from benchmarks.labels.sets import SETS, Data
 from benchmarks.labels.version_before import COMMIT, version_before
 from everylabel.labelling.ledger import DEFAULTS
 
@@ -55,3 +56,13 @@ def before(checkout: Path | None) -> dict[str, Arm]:
 def all_arms(checkout: Path | None) -> dict[str, Arm]:
     """Return all arms that can be run here."""
     return {**OUR_ARMS, **PLAIN_ARMS, **before(checkout), **peers.arms()}
+
+
+def rivals_of(curves: Curves) -> list[str]:
+    """Return all arms that are not ours."""
+    return sorted({arm for name in curves.sets() for arm in curves.arms(name)} - set(OUR_ARMS))
+
+
+def in_order(curves: Curves) -> list[str]:
+    """Return the sets that there are curves of."""
+    return [name for name in SETS if name in curves.sets()]

@@ -101,8 +101,13 @@ def difference(curves: Curves, name: str, arm: str, rival: str, n: int, what: st
 def regret(
     curves: Curves, name: str, arm: str, rivals: Iterable[str], n: int, what: str
 ) -> Difference | None:
-    """Return an arm's figure less that of the rival who has most on the repetitions of both."""
-    there = [rival for rival in rivals if curves.seeds(name, arm, rival)]
+    """Return an arm's figure less that of the rival who has most on the repetitions of both.
+
+    Rivals of one repetition only are left out, if there are others: the luckiest of them would win.
+    """
+    shared = {rival: len(curves.seeds(name, arm, rival)) for rival in rivals}
+    enough = min(2, max(shared.values(), default=0))
+    there = [rival for rival, n_shared in shared.items() if n_shared >= max(1, enough)]
     found = [difference(curves, name, arm, rival, n, what) for rival in there]
     return min(found, key=lambda each: each.mean, default=None)
 
@@ -119,3 +124,9 @@ def regrets(
         if n >= FROM
     }
     return {key: each for key, each in found.items() if each is not None}
+
+
+def accuracies(rows: list[dict[str, Any]], **wanted: Any) -> np.ndarray:
+    """Return accuracies of the rows that have these values."""
+    some = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+    return np.array([(row["test"] + row.get("left", row["test"])) / 2 for row in some])

@@ -61,6 +61,10 @@ def test_regret_is_to_the_rival_that_leads_there_and_behind_means_beyond_two_err
     assert found.rival == "badge"
     assert not found.behind
     assert difference(Curves([*ours, *far]), "digits", "page", "margin", 100, "left").behind
+    lucky = cell("random", 0, {100: 0.9})
+    found = regret(Curves([*ours, *far, lucky]), "digits", "page", ["margin", "random"], 100, "test")
+    assert found is not None
+    assert found.rival == "margin"
     one = difference(Curves([ours[0], far[0]]), "digits", "page", "margin", 100, "left")
     assert one.error is None
     assert not one.behind
