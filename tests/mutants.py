@@ -26,6 +26,10 @@ class Mutant(NamedTuple):
 
 
 CORE = [
+    Mutant("labelling/finishing.py", "betaincinv(wrong + 1, n - wrong, confidence)", "betaincinv(wrong + 0.5, n - wrong, confidence)", "labelling/test_finishing.py"),
+    Mutant("labelling/finishing.py", "1.0 - (1.0 - confidence) / len(SHARES)", "confidence", "labelling/test_finishing.py"),
+    Mutant("labelling/queues.py", "np.argsort(-scores", "np.argsort(scores", "labelling/test_queues.py"),
+    Mutant("labelling/queues.py", "found.guess != found.label", "found.guess == found.label", "labelling/test_queues.py"),
     Mutant("core/kernel.py", "eye(root.shape[-1], cov) + sign", "eye(root.shape[-1], cov) - sign", "core/test_updates.py"),
     Mutant("core/kernel.py", "(curvature / scale) ** 0.5", "curvature**0.5", "core/test_kernel.py"),
     Mutant("core/kernel.py", "+ curvature @ gram, residual", "+ gram, residual", "core/test_kernel.py"),

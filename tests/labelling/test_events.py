@@ -32,6 +32,8 @@ ROWS: list[tuple[str, dict[str, Any]]] = [  # as the version before has written 
 NEWER: list[tuple[str, dict[str, Any]]] = [
     ("label", {"item": "2", "class": 0, "guess": 0, "sure": 0.5, "bulk": 15}),
     ("undo", {"saved": 15}),
+    ("finished", {"item": "3", "class": 1, "sure": 0.9, "audit": True}),
+    ("unfinished", {"item": "3"}),
     ("none", {"item": "3", "guess": 1, "sure": 0.5}),
     ("remove", {"class": 2, "into": 0}),
     ("remove", {"class": 0}),

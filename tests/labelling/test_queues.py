@@ -88,3 +88,14 @@ def test_a_wrong_label_is_doubted(tmp_path: Path) -> None:
         assert [each.score for each in found] == sorted(each.score or 0.0 for each in found)
         alike = labelled_otherwise(look, made.ledger.position[wrong])
         assert any(truth(made.ledger.ids[i]) == 0 for i in alike)
+
+
+def test_what_is_none_of_the_classes_is_in_no_class(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        items = label(made, 12)
+        made.none_of_these("me", items[0]).result()
+        look = made.views.look()
+        assert look.probabilities is not None
+        assert look.probabilities.shape[1] == 10
+        probs = made.desk.learner.pool.probs(np.arange(300))
+        assert np.allclose(look.probabilities, probs[:, :10], atol=1e-6)

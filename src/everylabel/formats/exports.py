@@ -96,7 +96,7 @@ def predicted_records(predicted: Predicted, columns: Sequence[str] | None = None
 def _records(told: Beside, prepared: Callable[[], Prepared], snapshot: Snapshot, what: str) -> Records:
     classes = snapshot.classes
     if what == "labels":
-        return label_records(told, snapshot.labels, classes)
+        return label_records(told, snapshot.labels, classes, snapshot.by_model)
     if what == "answers":
         return answer_records(told, given(snapshot), classes)
     ready = prepared()

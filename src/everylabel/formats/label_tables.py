@@ -82,6 +82,9 @@ def row_labels(
         if not label:
             imported.skipped["no label"] += 1
             continue
+        if row.get("by") == "model":  # in an export of ours: a model's word is not a person's
+            imported.skipped["the model's own"] += 1
+            continue
         own, texts = _cell(row, columns.id), [_cell(row, name) for name in columns.texts]
         ids = [plain(own), plain(own.strip()), own.strip()]  # as written here; as others write it
         items = matcher.find(ids, [*map(plain, texts), *texts], _cell(row, columns.row), columns.id)

@@ -1,7 +1,8 @@
 """The rows of an export: labels, answers or predictions, each with what tells which item it is of."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +26,17 @@ class Given(NamedTuple):
     none: bool = False  # none of the classes fits
 
 
-def label_records(beside: Beside, labels: dict[int, int], classes: Sequence[str]) -> Records:
-    """Return the label of every labelled item, in the order of the source."""
+def label_records(
+    beside: Beside,
+    labels: dict[int, int],
+    classes: Sequence[str],
+    by_model: Mapping[int, int] = MappingProxyType({}),
+) -> Records:
+    """Return the label of every labelled item, in the order of the source; the model's own are marked."""
+    if by_model:
+        said = {i: (classes[label], "person") for i, label in labels.items()}
+        said |= {i: (classes[label], "model") for i, label in by_model.items()}
+        return beside.records({**LABELS, "by": str}, ((i, said[i]) for i in sorted(said)))
     return beside.records(LABELS, ((i, (classes[labels[i]],)) for i in sorted(labels)))
 
 

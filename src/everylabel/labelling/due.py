@@ -36,6 +36,9 @@ def due(ledger: Ledger, learner: Learner, person: str, count: int, rng: np.rando
     item = _test(ledger, person)
     if item is not None:
         return Due(item, "test")
+    item = _audit(ledger, person)
+    if item is not None:
+        return Due(item, "audit")
     every = ledger.settings["check_every"]
     if every and count % every == 0:
         item = learner.draw(rng)
@@ -74,6 +77,12 @@ def _second(ledger: Ledger, person: str) -> int | None:
 def _test(ledger: Ledger, person: str) -> int | None:
     """Return a test item without an answer, for those who answer them."""
     free = (item for item in ledger.test if item not in ledger.answers and _tests(ledger, person))
+    return next((item for item in free if _can_have(ledger, item, person)), None)
+
+
+def _audit(ledger: Ledger, person: str) -> int | None:
+    """Return an instance that the model has labelled and nobody has confirmed yet."""
+    free = (item for item in ledger.audits if item not in ledger.answers)
     return next((item for item in free if _can_have(ledger, item, person)), None)
 
 

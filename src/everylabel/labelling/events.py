@@ -217,6 +217,25 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
+class Finished:
+    """Labelled by the model, because a person let it: nothing is learned from it."""
+
+    kind: ClassVar[str] = "finished"
+    item: str
+    class_: int
+    sure: float  # the probability
+    audit: bool = False  # drawn at random to be confirmed by a person, who is not told what the model says
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """What the model labelled is taken back."""
+
+    kind: ClassVar[str] = "unfinished"
+    item: str
+
+
+@dataclass(frozen=True, slots=True)
 class HeldOut:
     """Set aside for testing: whatever it is labelled as, it is never learned from."""
 
@@ -272,7 +291,7 @@ OfClasses = (
     NewClass | Rename | Describe | ClassKey | Colour | Arrange | Remove | Restore
 )  # by UndoClasses taken back
 Answered = Label | NoneOfThese | CannotTell | Skip  # what a person can take back
-OfItem = Out | Release | HeldOut | Answered | Changed | Confirmed
+OfItem = Out | Release | HeldOut | Finished | Unfinished | Answered | Changed | Confirmed
 Body = (
     Project | OfClasses | UndoClasses | Named | Settings | OfItem | Wish | Undo | Refit | Extended | Assessed
 )

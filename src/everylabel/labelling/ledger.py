@@ -113,6 +113,8 @@ class Ledger:
     history: list[Entry] = field(default_factory=list)  # answers and skips, in order
     undone: set[int] = field(default_factory=set)
     aside: dict[int, int] = field(default_factory=dict)  # item -> event up to which answers are set aside
+    finished: dict[int, int] = field(default_factory=dict)  # item -> class that the model has given
+    audits: dict[int, None] = field(default_factory=dict)  # of them, those to be confirmed by people
     bulks: dict[int, list[int]] = field(default_factory=dict)  # first event -> all that were given at once
     keys: dict[str, Event] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
@@ -170,7 +172,8 @@ class Ledger:
             return Place(Where.LABELLED, self.labels[item])
         if item in self.holder:
             return Place(Where.OUT)
-        return Place(Where.ASIDE if item in self.answers or item in self.skipped else Where.FREE)
+        aside = item in self.answers or item in self.skipped or item in self.finished
+        return Place(Where.ASIDE if aside else Where.FREE)
 
     def to_teach(self) -> dict[int, np.ndarray]:
         """Return the vectors of names that teach if the labels bear them out, by class."""
@@ -361,6 +364,17 @@ class Ledger:
         self.wishes.pop(body.class_, None)
         if body.checks:
             self.wishes[body.class_] = body.checks
+
+    @_take.register
+    def _(self, body: events.Finished, event: Event, item: int) -> None:
+        self.finished[item] = body.class_
+        if body.audit:
+            self.audits[item] = None
+
+    @_take.register
+    def _(self, body: events.Unfinished, event: Event, item: int) -> None:
+        self.finished.pop(item, None)
+        self.audits.pop(item, None)
 
     @_take.register
     def _(self, body: events.HeldOut, event: Event, item: int) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from everylabel.labelling.accuracy import FEWEST
 from everylabel.labelling.class_book import change_in_words
 from everylabel.labelling.events import Answered, Assessed, Label, Skip
+from everylabel.labelling.finishing import audit
 from everylabel.labelling.ledger import CANNOT_TELL, Answer, Ledger
 from everylabel.labelling.stopping import stop
 
@@ -83,7 +84,7 @@ def summary(
         "items": len(ledger.ids),
         "labelled": len(ledger.labels),
         "answers": ledger.n_answers,
-        "left": len(ledger.ids) - len(ledger.answers),
+        "left": len(ledger.ids) - len({*ledger.answers, *ledger.finished}),
         "cannot_tell": ledger.n_cannot_tell(),
         "skipped": sum(item not in ledger.answers for item in ledger.skipped),
         "people": _people(ledger),
@@ -95,6 +96,7 @@ def summary(
         "accuracy": accuracy(ledger),
         "agreement": ledger.agreement.figures(),
         "disputed": len(ledger.disputed),
+        "finished": audit(ledger),
         "test": test_set(ledger, tested),
         "stop": stop(ledger),
         "names": names(ledger) if knows_words else None,

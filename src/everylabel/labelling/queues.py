@@ -13,7 +13,7 @@ import numpy as np
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.assessing import LeftOut
-from everylabel.labelling.ledger import CANNOT_TELL, Answer, is_tied
+from everylabel.labelling.ledger import CANNOT_TELL, NONE, Answer, is_tied
 
 LOW, HIGH = 0.5, 0.7  # probabilities between which the model is half sure
 PLAUSIBLE = 0.1  # probability from which an item may well be of a class
@@ -75,7 +75,8 @@ def missing(asked: Asked) -> bool:
 
 def labelled_otherwise(look: Look, item: int, n: int = OTHERS) -> list[int]:
     """Return the most alike items that have another label."""
-    others = np.array([i for i, label in look.labels.items() if label != look.labels.get(item)], np.int64)
+    own = look.labels.get(item)
+    others = np.array([i for i, label in look.labels.items() if label not in (own, NONE)], np.int64)
     if not len(others):
         return []
     likeness = cosines(look.features, others, item)

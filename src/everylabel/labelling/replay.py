@@ -49,7 +49,10 @@ class Start(NamedTuple):
 
 def start_of(ledger: Ledger) -> Start:
     """Return where a model that starts at this ledger starts."""
-    others = sorted({*ledger.holder, *ledger.answers, *ledger.skipped, *ledger.test} - set(ledger.labels))
+    others = sorted(
+        {*ledger.holder, *ledger.answers, *ledger.skipped, *ledger.test, *ledger.finished}
+        - set(ledger.labels)
+    )
     places = [(item, place) for item in others if (place := ledger.place(item)).where is not Where.FREE]
     columns = ledger.columns
     column = {number: j for j, number in enumerate(columns)}

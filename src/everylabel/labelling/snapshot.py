@@ -26,6 +26,7 @@ class Snapshot(NamedTuple):
     aside: list[int]
     test: dict[int, int]  # the class of each test item that has one: nothing is trained on it
     none: list[int]  # items that are of none of the classes, which teaches, too
+    by_model: dict[int, int]  # labels that the model has given, where a person let it
 
     @classmethod
     def of(cls, ledger: Ledger, names: bool | None = None) -> Snapshot:
@@ -43,7 +44,11 @@ class Snapshot(NamedTuple):
         times = {entry.seq: entry.at for entry in ledger.history}
         test = {item: place[number] for item, number in ledger.test_labels.items() if number != NONE}
         classes, aside = [book.names[number] for number in book.order], ledger.set_aside()
-        return cls(list(ledger.ids), classes, labels, answers, times, vectors, aside, test, none)
+        known = {*ledger.labels, *ledger.test_labels}
+        by_model = {
+            i: place[number] for i, number in ledger.finished.items() if i not in known and number in place
+        }
+        return cls(list(ledger.ids), classes, labels, answers, times, vectors, aside, test, none, by_model)
 
     def seen_from(self, ids: Sequence[str]) -> Snapshot:
         """Return the same by the places that items have in another list, which holds them all."""
@@ -55,4 +60,13 @@ class Snapshot(NamedTuple):
         answers = {to[item]: given for item, given in self.answers.items()}
         aside, test = [to[item] for item in self.aside], {to[item]: c for item, c in self.test.items()}
         none = [to[item] for item in self.none]
-        return self._replace(ids=list(ids), labels=labels, answers=answers, aside=aside, test=test, none=none)
+        by_model = {to[item]: label for item, label in self.by_model.items()}
+        return self._replace(
+            ids=list(ids),
+            labels=labels,
+            answers=answers,
+            aside=aside,
+            test=test,
+            none=none,
+            by_model=by_model,
+        )

@@ -37,6 +37,9 @@ Reply = dict[str, Any]
 ShowItem = Callable[[int], dict[str, Any]]
 
 
+BLIND = ("check", "audit")  # hand-outs whose guess is told to nobody
+
+
 class Views:
     """The state of a project as replies. `show(i)` tells how an instance is shown."""
 
@@ -185,8 +188,11 @@ class Views:
         look, logits, columns = self.desk.read(copied).result()
         if logits is None:
             return look
+        likely = softmax(logits)
+        shown = [(j, number) for j, number in enumerate(columns) if number >= 0]  # "none" is no class
         probs = np.zeros((len(logits), max(columns) + 1))  # by class number; one that was removed has none
-        probs[:, columns] = softmax(logits)[:, : len(columns)]
+        for j, number in shown:
+            probs[:, number] = likely[:, j]
         return look._replace(probabilities=probs)
 
     def history(self, person: str, limit: int, before: int | None) -> Future[list[Reply]]:
@@ -291,7 +297,7 @@ class Views:
     def _checks(self) -> set[int]:
         """Return instances that are out as random checks or tests: their guesses are told to nobody."""
         leases, test = self.ledger.leases.values(), self.ledger.test
-        return {lease.item for lease in leases if lease.reason == "check" or lease.item in test}
+        return {lease.item for lease in leases if lease.reason in BLIND or lease.item in test}
 
     def _probabilities(self, i: int) -> list[float] | None:
         if not self._knows():

@@ -13,6 +13,7 @@ from everylabel.web.errors import answer_errors
 from everylabel.web.routes.answers import answers
 from everylabel.web.routes.classes import classes
 from everylabel.web.routes.downloads import downloads
+from everylabel.web.routes.finishing import finishing
 from everylabel.web.routes.people import people
 from everylabel.web.routes.queues import queues
 from everylabel.web.routes.reading import reading
@@ -39,6 +40,7 @@ def make_app(
     app.include_router(several(service))
     app.include_router(classes(service))
     app.include_router(people(service.views.presence, asks=token is not None))
+    app.include_router(finishing(service.views))
     app.include_router(queues(service.views, shown))
     app.include_router(reading(service.views, shown, about))
     app.include_router(downloads(service.views, shown, files))

@@ -68,6 +68,14 @@ class ManyBody(PersonBody):
     key: Key = None
 
 
+class FinishBody(PersonBody):
+    """How many of the model's labels may be wrong, how sure one wants to be, and how many to confirm."""
+
+    rate: Annotated[float, Field(ge=0.001, le=0.5)] = 0.02
+    confidence: Annotated[float, Field(ge=0.5, le=0.999)] = 0.95
+    audit: Annotated[Whole, Field(ge=0, le=1000)] = 50
+
+
 class UndoBody(PersonBody):
     """`saved` is the number of the event to take back, if it must be that one."""
 

@@ -1,6 +1,6 @@
 """Many with one key, in the browser: queues, near copies, search results, the map."""
 
-from tests.web.browser.pages import ENTER, ESCAPE, Page
+from tests.web.browser.pages import BACKSPACE, ENTER, ESCAPE, Page
 from tests.web.browser.servers import Server
 
 TOGETHER = """
@@ -47,7 +47,7 @@ def test_search_results_get_one_class_and_one_undo_takes_it_back(text_page: Page
     assert f"as {first}" in page.text("#tick")
     given = _bulk(texts, "several")[: len(ids) - 1]
     assert {event["item"] for event in given} == set(ids[1:])
-    page.press("u")
+    page.press(BACKSPACE)  # with so many classes letters filter them
     page.until(lambda: len(_bulk(texts, "several")) == 0)
     page.until(lambda: page.labelled == before)
 
@@ -145,3 +145,13 @@ def test_the_list_can_be_read_by_everybody(page: Page, axe: str) -> None:
     assert page.violations(axe) == []
     page.size(360, 740, mobile=True)
     assert page.script("return document.documentElement.scrollWidth <= 360")
+
+
+def test_a_model_that_cannot_promise_does_not_finish(page: Page, axe: str) -> None:
+    page.open("finish")
+    page.answer("1")
+    page.script("document.querySelector('.side [data-do=finish]').click()")
+    page.until(lambda: "Nothing can be promised yet" in page.text("dialog .note[role=status]"))
+    assert page.script("return document.querySelector('dialog .primary').disabled")
+    assert page.violations(axe) == []
+    page.close()

@@ -58,7 +58,7 @@ function sayWaiting(doing) {
 }
 
 /** Runs one request that ends in a new task; whatever goes wrong, the page is usable afterwards. */
-async function exchange(request, said, doing = "Waiting for the server …") {
+export async function exchange(request, said, doing = "Waiting for the server …") {
   if (state.busy) return false;
   setBusy(true);
   const waited = sayWaiting(doing);

@@ -6,6 +6,7 @@ import { openCopies, startCopies } from "./copies.js";
 import { byId, setText, toast } from "./dom.js";
 import { openExport } from "./exports.js";
 import { openFigures } from "./figures.js";
+import { openFinishing } from "./finishing.js";
 import { openDisputed, openHistory, openSearch } from "./finding.js";
 import { openHelp, startKeys } from "./keys.js";
 import { openMap } from "./map.js";
@@ -32,6 +33,7 @@ const COMMANDS = {
   disputed: openDisputed,
   figures: openFigures,
   queues: openQueues,
+  finish: openFinishing,
   copies: openCopies,
   map: openMap,
   settings: openSettings,

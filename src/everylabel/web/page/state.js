@@ -71,7 +71,7 @@ export function forgetVersion() {
 export function setTask(task) {
   state.task = task;
   state.finished = task === null;
-  if (["check", "test"].includes(task?.reason)) state.checked.add(task.item.id);
+  if (["check", "test", "audit"].includes(task?.reason)) state.checked.add(task.item.id);
   changed("task");
 }
 
@@ -84,7 +84,7 @@ export function setBusy(busy) {
 export function guessShown() {
   const { task } = state;
   if (!task?.probabilities || state.hideProbabilities) return false;
-  return !["check", "test"].includes(task.reason) && !state.checked.has(task.item.id);
+  return !["check", "test", "audit"].includes(task.reason) && !state.checked.has(task.item.id);
 }
 
 const WITH_KEYS = 20;

@@ -8,6 +8,7 @@ const SKIPPED =
 const REASONS = {
   check: "Random check: the model is tested on this one before it learns from it",
   test: "Test set: the model is tested on this one, and never learns from it",
+  audit: "The model has labelled this one; you are not told as what, to confirm it",
   asked: "You asked for this one",
   again: "Taken back: answer it again",
   changed: "Its content has changed since it was labelled: please answer it again",
