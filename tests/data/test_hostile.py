@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data import digests, images, pictures
 from everylabel.data.options import Options
 from everylabel.data.read import read
 from everylabel.data.readers import arrays
@@ -73,3 +74,31 @@ def test_features_whose_squares_are_no_numbers(tmp_path: Path) -> None:
     np.save(tmp_path / "huge.npy", np.array([[1.0, 2.0], [1e300, 1.0]]))
     with pytest.raises(EverylabelError, match=r"first in row 1; expected numbers up to 1e\+18"):
         read(str(tmp_path / "huge.npy"), Options())
+
+
+def test_a_pipe_or_a_file_of_the_system_named_as_an_image_is_never_opened(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.png"
+    os.mkfifo(pipe)
+    odd = [pipe, Path("/proc/self/mem"), tmp_path]
+    for path in filter(Path.exists, odd):  # opening the pipe would wait for ever
+        assert images.open_image(path) is None
+        assert images.image_bytes(path) == b"unreadable"
+        assert "no plain file" in images.why_unreadable(path)
+        assert digests.content_digest(path)
+        with pytest.raises(EverylabelError, match=r"not there any more|no plain file"):
+            pictures.read_picture(path)
+
+
+def test_large_pictures_are_refused_or_made_smaller_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "large.png"
+    Image.new("L", (2000, 100)).save(path)
+    first = pictures.read_picture(path)
+    assert pictures.read_picture(path)[0] is first[0]
+    monkeypatch.setattr(pictures, "MOST_PIXELS", 150_000)
+    Image.new("L", (2001, 100)).save(path)
+    with pytest.raises(EverylabelError, match="2001 x 100 are more than 150,000 pixels"):
+        pictures.read_picture(path)
+    Image.new("L", (2001, 100)).save(tmp_path / "large.jpg")  # need not be decoded in full
+    assert pictures.read_picture(tmp_path / "large.jpg")[1] == "image/jpeg"

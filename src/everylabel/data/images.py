@@ -1,5 +1,6 @@
 """Images of any kind: paths, PIL images, arrays of pixels; how to tell, open and compare them."""
 
+import stat
 import warnings
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,12 @@ def are_paths(items: list[Any]) -> bool:
         return False
 
 
+def is_plain_file(path: Path) -> bool:
+    """Return whether a path is a file with content; a pipe or a file of /proc may never come to an end."""
+    about = path.stat()
+    return stat.S_ISREG(about.st_mode) and about.st_size > 0
+
+
 def open_image(item: Any) -> Any | None:
     """Return an RGB PIL image, fully decoded; None if it is broken or not there."""
     if is_missing(item):
@@ -40,6 +47,8 @@ def open_image(item: Any) -> Any | None:
     try:
         if isinstance(item, np.ndarray):
             return Image.fromarray(item).convert("RGB")
+        if isinstance(item, (str, Path)) and not is_plain_file(Path(item)):
+            return None
         image = Image.open(item) if isinstance(item, (str, Path)) else item
         return image.convert("RGB")
     except (OSError, ValueError, TypeError, SyntaxError, Image.DecompressionBombError):
@@ -49,6 +58,8 @@ def open_image(item: Any) -> Any | None:
 def why_unreadable(item: Any) -> str:
     """Return, in brackets, why an image cannot be opened, where that is plain."""
     try:
+        if isinstance(item, (str, Path)) and not is_plain_file(Path(item)):
+            return " (empty, or no plain file)"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             Image.open(item).close()
@@ -66,7 +77,7 @@ def image_bytes(item: Any) -> bytes:
     """Return what tells one image from another: the file's bytes, or size and pixels."""
     if isinstance(item, (str, Path)):
         try:
-            return Path(item).read_bytes()
+            return Path(item).read_bytes() if is_plain_file(Path(item)) else b"unreadable"
         except OSError:
             return b"unreadable"
     if is_missing(item):

@@ -1,5 +1,6 @@
 """Pictures for a browser: files as they are, or converted and made smaller; arrays of pixels as PNG."""
 
+import hashlib
 import io
 import warnings
 from contextlib import suppress
@@ -9,6 +10,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.images import is_plain_file
 
 with suppress(ImportError):  # photos of telephones, if the library is there
     from pillow_heif import register_heif_opener
@@ -19,6 +21,8 @@ Picture = tuple[bytes, str]  # the bytes and their media type
 
 LONGEST_SIDE = 1600  # pixels; a larger picture is made smaller
 LARGEST_FILE = 200 * 2**20  # bytes
+MOST_PIXELS = 100_000_000  # of a picture that must be decoded in full: some 400 MB of memory
+KEPT = 64  # pictures that were made smaller, for the next who asks
 SMALL_SIDE = 64  # pixels below which a picture is drawn with hard edges
 _STARTS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -34,6 +38,10 @@ def read_picture(path: Path) -> Picture:
     try:
         if not path.is_file():
             raise EverylabelError(f"image {str(path)!r} is not there any more; put it back, or skip this one")
+        if not is_plain_file(path):
+            raise EverylabelError(
+                f"image {str(path)!r} is empty, or no plain file; replace it, or skip this one"
+            )
         if path.stat().st_size > LARGEST_FILE:
             raise EverylabelError(
                 f"image {str(path)!r} is larger than {LARGEST_FILE >> 20} MB; make it smaller"
@@ -49,7 +57,7 @@ def shown(data: bytes, name: str) -> Picture:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a large image, of odd metadata
-            return _converted(data, media_type(data))
+            return _kept(data)
     except Exception as error:  # Pillow tells a broken file in many ways
         raise EverylabelError(
             f"image {name!r} is damaged or no image ({type(error).__name__}: {error}); replace the file, "
@@ -71,11 +79,27 @@ def png(pixels: np.ndarray) -> bytes:
     return out.getvalue()
 
 
+_made: dict[bytes, Picture] = {}
+
+
+def _kept(data: bytes) -> Picture:
+    """Return a picture for a browser; what had to be made is kept for a while."""
+    key = hashlib.blake2b(data, digest_size=16).digest()
+    found = _made.pop(key, None) or _converted(data, media_type(data))
+    if found[0] is not data:
+        _made[key] = found  # as the latest
+        for oldest in list(_made)[:-KEPT]:
+            _made.pop(oldest, None)
+    return found
+
+
 def _converted(data: bytes, media: str | None) -> Picture:
     """Return the image itself if it is small and of a known type, else a smaller JPEG or a PNG."""
     with Image.open(io.BytesIO(data)) as image:
         if media is not None and max(image.size) <= LONGEST_SIDE:
             return data, media
+        if media != "image/jpeg" and image.width * image.height > MOST_PIXELS:
+            raise ValueError(f"{image.width} x {image.height} are more than {MOST_PIXELS:,} pixels")
         image.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))  # a JPEG need not be decoded in full
         smaller = ImageOps.exif_transpose(image)
         if smaller.mode not in ("RGB", "RGBA", "L"):

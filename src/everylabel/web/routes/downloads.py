@@ -1,6 +1,7 @@
 """Pictures, the map, and files: what takes long to make is made beside the desk's thread."""
 
-from asyncio import to_thread, wrap_future
+from asyncio import get_running_loop, to_thread, wrap_future
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -13,17 +14,21 @@ from everylabel.web.errors import problems
 from everylabel.web.shown import Shown
 
 MAP_POINTS = 5000
+AT_ONCE = 2  # pictures that are made
 
 
 def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
     """Return the endpoints of a project's pictures and files."""
     router = APIRouter(prefix="/api")
+    pictures = ThreadPoolExecutor(
+        AT_ONCE, "pictures"
+    )  # large ones take memory, and nobody else waits for them
 
     @router.get("/image/{item:path}", responses=problems(404), response_class=Response)
     async def image(item: str, content: Annotated[str, Query(max_length=64)] = "") -> Response:
         """Return an instance's image; a browser may keep it if the address names its content."""
         views.position(item)
-        body, media = await to_thread(shown.picture, item)
+        body, media = await get_running_loop().run_in_executor(pictures, shown.picture, item)
         same = content and content == await to_thread(shown.digest, item)  # after it was read
         headers = {"cache-control": "private, max-age=3600"} if same else {}
         return Response(body, media_type=media, headers=headers)
