@@ -114,12 +114,13 @@ def test_few_checks_are_not_made_a_sure_figure(page: Page) -> None:
 
 def test_the_curve_has_a_line_only_when_it_would_not_look_surer_than_it_is(page: Page) -> None:
     page.open("line")
-    for checks, figures in [
+    looks: list[tuple[int, list[float | None]]] = [
         (4, [None] * 3),
         (5, [0.9, 0.4, 0.99]),
         (19, [1e-3, 1e-4, 0.3]),
         (20, [0.9, 0.6, 0.97]),
-    ]:
+    ]
+    for checks, figures in looks:
         page.driver.execute_async_script(PROGRESS, checks, *figures, 0.3)
         assert bool(page.all("#curve path.band")) == (checks >= 5)
         assert bool(page.all("#curve path.checked")) == (checks >= 20)

@@ -23,7 +23,7 @@ class Sentences(Network):
     @cached_property
     def fast(self) -> BertOnnx | None:
         """The model run without torch, if it can be."""
-        folder = Path(located(self.name, INSTEAD).name)
+        folder = Path(located(self.name, INSTEAD, self.trust_code).name)
         return BertOnnx(folder) if self.device in (None, "cpu") and can_run(folder) else None
 
     @cached_property
