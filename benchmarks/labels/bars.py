@@ -63,8 +63,8 @@ def _regret_bars(curves: Curves) -> list[list[str]]:
                 mean = 100 * float(np.mean([each.mean for each in found.values()]))
                 text = f"mean {mean:+.1f} points; behind at {len(behind)} of {len(found)}"
                 text += f": {', '.join(behind)}" if behind else ""
-                judged = any(each.error is not None for each in found.values())
-                met = _met(not behind and mean >= 0) if judged else "not judged: one repetition"
+                judged = all(each.error is not None for each in found.values())
+                met = _met(not behind and mean >= 0) if judged else "not judged: one repetition of some"
                 rows.append([f"{arm}, {what}: from 25 labels on never more than 1 point below the best rival "
                              "(beyond 2 standard errors), mean at or above", text,
                              met])  # fmt: skip
