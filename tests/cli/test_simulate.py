@@ -75,6 +75,16 @@ def test_the_slowest_are_of_all_labels_so_far(tmp_path: Path) -> None:
     assert len(set(medians)) == 5
 
 
+def test_hands_that_label_in_bulk_press_fewer_keys(tmp_path: Path) -> None:
+    result = run("digits", "--budget", 60, "--hands", "bulk", "-o", "curve.csv")
+    assert result.exit_code == 0, result.output
+    last = list(csv.DictReader((tmp_path / "curve.csv").read_text().splitlines()))[-1]
+    assert int(last["labels"]) == 60
+    assert 0 < int(last["keys"]) < 60
+    assert int(last["groups"]) > 0
+    assert f"60 labels by {last['keys']} keys" in " ".join(result.output.split())
+
+
 def test_milestones_end_with_the_budget() -> None:
     assert milestones(1) == [1]
     assert milestones(3)[-1] == 3

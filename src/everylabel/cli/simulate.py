@@ -40,6 +40,7 @@ def simulate(
     names_prior: options.NamesPrior = None,
     noise: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of wrong answers.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Of the wrong answers.")] = 0,
+    hands: Annotated[str, typer.Option(help="one: a key an item; bulk: near copies together.")] = "one",
     url: Annotated[
         str | None, typer.Option(help="A running server of this source; else one is started.")
     ] = None,
@@ -49,10 +50,12 @@ def simulate(
     """Label by the true labels through the HTTP API; print the learning curve that a budget buys."""
     console = Console()
     with tempfile.TemporaryDirectory() as place:
+        from everylabel.core.checks import check_choice
         from everylabel.simulation import simulate as label_by_truth
         from everylabel.simulation.curve import check_ending, write_curve
 
         check_ending(out)
+        check_choice(hands, "--hands", ["one", "bulk"])
         project = opened(
             source,
             text_column=text_column,
@@ -79,10 +82,18 @@ def simulate(
                     noise=noise,
                     seed=seed,
                     token=token,
+                    hands=hands,
                     done=lambda: bar.advance(task),
                 )
             )
         console.print(_table(points, project.name))
+        if points and hands == "bulk":
+            last = points[-1]
+            console.print(
+                f"{last.labels:,} labels by {last.keys:,} keys; {last.groups:,} lists of near copies, "
+                f"out of which {last.wrong:,} items of another class were taken",
+                highlight=False,
+            )
         if out is not None:
             write_curve(points, out, project.name)
             console.print(f"curve saved as {escape(str(out))}", highlight=False)

@@ -3,6 +3,8 @@
 accuracy        share of items without a label whose most probable class is the true one
 estimate        the page's own, from random checks, with its 95 % interval
 milliseconds    from sending a label to having the next item: the median since the last point, p99 of all
+keys            one a label. Hands that label in bulk open a list of near copies (one key), take out each item
+                that is of another class (one key each), and give the class (one key)
 """
 
 import threading
@@ -31,13 +33,19 @@ class Point(NamedTuple):
     checks: int
     median_ms: float
     p99_ms: float
+    keys: int = 0  # pressed so far: one a label, or fewer by hands that label near copies together
+    groups: int = 0  # lists of near copies that were opened,
+    wrong: int = 0  # and items that had to be taken out of them
 
 
 class _Person:
     """One who labels; knows the truth, and errs with a probability."""
 
-    def __init__(self, client: Client, name: str, truth: dict[str, str], noise: float, seed: int) -> None:
+    def __init__(
+        self, client: Client, name: str, truth: dict[str, str], noise: float, seed: int, bulk: bool = False
+    ) -> None:
         self.client, self.name, self.truth, self.noise = client, name, truth, noise
+        self.bulk, self.keys, self.groups, self.wrong = bulk, 0, 0, 0
         self.rng = np.random.default_rng(seed)
         self.names = sorted(set(truth.values()))
         self.task: dict[str, Any] | None = client.post("/api/next", person=name)["next"]
@@ -47,13 +55,34 @@ class _Person:
         taken = []
         while self.task is not None and self._skip_unknown() and budget.acquire(blocking=False):
             item = self.task["item"]["id"]
-            body = {"person": self.name, "item": item, "class": self._answer(item), "key": new_key()}
+            said = self._answer(item)
+            copies = self._copies(item, budget)
+            body = {"person": self.name, "class": said, "key": new_key()}
             start = time.perf_counter()
-            reply = self.client.post("/api/label", **body)
-            taken.append(1e3 * (time.perf_counter() - start))
+            if copies:
+                reply = self.client.post("/api/label_many", items=[item, *copies], **body)
+            else:
+                reply = self.client.post("/api/label", item=item, **body)
+            taken += (1 + len(copies)) * [1e3 * (time.perf_counter() - start)]
+            self.keys += 1
             self.task = reply["next"]
-            done()
+            for _ in range(1 + len(copies)):
+                done()
         return taken
+
+    def _copies(self, item: str, budget: threading.Semaphore) -> list[str]:
+        """Return near copies of an item that are of its class, as far as the budget goes; count the keys."""
+        if not self.bulk or self.task is None or self.task["reason"] != "chosen":
+            return []
+        found = [each["id"] for each in self.client.get("/api/queues/copies", item=item)["items"]]
+        right = [each for each in found if self.truth.get(each) == self.truth[item]]
+        wrong = len(found) - len(right)
+        if len(right) <= 1 + wrong:  # it does not pay: seen at a glance
+            return []
+        some = [each for each in right if budget.acquire(blocking=False)]
+        self.keys += 1 + wrong
+        self.groups, self.wrong = self.groups + 1, self.wrong + wrong
+        return some
 
     def _skip_unknown(self) -> bool:
         """Pass over items whose truth is not known; return whether one is left."""
@@ -81,18 +110,21 @@ def simulate(
     noise: float = 0.0,
     seed: int = 0,
     token: str | None = None,
+    hands: str = "one",
     done: Callable[[], Any] = lambda: None,
 ) -> Iterator[Point]:
     """Yield points of the learning curve while `people` give `budget` labels in all.
 
     truth : id -> class name
+    hands : "one" key an item, or "bulk": near copies together
     done : called after each label
     """
     clients = [Client(url, token) for _ in range(people)]
     try:
         _check(clients[0], truth, classes)
         crew = [
-            _Person(client, f"simulated {i}", truth, noise, seed + i) for i, client in enumerate(clients, 1)
+            _Person(client, f"simulated {i}", truth, noise, seed + i, hands == "bulk")
+            for i, client in enumerate(clients, 1)
         ]
         all_taken: list[float] = []
         with ThreadPoolExecutor(people) as pool:
@@ -102,7 +134,9 @@ def simulate(
                 taken = [ms for job in jobs for ms in job.result()]
                 all_taken += taken
                 if taken:
-                    yield _point(clients[0], truth, taken, all_taken)
+                    point = _point(clients[0], truth, taken, all_taken)
+                    keys, groups, wrong = zip(*((p.keys, p.groups, p.wrong) for p in crew), strict=True)
+                    yield point._replace(keys=sum(keys), groups=sum(groups), wrong=sum(wrong))
                 if all(person.task is None for person in crew):
                     return
     finally:
