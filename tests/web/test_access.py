@@ -2,12 +2,15 @@
 
 import asyncio
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from fastapi import FastAPI, Request
 from starlette.testclient import TestClient
 
-from everylabel.web.access import LARGEST, Access, is_local, new_token
+from everylabel.core.errors import EverylabelError
+from everylabel.web.access import LARGEST, Access, check_token, is_local, new_token
+from everylabel.web.server import server_config
 
 JSON = {"content-type": "application/json"}
 
@@ -173,3 +176,57 @@ def test_a_token_that_is_made_up_is_long_and_another_each_time() -> None:
     tokens = {new_token() for _ in range(100)}
     assert len(tokens) == 100
     assert min(map(len, tokens)) >= 32  # 192 bits, six a character
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.com@127.0.0.1",
+        "127.0.0.1#.evil.com",
+        "127.0.0.1/evil.com",
+        "127.0.0.1?evil.com",
+        "127.0.0.1:1:2",
+    ],
+)
+def test_no_part_of_another_host_is_taken_for_this_one(host: str) -> None:
+    assert client().get("/api/health", headers={"host": host}).json()["error"]["code"] == "wrong_host"
+
+
+def test_a_request_has_one_length() -> None:
+    both = {**JSON, "content-length": "2", "transfer-encoding": "chunked"}
+    reply = client().post("/api/next", content=b"{}", headers=both)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "two_lengths")
+
+
+@pytest.mark.parametrize(
+    "token", ["", "a", "a" * 19, "with a space in the middle", "ümläüte-und-noch-mehr-davon"]
+)
+def test_a_token_that_can_be_guessed_or_not_be_sent_is_refused(token: str) -> None:
+    with pytest.raises(EverylabelError, match=r"--token has .* expected at least 20"):
+        check_token(token)
+
+
+def test_any_sign_in_a_token_works_in_an_address_and_a_cookie() -> None:
+    token = check_token('a&b#c;d=e+f%20g"h,i/j?k')
+    there = client(token)
+    assert there.get("/api/health").status_code == 401
+    assert there.get(f"/?token={quote(token, safe='')}").status_code == 200
+    assert there.get("/api/health").status_code == 200  # by the cookie
+    bearer = {"authorization": f"Bearer {token}"}
+    assert client(token).get("/api/health", headers=bearer).status_code == 200
+
+
+@pytest.mark.parametrize("proxy", [False, True])
+def test_who_asks_is_told_by_a_proxy_only_if_there_is_one(proxy: bool) -> None:
+    seen: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(scope["client"][0])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    config = server_config(app, proxy)
+    config.load()
+    behind = TestClient(config.loaded_app, client=("127.0.0.1", 5))
+    behind.get("/", headers={"x-forwarded-for": "10.1.2.3"})
+    assert seen == ["10.1.2.3" if proxy else "127.0.0.1"]

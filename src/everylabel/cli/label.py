@@ -45,8 +45,11 @@ def label(
     host: Annotated[str, typer.Option(help="Another address than this needs a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8765,
     token: Annotated[
-        str | None, typer.Option(envvar="EVERYLABEL_TOKEN", help="Asked of everyone; made up if needed.")
+        str | None, typer.Option(envvar="EVERYLABEL_TOKEN", help="20 characters or more, asked of everyone.")
     ] = None,
+    proxy: Annotated[
+        bool, typer.Option("--proxy", help="A proxy on this machine tells who asks (X-Forwarded-For).")
+    ] = False,
     browser: Annotated[bool, typer.Option(help="Open the page.")] = True,
     annotators_per_item: Annotated[int | None, typer.Option(min=1, help="People who see each item.")] = None,
     check_every: options.CheckEvery = None,
@@ -118,6 +121,7 @@ def label(
         host=host,
         port=port,
         token=token,
+        proxy=proxy,
         browser=browser,
         accept_changes=accept_changes,
         confirm_labels=confirm_labels,

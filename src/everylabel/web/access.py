@@ -9,19 +9,24 @@ What changes anything must come as JSON, which no form of another site can send 
 
 import hmac
 import json
+import re
 import secrets
 from html import escape
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from everylabel.core.errors import EverylabelError
+
 COOKIE = "everylabel"
 LINK = "/as/"  # and a name: the page as that person opens it
 LARGEST = 1_000_000  # bytes of a request
+SHORTEST_TOKEN = 20  # characters: a shorter one could be guessed
+_HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?")  # nothing that ends a host early
 HEADERS = {
     "content-security-policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; "
     "base-uri 'none'; form-action 'self'",
@@ -43,6 +48,17 @@ def is_local(host: str) -> bool:
 def new_token() -> str:
     """Return a token of 192 random bits."""
     return secrets.token_urlsafe(24)
+
+
+def check_token(token: str) -> str:
+    """Return a token of the user's own, if nobody can guess it and every program can send it."""
+    plain = token.isascii() and token.isprintable() and " " not in token
+    if len(token) < SHORTEST_TOKEN or not plain:
+        raise EverylabelError(
+            f"--token has {len(token)} characters; expected at least {SHORTEST_TOKEN}, without "
+            f"spaces and accents, such as {new_token()}; left out, one is made up"
+        )
+    return token
 
 
 class Access:
@@ -85,6 +101,8 @@ class Access:
             origin = headers.get("origin")
             if origin is not None and _place(origin) != headers.get("host"):
                 return 403, "other_site", f"the request comes from {origin!r:.80}; expected this site"
+        if "content-length" in headers and "transfer-encoding" in headers:
+            return 400, "two_lengths", "content-length and transfer-encoding came together; expected one"
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > LARGEST:
             return 413, "too_large", f"the request is larger than {LARGEST:,} bytes"
@@ -96,7 +114,7 @@ class Access:
         own = _cookie(scope, headers)
         kind, _, bearer = headers.get("authorization", "").partition(" ")
         cookies = [part.strip().partition("=") for part in headers.get("cookie", "").split(";")]
-        given = [value for name, _, value in cookies if name == own]
+        given = [unquote(value) for name, _, value in cookies if name == own]
         if kind.lower() == "bearer":
             given.append(bearer.strip())
         return any(_same(value, self.token) for value in given)
@@ -107,7 +125,9 @@ class Access:
         By a page and not by a redirect: that would still count as sent by the site on which the link was
         clicked, and a browser would keep a strict cookie back.
         """
-        cookie = f"{_cookie(scope, headers)}={self.token}; Path=/; HttpOnly; SameSite=Strict"
+        cookie = (
+            f"{_cookie(scope, headers)}={quote(self.token or '', safe='')}; Path=/; HttpOnly; SameSite=Strict"
+        )
         rest = [pair for pair in parse_qsl(scope["query_string"].decode("latin-1")) if pair[0] != "token"]
         place = escape((_page(scope) or "/") + (f"?{urlencode(rest)}" if rest else ""))
         text = (
@@ -134,10 +154,8 @@ def _same(given: str, token: str) -> bool:
 
 
 def _host(headers: Headers) -> str:
-    try:
-        return urlsplit("//" + headers.get("host", "")).hostname or ""
-    except ValueError:  # as of "["
-        return ""
+    name = _HOST.fullmatch(headers.get("host", ""))
+    return name[1] if name else ""
 
 
 def _place(origin: str) -> str | None:

@@ -9,8 +9,10 @@ import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 import uvicorn
+from starlette.types import ASGIApp
 from threadpoolctl import threadpool_limits
 
 from everylabel.core.errors import EverylabelError
@@ -23,7 +25,7 @@ from everylabel.labelling.views import STRATEGIES
 from everylabel.projects.features import word_encoder
 from everylabel.projects.log import Label, leave_out, open_log
 from everylabel.projects.project import Project
-from everylabel.web.access import is_local, new_token
+from everylabel.web.access import check_token, is_local, new_token
 from everylabel.web.app import make_app
 from everylabel.web.downloads import Downloads
 from everylabel.web.growth import Growth, Told
@@ -41,6 +43,7 @@ class ServeOptions:
     accept_changes : go on though rows are gone or changed; confirm_labels : and labels of these fit
     port : 0 takes any that is free
     token : asked for unless host is this machine's own; made up and shown if none is given
+    proxy : one on this machine stands in front, and tells who asks
     settings : strategy, check_every, annotators_per_item, lease_seconds
     labels : that exist already, besides the source's own
     layout : "pca" or "umap"
@@ -52,6 +55,7 @@ class ServeOptions:
     host: str = "127.0.0.1"
     port: int = 8765
     token: str | None = None
+    proxy: bool = False
     browser: bool = False
     accept_changes: bool = False
     confirm_labels: bool = False
@@ -75,7 +79,8 @@ def serve(
     `note` gets what a person should know: a source that has changed, labels that were imported. `progress`
     is told how many items are embedded, of how many, if that goes on meanwhile.
     """
-    token = options.token or (None if is_local(options.host) else new_token())
+    own = None if options.token is None else check_token(options.token)
+    token = own or (None if is_local(options.host) else new_token())
     with (
         one_thread(),
         _bound(options.host, options.port) as bound,
@@ -83,9 +88,7 @@ def serve(
     ):
         app = make_app(service, shown, Downloads(shown, service.desk, options.layout), token=token)
         address = _address(options.host, bound.getsockname()[1], token)
-        config = uvicorn.Config(
-            app, log_level="warning", access_log=False, timeout_graceful_shutdown=PATIENCE, lifespan="off"
-        )
+        config = server_config(app, options.proxy)
         strategy = service.ledger.settings["strategy"]
         size = len(project) * project.features.shape[1]
         with compiling(size, strategy) as begin_compiling:
@@ -96,6 +99,14 @@ def serve(
                 growth.start()
 
             _Server(config, started).run(sockets=[bound])
+
+
+def server_config(app: ASGIApp, proxy: bool = False) -> uvicorn.Config:
+    """Return how the server runs; who a request comes from is told by a proxy only if there is one."""
+    quiet: Any = {"log_level": "warning", "access_log": False}
+    return uvicorn.Config(
+        app, **quiet, proxy_headers=proxy, timeout_graceful_shutdown=PATIENCE, lifespan="off"
+    )
 
 
 @contextlib.contextmanager
@@ -175,7 +186,7 @@ def _bound(host: str, port: int) -> socket.socket:
 def _address(host: str, port: int, token: str | None) -> str:
     name = socket.gethostname() if host in ("0.0.0.0", "::", "") else host
     name = f"[{name}]" if ":" in name and not name.startswith("[") else name
-    return f"http://{name}:{port}/" + (f"?token={token}" if token else "")
+    return f"http://{name}:{port}/" + (f"?token={quote(token, safe='')}" if token else "")
 
 
 def _ready(address: str, browser: bool, ready: Say) -> None:

@@ -146,9 +146,9 @@ def test_labelling_now_ends_when_the_tab_closes(
 
 
 def test_one_link_a_person(driver: webdriver.Chrome, tmp_path: Path) -> None:
-    with label(tmp_path, "digits", "--host", "0.0.0.0", "--token", "abc") as running:
+    with label(tmp_path, "digits", "--host", "0.0.0.0", "--token", "abc" * 7) as running:
         address = f"http://127.0.0.1:{urlsplit(running.address).port}"
-        driver.get(f"{address}/as/Zo%C3%AB%20M?token=abc")
+        driver.get(f"{address}/as/Zo%C3%AB%20M?token={'abc' * 7}")
         page = Page(driver, address)
         page.until(lambda: page.text("#project") == "digits")
         assert page.ready().text("#person") == "Zoë M"
@@ -158,4 +158,4 @@ def test_one_link_a_person(driver: webdriver.Chrome, tmp_path: Path) -> None:
         assert running.process.stdout is not None
         printed = [running.process.stdout.readline(), running.process.stdout.readline()]
         assert any(line.startswith("a link for each person: ") for line in printed)
-        assert any("/as/NAME?token=abc" in line for line in printed)
+        assert any(f"/as/NAME?token={'abc' * 7}" in line for line in printed)

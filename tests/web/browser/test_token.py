@@ -38,11 +38,11 @@ def _site(link: str) -> Iterator[str]:
 def test_a_link_on_another_site_and_two_servers(driver: webdriver.Chrome, tmp_path: Path) -> None:
     options = ("digits", "--host", "0.0.0.0", "--token")
     with (
-        label(tmp_path, *options, "abc", "--project", tmp_path / "a") as one,
-        label(tmp_path, *options, "def", "--project", tmp_path / "b") as two,
+        label(tmp_path, *options, "abc" * 7, "--project", tmp_path / "a") as one,
+        label(tmp_path, *options, "def" * 7, "--project", tmp_path / "b") as two,
     ):
         first, second = (f"http://127.0.0.1:{urlsplit(server.address).port}" for server in (one, two))
-        with _site(f"{first}/?token=abc&amp;person=anna") as site:
+        with _site(f"{first}/?token={'abc' * 7}&amp;person=anna") as site:
             driver.get(site)
             page = Page(driver, first)
             page.find("#link").click()
@@ -50,7 +50,7 @@ def test_a_link_on_another_site_and_two_servers(driver: webdriver.Chrome, tmp_pa
             page.ready()
         assert driver.current_url == f"{first}/?person=anna"
         assert page.text("#person") == "anna"
-        driver.get(f"{second}/?token=def")
+        driver.get(f"{second}/?token={'def' * 7}")
         page.until(lambda: page.all("dialog.person-dialog"))  # whoever comes with a token is asked
         page.press("anna", ENTER)
         Page(driver, second).ready()
