@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -404,3 +405,11 @@ def test_advice_on_a_folder_is_of_files(tmp_path: Path) -> None:
     (folder / "c.png").unlink()
     with pytest.raises(EverylabelError, match=r"1 gone: c.png\)\. Put the files back .*--accept-changes"):
         changed(folder, before).check(str(folder))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="other rights")
+def test_nobody_else_looks_into_a_new_project(tmp_path: Path) -> None:
+    project = open_project(reviews(tmp_path), text_column="body", model="tfidf")
+    assert project.folder.stat().st_mode & 0o777 == 0o700
+    project.folder.chmod(0o750)  # shared, by its owner: that stays
+    assert open_project(project.folder).folder.stat().st_mode & 0o777 == 0o750

@@ -309,3 +309,9 @@ def test_whatever_is_sent_is_answered_as_described(client: httpx.Client) -> None
             case.call_and_validate(excluded_checks=[positive_data_acceptance])
 
         send()
+
+
+@pytest.mark.parametrize("name", ["import", " Import "])
+def test_nobody_is_called_as_the_importer(client: httpx.Client, name: str) -> None:
+    message = post(client, "next", 422, person=name)["error"]["message"]
+    assert "what imported labels go by; expected another name" in message

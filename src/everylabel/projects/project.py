@@ -23,6 +23,7 @@ from everylabel.projects.options import Remembered, remember, remembered
 from everylabel.projects.trust import NONE_NAMED, Trust
 
 ENDING = ".everylabel"
+OWN = 0o700  # a folder that nobody else on this machine looks into
 SHOWN = 5  # images that are named of those left out
 
 
@@ -279,7 +280,7 @@ def _made(folder: Path) -> Iterator[None]:
     """Make a folder; if what goes into it fails, and nothing is in it yet, it is gone again."""
     there = folder.exists()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=OWN, parents=True, exist_ok=True)
     except OSError as error:
         raise EverylabelError(
             f"folder {str(folder)!r} cannot be made ({error.strerror}); choose another by --project"

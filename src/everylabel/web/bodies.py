@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from everylabel.data.items import LONGEST_ID
+from everylabel.projects.log import IMPORTER
 
 
 def _no_bool(value: Any) -> Any:
@@ -21,8 +22,18 @@ def no_control(value: str) -> str:
     return value
 
 
+def _no_importer(value: str) -> str:
+    """Refuse the name that labels which came with the source go by: votes of its own would be theirs."""
+    if value.casefold() == IMPORTER:
+        raise ValueError(f"{value!r} is what imported labels go by; expected another name")
+    return value
+
+
 Person = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=64), AfterValidator(no_control)
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=64),
+    AfterValidator(no_control),
+    AfterValidator(_no_importer),
 ]
 Anybody = Annotated[str, StringConstraints(max_length=64), AfterValidator(no_control)]  # "" is all people
 Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
