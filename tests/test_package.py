@@ -36,7 +36,7 @@ def test_what_is_imported_is_declared() -> None:
         for node in ast.walk(ast.parse(file.read_text()))
         for module in _imported(node)
     }
-    installed_as = {"PIL": "pillow", "sklearn": "scikit-learn"}
+    installed_as = {"PIL": "pillow", "markdown_it": "markdown-it-py", "sklearn": "scikit-learn"}
     undeclared = set()
     for module, file in imported:
         name = installed_as.get(module, module.replace("_", "-"))

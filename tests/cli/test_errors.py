@@ -103,3 +103,21 @@ def test_the_version() -> None:
     command = [sys.executable, "-m", "everylabel.cli", "--version"]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert told == f"everylabel {everylabel.__version__}\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_every_option_whole_at_80_columns(command: str) -> None:
+    from typer.main import get_command
+
+    told = CliRunner().invoke(app, [command, "--help"], terminal_width=80, color=False).output
+    found = get_command(app).commands[command]  # type: ignore[attr-defined]
+    options = [name for option in found.params for name in option.opts if name.startswith("--")]
+    assert [name for name in options if name not in told] == []
+    assert max(map(len, told.splitlines())) <= 80
+
+
+def test_help_lists_every_strategy() -> None:
+    from everylabel.cli.options import STRATEGIES as told
+    from everylabel.labelling.views import STRATEGIES
+
+    assert told.replace(" or ", ", ").split(", ") == list(STRATEGIES)

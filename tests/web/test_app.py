@@ -315,3 +315,11 @@ def test_whatever_is_sent_is_answered_as_described(client: httpx.Client) -> None
 def test_nobody_is_called_as_the_importer(client: httpx.Client, name: str) -> None:
     message = post(client, "next", 422, person=name)["error"]["message"]
     assert "what imported labels go by; expected another name" in message
+
+
+def test_what_is_sent_is_compressed_but_for_pictures(client: httpx.Client) -> None:
+    reply = client.get("/static/style.css")
+    assert reply.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in client.get("/static/style.css", headers={"accept-encoding": ""}).headers
+    assert "content-encoding" not in client.get("/api/image/digit%201").headers
+    assert "content-encoding" not in client.get("/api/health").headers  # too small to gain anything

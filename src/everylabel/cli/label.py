@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from everylabel.cli import interrupts, options
-from everylabel.cli.class_list import class_list
+from everylabel.cli.class_list import class_list, column_list
 from everylabel.cli.console import embedding_bar, note, opened
 
 if TYPE_CHECKING:
@@ -29,6 +29,12 @@ def label(
     id_column: options.IdColumn = None,
     classes: Annotated[
         str | None, typer.Option(help="Names parted by commas, or a CSV file: name, description, key.")
+    ] = None,
+    fields: Annotated[
+        str | None, typer.Option(help="Columns shown beside an item, parted by commas; none.")
+    ] = None,
+    guidelines: Annotated[
+        Path | None, typer.Option(help="A Markdown file shown beside the task: what to label how.")
     ] = None,
     show: options.Show = None,
     model: options.Model = None,
@@ -131,6 +137,8 @@ def label(
         descriptions=descriptions,
         class_keys=class_keys,
         test=test,
+        fields=column_list(fields),
+        guidelines=guidelines,
     )
     with embedding_bar() as progress:
         serve(project, serving, lambda address: _ready(address, host), note, progress)

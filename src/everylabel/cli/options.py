@@ -51,5 +51,6 @@ class OnOff(StrEnum):
 NamesPrior = Annotated[
     OnOff | None, typer.Option("--names-prior", help="Whether class names teach before any label.")
 ]
-Strategy = Annotated[str | None, typer.Option(help="How the next item is chosen.")]
+STRATEGIES = "herding, lookahead, margin, entropy, least_confident, badge, typiclust or random"
+Strategy = Annotated[str | None, typer.Option(help=f"How the next item is chosen: {STRATEGIES}.")]
 CheckEvery = Annotated[int | None, typer.Option(min=0, max=1000, help="A random check so often; 0: never.")]

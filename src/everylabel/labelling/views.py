@@ -183,16 +183,14 @@ class Views:
             left_out = {} if known is None else known.left_out
             features, hidden = self.desk.learner.pool.features, frozenset({*self._checks(), *ledger.test})
             look = Look(features, None, dict(ledger.labels), answers, left_out, hidden)
-            return look, logits, list(ledger.columns)
+            return look, logits, list(ledger.book.present)
 
-        look, logits, columns = self.desk.read(copied).result()
+        look, logits, present = self.desk.read(copied).result()
         if logits is None:
             return look
-        likely = softmax(logits)
-        shown = [(j, number) for j, number in enumerate(columns) if number >= 0]  # "none" is no class
-        probs = np.zeros((len(logits), max(columns) + 1))  # by class number; one that was removed has none
-        for j, number in shown:
-            probs[:, number] = likely[:, j]
+        k = max(present, default=-1) + 1
+        probs = np.zeros((len(logits), k))  # by class number; one that was removed has none
+        probs[:, present] = softmax(logits)[:, : len(present)]
         return look._replace(probabilities=probs)
 
     def history(self, person: str, limit: int, before: int | None) -> Future[list[Reply]]:

@@ -8,6 +8,7 @@ from fastapi.staticfiles import StaticFiles
 
 from everylabel.labelling.service import Service
 from everylabel.web.access import LINK, Access
+from everylabel.web.compressed import Compressed
 from everylabel.web.downloads import Downloads
 from everylabel.web.errors import answer_errors
 from everylabel.web.routes.answers import answers
@@ -29,13 +30,19 @@ def make_app(
     files: Downloads,
     *,
     token: str | None = None,
+    guidelines: str = "",
 ) -> FastAPI:
-    """Return the application of one project; its id tells it from others of the same name."""
+    """Return the application of one project; its id tells it from others of the same name.
+
+    guidelines : HTML that `guidelines.rendered` has made
+    """
     project = shown.project
     app = FastAPI(title="everylabel", version="1", docs_url=None, redoc_url=None, description=__doc__)
-    app.add_middleware(Access, token=token)
+    app.add_middleware(Compressed)
+    app.add_middleware(Access, token=token)  # outermost: strangers get nothing else
     answer_errors(app)
     about = {"project": project.name, "project_id": project.id or project.name, "kind": project.kind}
+    about["guidelines"] = guidelines
     app.include_router(answers(service))
     app.include_router(several(service))
     app.include_router(classes(service))

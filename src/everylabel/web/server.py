@@ -8,6 +8,7 @@ import threading
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -29,6 +30,7 @@ from everylabel.web.access import check_token, is_local, new_token
 from everylabel.web.app import make_app
 from everylabel.web.downloads import Downloads
 from everylabel.web.growth import Growth, Told
+from everylabel.web.guidelines import read_guidelines
 from everylabel.web.shown import Shown
 
 PATIENCE = 3  # seconds that open requests get when the server stops
@@ -49,6 +51,8 @@ class ServeOptions:
     layout : "pca" or "umap"
     descriptions, class_keys : of classes, by name
     test : how many items are never learned from, or the column that names them
+    fields : columns shown beside an item; all but those of labels unless given
+    guidelines : a Markdown file for the labellers
     """
 
     store: str | None = None
@@ -65,6 +69,8 @@ class ServeOptions:
     descriptions: Mapping[str, str] = field(default_factory=dict)
     class_keys: Mapping[str, str] = field(default_factory=dict)
     test: str | None = None
+    fields: Sequence[str] | None = None
+    guidelines: Path | None = None
 
 
 def serve(
@@ -79,6 +85,7 @@ def serve(
     `note` gets what a person should know: a source that has changed, labels that were imported. `progress`
     is told how many items are embedded, of how many, if that goes on meanwhile.
     """
+    guidelines = "" if options.guidelines is None else read_guidelines(options.guidelines)
     own = None if options.token is None else check_token(options.token)
     token = own or (None if is_local(options.host) else new_token())
     with (
@@ -86,7 +93,8 @@ def serve(
         _bound(options.host, options.port) as bound,
         _opened(project, options, note, progress) as (service, shown, growth),
     ):
-        app = make_app(service, shown, Downloads(shown, service.desk, options.layout), token=token)
+        files = Downloads(shown, service.desk, options.layout)
+        app = make_app(service, shown, files, token=token, guidelines=guidelines)
         address = _address(options.host, bound.getsockname()[1], token)
         config = server_config(app, options.proxy)
         strategy = service.ledger.settings["strategy"]
@@ -157,7 +165,7 @@ def _opened(
         project.keep()  # nothing was refused: from now on these are the options
         desk = Desk(Rows(project.ids_here, project.features), store)
         project = project.without_features()
-        shown = Shown(project)
+        shown = Shown(project, options.fields)
         service = Service(desk, lambda i: shown.item(desk.ids[i]), encoder)
         growth = Growth(desk, project, progress, lambda broken: leave_out(store, project, broken))
         closed = contextlib.closing

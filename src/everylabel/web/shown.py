@@ -1,22 +1,35 @@
 """What is shown of an item, by its id; the project behind it is another one when its source has grown."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from everylabel.core.errors import EverylabelError
+from everylabel.core.errors import EverylabelError, listed
+from everylabel.data.cells import label_of
+from everylabel.data.display import fields_of
 from everylabel.data.pictures import Picture
 from everylabel.labelling.refused import Refused
 from everylabel.projects.project import Project
 from everylabel.web.addresses import image_url
 
+NAMES_OF_LABELS = {"label", "labels", "class", "category", "target", "y"}
+
 
 class Shown:
     """The items of a project as the page sees them."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, fields: Sequence[str] | None = None) -> None:
+        """Show a project; `fields` are the columns beside an item, all but those of labels unless given."""
+        unknown = [name for name in fields or () if name not in project.columns]
+        if unknown:
+            raise EverylabelError(
+                f"--fields names {listed(unknown)}; expected some of {listed(list(project.columns), 12)}"
+            )
+        self._fields = fields
         self.become(project)
 
     def become(self, project: Project) -> None:
         """Show this project from now on."""
+        self._told, self._bare = _labels_of(project), _folders_are_classes(project)
         self._now = project, {name: i for i, name in enumerate(project.ids)}
 
     @property
@@ -28,18 +41,24 @@ class Shown:
         project, position = self._now
         item = project.display.item(position[name])
         image = image_url(name, self.digest(name)) if item["image"] else None
-        known_as = project.known_as(position[name])
-        return {"id": name, "name": known_as, **item, "image": image, "kind": project.kind}
+        fields = [pair for pair in item["fields"] if pair[0] not in self._told]
+        if self._fields is not None:
+            fields = fields_of({each: project.columns[each] for each in self._fields}, position[name])
+        known = {"id": name, "name": self.name(name), "kind": project.kind}
+        return {**known, **item, "fields": fields, "image": image}
 
     def name(self, name: str) -> str:
         """Return what people know an item by."""
         project, position = self._now
-        return project.known_as(position[name])
+        return self._without_folder(project.known_as(position[name]))
 
     def text(self, name: str) -> str:
         """Return a short text to search in and to show in lists."""
         project, position = self._now
-        return project.display.text(position[name])
+        return self._without_folder(project.display.text(position[name]))
+
+    def _without_folder(self, name: str) -> str:
+        return name.rpartition("/")[2] if self._bare else name
 
     def digest(self, name: str) -> str:
         """Return a hash of what an item's image shows now."""
@@ -53,3 +72,22 @@ class Shown:
             return project.display.picture(position[name])
         except EverylabelError as error:
             raise Refused(404, "no_image", str(error)) from error
+
+
+def _labels_of(project: Project) -> set[str]:
+    """Return the columns that hold labels, by their name or since they hold nothing but names of classes."""
+    classes = set(project.classes)
+    return {name for name, values in project.columns.items() if name.lower() in NAMES_OF_LABELS} | {
+        name
+        for name, values in project.columns.items()
+        if classes and {label_of(value).strip() for value in values} - {""} <= classes
+    }
+
+
+def _folders_are_classes(project: Project) -> bool:
+    """Return whether the folder that an image lies in would tell its class."""
+    if project.kind != "image":
+        return False
+    asked = project.about is not None and project.about.options.label_column == "folder"
+    folders = {str(name).rpartition("/")[0].rpartition("/")[2] for name in project.ids} - {""}
+    return asked or (bool(folders) and folders <= set(project.classes))

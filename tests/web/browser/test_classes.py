@@ -16,7 +16,9 @@ TEXTS = [f"{word} number {i}" for i in range(20) for word in ("card", "cash", "c
 @pytest.fixture(scope="module")
 def bank(browser_there: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("bank")
-    (folder / "bank.csv").write_text("text\n" + "\n".join(TEXTS) + "\n")
+    rows = [f"{text},app,2024,{text.split()[0]}" for text in TEXTS]
+    (folder / "bank.csv").write_text("\n".join(["text,channel,date,label", *rows]) + "\n")
+    (folder / "guide.md").write_text("# Rules\n\nA **lost** card.\n\n<script>window.hacked = 1</script>\n")
     described = "name,description\ncard_lost,gone or stolen\ncash,\ncheque,\n"
     (folder / "classes.csv").write_text(described)
     arguments = (
@@ -29,7 +31,7 @@ def bank(browser_there: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
         "--check-every",
         "0",
     )
-    server = Server(folder, "bank.csv", *arguments).start()
+    server = Server(folder, "bank.csv", *arguments, "--guidelines", "guide.md").start()
     yield server
     server.stop()
 
@@ -115,15 +117,15 @@ def test_key_and_colour_on_a_phone(bank_page: Page, bank: Server) -> None:
     page.find("#more-2 summary").click()
     assert page.script("return document.documentElement.scrollWidth <= innerWidth")
     page.script(
-        """for (const [id, value] of [["key-2", "q"], ["colour-2", "#112233"]]) {
+        """for (const [id, value] of [["key-2", "w"], ["colour-2", "#112233"]]) {
         const box = document.getElementById(id); box.value = value;
         box.dispatchEvent(new Event("change", { bubbles: true })); }"""
     )
-    told = {"key": "q", "colour": "#112233"}
-    page.until(lambda: told.items() <= bank.get("/api/classes")["classes"][1].items())
+    told = {"key": "w", "colour": "#112233"}
+    page.until(lambda: any(told.items() <= each.items() for each in bank.get("/api/classes")["classes"]))
     page.close()
     item = page.item
-    page.press("q")
+    page.press("w")
     page.moved_on(item)
     assert bank.get("/api/history?person=phone")["events"][0]["class"] == 2
 
@@ -142,3 +144,13 @@ def test_none_of_these_is_an_answer_that_can_be_taken_back(bank_page: Page, bank
     page.moved_on(item)
     page.press("u")
     page.shows(item)
+
+
+def test_guidelines_stand_beside_the_task_and_labels_are_not_shown(bank_page: Page) -> None:
+    page = bank_page.open("guided")
+    assert "A lost card." in page.until(lambda: page.text("#guidelines-text"))
+    assert page.all("#guidelines-text h1")
+    assert page.script("return window.hacked === undefined")
+    fields = page.text("#item .fields")
+    assert "app" in fields
+    assert "label" not in fields  # it would tell the answer

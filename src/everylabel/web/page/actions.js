@@ -201,6 +201,7 @@ export async function start() {
     state.project = session.project;
     state.projectId = session.project_id;
     state.kind = session.kind;
+    state.guidelines = session.guidelines;
     state.strategies = session.strategies;
     setSettings(session.settings);
     setClasses(session.classes);

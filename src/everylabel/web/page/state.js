@@ -7,6 +7,7 @@ export const state = {
   project: "",
   projectId: "", // tells it from others of the same name at this address
   kind: "text",
+  guidelines: "", // HTML that the server has made safe
   classes: [],
   settings: { strategy: "", check_every: 10 },
   strategies: [],

@@ -1,0 +1,47 @@
+"""Guidelines in Markdown: what a labeller needs passes, what could harm does not."""
+
+from pathlib import Path
+
+import pytest
+
+from everylabel.core.errors import EverylabelError
+from everylabel.web.guidelines import read_guidelines, rendered
+
+
+def test_what_a_labeller_needs_is_there() -> None:
+    shown = rendered(
+        "# Rules\n\n* *late* is **not** lost\n\n|a|b|\n|-|-|\n|1|2|\n\n[more](https://example.org)"
+    )
+    for part in ("<h1>Rules</h1>", "<em>late</em>", "<td>1</td>", '<a href="https://example.org">more</a>'):
+        assert part in shown
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "![seen](https://example.org/pixel.png)",
+        "[go](javascript:alert(1))",
+        "[go](JavaScript&#58;alert(1))",
+        "[go](data:text/html,hello)",
+        "[go](/api/undo)",
+        "<https://example.org/><svg onload=alert(1)>",
+    ],
+)
+def test_nothing_runs_and_nothing_is_fetched(harm: str) -> None:
+    shown = rendered(harm)
+    assert "<script" not in shown
+    assert "<img" not in shown
+    assert "<svg" not in shown
+    assert 'href="j' not in shown.lower()
+    assert 'href="data' not in shown
+    assert 'href="/' not in shown
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(EverylabelError, match=r"--guidelines .*gone\.md.* cannot be read"):
+        read_guidelines(tmp_path / "gone.md")
+    (tmp_path / "odd.md").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(EverylabelError, match="expected a Markdown file in UTF-8"):
+        read_guidelines(tmp_path / "odd.md")
