@@ -1,7 +1,9 @@
 """Near copies of an item that the model takes for the same class: one key labels all of them.
 
-They spare hands, and teach the model little: on Banking-77 the five nearest of the same class beside each of
-100 labels bring it from .626 to .632, five drawn at random from the same class to .755.
+They spare hands, and teach the model little: on Banking-77 `simulate --hands bulk` gives 500 labels by 131
+keys (41 lists, 41 items taken out of them) and then an accuracy of .32 on the rest, where 125 items chosen
+one by one give .614 and 500 give .86: labels that pile up on a few classes draw the others to them. The five
+nearest of the same class beside each of 100 labels bring it from .626 to .632, five random ones to .755.
 Of pairs with a cosine above COPY 89 % are of one class on Banking-77, 99 % on Clinc-150, 96 % on MPQA.
 """
 
