@@ -17,7 +17,7 @@ def _ledger(*looks: tuple[int, float | None], labels: int = 200) -> Ledger:
 
 
 def test_it_suggests_to_stop_when_the_last_labels_brought_little_twice() -> None:
-    advice = stop(_ledger((90, LITTLE / 2), (100, LITTLE / 3)))
+    advice = stop(_ledger((90, LITTLE / 2), (100, 0.001)))
     assert advice["suggest"]
     assert advice["sentence"] == (
         "The last 20 labels made the model 0.1 points surer of what it says: more of this kind bring little, "

@@ -150,7 +150,7 @@ def test_tables(tmp_path: Path) -> None:
     assert el.embed(tmp_path / "t.csv").shape[0] == n
     np.testing.assert_allclose(el.embed(tmp_path / "t.parquet"), features, atol=1e-6)
     (tmp_path / "e.csv").write_text("")
-    with pytest.raises(el.EverylabelError, match="empty or no table"):
+    with pytest.raises(el.EverylabelError, match="is empty; expected a file with names of columns"):
         el.embed(tmp_path / "e.csv")
     with pytest.raises(el.EverylabelError, match="a table has one only"):
         el.embed(frame, "tfidf")
