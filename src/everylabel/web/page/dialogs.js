@@ -39,6 +39,8 @@ export function showDialog(name, title, contents, { closed } = {}) {
   open = dialog;
   opener = document.activeElement;
   dialog.showModal();
+  const still = !body.querySelector("a, button, input, select, summary, textarea");
+  if (still && body.scrollHeight > body.clientHeight) body.tabIndex = 0; // so that keys can scroll it
   (body.querySelector("[autofocus]") ?? heading).focus(); // the title is read out, Tab goes on from there
   return dialog;
 }
