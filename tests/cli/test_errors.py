@@ -64,14 +64,14 @@ SWALLOWING = """
 import signal, sys
 from everylabel.web import server
 usual, times, error = server.open_log, int(sys.argv.pop()), sys.argv.pop()
-def open_log(*arguments):
+def open_log(*arguments, **options):
     for _ in range(times):
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:
             if error == "other":  # as what builds schemas does
                 raise ValueError("something was interrupted")
-    return usual(*arguments)
+    return usual(*arguments, **options)
 server.open_log = open_log
 from everylabel.cli.__main__ import main
 main()
