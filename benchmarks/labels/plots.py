@@ -34,6 +34,7 @@ def plot(curves: Curves, path: Path) -> None:
         axes.grid(alpha=0.3)
     for axes in panels[len(names) :]:
         axes.set_axis_off()
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower right", fontsize=8)
+    lines = {line.get_label(): line for axes in panels for line in axes.get_lines()}
+    shown = [arm for arm in SHOWN if arm in lines]
+    figure.legend([lines[arm] for arm in shown], shown, loc="lower right", fontsize=8)
     figure.savefig(path, dpi=80)
