@@ -271,7 +271,7 @@ def test_imported_labels_that_add_classes_are_told(tmp_path: Path) -> None:
         server.process.send_signal(signal.SIGINT)
         assert server.process.stderr is not None
         told = server.process.stderr.read()
-    assert "note: more.csv adds 1 classes that were not there: lampz" in told
+    assert "note: more.csv adds 1 class that was not there: lampz" in told
     assert told.rstrip().endswith("stopping ...")
     (tmp_path / "odd.csv").write_text("a,b\n1,2\n")
     refused = run("label", source, "--import", "odd.csv", "--no-browser")

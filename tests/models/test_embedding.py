@@ -137,11 +137,11 @@ def test_without_the_extra_texts_fall_back_and_say_so(monkeypatch: pytest.Monkey
     assert len(features) == len(TEXTS)
 
 
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("sentence_transformers", "transformers"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(el.EverylabelError, match=r"needs sentence_transformers .*everylabel\[text\]"):
-        el.embed(TEXTS, "st:any")
+        el.embed(TEXTS, f"st:{tmp_path}")  # a model that nothing else can run
     with pytest.raises(el.EverylabelError, match=r"needs transformers .*everylabel\[text\]"):
         el.embed(TEXTS, "cls:any")
 
