@@ -7,6 +7,7 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.assessing import LeftOut
+from everylabel.labelling.groups import COPY, MOST
 from everylabel.labelling.ledger import CANNOT_TELL, Answer
 from everylabel.labelling.queues import QUEUES, Asked, Look, labelled_otherwise, queue
 from everylabel.labelling.refit import refit
@@ -99,3 +100,22 @@ def test_what_is_none_of_the_classes_is_in_no_class(tmp_path: Path) -> None:
         assert look.probabilities.shape[1] == 10
         probs = made.desk.learner.pool.probs(np.arange(300))
         assert np.allclose(look.probabilities, probs[:, :10], atol=1e-6)
+
+
+def test_near_copies_are_those_of_the_whole_pool_one_by_one(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=3) as made:
+        label(made, 32)
+        look, offered = made.views.look(), 0
+        assert look.probabilities is not None
+        assert look.hidden
+        rows = look.features.astype(np.float64)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        guesses = look.probabilities.argmax(axis=1)
+        for item in [*range(60), *look.hidden]:
+            told = {item, *look.answers, *look.hidden}
+            same = [i for i in range(len(rows)) if i not in told and guesses[i] == guesses[item]]
+            near = [(-float(rows[i] @ rows[item]), i) for i in same if rows[i] @ rows[item] >= COPY]
+            expected = [] if item in look.hidden else [i for _, i in sorted(near)][:MOST]
+            assert made.views.copies(item) == (int(guesses[item]) if expected else None, expected)
+            offered += bool(expected)
+        assert offered > 5

@@ -27,18 +27,10 @@ def due(ledger: Ledger, learner: Learner, person: str, count: int, rng: np.rando
 
     count : which hand-out this is; those who wait for a choice in the same round have theirs already
     """
-    item = _changed(ledger, person)
-    if item is not None:
-        return Due(item, "changed")
-    item = _second(ledger, person)
-    if item is not None:
-        return Due(item, "second")
-    item = _test(ledger, person)
-    if item is not None:
-        return Due(item, "test")
-    item = _audit(ledger, person)
-    if item is not None:
-        return Due(item, "audit")
+    for reason, waiting in WAITING.items():
+        item = waiting(ledger, person)
+        if item is not None:
+            return Due(item, reason)
     every = ledger.settings["check_every"]
     if every and count % every == 0:
         item = learner.draw(rng)
@@ -84,6 +76,9 @@ def _audit(ledger: Ledger, person: str) -> int | None:
     """Return an instance that the model has labelled and nobody has confirmed yet."""
     free = (item for item in ledger.audits if item not in ledger.answers)
     return next((item for item in free if _can_have(ledger, item, person)), None)
+
+
+WAITING = {"changed": _changed, "second": _second, "test": _test, "audit": _audit}  # the most urgent first
 
 
 def _tests(ledger: Ledger, person: str) -> bool:

@@ -7,20 +7,17 @@ nearest of the same class beside each of 100 labels bring it from .626 to .632, 
 Of pairs with a cosine above COPY 89 % are of one class on Banking-77, 99 % on Clinc-150, 96 % on MPQA.
 """
 
-from everylabel.labelling.queues import Look, cosines, without_label
+import numpy as np
+
+from everylabel.labelling.queues import cosines
 
 COPY = 0.85  # cosine from which on two items are near copies
 MOST = 25  # beside the item itself: as many as can be looked at, and letters to take one out
 
 
-def near_copies(look: Look, item: int) -> list[int]:
-    """Return unanswered near copies of an item with the same guess, the most alike first."""
-    free = without_label(look, guessed=True)
-    free = free[free != item]
-    if look.probabilities is None or item in look.hidden or not len(free):
-        return []
-    likeness = cosines(look.features, free, item)
-    same = look.probabilities[free].argmax(axis=1) == look.probabilities[item].argmax()
-    chosen = (likeness >= COPY) & same
-    ranked = sorted(zip(-likeness[chosen], free[chosen].tolist(), strict=True))
-    return [i for _, i in ranked[:MOST]]
+def near_copies(features: np.ndarray, item: int) -> list[int]:
+    """Return all near copies of an item, the most alike first, whatever is known of them."""
+    others = np.delete(np.arange(len(features)), item)
+    likeness = cosines(features, others, item)
+    near = np.flatnonzero(likeness >= COPY)
+    return [int(others[i]) for i in near[np.argsort(-likeness[near], kind="stable")]]

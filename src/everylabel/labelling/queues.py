@@ -18,6 +18,7 @@ from everylabel.labelling.ledger import CANNOT_TELL, NONE, Answer, is_tied
 LOW, HIGH = 0.5, 0.7  # probabilities between which the model is half sure
 PLAUSIBLE = 0.1  # probability from which an item may well be of a class
 ALIKE = 0.7  # cosine from which two items are alike
+BLOCK = 4096  # items that are compared at once
 OTHERS = 2  # items labelled otherwise that are shown beside a doubted label
 
 
@@ -176,8 +177,11 @@ def _latest(look: Look, items: Sequence[int]) -> list[int]:
 
 
 def cosines(features: np.ndarray, items: np.ndarray, item: int) -> np.ndarray:
-    """Return how alike items are to one of them."""
+    """Return how alike items are to one of them; block by block, so that a large pool is not copied whole."""
     one = features[item].astype(np.float64)
-    rows = features[items].astype(np.float64)
-    sizes = np.linalg.norm(rows, axis=1) * np.linalg.norm(one)
-    return np.asarray(rows @ one / np.maximum(sizes, 1e-12))
+    found = np.empty(len(items))
+    for at in range(0, len(items), BLOCK):
+        rows = features[items[at : at + BLOCK]].astype(np.float64)
+        sizes = np.linalg.norm(rows, axis=1) * np.linalg.norm(one)
+        found[at : at + BLOCK] = rows @ one / np.maximum(sizes, 1e-12)
+    return found

@@ -12,6 +12,7 @@ from everylabel.labelling import progress
 from everylabel.labelling.class_figures import FEWEST
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.events import Answered, Event, Skip
+from everylabel.labelling.groups import MOST, near_copies
 from everylabel.labelling.ledger import CANNOT_TELL, Answer, Ledger
 from everylabel.labelling.presence import Presence
 from everylabel.labelling.queues import Look
@@ -181,8 +182,8 @@ class Views:
             logits = np.array(self.desk.learner.pool.logits()) if self._knows() else None
             answers = {item: list(given) for item, given in ledger.answers.items()}
             left_out = {} if known is None else known.left_out
-            features, hidden = self.desk.learner.pool.features, frozenset({*self._checks(), *ledger.test})
-            look = Look(features, None, dict(ledger.labels), answers, left_out, hidden)
+            features = self.desk.learner.pool.features
+            look = Look(features, None, dict(ledger.labels), answers, left_out, self._hidden())
             return look, logits, list(ledger.book.present)
 
         look, logits, present = self.desk.read(copied).result()
@@ -192,6 +193,26 @@ class Views:
         probs = np.zeros((len(logits), k))  # by class number; one that was removed has none
         probs[:, present] = softmax(logits)[:, : len(present)]
         return look._replace(probabilities=probs)
+
+    def copies(self, item: int) -> tuple[int | None, list[int]]:
+        """Return unanswered near copies that the model takes for the same class, and which; this waits.
+
+        The page asks of every item that stays in sight: the desk looks at the copies alone, not at the pool.
+        """
+        near = near_copies(self.desk.read(lambda: self.desk.learner.pool.features).result(), item)
+
+        def same() -> tuple[int | None, list[int]]:
+            told = {*self._hidden(), *self.ledger.answers}
+            free = [i for i in near if i not in told]
+            if not free or item in self._hidden() or not self._knows():
+                return None, []
+            pool, present = self.desk.learner.pool, self.ledger.book.present
+            logits = pool.rows([item, *free]) @ np.asarray(pool.posterior.mean)
+            guess, *guesses = logits[:, : len(present)].argmax(axis=1).tolist()
+            found = [i for i, each in zip(free, guesses, strict=True) if each == guess][:MOST]
+            return (present[guess] if found else None), found
+
+        return self.desk.read(same).result()
 
     def history(self, person: str, limit: int, before: int | None) -> Future[list[Reply]]:
         """Return answers, the latest first."""
@@ -296,6 +317,10 @@ class Views:
         """Return instances that are out as random checks or tests: their guesses are told to nobody."""
         leases, test = self.ledger.leases.values(), self.ledger.test
         return {lease.item for lease in leases if lease.reason in BLIND or lease.item in test}
+
+    def _hidden(self) -> frozenset[int]:
+        """Return these, and the whole test set."""
+        return frozenset({*self._checks(), *self.ledger.test})
 
     def _probabilities(self, i: int) -> list[float] | None:
         if not self._knows():

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from everylabel.labelling.groups import near_copies
 from everylabel.labelling.queues import (
     HIGH,
     LOW,
@@ -55,9 +54,7 @@ def queues(views: Views, shown: Shown) -> APIRouter:
     @router.get("/copies", responses=problems(404))
     async def copies(item: Id) -> dict[str, Any]:
         """Return near copies of an instance that the model takes for the same class."""
-        i, look = views.position(item), await to_thread(views.look)
-        found = await to_thread(near_copies, look, i)
-        guess = int(look.probabilities[i].argmax()) if found and look.probabilities is not None else None
+        guess, found = await to_thread(views.copies, views.position(item))
         return {"guess": guess, "items": await listed([views.desk.ids[each] for each in found])}
 
     @router.post("/shown", responses=problems(404))
