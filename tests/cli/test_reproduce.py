@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from everylabel.cli import app
 from everylabel.experiments import engine, selecting, updating
 from everylabel.experiments.reporting import report
+from everylabel.experiments.reporting.checks import UNMEASURED
 
 
 def _run(*arguments: str, folder: Path) -> Result:
@@ -67,10 +68,15 @@ def test_only_what_was_run_has_a_section(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     text = (tmp_path / "report" / "README.md").read_text()
     assert "## Optimal look-ahead (Fig. 7)" in text
-    assert (
-        "(Fig. 6)" not in text.split("## Optimal look-ahead")[1]
-    )  # its curves are shared, but not all of them
+    before, claims = text.split("## The paper's claims")
+    assert "(Fig. 6)" not in before  # its curves are shared, but not all of them
     assert "## The whole pool" not in text
+    assert before.index("## What was run") < before.index("![")
+    tested, others = claims.split("claims are not tested")
+    assert UNMEASURED not in tested
+    assert UNMEASURED in others
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert page.index("<img") < page.index("<details>") < page.index(UNMEASURED)
 
 
 @pytest.mark.usefixtures("small", "unpainted")

@@ -40,35 +40,47 @@ class Section(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What the page and the README say."""
+    """What the page and the README say, in this order."""
 
     facts: list[tuple[str, str]]
-    repetitions: Table
-    verdicts: Table
-    claims: Table
+    repetitions: Table  # what was run
     sections: list[Section]
+    verdicts: Table
+    claims: Table  # those that something measured speaks of
+    untested: Table  # and the others
     runs: Table
+    data: Table
+
+
+CLAIMS, RUN, RUNS = "The paper's claims", "What was run", "Runs and data"
 
 
 def as_html(report: Report) -> str:
     """Return the page."""
     facts = "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd>" for k, v in report.facts)
-    trained = "".join(f"<dt>training: {k}</dt><dd>{html.escape(v)}</dd>" for k, v in TRAININGS.items())
-    parts = [f"<h1>everylabel: the paper, reproduced</h1><dl>{facts}{trained}</dl>"]
-    headings = ["The paper's claims", *(section.heading for section in report.sections), "Runs"]
+    parts = [f"<h1>everylabel: the paper, reproduced</h1><dl>{facts}</dl>"]
+    headings = [RUN, *(section.heading for section in report.sections), CLAIMS, RUNS]
     links = "".join(
         f'<li><a href="#{_anchor(name)}">{html.escape(name, quote=False)}</a></li>' for name in headings
     )
     parts.append(f"<nav><ul>{links}</ul></nav>")
-    parts.append(_html_table(report.repetitions))
-    parts.append(f"{_h2(headings[0])}<p>{RULE}</p>{_html_table(report.verdicts)}")
-    parts.append(_html_table(report.claims, "claims"))
+    parts.append(f"{_h2(RUN)}{_html_table(report.repetitions)}")
     for section in report.sections:
         parts.append(f"{_h2(section.heading)}<p>{html.escape(section.note)}</p>")
         parts += [as_img(picture.png, html.escape(picture.caption)) for picture in section.pictures]
         parts += [_html_table(table) for table in section.tables]
-    parts.append(f"{_h2('Runs')}{_html_table(report.runs)}")
+    parts.append(f"{_h2(CLAIMS)}<p>{RULE}</p>{_html_table(report.verdicts)}")
+    parts.append(_html_table(report.claims, "claims") if report.claims[1:] else "")
+    if report.untested[1:]:
+        told = f"<summary>{_not_tested(report)}</summary>"
+        parts.append(f"<details>{told}{_html_table(report.untested, 'claims')}</details>")
+    parts.append(f"{_h2(RUNS)}{_html_table(report.runs)}{_html_table(report.data)}")
     return PAGE.format(body="\n".join(parts))
+
+
+def _not_tested(report: Report) -> str:
+    n = len(report.untested) - 1
+    return f"{n} more {'claims are' if n > 1 else 'claim is'} not tested: nothing of it was measured here"
 
 
 def _h2(heading: str) -> str:
@@ -96,17 +108,18 @@ def as_markdown(report: Report) -> str:
     """Return the README; its pictures lie beside it."""
     lines = ["# The paper, reproduced", "", MADE, ""]
     lines += [f"- {name}: {f'`{text}`' if name == 'command' else text}" for name, text in report.facts]
-    lines += [f"- training, {name}: {text}" for name, text in TRAININGS.items()]
-    lines += ["", *_md_table(report.repetitions)]
-    lines += ["", "## The paper's claims", "", RULE, "", *_md_table(report.verdicts)]
-    lines += ["", *_md_table(report.claims)]
+    lines += ["", f"## {RUN}", "", *_md_table(report.repetitions)]
     for section in report.sections:
         lines += ["", f"## {section.heading}", "", section.note]
         for picture in section.pictures:
             lines += ["", f"![{picture.caption}]({picture.file})"]
         for table in section.tables:
             lines += ["", *_md_table(table)]
-    return "\n".join([*lines, "", "## Runs", "", *_md_table(report.runs)]) + "\n"
+    lines += ["", f"## {CLAIMS}", "", RULE, "", *_md_table(report.verdicts)]
+    lines += ["", *_md_table(report.claims)] if report.claims[1:] else []
+    lines += ["", f"{_not_tested(report)}.", "", *_md_table(report.untested)] if report.untested[1:] else []
+    lines += ["", f"## {RUNS}", "", *_md_table(report.runs), "", *_md_table(report.data)]
+    return "\n".join(lines) + "\n"
 
 
 def _md_table(rows: Table) -> list[str]:

@@ -72,10 +72,12 @@ def write_report(results: Results, command: str, folder: Path) -> Path:
         _closeness(training, rows[training]["stages"]) for training in rows if "stages" in rows[training]
     ]
     runs = [["command", "began (UTC)", "machine"], *([c, s, m] for c, m, s in results.runs())]
-    claims = _claims(rows)
+    data = [["data", "digest"], *([TITLES.get(name, name), d] for name, d in results.datasets().items())]
+    claims, untested = _claims(rows)
     sections.append(_illustrations())
-    facts = _facts(results, command)
-    report = pages.Report(facts, _repetition_table(rows), _verdicts(claims), claims, sections, runs)
+    verdicts = _verdicts([*claims[1:], *untested[1:]])
+    facts, run = _facts(results, command), _repetition_table(rows)
+    report = pages.Report(facts, run, sections, verdicts, claims, untested, runs, data)
     page, readme = folder / "report.html", folder / "README.md"
     check_folder(folder)
     try:
@@ -151,7 +153,7 @@ def _facts(results: Results, command: str) -> list[tuple[str, str]]:
         ("made", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC by everylabel {version('everylabel')}"),
         ("cells", f"{len(seconds):,}, {_duration(sum(seconds.values()))} of one core's work"),
         ("measured by", "; ".join(f"{code} ({n} cells)" for code, n in codes.items())),
-        *((f"data, {TITLES.get(name, name)}", digest) for name, digest in results.datasets().items()),
+        *((f"training, {name}", text) for name, text in TRAININGS.items()),
     ]
 
 
@@ -181,10 +183,10 @@ def _repetition_table(rows: dict[str, dict[str, list[Row]]]) -> Table:
     return table
 
 
-def _claims(rows: dict[str, dict[str, list[Row]]]) -> Table:
-    """Return the table of claims: one line for each way of training that tested it, untested ones last."""
+def _claims(rows: dict[str, dict[str, list[Row]]]) -> tuple[Table, Table]:
+    """Return claims, one line for each way of training that tested it, and those that none did."""
     table = [["", "claim", "where", "training", "verdict", "found (points of accuracy, ± standard error)"]]
-    untested = []
+    untested = table[:1]
     judged = {training: judge(found) for training, found in rows.items()}
     for verdicts in zip(*judged.values(), strict=True):
         tested = {t: v for t, v in zip(judged, verdicts, strict=True) if v.found != UNMEASURED}
@@ -193,13 +195,13 @@ def _claims(rows: dict[str, dict[str, list[Row]]]) -> Table:
         if not tested:
             v = verdicts[0]
             untested.append([v.number, v.claim, v.where, "", v.verdict, v.found])
-    return [*table, *untested]
+    return table, untested
 
 
 def _verdicts(claims: Table) -> Table:
     """Return which claims have which verdict, a column a way of training."""
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for number, _, _, training, verdict, _ in claims[1:]:
+    for number, _, _, training, verdict, _ in claims:
         found[verdict][training].append(number)
     trainings = [training for training in (*TRAININGS, BOTH) if any(training in by for by in found.values())]
     table = [["claims", *(training or "speed, untested" for training in trainings)]]
