@@ -10,6 +10,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -80,6 +81,20 @@ def test_a_project_from_start_to_stop_and_on(tmp_path: Path) -> None:
         assert progress["settings"]["check_every"] == 5
 
 
+def test_a_server_exports_the_columns_that_are_asked_for(tmp_path: Path) -> None:
+    source = tmp_path / "reviews.csv"
+    source.write_text("id,text,day,shop\n" + "".join(f"r{i},number {i},mon,a\n" for i in range(20)))
+    with label(tmp_path, source, "--model", "tfidf", "--classes", "a,b") as server:
+        item = server.client.post("/api/next")["next"]["item"]["id"]
+        server.client.post("/api/label", item=item, **{"class": 0})
+        for asked, there in (("", {"day", "shop"}), ("?columns=shop", {"shop"}), ("?columns=", set())):
+            table = csv.DictReader(io.StringIO(fetched(f"{server.address}api/export{asked}").decode()))
+            assert {"day", "shop"} & set(table.fieldnames or []) == there
+        refused = httpx.get(f"{server.address}api/export?columns=taste")
+        assert refused.status_code == 422
+        assert "taste" in refused.text
+
+
 def test_what_a_server_and_the_command_export_is_the_same(tmp_path: Path) -> None:
     x, y = load_digits(return_X_y=True)
     with label(tmp_path, "digits") as server:
@@ -93,6 +108,10 @@ def test_what_a_server_and_the_command_export_is_the_same(tmp_path: Path) -> Non
         for what, form in (("labels", "csv"), ("answers", "jsonl"), ("answers", "labelstudio")):
             files[f"{what}.{form}"] = fetched(f"{server.address}api/export?what={what}&format={form}")
         served = fetched(server.address + "api/export?what=predictions&format=csv")
+        formats = server.client.get("/api/formats")
+        for form in formats["tables"]:
+            fetched(f"{server.address}api/export?format={form}")
+        assert {"everylabel", "torch"} <= formats["models"].keys()
         for form in ("everylabel", "torch"):
             files[f"model.{form}"] = fetched(f"{server.address}api/model?format={form}")
         assert server.stop()[0] == 0

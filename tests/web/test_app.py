@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,9 @@ class Files(Downloads):
     def __init__(self) -> None:
         pass
 
-    def export(self, snapshot: Snapshot, what: str, form: str, of: Of) -> StreamingResponse:
+    def export(
+        self, snapshot: Snapshot, what: str, form: str, columns: Sequence[str] | None, of: Of
+    ) -> StreamingResponse:
         return StreamingResponse(iter(f"{i},{label}\n" for i, label in snapshot.labels.items()))
 
     def model(self, snapshot: Snapshot, form: str) -> StreamingResponse:

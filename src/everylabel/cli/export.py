@@ -1,6 +1,6 @@
 """`everylabel export`."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +11,7 @@ from rich.markup import escape
 from everylabel.cli import options
 from everylabel.cli.class_list import column_list
 from everylabel.cli.console import note, opened
+from everylabel.formats.known import MODELS, PROGRAMS, TABLES, Format
 
 if TYPE_CHECKING:
     from everylabel.labelling.rows import Prepared
@@ -27,7 +28,7 @@ def export(
     ] = "labels",
     form: Annotated[
         str | None,
-        typer.Option("--format", help="csv, jsonl, parquet, labelstudio; everylabel, skops, onnx, torch."),
+        typer.Option("--format", help=f"{', '.join([*TABLES, *PROGRAMS])}; {', '.join(MODELS)}."),
     ] = None,
     columns: options.Columns = None,
     class_: Annotated[str | None, typer.Option("--class", help="Of a queue: the class's name.")] = None,
@@ -40,8 +41,7 @@ def export(
     from everylabel.core.checks import check_choice
     from everylabel.core.errors import listed
     from everylabel.core.files import write_atomically
-    from everylabel.formats.exports import MEDIA, WHAT, model_export, table_export
-    from everylabel.formats.model import MODEL_FORMATS
+    from everylabel.formats.exports import FORMATS, WHAT, model_export, table_export
     from everylabel.formats.queue_tables import Of
     from everylabel.labelling.queues import QUEUES
     from everylabel.labelling.rows import prepare
@@ -53,7 +53,7 @@ def export(
     check = check_labelled(store, needed=True)
     project = opened(source, folder=folder, keep=False, check=check)
     snapshot = read_state(project, store)
-    chosen = form or format_of(out, MODEL_FORMATS if what == "model" else MEDIA)
+    chosen = form or format_of(out, MODELS if what == "model" else FORMATS)
 
     def prepared() -> "Prepared":
         return prepare(project.features)
@@ -79,16 +79,12 @@ def export(
     console.print(f"{told}, of {n:,} in all, in {escape(str(out))}", highlight=False, soft_wrap=True)
 
 
-def format_of(out: Path, formats: Collection[str]) -> str:
+def format_of(out: Path, formats: Mapping[str, Format]) -> str:
     """Return the one of these formats that a file's name implies."""
     from everylabel.core.errors import EverylabelError
-    from everylabel.formats.exports import MEDIA
-    from everylabel.formats.model import MODEL_FORMATS
 
-    known = MODEL_FORMATS | {name: ending for name, (_, ending) in MEDIA.items()}
-    endings = {name: known[name] for name in formats}
-    found = [name for name, ending in endings.items() if ending == out.suffix.lower()]
+    found = [name for name, form in formats.items() if form.ending == out.suffix.lower()]
     if not found:
-        expected = ", ".join(f"{ending} ({name})" for name, ending in endings.items())
+        expected = ", ".join(f"{form.ending} ({name})" for name, form in formats.items())
         raise EverylabelError(f"--out is {str(out)!r}; expected an ending of {expected}, or --format")
     return found[0]

@@ -40,13 +40,14 @@ def predict(
     from everylabel.data.datasets.catalog import dataset_key
     from everylabel.data.options import Options
     from everylabel.formats.exports import predicted_records
-    from everylabel.formats.tables import TABLE_FORMATS, write_table
+    from everylabel.formats.known import TABLES
+    from everylabel.formats.tables import write_table
     from everylabel.projects.labelled import check_labelled
     from everylabel.projects.log import read_state
     from everylabel.projects.predictions import predict as predict_new
 
-    chosen = form or ("csv" if out is None else format_of(out, TABLE_FORMATS))
-    check_choice(chosen, "--format", list(TABLE_FORMATS))
+    chosen = form or ("csv" if out is None else format_of(out, TABLES))
+    check_choice(chosen, "--format", list(TABLES))
     beside = column_list(columns)
     if not Path(project).exists() and dataset_key(project) is None:
         raise EverylabelError(

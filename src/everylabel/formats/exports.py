@@ -11,8 +11,9 @@ from everylabel.core import predict_proba
 from everylabel.core.checks import check_choice
 from everylabel.formats.beside import Beside, beside
 from everylabel.formats.held_out import held_out_records
+from everylabel.formats.known import LABEL_STUDIO, MODELS, PROGRAMS, TABLES, Format
 from everylabel.formats.label_studio import label_studio_tasks
-from everylabel.formats.model import MODEL_FORMATS, export_model
+from everylabel.formats.model import export_model
 from everylabel.formats.queue_tables import Of, queue_records
 from everylabel.formats.records import Given, answer_records, label_records, prediction_records
 from everylabel.formats.tables import Records, write_table
@@ -25,24 +26,15 @@ from everylabel.projects.predictions import Predicted, trained
 from everylabel.projects.project import Project
 
 WHAT = ("labels", "answers", "predictions", "test", *QUEUES)
-LABEL_STUDIO = "labelstudio"
-MEDIA = {
-    "csv": ("text/csv; charset=utf-8", ".csv"),
-    "jsonl": ("application/x-ndjson", ".jsonl"),
-    "parquet": ("application/vnd.apache.parquet", ".parquet"),
-    LABEL_STUDIO: ("application/json", ".json"),
-}
-
-
+FORMATS = TABLES | PROGRAMS
 ALL = Of()
 
 
 class Export(NamedTuple):
-    """A file in pieces, its media type and its name's ending."""
+    """A file in pieces, and what it is."""
 
     pieces: Iterator[bytes]
-    media: str
-    ending: str
+    form: Format
 
 
 def table_export(
@@ -61,30 +53,30 @@ def table_export(
     of : the class or item of a queue
     """
     check_choice(what, "what", list(WHAT))
-    check_choice(form, "format", list(MEDIA))
+    check_choice(form, "format", list(FORMATS))
     if form == LABEL_STUDIO:
         check_choice(what, "what (for Label Studio)", ["answers"])
         answers, show = given(snapshot), partial(_shown, project)
         tasks = label_studio_tasks(project, answers, snapshot.classes, show)
         written = json.dumps(tasks, ensure_ascii=False, indent=1).encode()
-        return Export(iter([written]), *MEDIA[form])
+        return Export(iter([written]), FORMATS[form])
     told = beside(project, columns)
     if what in QUEUES:
         asked = of.asked(what, snapshot, project.ids)
         records = queue_records(told, project.ids, prepared(), snapshot, asked)
     else:
         records = _records(told, prepared, snapshot, what)
-    return Export(write_table(records, form), *MEDIA[form])
+    return Export(write_table(records, form), FORMATS[form])
 
 
 def model_export(prepared: Callable[[], Prepared], snapshot: Snapshot, form: str) -> Export:
     """Return the model as a file: everylabel, skops, onnx or torch."""
-    check_choice(form, "format", list(MODEL_FORMATS))
+    check_choice(form, "format", list(MODELS))
     if len(set(snapshot.labels.values())) < 2:
         raise Refused(409, "nothing_learned", "there are no labels of two classes yet; label some first")
     ready = prepared()
     data = export_model(trained(ready, snapshot), ready.scaling, snapshot.classes, form)
-    return Export(iter([data]), "application/octet-stream", MODEL_FORMATS[form])
+    return Export(iter([data]), MODELS[form])
 
 
 def predicted_records(predicted: Predicted, columns: Sequence[str] | None = None) -> Records:

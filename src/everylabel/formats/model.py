@@ -17,9 +17,9 @@ from everylabel.core import EverylabelError, Posterior
 from everylabel.core.arrays import to_numpy
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import need
+from everylabel.formats.known import MODELS
 from everylabel.models.scaling import Scaling
 
-MODEL_FORMATS = {"everylabel": ".npz", "skops": ".skops", "onnx": ".onnx", "torch": ".pt"}
 OPSET = 13
 
 
@@ -30,7 +30,7 @@ def export_model(posterior: Posterior, scaling: Scaling, classes: Sequence[str],
     outputs `label` and `probabilities`, class names in the metadata) or "torch" (`torch.load`: a dict of
     `state_dict`, for `torch.nn.Linear(d, k)`, and `classes`).
     """
-    check_choice(form, "format", list(MODEL_FORMATS))
+    check_choice(form, "format", list(MODELS))
     if len(classes) != posterior.n_classes:
         raise EverylabelError(f"classes has {len(classes)} names; expected {posterior.n_classes}")
     if len(classes) < 2:

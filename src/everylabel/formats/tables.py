@@ -17,8 +17,8 @@ from typing import Any
 
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import need
+from everylabel.formats.known import TABLES
 
-TABLE_FORMATS = ("csv", "jsonl", "parquet")
 AT_A_TIME = 1024  # rows in a piece
 _FORMULA, _GUARDED = re.compile(r"'*[=+\-@\t\r]"), re.compile(r"'+[=+\-@\t\r]")
 
@@ -33,7 +33,7 @@ class Records:
 
 def write_table(records: Records, form: str) -> Iterator[bytes]:
     """Return the pieces of a file; a format that is not there is told at once."""
-    check_choice(form, "format", list(TABLE_FORMATS))
+    check_choice(form, "format", list(TABLES))
     if form == "parquet":
         need("pyarrow.parquet", "export", "writing Parquet")
     return {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}[form](records)

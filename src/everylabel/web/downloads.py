@@ -1,7 +1,7 @@
 """What the page can download, as responses that are sent in pieces; and the map of the pool."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
 import numpy as np
@@ -25,10 +25,12 @@ class Downloads:
         self._lock = threading.Lock()
         self._layout: tuple[np.ndarray, str] | None = None
 
-    def export(self, snapshot: Snapshot, what: str, form: str, of: Of) -> StreamingResponse:
+    def export(
+        self, snapshot: Snapshot, what: str, form: str, columns: Sequence[str] | None, of: Of
+    ) -> StreamingResponse:
         """Return labels, answers, predictions or a queue, in the order of the source."""
         project, snapshot = self._in_order(snapshot)
-        made = table_export(project, self._prepared(snapshot), snapshot, what, form, of=of)
+        made = table_export(project, self._prepared(snapshot), snapshot, what, form, columns, of)
         return self._response(made, what)
 
     def model(self, snapshot: Snapshot, form: str) -> StreamingResponse:
@@ -55,6 +57,6 @@ class Downloads:
         return lambda: prepare(self.desk.rows.of(snapshot.ids))
 
     def _response(self, export: Export, what: str) -> StreamingResponse:
-        file = quote(f"{self.shown.project.name}-{what}{export.ending}")
+        file = quote(f"{self.shown.project.name}-{what}{export.form.ending}")
         headers = {"content-disposition": f"attachment; filename*=UTF-8''{file}"}
-        return StreamingResponse(export.pieces, media_type=export.media, headers=headers)
+        return StreamingResponse(export.pieces, media_type=export.form.media, headers=headers)

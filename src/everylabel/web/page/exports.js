@@ -1,4 +1,5 @@
 // What can be taken away as a file.
+import { get } from "./api.js";
 import { showDialog } from "./dialogs.js";
 import { make, setText } from "./dom.js";
 import { state } from "./state.js";
@@ -8,18 +9,6 @@ const TABLES = [
   ["answers", "Answers", "every answer of every person"],
   ["predictions", "Predictions", "probabilities for all that is not labelled"],
   ["test", "Test set", "its labels, and what the model says, which never learned from them"],
-];
-const FORMATS = [
-  ["csv", "CSV"],
-  ["jsonl", "JSONL"],
-  ["parquet", "Parquet"],
-];
-const MORE = { answers: [["labelstudio", "Label Studio"]] }; // it knows answers only
-const MODELS = [
-  ["everylabel", "everylabel"],
-  ["skops", "scikit-learn (skops)"],
-  ["onnx", "ONNX"],
-  ["torch", "PyTorch"],
 ];
 
 function nameOf(response) {
@@ -66,14 +55,25 @@ function row(title, note, links) {
   return make("section", { className: "export-row" }, about, make("div", { className: "downloads" }, ...links));
 }
 
-export function openExport() {
-  const status = make("p", { className: "note", role: "status" });
+function rows(formats, status) {
   const offered = TABLES.filter(([what]) => what !== "test" || state.progress?.test);
   const tables = offered.map(([what, title, note]) => {
+    const named = { ...formats.tables, ...(what === "answers" ? formats.answers : {}) };
     const address = (format) => `/api/export?what=${what}&format=${format}`;
-    const formats = [...FORMATS, ...(MORE[what] ?? [])];
-    return row(title, note, formats.map(([format, name]) => link(address(format), name, `${title} as ${name}`, status)));
+    const links = Object.entries(named).map(([format, name]) => link(address(format), name, `${title} as ${name}`, status));
+    return row(title, note, links);
   });
-  const models = MODELS.map(([format, name]) => link(`/api/model?format=${format}`, name, `Model: ${name}`, status));
-  showDialog("export", "Export", [...tables, row("Model", "to use elsewhere", models), status]);
+  const models = Object.entries(formats.models).map(([format, name]) => link(`/api/model?format=${format}`, name, `Model: ${name}`, status));
+  return [...tables, row("Model", "to use elsewhere", models)];
+}
+
+export async function openExport() {
+  const status = make("p", { className: "note", role: "status" });
+  const body = make("div", {});
+  showDialog("export", "Export", [body, status]);
+  try {
+    body.replaceChildren(...rows(await get("/api/formats"), status));
+  } catch (error) {
+    setText(status, error.message);
+  }
 }

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from everylabel.formats.known import MODELS, PROGRAMS, TABLES
 from everylabel.formats.queue_tables import Of
 from everylabel.labelling.views import Views
 from everylabel.web.downloads import Downloads
@@ -48,10 +49,21 @@ def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
         format: str = "csv",
         class_: Annotated[str | None, Query(alias="class", max_length=1000)] = None,
         item: Annotated[str | None, Query(max_length=1000)] = None,
+        columns: Annotated[list[str] | None, Query(max_length=1000)] = None,
     ) -> Response:
-        """Return labels, answers, predictions or a queue (of a class or an item) as a file."""
-        snapshot = await wrap_future(views.snapshot())
-        return await to_thread(files.export, snapshot, what, format, Of(class_, item))
+        """Return labels, answers, predictions or a queue (of a class or an item) as a file.
+
+        columns : the source's own that are beside, each by itself; all unless given, "" alone for none
+        """
+        snapshot, of = await wrap_future(views.snapshot()), Of(class_, item)
+        beside = None if columns is None else [name for name in columns if name]
+        return await to_thread(files.export, snapshot, what, format, beside, of)
+
+    @router.get("/formats")
+    async def formats() -> dict[str, dict[str, str]]:
+        """Return what tables, answers besides, and the model can be written as, and how people call it."""
+        kinds = {"tables": TABLES, "answers": PROGRAMS, "models": MODELS}
+        return {kind: {name: form.title for name, form in some.items()} for kind, some in kinds.items()}
 
     @router.get("/model", responses=problems(409), response_class=Response)
     async def model(format: str = "everylabel") -> Response:

@@ -1,0 +1,26 @@
+"""Every format that a project can be taken out in, listed once: for the commands, the API and the page."""
+
+from typing import NamedTuple
+
+
+class Format(NamedTuple):
+    """How people call it, what its files end in, and its media type."""
+
+    title: str
+    ending: str
+    media: str = "application/octet-stream"
+
+
+TABLES = {
+    "csv": Format("CSV", ".csv", "text/csv; charset=utf-8"),
+    "jsonl": Format("JSONL", ".jsonl", "application/x-ndjson"),
+    "parquet": Format("Parquet", ".parquet", "application/vnd.apache.parquet"),
+}
+LABEL_STUDIO = "labelstudio"
+PROGRAMS = {LABEL_STUDIO: Format("Label Studio", ".json", "application/json")}  # they know answers only
+MODELS = {
+    "everylabel": Format("everylabel", ".npz"),
+    "skops": Format("scikit-learn (skops)", ".skops"),
+    "onnx": Format("ONNX", ".onnx"),
+    "torch": Format("PyTorch", ".pt"),
+}
