@@ -8,12 +8,14 @@ CHECKED = [
     "kernel",
     "softmax",
     "newton",
+    "candidates",
     "preconditioner",
     "labelled",
     "updates.second_order",
     "updates.first_order",
     "updates.exact",
     "updates.dual",
+    "updates.partial",
 ]
 install_import_hook([f"everylabel.core.{name}" for name in CHECKED], "beartype.beartype")
 

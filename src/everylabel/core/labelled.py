@@ -20,6 +20,7 @@ from everylabel.core.arrays import Array, float64, zeros
 from everylabel.core.errors import EverylabelError
 
 UNKNOWN = -1  # the label of an instance that came without one
+PARTIAL = -2  # of one with a soft label, which is in label_sums alone
 DOUBLE_UP_TO = 2000  # weights of a layer up to which rows are kept in double: single pays above,
 WELL_SCALED = 1e5  # and suffices while mean |h|^2 / prior_precision is below this
 COUNT_AT = 64  # batches noted at which they are counted

@@ -5,6 +5,9 @@ n points, d features (with the bias), k classes; mean (d, k).
 Labels enter through label_sums (d, k) = sum_x w_x h_x e_y' alone. J is strictly convex: there is
 one minimum, and Newton's steps end at it. The Hessian is never built, only multiplied with:
     Hess V = H' [w (P o HV - P (P o HV) 1 1')] + prior_precision V
+Points that have candidates in place of a label add -sum_x w_x logsumexp_A(h_x' mean) (see `candidates`): the
+gradient then has P - Q for P, with their shares Q, and the Hessian the product with Q off that with P. J need
+not be convex any more; where no curvature is found, a step is as long as the curvature of P alone allows.
 Passes over the points run in the precision of `features`; sums over them are kept in double.
 """
 
@@ -15,6 +18,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from everylabel.core.arrays import Array, float64
+from everylabel.core.candidates import log_sum, shares
 
 STEEP = 0.5  # slope at a step's end, against that at its start, that is level enough
 FORCING = 0.1  # share of the squared residual that is left far from the minimum
@@ -30,8 +34,22 @@ class Objective(NamedTuple):
     label_sums: Array  # (d, k) float64
     prior_precision: float
     link: Callable[[Array], Array]
+    candidates: Array | None = None  # (n, k) bool; a row of False where there is a label
+
+    def at(self, mean: Float[Array, "d k"], logits: Float[Array, "n k"]) -> "Point":
+        """Return the point of a mean whose logits are known."""
+        drawn = None if self.candidates is None else shares(logits, self.candidates)
+        return Point(mean, logits, self.link(logits), drawn)
+
+    def value(self, point: "Point") -> float:
+        """Return J of a softmax."""
+        lost = log_sum(point.logits, point.logits == point.logits)
+        lost = lost if self.candidates is None else lost - log_sum(point.logits, self.candidates)
+        prior = 0.5 * self.prior_precision * inner(point.mean, point.mean)
+        return inner(self.weights, lost) - inner(self.label_sums, point.mean) + prior
 
     def gradient(self, mean: Float[Array, "d k"], probs: Float[Array, "n k"]) -> Float[Array, "d k"]:
+        """Return the gradient at a mean; `probs` are P, or P - Q."""
         summed = self.features.T @ (self.weights[:, None] * probs)
         return float64(summed) - self.label_sums + self.prior_precision * mean
 
@@ -50,6 +68,12 @@ class Point(NamedTuple):
     mean: Array  # (d, k) float64
     logits: Array  # (n, k) H mean
     probs: Array  # (n, k) link(logits)
+    shares: Array | None = None  # (n, k) of points with candidates; None where all have labels
+
+    @property
+    def pull(self) -> Float[Array, "n k"]:
+        """P - Q, or P where all have labels."""
+        return self.probs if self.shares is None else self.probs - self.shares
 
 
 class Step(NamedTuple):
@@ -83,9 +107,14 @@ def newton_step(
     search, step, change = turned, 0.0, 0.0
     for i in range(max_products):
         seen = features @ search
-        bent = objective.bend(start.probs, seen)
-        curvature = inner(seen, bent) + objective.prior_precision * inner(search, search)
-        if curvature <= 0.0:  # nothing is left but rounding
+        bent = convex = objective.bend(start.probs, seen)
+        if start.shares is not None:
+            bent = convex - objective.bend(start.shares, seen)
+        ridge = objective.prior_precision * inner(search, search)
+        curvature = inner(seen, bent) + ridge
+        if curvature <= 0.0 and i == 0 and start.shares is not None:
+            curvature, max_products = inner(seen, convex) + ridge, 1
+        if curvature <= 0.0:  # nothing is left but rounding, or J bends down from here
             break
         length = energy / curvature
         step, change = step + length * search, change + length * seen
@@ -112,7 +141,7 @@ def _along(
 ) -> Step:
     """Return the point at the step's end, or before it where J already rises steeply there.
 
-    J is convex along the step, so its slope grows: regula falsi finds where it is nearly level.
+    Where J is convex along the step its slope grows: regula falsi finds where it is nearly level.
     """
     downhill = -inner(gradient, step)
     flat = inner(objective.prior_precision * start.mean - objective.label_sums, step)
@@ -120,14 +149,14 @@ def _along(
     low, high, length = (0.0, -downhill), (1.0, 0.0), 1.0
     for _ in range(MAX_CUTS):
         logits = start.logits + length * change
-        probs = objective.link(logits)
-        slope = inner(objective.weights[:, None] * probs, change) + flat + length * steady
+        end = objective.at(start.mean + length * step, logits)
+        slope = inner(objective.weights[:, None] * end.pull, change) + flat + length * steady
         if decrement <= SMALL or abs(slope) <= STEEP * downhill or (length == 1.0 and slope <= 0.0):
             break
         low, high = (low, (length, slope)) if slope > 0.0 else ((length, slope), high)
         share = low[1] / (low[1] - high[1])
         length = low[0] + min(max(share, 0.1), 0.9) * (high[0] - low[0])
-    return Step(Point(start.mean + length * step, logits, probs), decrement, length == 1.0)
+    return Step(end, decrement, length == 1.0)
 
 
 def inner(a: Array, b: Array) -> float:

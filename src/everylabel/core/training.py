@@ -4,6 +4,8 @@ n points, d features (with the bias), k classes; mean (d, k). The objective and 
 are those of `newton`, the preconditioner is built anew at every step.
 With fewer points than features the problem is rotated into the span of the points first: the
 minimum lies there.
+Where instances have candidates in place of a label (see `candidates`) J is not convex: a step that ends
+higher is halved until it does not.
 """
 
 import warnings
@@ -14,6 +16,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from everylabel.core.arrays import Array, from_numpy, to_numpy, zeros
+from everylabel.core.candidates import check_candidates
 from everylabel.core.checks import (
     check_choice,
     check_count,
@@ -28,6 +31,8 @@ from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.newton import Objective, Point, inner, newton_step
 from everylabel.core.preconditioner import build
 
+ROUNDING = 1e-12  # of J, within which two values are taken for the same
+
 
 def fit_map(
     features: Any,
@@ -37,6 +42,7 @@ def fit_map(
     *,
     weights: Any = None,
     class_weight: Any = None,
+    partial: tuple[Any, Any] | None = None,
     init: Any = None,
     binary: bool = False,
     bias: bool = True,
@@ -57,6 +63,8 @@ def fit_map(
         How often each instance counts.
     class_weight : array (k,) or "balanced", optional
         A factor on the weight of each class's instances; "balanced" is n / (k * count).
+    partial : (array (m, d), bool array (m, k)), optional
+        More instances, and which classes each may have: those that are ruled out are False.
     init : array (d+1, k), optional
         Where to start, for example the weights before the last label.
     binary : bool
@@ -73,15 +81,18 @@ def fit_map(
     if binary and n_classes != 2:
         raise EverylabelError(f"n_classes is {n_classes}; expected 2 with binary=True")
     labels = check_labels(labels, array.shape[0], n_classes, array)
-    if array.shape[0] == 0:
+    if array.shape[0] == 0 and partial is None:
         raise EverylabelError("features has no rows; expected at least one instance to train on")
     prior_precision = check_positive(prior_precision, "prior_precision")
     tol, max_iter = check_positive(tol, "tol"), check_count(max_iter, "max_iter")
     weights = check_weights(weights, array.shape[0], array)
     weights = weights * _class_weights(class_weight, labels, n_classes, array)
-    design = with_bias(array) if bias else array
     kind = LIKELIHOODS["binary" if binary else "gaussian"]
     k = 1 if binary else n_classes
+    targets, candidates = kind.targets(labels, k), None
+    if partial is not None:
+        array, targets, weights, candidates = _joined(array, targets, weights, partial)
+    design = with_bias(array) if bias else array
     start = _check_init(init, design, k)
     xp = array_namespace(design)
 
@@ -90,8 +101,9 @@ def fit_map(
         # H = R'Q', mean = Q z: the same loss and the same norm with n instead of d unknowns
         rotation, upper = xp.linalg.qr(design.T)
         design, start = upper.T, rotation.T @ start
-    label_sums = design.T @ (weights[:, None] * kind.targets(labels, k))
-    mean = minimise(Objective(design, weights, label_sums, prior_precision, kind.link), start, tol, max_iter)
+    label_sums = design.T @ (weights[:, None] * targets)
+    objective = Objective(design, weights, label_sums, prior_precision, kind.link, candidates)
+    mean = minimise(objective, start, tol, max_iter)
     return mean if rotation is None else rotation @ mean
 
 
@@ -100,17 +112,20 @@ def minimise(
 ) -> Float[Array, "d k"]:
     """Return the minimum of J by Newton steps from `mean`."""
     logits = objective.features @ mean
-    point = Point(mean, logits, objective.link(logits))
-    at_zero = objective.gradient(0.0 * mean, objective.link(0.0 * logits))
+    point = objective.at(mean, logits)
+    at_zero = objective.gradient(0.0 * mean, objective.at(mean, 0.0 * logits).pull)
     target = tol * max(inner(at_zero, at_zero) ** 0.5, float(np.finfo(np.float64).tiny))
     max_products = 2 * mean.shape[0] * mean.shape[1] + 10
     for _ in range(max_iter):
-        gradient = objective.gradient(point.mean, point.probs)
+        gradient = objective.gradient(point.mean, point.pull)
         size = inner(gradient, gradient) ** 0.5
         if size <= target:
             return point.mean
         inverse = build(objective.features, objective.weights, point.probs, objective.prior_precision, 0)
-        point = newton_step(objective, point, gradient, inverse.apply, 0.0, max_products).end
+        end = newton_step(objective, point, gradient, inverse.apply, 0.0, max_products).end
+        while point.shares is not None and _is_higher(objective, end, point):
+            end = objective.at(0.5 * (point.mean + end.mean), 0.5 * (point.logits + end.logits))
+        point = end
     warnings.warn(
         f"fit_map stopped after {max_iter} Newton steps with the gradient at {size:.2g}, "
         f"above {target:.2g}; scale the features, or raise max_iter, tol or prior_precision",
@@ -118,6 +133,35 @@ def minimise(
         stacklevel=3,
     )
     return point.mean
+
+
+def _is_higher(objective: Objective, end: Point, start: Point) -> bool:
+    before = objective.value(start)
+    return objective.value(end) > before + ROUNDING * abs(before)
+
+
+def _joined(
+    features: Float[Array, "n d"],
+    targets: Float[Array, "n k"],
+    weights: Float[Array, " n"],
+    partial: tuple[Any, Any],
+) -> tuple[Array, Array, Array, Array]:
+    """Return features, targets and weights with rows more that have none, and the candidates of all."""
+    xp: Any = array_namespace(features)
+    (n, k), more = targets.shape, check_matrix(partial[0], "partial", like=features, like_name="features")
+    if k == 1:
+        raise EverylabelError(
+            "partial is given with binary=True, where what is not one class is the other; expected a label"
+        )
+    m = int(more.shape[0])
+    candidates = check_candidates(partial[1], m, k, more)
+    none = zeros((m, k), features)
+    return (
+        xp.concat([features, more]),
+        xp.concat([targets, none]),
+        xp.concat([weights, none[:, 0] + 1.0]),
+        xp.concat([zeros((n, k), features) > 0.0, candidates]),
+    )
 
 
 def _class_weights(class_weight: Any, labels: Array, k: int, like: Array) -> Array:

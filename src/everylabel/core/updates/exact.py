@@ -59,18 +59,23 @@ _left: WeakKeyDictionary[Data, Work] = WeakKeyDictionary()  # by the labels solv
 def exact(posterior: Posterior, new: Labelled, report: Callable[[Report], Any] | None = None) -> Posterior:
     """Return the posterior retrained on all labels, the new ones included; tell `report` how it ended."""
     kind = LIKELIHOODS[posterior.likelihood]
-    known = _known(posterior).counted(kind.targets)
-    data = known.append(new, kind.targets)
-    n, b = int(known.labels.shape[0]), int(new.labels.shape[0])
-    if b > max((GROW - 1.0) * n, LEAST_GROWTH):  # too many for their answers one by one to be of use
-        work = _fresh(posterior, data)
-    else:
-        work = _first_guess(_carried_on(posterior, known), posterior, data, n)
-    posterior, ended = _solved(posterior, data, work)
+    posterior, ended = move(posterior, new, kind.targets(new.labels, posterior.mean.shape[1]))
     if report is not None:
         report(ended)
     probs = kind.link(new.features @ posterior.mean)  # Eq. 6 takes the curvature at the new mean
     return condition_many(kind, posterior, Instances(new.features, probs, new.weights), 1)
+
+
+def move(posterior: Posterior, new: Labelled, targets: Float[Array, "b k"]) -> tuple[Posterior, Report]:
+    """Return the posterior with its mean at the optimum over all labels, the new ones being these targets."""
+    known = _known(posterior).counted(LIKELIHOODS[posterior.likelihood].targets)
+    data = known.append(new, lambda labels, k: targets)
+    n, b = int(known.labels.shape[0]), int(new.labels.shape[0])
+    if b > max((GROW - 1.0) * n, LEAST_GROWTH):  # too many for their answers one by one to be of use
+        work = _fresh(posterior, data)
+    else:
+        work = _first_guess(_carried_on(posterior, known), posterior, data, targets)
+    return _solved(posterior, data, work)
 
 
 def resolve(posterior: Posterior, data: Data) -> Posterior:
@@ -113,15 +118,15 @@ def _carried_on(posterior: Posterior, data: Data) -> Work:
     return _fresh(posterior, data) if n >= max(GROW * built, built + LEAST_GROWTH) else left
 
 
-def _first_guess(work: Work, posterior: Posterior, data: Data, n: int) -> Work:
-    """Return the work with each label from the n-th on moved to its own exact answer, in turn."""
+def _first_guess(work: Work, posterior: Posterior, data: Data, targets: Float[Array, "b k"]) -> Work:
+    """Return the work with each of the last labels moved to its own exact answer, in turn."""
     xp: Any = array_namespace(work.mean)
+    n = int(data.labels.shape[0] - targets.shape[0])
     objective = _objective(posterior, data)
     mean, preconditioner = work.mean, work.preconditioner
     new = float64(objective.features[n:, :])
     logits = xp.concat([work.logits, xp.astype(new @ mean, work.logits.dtype)])
     kind = LIKELIHOODS[posterior.likelihood]
-    targets = kind.targets(data.labels[n:], mean.shape[1])
     for i in range(new.shape[0]):
         point, weight = objective.features[n + i, :], float(data.weights[n + i])
         f = float64(logits[n + i, :])

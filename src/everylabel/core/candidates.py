@@ -1,0 +1,66 @@
+"""Instances of which only is known what they are not: the likelihood of the classes that are left.
+
+k classes; f (k,) an instance's logits, p = softmax(f), A the classes it may have, its candidates.
+    L(f) = -log sum_{c in A} p_c = logsumexp(f) - logsumexp_A(f)          "not c": -log(1 - p_c)
+    dL/df = p - q,      q_c = p_c / sum_{j in A} p_j in A, 0 elsewhere     p without what is ruled out
+    d2L/df2 = (diag(p) - p p') - (diag(q) - q q')
+The second derivative has directions in which it is negative: no covariance can be made of it. But logsumexp_A
+is convex, and so above its tangent at any f0:
+    L(f) <= logsumexp(f) - q(f0)'f + what does not depend on f,            equal at f0
+the loss of the soft label q(f0), whose curvature diag(p) - p p' is never negative. To minimise that, take q
+anew and go on is EM with the class as what is hidden: each round lowers the true loss. A new "not c" is
+learned by one such round (`updates/partial.py`); training goes to the minimum itself by Newton steps.
+With one candidate q = e_y, and all is as with a label.
+"""
+
+from typing import Any
+
+from array_api_compat import array_namespace
+from jaxtyping import Bool, Float
+
+from everylabel.core.arrays import Array, as_array, from_numpy, to_numpy
+from everylabel.core.errors import EverylabelError
+
+
+def shares(logits: Float[Array, "n k"], candidates: Bool[Array, "n k"]) -> Float[Array, "n k"]:
+    """Return q of the module's head; zeros for an instance without candidates."""
+    xp: Any = array_namespace(logits)
+    grown, _ = _grown(logits, candidates)
+    total = xp.sum(grown, axis=1, keepdims=True)
+    return grown / xp.where(total > 0.0, total, xp.ones_like(total))
+
+
+def log_sum(logits: Float[Array, "n k"], candidates: Bool[Array, "n k"]) -> Float[Array, " n"]:
+    """Return logsumexp_A; 0 for an instance without candidates."""
+    xp: Any = array_namespace(logits)
+    grown, top = _grown(logits, candidates)
+    total = xp.sum(grown, axis=1)
+    some = total > 0.0
+    return xp.where(some, xp.log(xp.where(some, total, xp.ones_like(total))) + top[:, 0], 0.0 * total)
+
+
+def _grown(
+    logits: Float[Array, "n k"], candidates: Bool[Array, "n k"]
+) -> tuple[Float[Array, "n k"], Float[Array, "n 1"]]:
+    """Return exp(f - the largest of A) in A and 0 elsewhere, and that largest."""
+    xp: Any = array_namespace(logits)
+    lowest = xp.min(logits, axis=1, keepdims=True) + 0.0 * logits
+    kept = xp.where(candidates, logits, lowest)
+    top = xp.max(kept, axis=1, keepdims=True)
+    return xp.where(candidates, xp.exp(kept - top), 0.0 * logits), top
+
+
+def check_candidates(candidates: Any, n: int, k: int, like: Array) -> Bool[Array, "n k"]:
+    """Return which of k classes each of n instances may have; each has at least one."""
+    array = to_numpy(as_array(candidates, "candidates"))
+    if array.shape != (n, k) or array.dtype != bool:
+        raise EverylabelError(
+            f"candidates has shape {array.shape} and dtype {array.dtype}; expected ({n}, {k}) of true and "
+            "false: for each instance, which classes it may have"
+        )
+    if not array.any(axis=1).all():
+        raise EverylabelError(
+            f"candidates leaves no class for {int((~array.any(axis=1)).sum())} instance(s); expected at "
+            "least one for each"
+        )
+    return from_numpy(array, like)

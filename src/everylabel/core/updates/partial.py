@@ -1,0 +1,83 @@
+"""Learning what an instance is not, at once: one round of EM (`core/candidates.py`), not training anew.
+
+b instances, d features, k classes; q (b, k) their shares at the old mean, their soft labels from then on.
+    mean_upd = argmin J with q among the labels, or mean - step_size H^-1 sum_x h_x (p_x - q_x)'      Eq. 5
+    Sigma stays
+The curvature of this likelihood can be negative, and is about 0 where one class of many was ruled out:
+nothing that could be added to Sigma is sure to be there. The posterior is as unsure of the instance as
+before, so that it may be asked again.
+"""
+
+from typing import Any
+
+from array_api_compat import array_namespace, device
+from jaxtyping import Bool, Float
+
+from everylabel.core.arrays import Array
+from everylabel.core.candidates import shares as shares_at
+from everylabel.core.checks import check_features
+from everylabel.core.errors import EverylabelError
+from everylabel.core.labelled import PARTIAL, Labelled
+from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.likelihoods.likelihood import Instances
+from everylabel.core.posterior import Posterior
+from everylabel.core.updates.exact import move, resolve
+
+
+def expected_shares(
+    posterior: Posterior, features: Float[Array, "b d"], candidates: Bool[Array, "b k"]
+) -> Float[Array, "b k"]:
+    """Return how probable each class is, given that it is one of the candidates."""
+    if posterior.likelihood == "binary":
+        raise EverylabelError(
+            "posterior has likelihood 'binary', where what is not the one class is the other; give the label"
+        )
+    return shares_at(check_features(features, posterior.mean, posterior.bias) @ posterior.mean, candidates)
+
+
+def learn_shares(
+    posterior: Posterior,
+    features: Float[Array, "b d"],
+    shares: Float[Array, "b k"],
+    method: str | None,
+    step_size: float,
+) -> Posterior:
+    """Return the posterior after soft labels, by retraining (method="exact") or by one second-order step."""
+    new = _rows(posterior, features)
+    if method == "exact":
+        return move(posterior, new, shares)[0]
+    kind = LIKELIHOODS[posterior.likelihood]
+    at = Instances(new.features, kind.link(new.features @ posterior.mean), new.weights)
+    change = kind.direction(posterior, kind.project(posterior, at), at.probs - shares)
+    return note_shares(posterior.replace(mean=posterior.mean - step_size * change), features, shares)
+
+
+def note_shares(
+    posterior: Posterior, features: Float[Array, "b d"], shares: Float[Array, "b k"]
+) -> Posterior:
+    """Return the posterior with soft labels among its data, for one that was trained with them."""
+    if posterior.data is None:
+        return posterior
+    counted = posterior.data.counted(LIKELIHOODS[posterior.likelihood].targets)
+    return posterior.replace(data=counted.append(_rows(posterior, features), lambda labels, k: shares))
+
+
+def forget_shares(
+    posterior: Posterior, features: Float[Array, "b d"], shares: Float[Array, "b k"]
+) -> Posterior:
+    """Return the posterior retrained without soft labels that it was given; it must have kept its data."""
+    if posterior.data is None:
+        raise EverylabelError(
+            "posterior has not kept its labelled instances; make it by laplace(..., keep_data=True)"
+        )
+    counted = posterior.data.counted(LIKELIHOODS[posterior.likelihood].targets)
+    data = counted.take_back(_rows(posterior, features), lambda labels, k: shares)
+    return resolve(posterior, data)
+
+
+def _rows(posterior: Posterior, features: Float[Array, "b d"]) -> Labelled:
+    design = check_features(features, posterior.mean, posterior.bias)
+    xp: Any = array_namespace(design)
+    n, where = design.shape[0], device(design)
+    labels = xp.full(n, PARTIAL, dtype=xp.int64, device=where)
+    return Labelled(design, labels, xp.ones(n, dtype=xp.float64, device=where))
