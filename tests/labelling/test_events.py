@@ -55,6 +55,8 @@ NEWER: list[tuple[str, dict[str, Any]]] = [
     ("assessed", {"labels": 1, "checks": 0, "expected": 0.5, "gain": 0.01, "without": 10}),
     ("changed", {"item": "2"}),
     ("confirmed", {"item": "2"}),
+    ("left", {"item": "3"}),
+    ("left", {"item": "3", "back": True}),
 ]
 
 

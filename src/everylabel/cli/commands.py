@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from everylabel.cli import demo, embed, export, label, predict, reproduce, simulate
+from everylabel.cli import demo, embed, export, label, label_studio, predict, reproduce, simulate
 from everylabel.cli.console import Commands
 
 app = typer.Typer(
@@ -37,6 +37,7 @@ def main(
 app.command()(demo.demo)
 app.command()(embed.embed)
 app.command()(label.label)
+app.command()(label_studio.label_studio)
 app.command()(simulate.simulate)
 app.command()(export.export)
 app.command()(predict.predict)

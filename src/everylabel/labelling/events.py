@@ -160,6 +160,7 @@ class Label:
     check: bool = False  # the item was drawn at random
     imported: str | bool = False  # from where: "source" or "file"; older logs say True
     bulk: int | None = None  # given to many at once: the number of the first of them
+    truth: bool = False  # whoever gave it says so for all: it outvotes others
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +245,15 @@ class HeldOut:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """The item is no more where it came from: neither asked nor learned from, until it is back."""
+
+    kind: ClassVar[str] = "left"
+    item: str
+    back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Undo:
     """An answer taken back."""
 
@@ -291,7 +301,7 @@ OfClasses = (
     NewClass | Rename | Describe | ClassKey | Colour | Arrange | Remove | Restore
 )  # by UndoClasses taken back
 Answered = Label | NoneOfThese | CannotTell | Skip  # what a person can take back
-OfItem = Out | Release | HeldOut | Finished | Unfinished | Answered | Changed | Confirmed
+OfItem = Out | Release | HeldOut | Finished | Unfinished | Answered | Changed | Confirmed | Left
 Body = (
     Project | OfClasses | UndoClasses | Named | Settings | OfItem | Wish | Undo | Refit | Extended | Assessed
 )

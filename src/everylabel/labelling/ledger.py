@@ -115,6 +115,7 @@ class Ledger:
     aside: dict[int, int] = field(default_factory=dict)  # item -> event up to which answers are set aside
     finished: dict[int, int] = field(default_factory=dict)  # item -> class that the model has given
     audits: dict[int, None] = field(default_factory=dict)  # of them, those to be confirmed by people
+    left: dict[int, None] = field(default_factory=dict)  # items that are no more where they came from
     bulks: dict[int, list[int]] = field(default_factory=dict)  # first event -> all that were given at once
     keys: dict[str, Event] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
@@ -166,7 +167,7 @@ class Ledger:
 
     def place(self, item: int) -> Place:
         """Return what the item is to the model: labelled, out with a person, set aside, or free."""
-        if item in self.test:
+        if item in self.test or item in self.left:
             return Place(Where.ASIDE)
         if item in self.labels:
             return Place(Where.LABELLED, self.labels[item])
@@ -377,6 +378,17 @@ class Ledger:
         self.audits.pop(item, None)
 
     @_take.register
+    def _(self, body: events.Left, event: Event, item: int) -> None:
+        if body.back:
+            self.left.pop(item, None)
+        else:
+            self.left[item] = None
+            for known in (self.skipped, self.finished, self.audits, self.checked):
+                known.pop(item, None)
+            self._release(self.holder.get(item, ""), item)
+        self._settle(item, self._given(item))
+
+    @_take.register
     def _(self, body: events.HeldOut, event: Event, item: int) -> None:
         answers = self.answers.get(item, [])
         if answers:  # what was learned from it is learned no more
@@ -451,9 +463,9 @@ class Ledger:
         self.done.setdefault(event.person, []).append(event.seq)
 
     def _stands(self, entry: Entry) -> bool:
-        """Return whether it is an answer that was neither taken back nor set aside with other content."""
+        """Return whether it is an answer neither taken back nor set aside, of an item that is there."""
         old = entry.seq <= self.aside.get(entry.item, 0) or entry.seq in self.undone
-        return not old and not isinstance(entry.body, events.Skip)
+        return not old and not isinstance(entry.body, events.Skip) and entry.item not in self.left
 
     def _given(self, item: int, after: int = 0, before: float = np.inf) -> list[Answer]:
         """Return each person's last answer between two events that stands, from the record.
@@ -468,9 +480,13 @@ class Ledger:
         return sorted(Answer(entry.seq, entry.person, value) for entry, value in values if value is not None)
 
     def _settle(self, item: int, answers: list[Answer]) -> None:
-        """Learn what most people say; of a tie, what a person said last, before what was imported."""
+        """Learn what most people say; of a tie, what a person said last, before what was imported.
+
+        Where somebody speaks for all, only such answers count.
+        """
         self._count(item, -1)
         told = sorted(answers, key=lambda answer: (answer.person != IMPORT, answer.seq))
+        told = [answer for answer in told if self._is_truth(answer)] or told
         values = [answer.value for answer in told if answer.value != CANNOT_TELL]
         labels = self.test_labels if item in self.test else self.labels
         if values:
@@ -484,6 +500,11 @@ class Ledger:
         if not answers:
             del self.answers[item]
         self.n_changes += 1
+
+    def _is_truth(self, answer: Answer) -> bool:
+        """Return whether an answer speaks for all."""
+        body = self._entries[answer.seq].body
+        return isinstance(body, events.Label) and body.truth
 
     def _count(self, item: int, sign: int) -> None:
         """Add an item's answers to the counts, or take them off."""

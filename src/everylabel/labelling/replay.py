@@ -50,7 +50,7 @@ class Start(NamedTuple):
 def start_of(ledger: Ledger) -> Start:
     """Return where a model that starts at this ledger starts."""
     others = sorted(
-        {*ledger.holder, *ledger.answers, *ledger.skipped, *ledger.test, *ledger.finished}
+        {*ledger.holder, *ledger.answers, *ledger.skipped, *ledger.test, *ledger.finished, *ledger.left}
         - set(ledger.labels)
     )
     places = [(item, place) for item in others if (place := ledger.place(item)).where is not Where.FREE]

@@ -90,12 +90,12 @@ def serve(
     token = own or (None if is_local(options.host) else new_token())
     with (
         one_thread(),
-        _bound(options.host, options.port) as bound,
-        _opened(project, options, note, progress) as (service, shown, growth),
+        bound_socket(options.host, options.port) as bound,
+        opened_project(project, options, note, progress) as (service, shown, growth),
     ):
         files = Downloads(shown, service.desk, options.layout)
         app = make_app(service, shown, files, token=token, guidelines=guidelines)
-        address = _address(options.host, bound.getsockname()[1], token)
+        address = address_of(options.host, bound.getsockname()[1], token)
         config = server_config(app, options.proxy)
         strategy = service.ledger.settings["strategy"]
         size = len(project) * project.features.shape[1]
@@ -106,7 +106,7 @@ def serve(
                 begin_compiling.set()
                 growth.start()
 
-            _Server(config, started).run(sockets=[bound])
+            Server(config, started).run(sockets=[bound])
 
 
 def server_config(app: ASGIApp, proxy: bool = False) -> uvicorn.Config:
@@ -147,7 +147,7 @@ def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _opened(
+def opened_project(
     project: Project, options: ServeOptions, note: Say, progress: Told | None
 ) -> Iterator[tuple[Service, Shown, Growth]]:
     """Yield the service of a project whose log is brought up to date; close all behind it."""
@@ -173,7 +173,7 @@ def _opened(
             yield service, shown, growth
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def bound_socket(host: str, port: int) -> socket.socket:
     """Return a socket that listens nowhere yet, but has its port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # named TCP: otherwise asyncio does not switch off Nagle's delay, and a reply takes 40 ms longer
@@ -191,7 +191,8 @@ def _bound(host: str, port: int) -> socket.socket:
     return bound
 
 
-def _address(host: str, port: int, token: str | None) -> str:
+def address_of(host: str, port: int, token: str | None) -> str:
+    """Return where a server is found, with the token that it asks for."""
     name = socket.gethostname() if host in ("0.0.0.0", "::", "") else host
     name = f"[{name}]" if ":" in name and not name.startswith("[") else name
     return f"http://{name}:{port}/" + (f"?token={quote(token, safe='')}" if token else "")
@@ -203,7 +204,7 @@ def _ready(address: str, browser: bool, ready: Say) -> None:
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """A server that says when it is ready, and for which a signal to stop is no failure."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:

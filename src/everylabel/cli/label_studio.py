@@ -1,0 +1,72 @@
+"""`everylabel label-studio`."""
+
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from everylabel.cli import interrupts, options
+from everylabel.cli.console import embedding_bar, note
+
+
+def label_studio(
+    url: Annotated[str, typer.Option(envvar="LABEL_STUDIO_URL", help="Of Label Studio.")],
+    token: Annotated[
+        str, typer.Option(envvar="LABEL_STUDIO_TOKEN", help="Of your account there; either kind works.")
+    ],
+    project: Annotated[
+        list[int], typer.Option(help="A project's number, as its address has it; several may be given.")
+    ],
+    model: options.Model = None,
+    trust_model_code: options.TrustModelCode = False,
+    control: Annotated[
+        str | None, typer.Option(help="The name of the Choices that are meant, if there are several.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Another address than this needs a password, which is registered.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 9090,
+    address: Annotated[
+        str | None, typer.Option(help="What Label Studio calls us by, if not by host and port.")
+    ] = None,
+    register: Annotated[
+        bool, typer.Option(help="Connect model and webhook, and show tasks by uncertainty sampling.")
+    ] = True,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store", "--database", help="A file, or postgresql://...; else in the project's folder."
+        ),
+    ] = None,
+    folder: Annotated[
+        Path, typer.Option(help="Where label-studio-NUMBER.everylabel is kept, a folder for each project.")
+    ] = Path(),
+    names_prior: options.NamesPrior = None,
+) -> None:
+    """Teach a model inside Label Studio: it learns from every annotation, and says which task comes next."""
+    from everylabel.label_studio.connected import ConnectOptions
+    from everylabel.label_studio.service import BackendOptions, serve_label_studio
+
+    names = {} if names_prior is None else {"names": names_prior is options.OnOff.ON}
+    how = ConnectOptions(
+        folder=folder.absolute(),
+        control=control,
+        model=model,
+        trust_model_code=trust_model_code,
+        store=store,
+        settings=names,
+    )
+    backend = BackendOptions(
+        url, token, project, host=host, port=port, address=address, register=register, connect=how
+    )
+    with embedding_bar() as progress:
+        serve_label_studio(backend, _ready, note, progress)
+    print(f"stopped; everything is kept in {folder.absolute()}", flush=True)
+
+
+def _ready(address: str) -> None:
+    if interrupts.swallowed():  # by what was loaded meanwhile: the server stops as if it came now
+        signal.raise_signal(signal.SIGINT)
+        return
+    print(f"everylabel is ready: {address}", flush=True)

@@ -1,0 +1,140 @@
+"""Annotations as answers: what one says, and which of them the log knows already.
+
+An annotation is known by its id, and by the time of its last change. Webhooks may come twice, late or in
+any order, and what they told is found again by looking at the API: the later state of an annotation counts,
+whatever came when. The keys of events hold both, so that a log tells after a restart what has been learned.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, NamedTuple
+
+from everylabel.core.errors import EverylabelError
+from everylabel.labelling import events
+from everylabel.labelling.events import Event
+from everylabel.labelling.ledger import Ledger
+
+START, DELETED = "annotation", "deleted"  # of an event's key
+
+
+class Annotation(NamedTuple):
+    """What a person said of a task, at a time."""
+
+    id: int
+    task: str
+    person: str
+    updated: float  # seconds since 1970
+    choices: tuple[str, ...]  # none: an annotation that says nothing of our question
+    skipped: bool = False
+    truth: bool = False
+    unique_id: str = ""
+
+
+def read_annotation(stored: Any, control: str, task: Any = None) -> Annotation:
+    """Return an annotation as a webhook or an export has it, or say what is wrong with it.
+
+    control : the Choices that are asked about; task : where the annotation itself does not name it
+    """
+    if not isinstance(stored, Mapping):
+        raise EverylabelError(f"annotation is {stored!r:.80}; expected an object")
+    number, about = stored.get("id"), stored.get("task", task)
+    about = about.get("id") if isinstance(about, Mapping) else about
+    if not _is_number(number) or not _is_number(about):
+        raise EverylabelError(
+            f"annotation has id {number!r:.40} and task {about!r:.40}; expected two numbers"
+        )
+    return Annotation(
+        int(str(number)),
+        str(about),
+        person_of(stored.get("completed_by")),
+        _time(stored.get("updated_at") or stored.get("created_at")),
+        _choices(stored.get("result"), control),
+        stored.get("was_cancelled") is True,
+        stored.get("ground_truth") is True,
+        str(stored.get("unique_id") or ""),
+    )
+
+
+def person_of(completed_by: Any) -> str:
+    """Return what we call a user of Label Studio: the same wherever it is told."""
+    number = completed_by.get("id") if isinstance(completed_by, Mapping) else completed_by
+    return f"annotator {number if _is_number(number) else 0}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _time(told: Any) -> float:
+    try:
+        at = datetime.fromisoformat(str(told))
+    except ValueError as error:
+        raise EverylabelError(f"annotation has updated_at {told!r:.40}; expected a time") from error
+    return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+
+
+def _choices(result: Any, control: str) -> tuple[str, ...]:
+    found: list[str] = []
+    for part in result if isinstance(result, list) else ():
+        value = part.get("value") if isinstance(part, Mapping) and part.get("from_name") == control else None
+        choices = value.get("choices") if isinstance(value, Mapping) else None
+        found += [str(choice) for choice in choices] if isinstance(choices, list) else []
+    return tuple(found)
+
+
+class Known(NamedTuple):
+    """An annotation that the log knows: its last change, and the event that told it."""
+
+    updated: float
+    event: Event
+    deleted: bool = False
+
+
+class Book:
+    """All annotations that a ledger knows; read on from its keys, and anew if it is another ledger."""
+
+    def __init__(self) -> None:
+        self._ledger: Ledger | None = None
+        self._known: dict[int, Known] = {}
+        self._read = 0
+
+    def of(self, ledger: Ledger) -> dict[int, Known]:
+        """Return what is known by id; for the desk's thread."""
+        if ledger is not self._ledger:
+            self._ledger, self._known, self._read = ledger, {}, 0
+        for key, event in islice(ledger.keys.items(), self._read, None):
+            self._take(key, event)
+        self._read = len(ledger.keys)
+        return self._known
+
+    def _take(self, key: str, event: Event) -> None:
+        start, _, rest = key.partition(" ")
+        if start != START:
+            return
+        number, told, *_ = rest.split(" ")
+        before = self._known.get(int(number))
+        if told != DELETED:
+            self._known[int(number)] = Known(float(told), event)
+        elif before is not None:
+            self._known[int(number)] = before._replace(deleted=True)
+
+
+def key_of(annotation: Annotation, ledger: Ledger) -> str:
+    """Return a key for the event that tells an annotation; no other event has it."""
+    return f"{START} {annotation.id} {annotation.updated!r} {ledger.seq + 1}"
+
+
+def deletion_key(number: int, ledger: Ledger) -> str:
+    """Return the same for the event that takes an annotation back for good."""
+    return f"{START} {number} {DELETED} {ledger.seq + 1}"
+
+
+def same(known: Known, person: str, body: events.Answered) -> bool:
+    """Return whether the log has an annotation with this very meaning."""
+    told = known.event.body
+    if known.event.person != person or type(told) is not type(body) or known.deleted:
+        return False
+    if isinstance(told, events.Label) and isinstance(body, events.Label):
+        return (told.class_, told.truth) == (body.class_, body.truth)
+    return True

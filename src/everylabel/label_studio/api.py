@@ -1,0 +1,178 @@
+"""Label Studio's HTTP API, as far as we need it: its projects, tasks, annotations, predictions and webhooks.
+
+A request whose connection broke, or that the server could not answer just now, is sent again a few times.
+Both kinds of token work: the legacy one as it is, a personal access token (a JWT) by the short-lived one
+that it is exchanged for.
+"""
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from everylabel.core.errors import EverylabelError
+
+TIMEOUT = 60.0  # seconds
+ATTEMPTS, PAUSE = 3, 0.5  # of one request, and seconds between them, doubled each time
+PAGE = 1000  # tasks a request
+Json = dict[str, Any]
+
+
+class ApiError(EverylabelError):
+    """Label Studio refused a request, or does not answer (status 0)."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Api:
+    """A client of one server; threads may share it, each has a connection of its own."""
+
+    def __init__(self, url: str, token: str, attempts: int = ATTEMPTS) -> None:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise EverylabelError(f"--url is {url!r}; expected http://address:port of a running Label Studio")
+        self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        self._parts, self._base, self._attempts = parts, parts.path.rstrip("/"), attempts
+        self._token, self._is_jwt = token.strip(), token.count(".") == 2
+        self._access = ""  # what a JWT was exchanged for
+        self._own = threading.local()
+
+    def project(self, number: int) -> Json:
+        """Return a project with its labelling configuration and counts."""
+        found: Json = self.get(f"/api/projects/{number}/")
+        return found
+
+    def change_project(self, number: int, **changes: Any) -> None:
+        self.send("PATCH", f"/api/projects/{number}/", changes)
+
+    def tasks(self, project: int) -> Iterator[Json]:
+        """Yield all tasks with their data, without annotations."""
+        page, total = 1, 1
+        seen = 0
+        while seen < total:
+            try:
+                reply = self.get("/api/tasks/", project=project, page=page, page_size=PAGE)
+            except ApiError as error:
+                if error.status == 404 and page > 1:  # tasks were deleted meanwhile
+                    return
+                raise
+            some, total = reply["tasks"], int(reply["total"])
+            if not some:
+                return
+            yield from some
+            seen, page = seen + len(some), page + 1
+
+    def annotated(self, project: int) -> list[Json]:
+        """Return all tasks that have annotations, skipped ones too, with these."""
+        found: list[Json] = self.get(f"/api/projects/{project}/export", exportType="JSON")
+        return found
+
+    def backends(self, project: int) -> list[Json]:
+        found: list[Json] = self.get("/api/ml/", project=project)
+        return found
+
+    def webhooks(self, project: int) -> list[Json]:
+        found: list[Json] = self.get("/api/webhooks/", project=project)
+        return found
+
+    def add_predictions(self, project: int, predictions: Sequence[Json]) -> None:
+        self.send("POST", f"/api/projects/{project}/import/predictions", list(predictions))
+
+    def remove_predictions(self, project: int, version: str) -> None:
+        self.send("DELETE", f"/api/projects/{project}/model-versions/", {"model_version": version})
+
+    def get(self, path: str, **query: Any) -> Any:
+        """Return the reply to a GET."""
+        return self.send("GET", f"{path}?{urlencode(query)}" if query else path)
+
+    def send(self, method: str, path: str, body: Any = None) -> Any:
+        """Return the reply to a request; refusals and silence are ApiErrors."""
+        data = None if body is None else json.dumps(body).encode()
+        status, text = self._answered(method, self._base + quote(path, safe="/?&=%+:"), data)
+        if status >= 400:
+            raise ApiError(status, _refusal(status, f"{method} {path}", text, self._is_jwt))
+        try:
+            return json.loads(text) if text.strip() else None
+        except ValueError as error:
+            raise ApiError(status, f"{method} {path} of {self.url} gave no JSON; is --url right?") from error
+
+    def file(self, path: str) -> bytes:
+        """Return a file that the server has, such as an uploaded image."""
+        status, content = self._answered("GET", self._base + quote(path, safe="/?&=%+:"), None)
+        if status >= 400:
+            raise ApiError(status, f"GET {path} of {self.url} gave {status}")
+        return content
+
+    def _answered(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
+        pause, renewed = PAUSE, False
+        for left in range(self._attempts - 1, -1, -1):
+            try:
+                status, content = self._once(method, path, data)
+                if status == 401 and self._is_jwt and not renewed:  # it lives for minutes only
+                    self._access, renewed = "", True
+                    status, content = self._once(method, path, data)
+                if status not in (429, 502, 503, 504) or not left:
+                    return status, content
+            except (OSError, http.client.HTTPException) as error:
+                self._close()
+                if not left:
+                    told = error or type(error).__name__
+                    raise ApiError(
+                        0, f"Label Studio at {self.url} does not answer ({told}); is it running?"
+                    ) from error
+            time.sleep(pause)
+            pause *= 2
+        raise AssertionError("the last attempt returns or raises")
+
+    def _once(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
+        headers = {"accept": "*/*", "authorization": self._authorization()}
+        if data is not None:
+            headers["content-type"] = "application/json"
+        return self._exchange(method, path, data, headers)
+
+    def _exchange(
+        self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]
+    ) -> tuple[int, bytes]:
+        connection = self._connection()
+        connection.request(method, path, data, dict(headers))
+        reply = connection.getresponse()
+        return reply.status, reply.read()
+
+    def _authorization(self) -> str:
+        if not self._is_jwt:
+            return f"Token {self._token}"
+        if not self._access:
+            data = json.dumps({"refresh": self._token}).encode()
+            path, headers = f"{self._base}/api/token/refresh/", {"content-type": "application/json"}
+            status, text = self._exchange("POST", path, data, headers)
+            if status >= 400:
+                raise ApiError(status, _refusal(status, "POST /api/token/refresh/", text, True))
+            self._access = str(json.loads(text)["access"])
+        return f"Bearer {self._access}"
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if getattr(self._own, "connection", None) is None:
+            secure = self._parts.scheme == "https"
+            kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+            self._own.connection = kind(self._parts.hostname or "", self._parts.port, timeout=TIMEOUT)
+        connection: http.client.HTTPConnection = self._own.connection
+        return connection
+
+    def _close(self) -> None:
+        self._connection().close()
+
+
+def _refusal(status: int, what: str, text: bytes, is_jwt: bool) -> str:
+    told = " ".join(text.decode(errors="replace").split())[:300]
+    if status in (401, 403):
+        kind = "personal access token" if is_jwt else "legacy token"
+        return (
+            f"{what} gave {status} ({told}): --token was sent as a {kind}; expected one of Account & "
+            "Settings that is enabled for the organization, of a user who may change the project"
+        )
+    return f"{what} gave {status}: {told}"

@@ -1,0 +1,132 @@
+"""What a Label Studio project asks: which choices there are, of which field of a task.
+
+Supported is one <Choices> with a single choice, over <Text>, <HyperText> or <Image>, wherever in the <View>
+they stand; other tags beside them are left alone. All else is refused in a sentence.
+"""
+
+import re
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from everylabel.core.errors import EverylabelError, listed
+from everylabel.data.classes import clean_name
+
+KINDS = {"Text": "text", "HyperText": "text", "Image": "image"}
+SUPPORTED = (
+    'supported is one <Choices choice="single"> with fixed <Choice value="..."> in it, over a <Text>, '
+    '<HyperText> or <Image> whose value is one field of the tasks, such as "$text"'
+)
+_FIELD = re.compile(r"\$([^\s${}]+)")
+_HINT = ": rename the choice in Label Studio's labelling configuration"
+
+
+class Configuration(NamedTuple):
+    """The question of a project.
+
+    control, target : names of the Choices and of what they are about
+    tag, field : its tag, and the field of a task that it shows
+    choices : class name -> the choice as Label Studio's results have it
+    """
+
+    control: str
+    target: str
+    tag: str
+    field: str
+    choices: dict[str, str]
+
+    @property
+    def kind(self) -> str:
+        """What is labelled: text or image."""
+        return KINDS[self.tag]
+
+    @property
+    def classes(self) -> list[str]:
+        return list(self.choices)
+
+    def class_of(self, choice: str) -> str:
+        """Return the class that a choice means; one that is not configured is a class of its name."""
+        for name, known in self.choices.items():
+            if choice == known:
+                return name
+        return clean_name(choice, _HINT)
+
+
+def read_configuration(xml: str, control: str | None = None) -> Configuration:
+    """Return what a labelling configuration asks, or refuse it and say what is supported.
+
+    control : the name of the Choices that are meant, where there are several
+    """
+    root = _parsed(xml)
+    choices = _chosen([each for each in root.iter() if each.tag == "Choices"], control)
+    name, target = choices.get("name", ""), choices.get("toName", "")
+    _check_single(choices, name)
+    shown = next((each for each in root.iter() if each.get("name") == target and each is not choices), None)
+    if shown is None or shown.tag not in KINDS:
+        what = "nothing that is there" if shown is None else f"<{shown.tag}>"
+        raise EverylabelError(
+            f"Choices {name!r} of the labelling configuration are about {what}; {SUPPORTED}"
+        )
+    return Configuration(name, target, shown.tag, _field(shown), _names(choices, name))
+
+
+def _parsed(xml: str) -> ElementTree.Element:
+    if re.search(r"<!(DOCTYPE|ENTITY)", xml, re.IGNORECASE):  # entities could grow without end
+        raise EverylabelError(
+            f"the labelling configuration declares a document type or entities; {SUPPORTED}"
+        )
+    try:
+        return ElementTree.fromstring(xml)
+    except ElementTree.ParseError as error:
+        raise EverylabelError(f"the labelling configuration is no XML ({error}); {SUPPORTED}") from error
+
+
+def _chosen(there: list[ElementTree.Element], control: str | None) -> ElementTree.Element:
+    names = [each.get("name", "") for each in there]
+    if not there:
+        raise EverylabelError(f"the labelling configuration has no <Choices>; {SUPPORTED}")
+    if control is None and len(there) > 1:
+        raise EverylabelError(
+            f"the labelling configuration has several <Choices>, {listed(names)}; say which by --control"
+        )
+    if control is not None and control not in names:
+        raise EverylabelError(
+            f"--control is {control!r}; expected a <Choices> of the labelling configuration: {listed(names)}"
+        )
+    return there[0 if control is None else names.index(control)]
+
+
+def _check_single(choices: ElementTree.Element, name: str) -> None:
+    several = choices.get("choice", "single") not in ("single", "single-radio")
+    parts = [
+        ('choice="' + choices.get("choice", "") + '"', several),
+        ("choices of each region", choices.get("perRegion", "false") == "true"),
+        ("choices of each item", choices.get("perItem", "false") == "true"),
+        ("choices from the tasks' data", choices.get("value", "").startswith("$")),
+        ("several things they are about", "," in choices.get("toName", "")),
+        ("choices within choices", any(each.find("Choice") is not None for each in choices.iter("Choice"))),
+    ]
+    wrong = [what for what, there in parts if there]
+    if wrong:
+        raise EverylabelError(f"Choices {name!r} of the labelling configuration have {wrong[0]}; {SUPPORTED}")
+
+
+def _field(shown: ElementTree.Element) -> str:
+    value = shown.get("value") or shown.get("valueList") or ""
+    found = _FIELD.fullmatch(value.strip())
+    if found is None or shown.get("valueList") or shown.get("valueType") == "url":
+        told = f"value={value!r}" + (' valueType="url"' if shown.get("valueType") == "url" else "")
+        raise EverylabelError(f"<{shown.tag}> of the labelling configuration has {told}; {SUPPORTED}")
+    return found[1]
+
+
+def _names(choices: ElementTree.Element, name: str) -> dict[str, str]:
+    """Return the choices by class name; an alias is what results have in place of the value."""
+    found: dict[str, str] = {}
+    for each in choices.iter("Choice"):
+        value = each.get("value") or ""
+        found.setdefault(clean_name(value, _HINT), each.get("alias") or value)
+    if not found:
+        raise EverylabelError(
+            f"Choices {name!r} of the labelling configuration have no <Choice>; {SUPPORTED}"
+        )
+    return found

@@ -1,0 +1,192 @@
+"""A Label Studio project and ours behind it: opened, kept up to date while it is served, closed."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from everylabel.core.errors import EverylabelError
+from everylabel.label_studio.api import Api
+from everylabel.label_studio.configuration import read_configuration
+from everylabel.label_studio.learning import Learning
+from everylabel.label_studio.predictions import Predictions, Renewal
+from everylabel.label_studio.reconcile import Reconciler
+from everylabel.label_studio.tasks import ID, Tasks
+from everylabel.labelling.joining import join
+from everylabel.labelling.refit import refit
+from everylabel.labelling.service import Service
+from everylabel.projects.features import Progress, is_begun
+from everylabel.projects.labelled import check_labelled, joined_before
+from everylabel.projects.project import ENDING, Project, open_project
+from everylabel.web.growth import Growth
+from everylabel.web.server import ServeOptions, opened_project
+from everylabel.web.shown import Shown
+
+logger = logging.getLogger(__name__)
+Say = Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class ConnectOptions:
+    """How a project is opened; None leaves it as it was, or as is usual.
+
+    folder : where the folders of projects are made
+    control : the Choices that are meant, where there are several
+    model, trust_model_code : as in `everylabel label`
+    store : a file's path or postgresql://...; labels.sqlite in the project's folder unless given
+    settings : as in `everylabel label`
+    """
+
+    folder: Path = field(default_factory=Path.cwd)
+    control: str | None = None
+    model: str | None = None
+    trust_model_code: bool = False
+    store: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+class Connected:
+    """One project, open on both sides."""
+
+    def __init__(
+        self,
+        api: Api,
+        number: int,
+        tasks: Tasks,
+        options: ConnectOptions,
+        service: Service,
+        shown: Shown,
+        growth: Growth,
+    ) -> None:
+        self.api, self.number, self.tasks, self.options = api, number, tasks, options
+        self.service, self.shown, self._growth = service, shown, growth
+        self.learning = Learning(service, tasks.configuration)
+        self.predictions = Predictions(service.desk, tasks.configuration)
+        self.renewal = Renewal(api, number, self.predictions)
+        self.reconciler = Reconciler(api, number, tasks, self.learning, self._join, self.renewal.ask)
+        self._configured = ""
+        self._tried = set[str]()  # tasks that were to join once: some are empty
+        self._training = threading.Lock()
+
+    def start(self) -> None:
+        """Begin with what goes on beside the server."""
+        self._growth.start()
+        self.reconciler.start()
+        self.renewal.start()
+
+    def close(self) -> None:
+        self.reconciler.close()
+        self.renewal.close()
+
+    def train(self) -> None:
+        """Train on all labels, exactly, beside the server; look for missed annotations, too."""
+
+        def work() -> None:
+            if self._training.acquire(blocking=False):
+                try:
+                    refit(self.service.desk)
+                except EverylabelError:  # the server is stopping
+                    pass
+                except Exception:
+                    logger.exception("training failed")
+                finally:
+                    self._training.release()
+                self.renewal.ask()
+
+        self.reconciler.ask()
+        threading.Thread(target=work, name="train", daemon=True).start()
+
+    def configure(self, xml: str) -> None:
+        """Take over a labelling configuration that was changed; one that we cannot is told."""
+        if not xml or xml == self._configured:
+            return
+        self._configured = xml
+        try:
+            found = read_configuration(xml, self.options.control)
+        except EverylabelError as error:
+            logger.warning("project %s goes on as it was: %s", self.number, error)
+            return
+        now = self.learning.configuration
+        if (found.tag, found.field) != (now.tag, now.field):
+            logger.warning("project %s shows another field; start again to go on with it", self.number)
+            return
+        self.learning.configuration = self.predictions.configuration = found
+        self.learning.add_classes().add_done_callback(lambda _: self.renewal.ask())
+
+    def _join(self, there: set[str]) -> bool:
+        """Have tasks of the table join the pool; False while the first ones are still being embedded."""
+        project, desk = self.shown.project, self.service.desk
+        if not is_begun(project.folder):
+            return False
+        fresh = there - set(desk.read(lambda: list(desk.ledger.ids)).result()) - self._tried
+        self._tried |= fresh
+        if fresh:
+            grown = _opened(self.tasks, self.options, keep=True)
+            place = {name: i for i, name in enumerate(grown.ids)}
+            names = [name for name in grown.ids if name in fresh]
+            self.shown.become(grown.without_features())
+            join(desk, names, grown.features[[place[name] for name in names]]).result()
+        return True
+
+
+def _opened(tasks: Tasks, options: ConnectOptions, progress: Progress | None = None, **how: Any) -> Project:
+    """Return the table of tasks as a project; only what is new is embedded."""
+    configuration = tasks.configuration
+    return open_project(
+        tasks.path,
+        folder=tasks.path.parent,
+        id_column=ID,
+        classes=configuration.classes,
+        model=options.model,
+        trust_model_code=options.trust_model_code,
+        progress=progress,
+        check=check_labelled(options.store, accept=True),
+        text_column="text" if tasks.column == "text" else None,
+        image_column="image" if tasks.column == "image" else None,
+        **how,
+    )
+
+
+def project_folder(options: ConnectOptions, number: int) -> Path:
+    """Return where all of a project is kept."""
+    return options.folder / f"label-studio-{number}{ENDING}"
+
+
+@contextmanager
+def connect(
+    api: Api, number: int, options: ConnectOptions, note: Say, progress: Progress | None = None
+) -> Iterator[Connected]:
+    """Yield a project that is up to date with Label Studio; `start` begins what keeps it so."""
+    about = api.project(number)
+    configuration = read_configuration(str(about.get("label_config") or ""), options.control)
+    folder = project_folder(options, number)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    tasks = Tasks(api, folder / f"label-studio-{number}.jsonl", configuration)
+    there = tasks.take(api.tasks(number))
+    if not tasks.names:
+        raise EverylabelError(f"project {number} of Label Studio has no tasks; import some there first")
+    project = _opened(tasks, options, progress, keep=False, begin=joined_before(options.store))
+    for text in project.notes:
+        note(text)
+    serving = ServeOptions(store=options.store, settings=options.settings, confirm_labels=True)
+    grown = _Later()
+    with opened_project(project, serving, note, grown) as (service, shown, growth):
+        made = Connected(api, number, tasks, options, service, shown, growth)
+        grown.to = lambda: made.reconciler.ask(tasks=True)
+        made.reconciler.begin(there)
+        with closing(made):
+            yield made
+
+
+class _Later:
+    """Told how far embedding is; when it is done, says so."""
+
+    def __init__(self) -> None:
+        self.to: Callable[[], Any] = lambda: None
+
+    def __call__(self, done: int, total: int) -> None:
+        if done == total:
+            self.to()

@@ -1,0 +1,206 @@
+"""What Label Studio tells, put to the desk: annotations learned and taken back, tasks that come and go."""
+
+import logging
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future
+
+from everylabel.core.errors import EverylabelError
+from everylabel.label_studio.annotations import Annotation, Book, Known, deletion_key, key_of, same
+from everylabel.label_studio.configuration import Configuration
+from everylabel.labelling import events
+from everylabel.labelling.desk import Finish
+from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.service import Service
+
+logger = logging.getLogger(__name__)
+AT_ONCE = 200  # annotations that one round of the desk takes
+LATER = 20  # of a round: from so many on they are learned by the next training, in the background
+FROM = "label studio"  # where such labels came from
+
+
+class Learning:
+    """A project's service, taught by annotations."""
+
+    def __init__(self, service: Service, configuration: Configuration) -> None:
+        self.service, self.desk, self.configuration = service, service.desk, configuration
+        self._book = Book()
+        self._touched: dict[int, int] = {}  # annotation -> when it was told last, counted
+        self._gone: dict[int, int] = {}  # annotations that were deleted before we knew them, likewise
+        self._count = 0
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.desk.ledger
+
+    def mark(self) -> "Future[int]":
+        """Return where we are: what a later look at the API says of things told after this is out of date."""
+        return self.desk.read(lambda: self._count)
+
+    def told(self, annotation: Annotation) -> "Future[bool]":
+        """Learn an annotation that a webhook has told; whether it was news."""
+
+        def command() -> Finish:
+            known = self._known().get(annotation.id)
+            over = annotation.id in self._gone or (
+                known is not None and known.deleted
+            )  # ids are never used again
+            news = not over and self._learn(annotation)
+            self._touch(annotation.id)
+            return lambda: news
+
+        return self.desk.submit(command)
+
+    def deleted(self, numbers: Sequence[int]) -> "Future[int]":
+        """Take annotations back that a webhook says are deleted; how many were news."""
+
+        def command() -> Finish:
+            for number in numbers:
+                self._touch(number)
+                self._gone[number] = self._count
+            news = sum(self._take_back(number) for number in numbers)
+            return lambda: news
+
+        return self.desk.submit(command)
+
+    def tasks_gone(self, names: Collection[str]) -> "Future[int]":
+        """Have tasks leave the pool."""
+
+        def command() -> Finish:
+            gone = [name for name in names if self._is_here(name)]
+            for name in gone:
+                self.desk.emit("", events.Left(name))
+            return lambda: len(gone)
+
+        return self.desk.submit(command)
+
+    def tasks_there(self, names: Collection[str]) -> "Future[int]":
+        """Have tasks that left come back; how many."""
+
+        def command() -> Finish:
+            back = [name for name in names if self.ledger.position.get(name) in self.ledger.left]
+            for name in back:
+                self.desk.emit("", events.Left(name, back=True))
+            return lambda: len(back)
+
+        return self.desk.submit(command)
+
+    def add_classes(self) -> "Future[int]":
+        """Add the classes of the configuration that are not there; how many."""
+
+        def command() -> Finish:
+            new = [name for name in self.configuration.classes if name not in self.ledger.names]
+            for name in new:
+                self.desk.emit("", events.NewClass(name))
+            return lambda: len(new)
+
+        return self.desk.submit(command)
+
+    def compare(self, there: Sequence[Annotation], mark: int) -> int:
+        """Bring all up to date with what the API had after a mark; return how many annotations were news."""
+        news = 0
+        for start in range(0, len(there), AT_ONCE):
+            news += self._compare(there[start : start + AT_ONCE], mark).result()
+        numbers = {annotation.id for annotation in there}
+
+        def missing() -> list[int]:
+            known = self._known()
+            return [
+                number
+                for number, one in known.items()
+                if not (one.deleted or number in numbers or self._later(number, mark))
+            ]
+
+        gone: list[int] = self.desk.read(missing).result()
+        for start in range(0, len(gone), AT_ONCE):
+            news += self._back(gone[start : start + AT_ONCE]).result()
+        return news
+
+    def _compare(self, some: Sequence[Annotation], mark: int) -> "Future[int]":
+        def command() -> Finish:
+            open_ones = [each for each in some if not self._later(each.id, mark) and self._is_news(each)]
+            later = len(open_ones) >= LATER
+            news = sum(self._learn(each, later) for each in open_ones)
+            return lambda: news
+
+        return self.desk.submit(command, alone=True)
+
+    def _back(self, numbers: Sequence[int]) -> "Future[int]":
+        def command() -> Finish:
+            news = sum(self._take_back(number) for number in numbers)
+            return lambda: news
+
+        return self.desk.submit(command, alone=True)
+
+    def _known(self) -> dict[int, Known]:
+        return self._book.of(self.ledger)
+
+    def _touch(self, number: int) -> None:
+        self._count += 1
+        self._touched[number] = self._count
+
+    def _later(self, number: int, mark: int) -> bool:
+        """Return whether a webhook has told of an annotation after a mark."""
+        return self._touched.get(number, 0) > mark
+
+    def _is_here(self, name: str) -> bool:
+        item = self.ledger.position.get(name)
+        return item is not None and item not in self.ledger.left
+
+    def _is_news(self, annotation: Annotation) -> bool:
+        """Return whether an annotation says something that the log does not."""
+        known = self._known().get(annotation.id)
+        if not self._is_here(annotation.task) or (known is not None and annotation.updated < known.updated):
+            return False
+        if known is None or known.deleted:
+            return True
+        try:
+            return not same(known, annotation.person, self._body(annotation))
+        except EverylabelError as error:
+            logger.warning("annotation %s is left alone: %s", annotation.id, error)
+            return False
+
+    def _learn(self, annotation: Annotation, later: bool = False) -> bool:
+        """Emit what an annotation says, in the place of what it said before; return whether that was news."""
+        if not self._is_news(annotation):
+            return False
+        try:
+            body = self._body(annotation, new=True, later=later)
+        except EverylabelError as error:  # such as a name that is none: nothing was emitted
+            logger.warning("annotation %s is left alone: %s", annotation.id, error)
+            return False
+        known = self._known().get(annotation.id)
+        self.desk.emit(annotation.person, body, key_of(annotation, self.ledger))
+        if known is not None:
+            self._undo(known)
+        return True
+
+    def _body(self, annotation: Annotation, new: bool = False, later: bool = False) -> events.Answered:
+        """Return an annotation as an answer; new: a class that was not there is added."""
+        if annotation.skipped:
+            return events.Skip(annotation.task)
+        if len(annotation.choices) != 1:
+            return events.CannotTell(annotation.task)
+        name = self.configuration.class_of(annotation.choices[0])
+        if new and name not in self.ledger.names:
+            self.desk.emit(annotation.person, events.NewClass(name))
+        number = self.ledger.names.get(name, -1)
+        if later or not new:
+            return events.Label(
+                annotation.task, number, imported=FROM if later else False, truth=annotation.truth
+            )
+        guess = self.service.views.guess(self.ledger.position[annotation.task])
+        return events.Label(annotation.task, number, *guess, truth=annotation.truth)
+
+    def _take_back(self, number: int) -> bool:
+        """Emit that an annotation is no more."""
+        known = self._known().get(number)
+        if known is None or known.deleted:
+            return False
+        return self._undo(known, deletion_key(number, self.ledger))
+
+    def _undo(self, known: Known, key: str | None = None) -> bool:
+        seq = known.event.seq
+        if seq in self.ledger.undone or self.ledger.entry(seq) is None:
+            return False
+        self.desk.emit(known.event.person, events.Undo(seq), key)
+        return True

@@ -1,0 +1,93 @@
+"""`serve_label_studio`: projects of Label Studio, from start to a clean stop."""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from everylabel.core.errors import EverylabelError
+from everylabel.label_studio.access import password_of
+from everylabel.label_studio.api import Api, ApiError
+from everylabel.label_studio.backend import make_backend
+from everylabel.label_studio.connected import Connected, ConnectOptions, connect
+from everylabel.label_studio.registering import register
+from everylabel.labelling.compile_ahead import compiling
+from everylabel.projects.features import Progress
+from everylabel.web.access import is_local
+from everylabel.web.server import Server, address_of, bound_socket, one_thread, server_config
+
+Say = Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class BackendOptions:
+    """Where Label Studio is, and where it finds us.
+
+    url, token : of Label Studio; projects : their numbers there
+    port : 0 takes any that is free
+    address : what Label Studio calls us by, if not by host and port
+    register : tell it of us
+    """
+
+    url: str
+    token: str
+    projects: Sequence[int]
+    host: str = "127.0.0.1"
+    port: int = 9090
+    address: str | None = None
+    register: bool = True
+    connect: ConnectOptions = field(default_factory=ConnectOptions)
+
+
+def serve_label_studio(
+    options: BackendOptions, ready: Say = print, note: Say = print, progress: Progress | None = None
+) -> None:
+    """Serve projects until the process is asked to stop; `ready` gets the backend's address."""
+    if not options.projects:
+        raise EverylabelError("--project is missing; expected the number of a project, as its address has it")
+    api = Api(options.url, options.token)
+    local = is_local(options.host)
+    password = None if local else password_of(options.token)
+    with one_thread(), bound_socket(options.host, options.port) as bound, ExitStack() as stack:
+        projects = {
+            number: stack.enter_context(connect(api, number, options.connect, note, progress))
+            for number in dict.fromkeys(options.projects)
+        }
+        address = options.address or address_of(options.host, bound.getsockname()[1], None)
+        begin = [stack.enter_context(_compiled(each)) for each in projects.values()]
+
+        def started() -> None:
+            ready(address)
+            for each, event in zip(projects.values(), begin, strict=True):
+                event.set()
+                each.start()
+            if options.register:
+                work = partial(_register, api, projects, address, password, note)
+                threading.Thread(target=work, name="register", daemon=True).start()
+
+        Server(server_config(make_backend(projects, password)), started).run(sockets=[bound])
+
+
+def _compiled(project: Connected) -> Any:
+    ledger, features = project.service.ledger, project.service.desk.features
+    return compiling(features.size, ledger.settings["strategy"])
+
+
+def _register(
+    api: Api, projects: dict[int, Connected], address: str, password: str | None, note: Say
+) -> None:
+    """Tell Label Studio of us; it asks us back at once, so we must be there."""
+    for number in projects:
+        try:
+            done = register(api, number, address, password)
+        except ApiError as error:
+            note(
+                f"project {number} could not be connected: {error}; add {address} by hand under Settings, "
+                "Model, or start again (on one machine, Label Studio must run with ML_BLOCK_LOCAL_IP=false "
+                "and SSRF_PROTECTION_ENABLED=false)"
+            )
+            continue
+        if done:
+            note(f"project {number} of Label Studio: {'; '.join(done)}")

@@ -1,0 +1,160 @@
+"""A Label Studio project's tasks as a source of ours: a table in the project's folder, images beside it.
+
+The table has a row for each task there ever was, in the order in which they came: those that were deleted
+have left the pool by an event, and a log is replayed with them. So all that opens a project opens this one:
+labelling page, exports, predictions.
+"""
+
+import json
+from base64 import b64decode
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.request import urlopen
+
+from everylabel.core.errors import EverylabelError
+from everylabel.core.files import write_atomically
+from everylabel.data.cells import text_of
+from everylabel.data.images import SUFFIXES
+from everylabel.label_studio.api import Api, ApiError
+from everylabel.label_studio.configuration import Configuration
+
+ID = "id"
+AT_ONCE = 4  # images fetched at a time
+TIMEOUT = 30.0  # seconds for one of another server
+SILENT = ("script", "style", "head")  # tags whose text nobody sees
+BLOCKS = (
+    "br",
+    "p",
+    "div",
+    "li",
+    "tr",
+    "td",
+    "th",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "section",
+    "article",
+    "pre",
+)
+
+
+class Tasks:
+    """The table of tasks at `path`; `names` are the ids of those that are in it."""
+
+    def __init__(self, api: Api, path: Path, configuration: Configuration) -> None:
+        self.api, self.path, self.configuration = api, path, configuration
+        self._rows = {row[ID]: row for row in _read(path)}
+
+    @property
+    def names(self) -> set[str]:
+        return set(self._rows)
+
+    @property
+    def column(self) -> str:
+        """The column of texts, or of the paths of images."""
+        return self.configuration.kind
+
+    def take(self, tasks: Iterable[dict[str, Any]]) -> set[str]:
+        """Bring the table up to date with the tasks there are now; return their ids."""
+        there = {str(task["id"]): task for task in tasks}
+        contents = {name: self._content(task) for name, task in there.items()}
+        if self.configuration.kind == "image":
+            self._fetch(contents)
+        fresh = {name: {ID: name, self.column: content} for name, content in contents.items()}
+        rows = self._rows | fresh
+        if rows != self._rows or not self.path.exists():
+            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows.values())
+            write_atomically(self.path, lambda file: file.write("".join(lines).encode(errors="replace")))
+        self._rows = rows
+        return set(there)
+
+    def _content(self, task: dict[str, Any]) -> str:
+        """Return what a task shows: a text, or where its image is."""
+        data = task.get("data")
+        value = data.get(self.configuration.field) if isinstance(data, dict) else None
+        if self.configuration.tag == "HyperText":
+            return plain_text(text_of(value))
+        return text_of(value)
+
+    def _fetch(self, places: dict[str, str]) -> None:
+        """Put paths of files in the place of addresses; what cannot be had is fetched at the next start."""
+        folder = self.path.parent / "images"
+        folder.mkdir(exist_ok=True)
+
+        def fetched(name: str) -> None:
+            path = folder / f"{name}{_suffix(places[name])}"
+            if not path.exists():
+                try:
+                    content = self._image(places[name])
+                    write_atomically(path, lambda file: file.write(content))
+                except (EverylabelError, OSError, ValueError):
+                    pass  # told with all images that cannot be read
+            places[name] = f"images/{path.name}"
+
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            list(threads.map(fetched, list(places)))
+
+    def _image(self, place: str) -> bytes:
+        """Return an image's content; only Label Studio itself is told the token."""
+        if place.startswith("data:"):
+            head, _, content = place.partition(",")
+            return b64decode(content) if head.endswith(";base64") else unquote_to_bytes(content)
+        if place.startswith(self.api.url + "/"):
+            return self.api.file(place.removeprefix(self.api.url))
+        if place.startswith("/"):
+            return self.api.file(place)
+        if urlsplit(place).scheme not in ("http", "https"):
+            raise ApiError(0, f"image {place!r:.80} is at no address that can be asked")
+        with urlopen(place, timeout=TIMEOUT) as reply:
+            fetched: bytes = reply.read()
+        return fetched
+
+
+def _suffix(place: str) -> str:
+    suffix = Path(urlsplit(place).path).suffix.lower()
+    return suffix if suffix in SUFFIXES else ".png"  # what is in it is looked at, whatever its name says
+
+
+def _read(path: Path) -> Iterator[dict[str, str]]:
+    if path.exists():
+        with path.open(encoding="utf-8") as file:
+            yield from (json.loads(line) for line in file)
+
+
+def plain_text(html: str) -> str:
+    """Return the text that a reader of HTML sees."""
+    reader = _Text()
+    reader.feed(html)
+    reader.close()
+    return " ".join("".join(reader.parts).split())
+
+
+class _Text(HTMLParser):
+    """Collects text; blocks are parted by spaces."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self._silent = 0
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self._silent += tag in SILENT
+        if tag in BLOCKS:
+            self.parts.append(" ")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._silent -= tag in SILENT and self._silent > 0
+        if tag in BLOCKS:
+            self.parts.append(" ")
+
+    def handle_data(self, data: str) -> None:
+        if not self._silent:
+            self.parts.append(data)

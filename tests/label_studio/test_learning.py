@@ -1,0 +1,217 @@
+"""Webhooks as Label Studio sends them, against the real HTTP application: learned, re-learned, un-learned."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from everylabel.label_studio.predictions import Renewal
+from tests.label_studio.running import TEXTS, Running, kind_of, running, until
+from tests.label_studio.stand_in import LabelStudio
+
+
+@pytest.fixture
+def studio() -> Iterator[LabelStudio]:
+    made = LabelStudio(TEXTS)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def backend(studio: LabelStudio, tmp_path: Path) -> Iterator[Running]:
+    with running(studio, tmp_path) as made:
+        yield made
+
+
+def first(studio: LabelStudio, n: int) -> list[int]:
+    return list(studio.tasks)[:n]
+
+
+def test_an_annotation_is_learned_changed_and_taken_back(studio: LabelStudio, backend: Running) -> None:
+    one, two = first(studio, 2)
+    number = studio.annotate(one, "animal")
+    assert backend.labels() == {str(one): "animal"}
+    studio.update(number, "fruit")
+    assert backend.labels() == {str(one): "fruit"}
+    studio.annotate(two, "größe & 大きさ")
+    studio.delete(number)
+    assert backend.labels() == {str(two): "größe & 大きさ"}
+
+
+def test_what_was_deleted_leaves_no_trace_in_the_model(studio: LabelStudio, backend: Running) -> None:
+    for task in first(studio, 6):
+        studio.annotate(task, kind_of(studio.tasks[task]["data"]["text"]))
+    before = backend.probabilities()
+    odd = studio.annotate(list(studio.tasks)[40], "fruit")
+    assert not np.allclose(
+        before[str(list(studio.tasks)[50])], backend.probabilities()[str(list(studio.tasks)[50])]
+    )
+    studio.delete(odd)
+    for name, probs in backend.probabilities().items():
+        np.testing.assert_allclose(probs, before[name], atol=2e-3)
+
+
+def test_people_vote_and_ground_truth_outvotes_them(studio: LabelStudio, backend: Running) -> None:
+    task = first(studio, 1)[0]
+    for user in (1, 2):
+        studio.annotate(task, "fruit", user)
+    odd = studio.annotate(task, "animal", 3)
+    assert backend.labels() == {str(task): "fruit"}
+    studio.update(odd, "animal", ground_truth=True)
+    assert backend.labels() == {str(task): "animal"}
+    studio.update(odd, "animal", ground_truth=False)
+    assert backend.labels() == {str(task): "fruit"}
+
+
+def test_one_person_may_annotate_a_task_twice(studio: LabelStudio, backend: Running) -> None:
+    task = first(studio, 1)[0]
+    studio.annotate(task, "fruit")
+    second = studio.annotate(task, "animal")
+    assert backend.labels() == {str(task): "animal"}
+    studio.delete(second)
+    assert backend.labels() == {str(task): "fruit"}
+
+
+def test_skipped_and_empty_annotations_teach_nothing(studio: LabelStudio, backend: Running) -> None:
+    one, two = first(studio, 2)
+    skipped = studio.skip(one)
+    studio.annotate(two, None)
+    ledger = backend.project.service.ledger
+    assert (backend.labels(), ledger.n_cannot_tell()) == ({}, 1)
+    assert list(ledger.skipped) == [ledger.position[str(one)]]
+    studio.update(skipped, "fruit", was_cancelled=False)  # it was asked again
+    assert backend.labels() == {str(one): "fruit"}
+    assert ledger.skipped == {}
+
+
+def test_the_later_state_counts_whatever_comes_when(studio: LabelStudio, backend: Running) -> None:
+    task = first(studio, 1)[0]
+    studio.telling = False
+    number = studio.annotate(task, "fruit")
+    created = studio.payload("ANNOTATION_CREATED", number)
+    studio.update(number, "animal")
+    updated = studio.payload("ANNOTATION_UPDATED", number)
+    events = backend.project.service.ledger.seq
+    for payload in (updated, created, updated, created):
+        assert backend.post("/webhook", payload)[0] == 200
+    assert backend.labels() == {str(task): "animal"}
+    assert backend.project.service.ledger.seq == events + 1
+    gone = {"action": "ANNOTATIONS_DELETED", "annotations": [{"id": number}], "project": studio.about()}
+    for payload in (gone, gone, updated, created):
+        assert backend.post("/webhook", payload)[0] == 200
+    assert backend.labels() == {}
+    assert backend.project.service.ledger.seq == events + 2
+
+
+def test_a_deletion_may_come_before_what_it_deletes(studio: LabelStudio, backend: Running) -> None:
+    studio.telling = False
+    number = studio.annotate(first(studio, 1)[0], "fruit")
+    created = studio.payload("ANNOTATION_CREATED", number)
+    gone = {"action": "ANNOTATIONS_DELETED", "annotations": [{"id": number}], "project": studio.about()}
+    assert backend.post("/webhook", gone)[0] == backend.post("/webhook", created)[0] == 200
+    assert backend.labels() == {}
+
+
+MALFORMED = [
+    b"no json",
+    b"[" * 100_000,
+    [],
+    {},
+    {"action": "ANNOTATION_CREATED"},
+    {"action": "ANNOTATION_CREATED", "project": {"id": 8}},
+    {"action": "ANNOTATION_CREATED", "project": {"id": "7; drop"}},
+    {"action": "ANNOTATION_CREATED", "project": 7},
+    {"action": "ANNOTATION_CREATED", "project": 7, "annotation": {"id": True, "task": 101}},
+    {
+        "action": "ANNOTATION_CREATED",
+        "project": 7,
+        "annotation": {"id": 1, "task": 101, "updated_at": "soon"},
+    },
+    {"action": "ANNOTATIONS_DELETED", "project": 7, "annotations": [{"id": "x"}]},
+    {"action": "ANNOTATIONS_DELETED", "project": 7, "annotations": 3},
+]
+
+
+@pytest.mark.parametrize("body", MALFORMED, ids=lambda body: str(body)[:40])
+def test_what_makes_no_sense_is_refused_in_words(backend: Running, body: object) -> None:
+    status, reply = backend.post("/webhook", body)
+    assert 400 <= status < 500
+    assert "expected" in reply["error"]
+    assert backend.labels() == {}
+
+
+def test_odd_results_are_no_labels(studio: LabelStudio, backend: Running) -> None:
+    task = first(studio, 1)[0]
+    several = [{"from_name": "kind", "value": {"choices": ["fruit", "animal"]}}]
+    other = [{"from_name": "mood", "value": {"choices": ["fruit"]}}]
+    for odd in (several, other, "fruit", [3, {"from_name": "kind", "value": 3}]):
+        studio.annotate(task, None, result=odd)
+    studio.annotate(task, "\n")
+    assert backend.labels() == {}
+    studio.annotate(task, "vegetable")  # not in the configuration (any more)
+    assert backend.labels() == {str(task): "vegetable"}
+
+
+def test_predictions_say_what_the_model_thinks(studio: LabelStudio, backend: Running) -> None:
+    tasks = [{"id": task} for task in first(studio, 3)]
+    status, reply = backend.post("/predict", {"tasks": [*tasks, {"id": 5}], "project": "7.1794771916"})
+    assert status == 200
+    assert [each["result"] for each in reply["results"]] == [[]] * 4
+    for task in list(studio.tasks)[10:30]:
+        studio.annotate(task, kind_of(studio.tasks[task]["data"]["text"]))
+    results = backend.post("/predict", {"tasks": tasks, "project": "7.1794771916"})[1]["results"]
+    for task, each in zip(first(studio, 3), results, strict=True):
+        told = each["result"][0]
+        assert (told["from_name"], told["to_name"], told["type"]) == ("kind", "text", "choices")
+        assert told["value"]["choices"] == [kind_of(studio.tasks[task]["data"]["text"])]
+        assert max(each["probabilities"].values()) == pytest.approx(told["score"], abs=1e-6)
+        assert each["model_version"].startswith("20 labels ")
+    assert backend.post("/setup", {"project": "7.1"})[1] == {"model_version": results[0]["model_version"]}
+    assert backend.get("/versions") == {"versions": [results[0]["model_version"]]}
+    assert backend.get("/health")["status"] == "UP"
+
+
+def test_the_next_task_is_our_best(studio: LabelStudio, backend: Running) -> None:
+    renewal = Renewal(backend.project.api, studio.number, backend.project.predictions)
+    for n in range(8):
+        assert renewal.renew()
+        assert not renewal.renew()  # nothing was learned since
+        best = backend.project.predictions.ranking().result().tasks[0]
+        task = studio.next_task()
+        assert str(task) == best
+        assert task is not None
+        studio.annotate(task, kind_of(studio.tasks[task]["data"]["text"]))
+        assert studio.project["model_version"].startswith(f"{n} label")
+
+
+def test_tasks_come_and_go(studio: LabelStudio, backend: Running) -> None:
+    new = studio.add_tasks([{"text": "a tame dog sleeps at night"}, {"text": ""}, {"other": 3}])
+    backend.project.reconciler.look()
+    studio.annotate(new[0], "animal")
+    assert backend.labels() == {str(new[0]): "animal"}
+    studio.delete_tasks(new[0], first(studio, 1)[0])
+    backend.project.reconciler.look()
+    assert backend.labels() == {}
+    assert len(backend.project.service.ledger.left) == 2
+    ranked = backend.project.predictions.ranking(1000).result().tasks
+    assert sorted(map(int, ranked)) == [task for task in studio.tasks if task not in new]
+
+
+def test_the_training_button_trains(studio: LabelStudio, backend: Running) -> None:
+    for task in first(studio, 4):
+        studio.annotate(task, kind_of(studio.tasks[task]["data"]["text"]))
+    desk = backend.project.service.desk
+    before = desk.learner
+    assert backend.post("/webhook", {"action": "START_TRAINING", "project": studio.about()})[0] == 200
+    until(lambda: desk.learner is not before)
+    assert backend.post("/train", {"project": "7.1", "annotations": []}) == (200, {"status": "training"})
+
+
+def test_new_choices_become_classes(studio: LabelStudio, backend: Running) -> None:
+    more = studio.project["label_config"].replace("</Choices>", '<Choice value="plant"/></Choices>')
+    studio.project["label_config"] = more
+    studio.tell({"action": "PROJECT_UPDATED"})
+    until(lambda: "plant" in backend.project.service.ledger.names)
+    studio.tell({"action": "PROJECT_UPDATED", "project": {**studio.about(), "label_config": "<View/>"}})
+    assert backend.get("/health")["status"] == "UP"
