@@ -177,7 +177,7 @@ def measure(duration: float) -> dict[str, Any]:
             label(client, "first", WARM_UP, labels)
             one = label(client, "first", LABELS, labels)
             many, errors, twice = together(port, labels, duration)
-    ms = {name: _figures(values) for name, values in (("inside", inside), ("one", one), ("many", many))}
+    ms = {name: quantiles(values) for name, values in (("inside", inside), ("one", one), ("many", many))}
     return {
         "pool": [N, D, K],
         "in process, ms": ms["inside"],
@@ -194,7 +194,8 @@ def measure(duration: float) -> dict[str, Any]:
     }
 
 
-def _figures(seconds: np.ndarray) -> dict[str, float]:
+def quantiles(seconds: np.ndarray) -> dict[str, float]:
+    """Return median, p90 and p99 in milliseconds."""
     at = {"median": 0.5, "p90": 0.9, "p99": 0.99}
     return {name: round(1e3 * float(np.quantile(seconds, q)), 1) for name, q in at.items()}
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from everylabel.labelling import learner
+from everylabel.labelling import refit as module
 from everylabel.labelling.refit import refit
 from everylabel.labelling.service import Service
 from tests.labelling.desks import fingerprint, label, service
@@ -90,6 +91,41 @@ def test_refitting_while_labels_come_in_is_replayed_too(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         assert fingerprint(made) == before
         assert len(made.desk.ledger.labels) == 22
+
+
+@pytest.mark.parametrize("exact_up_to", [0, learner.EXACT_UP_TO])
+def test_votes_that_turn_labels_while_a_model_is_trained_are_replayed_too(
+    tmp_path: Path, exact_up_to: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner, "EXACT_UP_TO", exact_up_to)
+    rng, people = np.random.default_rng(0), ("anna", "ben", "me")
+
+    def vote(made: Service, n: int) -> None:
+        for _ in range(n):
+            for person in people:
+                item = made.next(person).result()["next"]["item"]["id"]
+                made.label(person, item, int(rng.integers(10))).result()
+            if rng.random() < 0.3:
+                made.undo("me").result()
+
+    with service(tmp_path / "log", annotators_per_item=3) as made:
+        vote(made, 8)
+        read = made.desk.read
+
+        def meanwhile(look: object) -> object:
+            vote(made, 1)
+            return read(look)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(module, "NEARLY", 0)  # never caught up: it takes over nevertheless
+        monkeypatch.setattr(made.desk, "read", meanwhile)
+        refit(made.desk)
+        monkeypatch.undo()
+        monkeypatch.setattr(learner, "EXACT_UP_TO", exact_up_to)
+        assert [event.body.kind for event in made.desk.log.read()].count("refit") == 1
+        vote(made, 4)
+        before = fingerprint(made)
+    with service(tmp_path / "log") as made:
+        assert fingerprint(made) == before
 
 
 def test_an_exact_refit_is_training_on_all_labels(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ b points, d features, k classes.
     forget     Sigma^-1 -= sum_x w_x c_x h_x h_x'            the same formula with the sign turned;
                mu = argmin J without the labels               if the labelled instances are kept, or
                mu += Sigma h_x w_x (p_x - e_y)'               the label's own gradient is undone
+    unlearn    mu += step Sigma h_x r_x',  r_x = w_x (p_x - e_y) as the step took it, then Sigma as above
+    turn       mu += step Sigma h_x w_x (e_z - e_y)'          a label y that is z now; Sigma stays
     add_class  a new column at the prior, nothing else moves
 """
 
@@ -67,6 +69,38 @@ def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: 
         left = Instances(design, kind.link(design @ posterior.mean), data.weights)
         narrow = posterior.replace(**kind.fit(left, posterior.prior_precision))
     return resolve(narrow, data)
+
+
+def unlearn(
+    posterior: Posterior, features: Any, residual: Any, step_size: float, *, weight: float = 1.0
+) -> Posterior:
+    """Return the posterior without one label that a step has taught, at the cost of one.
+
+    residual : w (p - e_y), (1, k), as that step took it
+    It is the step back to the letter for the latest label. Of an earlier one, what later labels have made of
+    it since goes with it to first order: their covariance is in Sigma, their residuals stay as they were.
+    """
+    design = check_features(features, posterior.mean, posterior.bias)
+    kind = LIKELIHOODS[posterior.likelihood]
+    weights = check_weights([weight], 1, design)
+    mean = posterior.mean + step_size * apply_cov(kind, posterior, design, residual)
+    at = Instances(design, kind.link(design @ posterior.mean), weights)
+    return kind.condition(posterior.replace(mean=mean), kind.project(posterior, at), -1)
+
+
+def turn(
+    posterior: Posterior, features: Any, before: int, after: int, step_size: float, *, weight: float = 1.0
+) -> Posterior:
+    """Return the posterior as if one label had been another when it was learned: the residual is turned.
+
+    It is so to the letter for the latest label, and to first order for an earlier one; see `unlearn`.
+    """
+    design = check_features(features, posterior.mean, posterior.bias)
+    kind = LIKELIHOODS[posterior.likelihood]
+    labels = check_labels([before, after], 2, posterior.n_classes, design)
+    was, now = kind.targets(labels, posterior.mean.shape[1])
+    pull = weight * (now - was)[None, :]
+    return posterior.replace(mean=posterior.mean + step_size * apply_cov(kind, posterior, design, pull))
 
 
 def _step_back(

@@ -9,6 +9,7 @@ import logging
 import queue
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from itertools import groupby
@@ -152,10 +153,10 @@ class Desk:
 
     def changes_since(self, seq: int) -> list[Change]:
         """Return what happened to the model after an event."""
-        return [change for change in self._changes if change.seq > seq]
+        return self._changes[bisect_right(self._changes, seq, key=lambda change: change.seq) :]
 
     def take(self, learner: Learner, start: Start, seen: int) -> None:
-        """Go on with a newly trained model that has followed all changes up to `seen`.
+        """Go on with a newly trained model that has followed all changes up to `seen`, and follow the rest.
 
         If class names have changed since it started, or classes have gone, what it was told of them is out of
         date: it is dropped.
@@ -164,7 +165,8 @@ class Desk:
         if gone or not same_vectors(start.vectors, taught(self.ledger, self.ledger.columns)):
             self.learned.set()
             return
-        learner.follow(self.changes_since(seen))
+        learner.follow(self.changes_since(seen), later=True)
+        learner.settle()
         self.learner, self._changes = learner, self.changes_since(start.seq)
         told_by = None if self.rows.ready else learner.told_by
         self.emit("", Refit(start.seq, start.names_hold if start.vectors else None, told_by))

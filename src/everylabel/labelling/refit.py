@@ -1,8 +1,9 @@
 """Exact training in the background: never in the way, and what is shown never goes backwards.
 
 A second model is trained on the labels as they are, follows what happens meanwhile, and takes the
-first one's place once it has caught up. The log notes up to which event it was trained, so that a
-replay does the same.
+first one's place once it has nearly caught up, or after some tries: under any load it gets its turn, and
+follows what has turned meanwhile. The log notes up to which event it was trained, so that a replay does the
+same.
 """
 
 import logging
@@ -23,7 +24,8 @@ from everylabel.models.scaling import Scaling, suited_precision
 
 log = logging.getLogger(__name__)
 REST = 4.0  # rest this many times as long as training took: a fifth of one core at most
-NEARLY = 2  # changes left to follow when the desk takes over
+NEARLY = 20  # changes left to follow when the desk takes over
+PARTS = 10  # that changes are followed in at most: then the desk takes over, whatever is left
 WAIT = 0.2  # seconds between looks whether training pays
 EARLY, EARLY_UP_TO = 2, 40  # labels between looks at the class names, while there are few
 EVERY = 10  # changes between trainings where each label is learned exactly anyway
@@ -91,9 +93,12 @@ def refit(desk: Desk) -> None:
         features = desk.rows.on_scale(desk.ids, 0, start.here, scaling)
     start = start._replace(names_hold=_names_hold(start, features, scaling))
     learner, seen = learner_at(start, desk.ledger, desk.rows, told_by, features), start.seq
-    trained = learner.pool.posterior
-    while len(changes := desk.read(partial(desk.changes_since, seen)).result()) > NEARLY:
-        learner.follow(changes)
+    trained = learner.trained
+    for _ in range(PARTS):
+        changes = desk.read(partial(desk.changes_since, seen)).result()
+        if len(changes) <= NEARLY:
+            break
+        learner.follow(changes, later=True)
         seen = changes[-1].seq
 
     def take_over() -> Finish:
@@ -101,7 +106,7 @@ def refit(desk: Desk) -> None:
         return lambda: None
 
     desk.submit(take_over, alone=True).result()
-    if len(set(start.labels.values())) > 1:
+    if trained is not None and len(set(start.labels.values())) > 1:
         _note(desk, assess(start, trained, learner, evidence))
 
 

@@ -1,6 +1,7 @@
 """The state behind a log: replaying it gives the same ledger, model and next instance, bit for bit."""
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -99,13 +100,17 @@ def same_vectors(some: dict[int, np.ndarray], others: dict[int, np.ndarray]) -> 
 
 
 def replay(events: Sequence[Event], rows: Rows) -> tuple[Ledger, Learner, list[Change]]:
-    """Return the ledger, the model, and the changes it has followed since it was last trained."""
-    refits = [event.body for event in events if isinstance(event.body, Refit)]
-    last = max(reversed(refits), key=lambda body: body.upto, default=Refit(0))  # of equals, the latest
+    """Return the ledger, the model, and the changes it has followed since it was last trained.
+
+    What came between the labels it was trained on and its taking over was followed beside the desk, and is so
+    here: without the logits, which are brought up once.
+    """
+    refits = [(event.seq, event.body) for event in events if isinstance(event.body, Refit)]
+    taken, last = max(reversed(refits), key=lambda refit: refit[1].upto, default=(0, Refit(0)))  # the latest
     upto = last.upto
     ledger, changes = Ledger(_first(events, rows), rows), []
     told_by = next(
-        (body.rows for body in reversed(refits) if body.rows and body.upto <= upto), len(ledger.ids)
+        (body.rows for _, body in reversed(refits) if body.rows and body.upto <= upto), len(ledger.ids)
     )
     start = start_of(ledger)
     for event in events:
@@ -116,7 +121,10 @@ def replay(events: Sequence[Event], rows: Rows) -> tuple[Ledger, Learner, list[C
         if event.seq > upto:
             changes.append(change)
     learner = learner_at(start, ledger, rows, min(told_by, start.here))
-    learner.follow(changes)
+    aside = bisect_right(changes, taken, key=lambda change: change.seq)
+    learner.follow(changes[:aside], later=True)
+    learner.settle()
+    learner.follow(changes[aside:])
     return ledger, learner, changes
 
 

@@ -9,7 +9,7 @@ F = H mean is computed anew for the columns that moved, in one pass too.
 The pool is the one object that changes in place; its posterior is a value of the core.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,6 @@ import numpy as np
 
 from everylabel.core.arrays import Array
 from everylabel.core.checks import (
-    check_choice,
     check_labels,
     check_positions,
     check_positive,
@@ -27,10 +26,19 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 from everylabel.core.updates import default_step
 from everylabel.selection.pool.cache import Cache
-from everylabel.selection.pool.state import Answered, Conditioned, Learned, NewClasses, Record, Where
+from everylabel.selection.pool.how import check_closed_form, check_how
+from everylabel.selection.pool.state import (
+    Answered,
+    Conditioned,
+    Learned,
+    NewClasses,
+    Record,
+    Running,
+    Turned,
+    Unlearned,
+    Where,
+)
 from everylabel.selection.pool.view import LearningPool
-
-UPDATES = ("second_order", "first_order", "exact")
 
 
 class Pool(LearningPool):
@@ -48,6 +56,9 @@ class Pool(LearningPool):
     method, step_size : optional
         How `add` updates; by default the paper's second-order step of 10. step_size="auto" is
         the scale the last training gave to labelled instances; see `auto_step`.
+    closed_form : bool
+        Take labels back and turn them in closed form, at the cost of learning one, in place of replaying what
+        came since the last refit as if they had never been. Gaussian likelihood and second order only.
     """
 
     def __init__(
@@ -59,13 +70,16 @@ class Pool(LearningPool):
         labels: Any = None,
         method: str | None = None,
         step_size: float | str | None = None,
+        closed_form: bool = False,
     ) -> None:
         posterior = check_posterior(posterior)
         if (labelled_idx is None) != (labels is None):
             raise EverylabelError("labelled_idx and labels are given together: one label an instance")
-        self.method, self.step_size = _check_how(method, step_size)
-        self._record = Record(posterior, posterior)
-        self._late: list[Record] | None = None  # what the logits have yet to follow
+        self.method, self.step_size = check_how(method, step_size)
+        self.closed_form = closed_form
+        self._record = self._begin(posterior)
+        self._late: list[Record | Running] | None = None  # what the logits have yet to follow
+        self._behind = False  # the logits are those of an earlier posterior
         self._cache = Cache(features, posterior)
         self.labels = np.full(self._cache.features.n, -1)
         self.weights = np.ones(self._cache.features.n)
@@ -104,7 +118,8 @@ class Pool(LearningPool):
     ) -> None:
         """Bring one instance from wherever it is to where it shall be, with a label if that is LABELLED.
 
-        Nothing happens if it is there already. A label that it had is taken back as if it had never been.
+        Nothing happens if it is there already. A label that it had is taken back as if it had never been (in
+        closed form, if the pool is of that kind).
         """
         i, where, here = self._check_one(idx), _check_where(where), self.where(idx)
         if (label is None) == (where is Where.LABELLED):
@@ -119,11 +134,15 @@ class Pool(LearningPool):
         if here is where and (self.labels[i], self.weights[i]) == new:
             return
         answer = here is Where.OUT and where is Where.LABELLED and self.posterior.likelihood == "gaussian"
-        if here is Where.LABELLED:
+        turned = here is where and self.closed_form and self.weights[i] == new[1]
+        if turned and isinstance(record, Running):
+            step = default_step("second_order", "gaussian") if how[1] is None else how[1]
+            record = record.turned(Turned(i, h, int(self.labels[i]), *new, step))
+        elif here is Where.LABELLED:
             record = record.without_label(i, h, int(self.labels[i]), float(self.weights[i]))
         elif here is Where.OUT and not answer:
             record = record.without_condition(i, h)
-        if where is Where.LABELLED:
+        if where is Where.LABELLED and not turned:
             record = record.then((Answered if answer else Learned)(i, h, *new, *how))
         elif where is Where.OUT:
             record = record.then(Conditioned(i, h))
@@ -178,7 +197,8 @@ class Pool(LearningPool):
     ) -> tuple[str | None, float | None]:
         """Return the method and step size that `add` would take, or raise: ask before a label is paid for."""
         step_size = self.step_size if step_size is None else step_size
-        method, step_size = _check_how(method or self.method, step_size)
+        method, step_size = check_how(method or self.method, step_size)
+        check_closed_form(self.closed_form, self.posterior, method)
         if method == "exact" and self.posterior.data is None:
             raise EverylabelError(
                 "method is 'exact', which retrains on all labels, and the posterior has not kept them; "
@@ -187,18 +207,28 @@ class Pool(LearningPool):
         return method, self.auto_step if step_size == "auto" else step_size  # type: ignore[return-value]
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def together(self, later: bool = False) -> Iterator[None]:
         """Let all that is learned inside reach the logits at the end, in one pass over the features.
 
         Inside, the posterior is current and the logits are not. Afterwards all is as if learned
-        one by one, to rounding.
+        one by one, to rounding. With `later` they are left behind, for `settle` to bring up.
         """
         before, self._late = self._record, []
         try:
             yield
         finally:
             late, self._late = self._late, None
-            self._catch_up(before, late)
+            if later:
+                self._behind = self._behind or bool(late)
+                self._record = self._record.settled()
+            else:
+                self._catch_up(before, late)
+
+    def settle(self) -> None:
+        """Bring logits that were left behind up to the posterior."""
+        if self._behind:
+            self._cache.reset(self.posterior)
+            self._behind = False
 
     def refit(self, posterior: Posterior) -> None:
         """Go on from a newly trained posterior; the labels stay, their updates are in it."""
@@ -208,8 +238,9 @@ class Pool(LearningPool):
                 f"posterior has {posterior.n_classes} classes and the pool has labels up to "
                 f"{int(self.labels.max())}; expected a posterior with all classes of the pool"
             )
+        begun = self._begin(posterior)
         self._cache.reset(posterior)
-        self._record = Record(posterior, posterior)
+        self._record, self._behind = begun, False
         for i in self.out_idx:
             self._follow(self._record.then(Conditioned(int(i), self._cache.features.native(i))))
         self.auto_step = self._auto_step()
@@ -258,7 +289,11 @@ class Pool(LearningPool):
             return lambda w: features.product(w)[..., idx], features.norms()[idx]
         return super().inner(idx)
 
-    def _follow(self, record: Record) -> None:
+    def _begin(self, posterior: Posterior) -> Record | Running:
+        check_closed_form(self.closed_form, posterior, self.method)
+        return Running(posterior) if self.closed_form else Record(posterior, posterior)
+
+    def _follow(self, record: Record | Running) -> None:
         """Take another record, and let the logits follow: now, or at the end of `together`."""
         before, self._record = self._record, record
         if self._late is None:
@@ -266,14 +301,20 @@ class Pool(LearningPool):
         else:
             self._late.append(record)
 
-    def _catch_up(self, before: Record, records: list[Record]) -> None:
-        """Bring the logits from one record over others, a step each, to the last of them."""
-        steps = records[-1].since(before) if records else ()
-        learned = [step.idx for step in steps if isinstance(step, Learned)]
-        if len(steps) < len(records):  # something was taken back on the way
+    def _catch_up(self, before: Record | Running, records: Sequence[Record | Running]) -> None:
+        """Bring the logits from one record over others to the last of them."""
+        steps = records[-1].since(before) if records else ()  # type: ignore[arg-type]
+        self._record = self._record.settled()
+        learned = [step for step in steps if isinstance(step, Learned | Turned | Unlearned)]
+        same_classes = before.posterior.n_classes == self.n_classes
+        if self._behind:
+            self.settle()
+        elif len(steps) < len(records):  # something was taken back on the way
             self._cache.reset(self.posterior)
-        elif len(learned) > 1 and before.posterior.n_classes == self.n_classes:
-            self._cache.move_many(self.posterior, learned)
+        elif same_classes and (len(learned) > 1 or len(steps) > len(records)):
+            self._cache.move_many(self.posterior, list({step.idx: None for step in steps}))  # type: ignore
+        elif len(steps) > len(records):
+            self._cache.reset(self.posterior)
         else:
             for record, step in zip(records, steps, strict=True):
                 if isinstance(step, NewClasses):
@@ -302,17 +343,6 @@ class Pool(LearningPool):
         if isinstance(idx, (bool, np.bool_)) or not isinstance(idx, (int, np.integer)):
             raise EverylabelError(f"idx is {idx!r}; expected the position of one instance, a whole number")
         return int(check_positions([idx], len(self), "idx")[0])
-
-
-def _check_how(method: str | None, step_size: float | str | None) -> tuple[str | None, float | str | None]:
-    """Return a method and a step size that go together."""
-    if method is not None:
-        check_choice(method, "method", UPDATES)
-    if method == "exact" and step_size is not None:
-        raise EverylabelError(f"step_size is {step_size!r}; method='exact' has none: leave it out")
-    if step_size is None or step_size == "auto":
-        return method, step_size
-    return method, check_positive(step_size, "step_size", zero=True)
 
 
 def _check_where(where: Any) -> Where:

@@ -2,19 +2,24 @@
 
 A record is a value: the posterior of the last refit, the steps since, and where they have led. Each kind of
 step knows how to take a posterior to the next; to take something back is to replay the others, or to forget
-it where the order does not matter.
+it where the order does not matter. A running record keeps no steps: what is taken back is a step of its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace
 
 from everylabel.core import revise
-from everylabel.core.arrays import Array
+from everylabel.core.arrays import Array, zeros
+from everylabel.core.checks import check_features, check_labels
 from everylabel.core.errors import EverylabelError
+from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
-from everylabel.core.updates import update
+from everylabel.core.updates import default_step, update
 
 
 class Where(IntEnum):
@@ -67,6 +72,19 @@ class Learned:
         given = self.features, [self.label], self.method, self.step_size
         return update(posterior, *given, weights=[self.weight])
 
+    def residual(self, posterior: Posterior) -> Array:
+        """Return w (p - e_y), (1, k), at the mean that the label finds."""
+        kind = LIKELIHOODS[posterior.likelihood]
+        design = check_features(self.features, posterior.mean, posterior.bias)
+        labels = check_labels([self.label], 1, posterior.n_classes, design)
+        certain = kind.targets(labels, posterior.mean.shape[1])
+        return self.weight * (kind.link(design @ posterior.mean) - certain)
+
+    def length(self, posterior: Posterior) -> float:
+        """Return the step size."""
+        own = self.step_size
+        return default_step(self.method or "second_order", posterior.likelihood) if own is None else own
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Answered(Learned):
@@ -87,7 +105,54 @@ class NewClasses:
         return revise.add_class(posterior, self.n, names=self.names)
 
 
-Step = Conditioned | Released | Learned | NewClasses
+@dataclass(frozen=True, eq=False, slots=True)
+class Turned:
+    """An instance's label is another one now."""
+
+    idx: int
+    features: Array
+    before: int
+    label: int
+    weight: float
+    step_size: float
+
+    def after(self, posterior: Posterior) -> Posterior:
+        return revise.turn(
+            posterior, self.features, self.before, self.label, self.step_size, weight=self.weight
+        )
+
+
+class Taught(NamedTuple):
+    """What a label was learned with: its residual w (p - e_y), (1, k), and the length of the step."""
+
+    residual: Array
+    step_size: float
+
+    def padded(self, n_classes: int) -> Array:
+        """Return a copy of the residual with zeros for classes that have come since."""
+        xp: Any = array_namespace(self.residual)
+        new = zeros((1, n_classes - self.residual.shape[1]), self.residual)
+        return xp.concat([self.residual, new], axis=1)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Unlearned:
+    """A label was taken back in closed form: by the residual it was learned with, or one that was trained."""
+
+    idx: int
+    features: Array
+    label: int
+    weight: float
+    taught: Taught | None
+
+    def after(self, posterior: Posterior) -> Posterior:
+        if self.taught is None:
+            return revise.forget(posterior, self.features, [self.label], weights=[self.weight])
+        residual = self.taught.padded(posterior.n_classes)
+        return revise.unlearn(posterior, self.features, residual, self.taught.step_size, weight=self.weight)
+
+
+Step = Conditioned | Released | Learned | NewClasses | Turned | Unlearned
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -110,6 +175,10 @@ class Record:
         n = len(before.steps)
         goes_on = self.base is before.base and self.steps[:n] == before.steps
         return self.steps[n:] if goes_on else ()
+
+    def settled(self) -> Record:
+        """Return the record once its logits have followed: the same, since all steps are kept."""
+        return self
 
     def without_condition(self, idx: int, features: Array) -> Record:
         """Return the record with an instance no longer out."""
@@ -138,6 +207,56 @@ class Record:
     def _conditioned(self, idx: int) -> list[Conditioned]:
         """Return the step by which an instance last went out."""
         return [step for step in self.steps if isinstance(step, Conditioned) and step.idx == idx][-1:]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Running:
+    """A posterior, and the steps that its logits have yet to follow: no history is kept.
+
+    Each step costs the same however many came before it. What is taken back is taken back in closed form, by
+    the residual it was learned with, and the labelled instances behind the posterior are let go of: only
+    exact updates need them. Of Gaussian likelihood and second-order updates only.
+    """
+
+    posterior: Posterior
+    steps: tuple[Step, ...] = ()
+    taught: dict[int, Taught] = field(default_factory=dict)  # by instance, of all records since the training
+
+    def then(self, *steps: Step) -> Running:
+        """Return the record after some steps more."""
+        posterior = self.posterior.replace(data=None)
+        for step in steps:
+            if isinstance(step, Learned):
+                self.taught[step.idx] = Taught(step.residual(posterior), step.length(posterior))
+            posterior = step.after(posterior)
+        return Running(posterior, (*self.steps, *steps), self.taught)
+
+    def since(self, before: Running) -> tuple[Step, ...]:
+        """Return the steps that lead from another record to this one."""
+        return self.steps[len(before.steps) :]
+
+    def settled(self) -> Running:
+        """Return the record once its logits have followed."""
+        return Running(self.posterior, (), self.taught)
+
+    def without_condition(self, idx: int, features: Array) -> Running:
+        """Return the record with an instance no longer out."""
+        return self.then(Released(idx, features))
+
+    def without_label(self, idx: int, features: Array, label: int, weight: float) -> Running:
+        """Return the record with a label taken back."""
+        return self.then(Unlearned(idx, features, label, weight, self.taught.pop(idx, None)))
+
+    def turned(self, step: Turned) -> Running:
+        """Return the record with a label that is another one now."""
+        known = self.taught.get(step.idx)
+        if known is not None:
+            residual = known.padded(self.posterior.n_classes)
+            residual[0, step.before] += step.weight
+            residual[0, step.label] -= step.weight
+            self.taught[step.idx] = Taught(residual, known.step_size)
+            step = replace(step, step_size=known.step_size)
+        return self.then(step)
 
 
 def _untrained(base: Posterior, idx: int, features: Array, label: int, weight: float) -> Posterior:

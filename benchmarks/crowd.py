@@ -1,0 +1,169 @@
+"""Many people at one server, who disagree, over HTTP on loopback: what a label costs then, and a restart.
+
+    python -m benchmarks.crowd [--people 1 16 64] [--annotators 3] [--wrong 0.3] [--seconds 60] [--labels 0]
+                               [--out docs/results]
+
+20,000 instances x 384 features in 20 classes. One person labels, then more of them two a second each, each
+item answered by several, of whom some are wrong: labels turn. `--labels` are in the log before anybody comes,
+without a training. Each setting has a server of its own; times are also ratios to one person's in the same
+run. Afterwards the server is started again on its log. Writes crowd.json and prints a table.
+"""
+
+import argparse
+import contextlib
+import http.client
+import json
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.serving import Client, quantiles
+from benchmarks.timing import report, write
+from everylabel.labelling.events import Event, Label, Refit
+from everylabel.projects.store import Store
+
+N, D, K, RATE = 20_000, 384, 20, 2.0
+
+
+def data(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return features of overlapping clusters and their labels."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(K, size=N)
+    centers = 0.25 * rng.standard_normal((K, D))
+    return (centers[labels] + rng.standard_normal((N, D))).astype(np.float32), labels
+
+
+@contextlib.contextmanager
+def server(source: Path, log: Path, annotators: int) -> Iterator[tuple[int, float, int]]:
+    """Yield a server's port, the seconds until it first answered, and its process number."""
+    classes = ",".join(f"class {i}" for i in range(K))
+    command = [sys.executable, "-m", "everylabel.cli", "label", str(source), "--classes", classes]
+    options = ["--store", str(log), "--annotators-per-item", str(annotators), "--no-browser", "--port", "0"]
+    began = time.perf_counter()
+    process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
+            if found:
+                port = int(found.group(1))
+                Client(port).ask("POST", "/api/next", {"person": "nobody"})
+                yield port, time.perf_counter() - began, process.pid
+                return
+        raise RuntimeError("the server did not start")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+
+
+def labelling(port: int, labels: np.ndarray, people: int, wrong: float, duration: float) -> np.ndarray:
+    """Have people label at a steady rate, some answers wrong; return seconds from label to next."""
+    seconds: list[float] = []
+    stop = time.perf_counter() + duration
+
+    def person(number: int) -> None:
+        client, name, rng = Client(port), f"person {number}", np.random.default_rng(number)
+        due = time.perf_counter() + number / (people * RATE)
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            task = client.ask("POST", "/api/next", {"person": name})["next"]
+            while time.perf_counter() < stop:
+                time.sleep(max(0.0, due - time.perf_counter()))
+                due = max(due + 1.0 / RATE, time.perf_counter())  # who is late does not hurry
+                item = task["item"]["id"]
+                answer = int(rng.integers(K)) if rng.random() < wrong else int(labels[int(item)])
+                began = time.perf_counter()
+                body = {"person": name, "item": item, "class": answer}
+                task = client.ask("POST", "/api/label", body)["next"]
+                seconds.append(time.perf_counter() - began)
+
+    threads = [threading.Thread(target=person, args=(i,)) for i in range(people)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return np.array(seconds)
+
+
+def prefill(log: Path, labels: np.ndarray, count: int) -> None:
+    """Write so many labels of one person behind what a log holds, each in a block of its own."""
+    with contextlib.closing(Store(log, "pool.npy")) as store:
+        last, fresh = store.read()[-1].seq, []
+        items = np.random.default_rng(1).permutation(N)[:count]
+        for at, item in enumerate(items.tolist(), last + 1):
+            body = Label(str(item), int(labels[item]))
+            fresh.append(Event(at, at, time.time(), "before", body))
+        store.append(fresh)
+
+
+def memory(process: int) -> float:
+    """Return the megabytes that a process holds."""
+    status = Path(f"/proc/{process}/status").read_text()
+    found = re.search(r"VmRSS:\s+(\d+)", status)
+    return 0.0 if found is None else int(found.group(1)) / 1024
+
+
+def measure(given: argparse.Namespace) -> dict[str, Any]:
+    """Return all figures."""
+    features, labels = data()
+    found: dict[str, Any] = {"pool": [N, D, K], "wrong": given.wrong, "labels before": given.labels}
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "pool.npy"
+        np.save(source, features)
+        for people in given.people:
+            log, annotators = Path(folder) / f"{people}.sqlite", min(people, given.annotators)
+            with server(source, log, annotators):  # embeds, compiles
+                pass
+            if given.labels:
+                prefill(log, labels, given.labels)
+            with server(source, log, annotators) as (port, starting, process):
+                before = memory(process)
+                seconds = labelling(port, labels, people, given.wrong, given.seconds)
+                after = memory(process)
+            with contextlib.closing(Store(log, "pool.npy", write=False)) as store:
+                events = store.read()
+            with server(source, log, annotators) as (port, again, _):
+                pass
+            found[f"{people} people"] = {
+                "annotators": annotators,
+                "ms": quantiles(seconds),
+                "answers": len(seconds),
+                "trainings": sum(isinstance(event.body, Refit) for event in events),
+                "events": len(events),
+                "MB before and after": [round(before), round(after)],
+                "first start, s": round(starting, 1),
+                "start again, s": round(again, 1),
+            }
+            print(people, json.dumps(found[f"{people} people"]), flush=True)
+    first = found[f"{given.people[0]} people"]["ms"]
+    for people in given.people[1:]:
+        ms = found[f"{people} people"]["ms"]
+        found[f"{people} people"]["times one's"] = {name: round(ms[name] / first[name], 2) for name in ms}
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--people", type=int, nargs="+", default=[1, 16, 64])
+    parser.add_argument("--annotators", type=int, default=3, help="answers that an item wants")
+    parser.add_argument("--wrong", type=float, default=0.3, help="share of answers that are drawn at random")
+    parser.add_argument("--seconds", type=float, default=60.0, help="that people label in each setting")
+    parser.add_argument("--labels", type=int, default=0, help="that are in the log before")
+    parser.add_argument("--out", type=Path, help="folder for crowd.json")
+    given = parser.parse_args()
+    found = measure(given)
+    report("many people", ["what", "figure"], [[name, json.dumps(value)] for name, value in found.items()])
+    if given.out is not None:
+        write(given.out / "crowd.json", found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""A pool that takes labels back in closed form: what it promises, its cache, and that it keeps no history."""
+
+import numpy as np
+import pytest
+
+import everylabel as el
+from everylabel.core.errors import EverylabelError
+from everylabel.selection.pool import Where
+from tests.selection.problems import problem
+from tests.selection.test_pool import check_cache
+
+STEP = 2.3
+
+
+def pools() -> tuple[el.Pool, el.Pool, list[int]]:
+    one, twin = (problem(closed_form=True, step_size=STEP).pool for _ in range(2))
+    return one, twin, [int(i) for i in one.free_idx[:6]]
+
+
+def same(one: el.Pool, twin: el.Pool) -> None:
+    np.testing.assert_allclose(one.posterior.mean, twin.posterior.mean, atol=1e-10)
+    np.testing.assert_allclose(one.posterior.cov, twin.posterior.cov, atol=1e-10)
+    np.testing.assert_allclose(one.logits(), twin.logits(), atol=1e-9)
+
+
+def test_the_latest_label_taken_back_or_turned_is_as_if_never_given() -> None:
+    one, twin, (a, b, *_) = pools()
+    for pool in (one, twin):
+        pool.add(a, 1, 1.4)
+    one.add(b, 0)
+    one.remove_label(b)
+    same(one, twin)
+    for label in (0, 2, 1):
+        one.put(b, Where.LABELLED, label)
+    twin.add(b, 1)
+    same(one, twin)
+    one.put(b, Where.OUT)
+    twin.remove_label(b)
+    twin.condition(b)
+    same(one, twin)
+
+
+def test_an_answer_is_taken_back_with_its_time_out() -> None:
+    one, twin, (a, *_) = pools()
+    one.condition(a)
+    one.add(a, 2)
+    one.remove_label(a)
+    same(one, twin)
+
+
+def test_a_label_turns_also_when_classes_have_come_and_weights_differ() -> None:
+    one, twin, (a, *_) = pools()
+    for pool in (one, twin):
+        pool.add(a, 1)
+        pool.add_class(2)
+    one.put(a, Where.LABELLED, 4)
+    one.put(a, Where.LABELLED, 1)
+    same(one, twin)
+    one.put(a, Where.LABELLED, 1, 2.0)  # another weight: taken back and learned
+    twin.remove_label(a)
+    twin.add(a, 1, 2.0)
+    same(one, twin)
+
+
+def test_a_trained_label_is_taken_back_by_its_own_newton_step() -> None:
+    pool, features, labels, labelled = problem(closed_form=True, step_size=STEP)
+    i, before = int(labelled[0]), pool.posterior.replace(data=None)
+    pool.remove_label(i)
+    twin = el.forget(before, features[i : i + 1], [int(labels[i])])
+    np.testing.assert_array_equal(pool.posterior.mean, twin.mean)
+    j, mean = int(labelled[1]), np.asarray(pool.posterior.mean)
+    h, other = np.r_[features[j], 1.0], (int(labels[j]) + 1) % 3
+    pool.put(j, Where.LABELLED, other)
+    turned = mean + STEP * np.outer(
+        np.asarray(pool.posterior.cov) @ h, np.eye(3)[other] - np.eye(3)[labels[j]]
+    )
+    np.testing.assert_allclose(pool.posterior.mean, turned, atol=1e-12)
+
+
+@pytest.mark.parametrize("at_once", [1, 5])
+@pytest.mark.parametrize("later", [False, True])
+def test_the_cache_follows_all_kinds_of_changes(at_once: int, later: bool) -> None:
+    pool, rng = problem(n=90, n_labelled=12, closed_form=True, step_size=STEP).pool, np.random.default_rng(3)
+    pool.variances()
+    for _ in range(40):
+        with pool.together(later):
+            for _ in range(at_once):
+                where = Where(int(rng.integers(4)))
+                label = int(rng.integers(pool.n_classes)) if where is Where.LABELLED else None
+                pool.put(int(rng.integers(90)), where, label)
+        if rng.random() < 0.05:
+            pool.add_class(1)
+    pool.settle()
+    check_cache(pool, 1e-6)
+    assert pool.posterior.data is None
+
+
+def test_what_is_left_behind_does_not_depend_on_the_parts_it_came_in() -> None:
+    one, twin, items = pools()
+    for some in (items[:2], items[2:3], items[3:]):
+        with one.together(later=True):
+            for i in some:
+                one.add(i, i % 3)
+    for i in items:
+        with twin.together(later=True):
+            twin.add(i, i % 3)
+    one.settle()
+    twin.settle()
+    assert np.array_equal(one.logits(), twin.logits())
+    assert np.array_equal(one.posterior.mean, twin.posterior.mean)
+
+
+def test_only_gaussian_likelihood_and_second_order_have_a_closed_form() -> None:
+    with pytest.raises(EverylabelError, match="closed_form is True, the likelihood 'categorical'"):
+        problem(likelihood="categorical", closed_form=True)
+    pool = problem(closed_form=True).pool
+    with pytest.raises(EverylabelError, match="method 'first_order'"):
+        pool.add(int(pool.free_idx[0]), 1, method="first_order")
