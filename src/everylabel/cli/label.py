@@ -76,12 +76,16 @@ def label(
     confirm_labels: Annotated[
         bool, typer.Option("--confirm-labels", help="Labels of rows that were changed fit as they are.")
     ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Rows and images that the source gets meanwhile join.")
+    ] = False,
     encoding: options.Encoding = None,
     long_rows: options.LongRows = None,
 ) -> None:
     """Label texts, images or features on a page; the model learns from every click."""
     from everylabel.core.checks import check_choice
     from everylabel.projects.labelled import check_labelled, joined_before, kept_in
+    from everylabel.projects.watching import read_watched
     from everylabel.web.server import ServeOptions, check_settings, serve
 
     check_choice(layout, "--layout", ["pca", "umap"])
@@ -113,6 +117,7 @@ def label(
         keep=False,  # before all is checked, nothing changes
         check=check_labelled(store, accept=accept_changes or confirm_labels),
         begin=joined_before(store) if import_file is None and test is None else None,
+        **{"reader": read_watched} if watch else {},
     )
     columns = {
         "label_column": import_label_column,
@@ -139,6 +144,7 @@ def label(
         test=test,
         fields=column_list(fields),
         guidelines=guidelines,
+        watch=watch,
     )
     with embedding_bar() as progress:
         serve(project, serving, lambda address: _ready(address, host), note, progress)

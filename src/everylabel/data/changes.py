@@ -8,7 +8,7 @@ many others stood, count as changed: what was said of them may not fit any more.
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -98,9 +98,17 @@ def match_rows(old: Sequence[str], new: Sequence[str]) -> Found:
 
 
 def compare(known: Known, items: Items) -> Change:
-    """Return what changed since rows were noted; nothing did if none were."""
+    """Return what changed since rows were noted; nothing did if none were. What was sent never changes."""
+    if items.sent:
+        sent = tuple(items.ids[len(items.ids) - items.sent :])
+        change = _compare(known, items.of_source(), sent)
+        return replace(change, keys=(*change.keys, *sent))
+    return _compare(known, items, ())
+
+
+def _compare(known: Known, items: Items, sent: Sequence[str]) -> Change:
     if not known.keys:
-        return Change(keys=tuple(items.ids))
+        return Change(keys=tuple(_keys(sent, items.ids, [None] * len(items.ids))))
     known = known.resolved(items)
     there = len(known.keys) - known.gone
     by_id = known.knows_ids_of(items)
@@ -116,7 +124,7 @@ def compare(known: Known, items: Items) -> Change:
     else:
         found = match_rows(known.keys, items.ids)
         changed = [] if _same_arrays(known, items) else [j for j, i in enumerate(found) if i is not None]
-    keys, taken = _keys(known.keys, items.ids, found), set(found)
+    keys, taken = _keys(known.keys, items.ids, found, sent), set(found)
     return Change(
         appended=tuple(items.known_as(j) for j, i in enumerate(found) if i is None or i >= there),
         gone=tuple(known.name(i) for i in range(there) if i not in taken),
@@ -152,9 +160,9 @@ def _fill_edited(found: Found, there: int) -> None:
         at = end + 1
 
 
-def _keys(known: Sequence[str], fresh: Sequence[str], found: Found) -> list[str]:
+def _keys(known: Sequence[str], fresh: Sequence[str], found: Found, sent: Sequence[str] = ()) -> list[str]:
     """Return the log's name of each row: the one it has, or for a new row one that no other ever had."""
-    taken, numbers = set(known), count(len(known))
+    taken, numbers = {*known, *sent}, count(len(known))
     keys = []
     for j, i in enumerate(found):
         key = fresh[j] if i is None else known[i]

@@ -46,6 +46,17 @@ class Display:
         """Return what is shown of some items."""
         return replace(self, **{one.name: _some(getattr(self, one.name), keep) for one in fields(self)})
 
+    def followed_by(self, others: "Display", n: int, m: int) -> Self:
+        """Return what is shown of these n items and then of m others of the same kind."""
+        pairs = ((one.name, getattr(self, one.name), getattr(others, one.name)) for one in fields(self))
+        return replace(
+            self,
+            **{
+                name: joined_columns(here, there, n, m) if isinstance(here, Mapping) else [*here, *there]
+                for name, here, there in pairs
+            },
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Texts(Display):
@@ -135,6 +146,14 @@ def fields_of(columns: Columns, i: int) -> list[list[str]]:
 def some_rows(columns: Columns, keep: Sequence[int]) -> dict[str, list[Any]]:
     """Return some rows of columns."""
     return {name: [column[i] for i in keep] for name, column in columns.items()}
+
+
+def joined_columns(some: Columns, others: Columns, n: int, m: int) -> dict[str, list[Any]]:
+    """Return the columns of n rows and then of m others; None where a row has no such column."""
+    return {
+        name: [*some.get(name, [None] * n), *others.get(name, [None] * m)]
+        for name in dict.fromkeys([*some, *others])
+    }
 
 
 def _some(entries: Any, keep: Sequence[int]) -> Any:

@@ -1,14 +1,14 @@
 """`Items`: what a user's source holds, wherever it was read from; every reader returns one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.classes import UNLABELLED
-from everylabel.data.display import Columns, Display, Rows, some_rows
+from everylabel.data.display import Columns, Display, Rows, joined_columns, some_rows
 
 LONGEST_ID = 1000  # characters
 
@@ -23,7 +23,8 @@ class Items:
     labels : class numbers into `classes`; -1 where there is no label
     own_ids : the source's own ids, unique; None where it has none
     id_column : where it has them
-    rows : the place of each in the source, from 0; empty: as they stand
+    rows : the place of each in the source, from 0; None for what was sent; empty: as they stand
+    sent : how many, at the end, came by themselves and are in no source
     columns : the source's own columns, as they are
     skipped : names of what was left out
     features : (n, d) if the source has them; else the items are to be embedded
@@ -50,8 +51,9 @@ class Items:
     chosen: Mapping[str, str] = field(default_factory=dict)
     own_ids: Sequence[str] | None = None
     id_column: str | None = None
-    rows: Sequence[int] = ()
+    rows: Sequence[int | None] = ()
     columns: Columns = field(default_factory=dict, repr=False)
+    sent: int = 0
 
     def __len__(self) -> int:
         return len(self.items)
@@ -60,24 +62,31 @@ class Items:
         labelled = int(np.sum(self.labels >= 0))
         return f"Items({len(self)} of kind {self.kind!r}, {labelled} labelled, {len(self.classes)} classes)"
 
-    def row(self, i: int) -> int:
-        """Return the place of an item in the source, from 0."""
+    def row(self, i: int) -> int | None:
+        """Return the place of an item in the source, from 0; None if it is in none."""
         return self.rows[i] if len(self.rows) else i
+
+    def some(self, places: Sequence[int]) -> Any:
+        """Return what lies in these places."""
+        content = self.items
+        return content[list(places)] if isinstance(content, np.ndarray) else [content[i] for i in places]
 
     def known_as(self, i: int) -> str:
         """Return what people know an item by: its own id, or its place in the source."""
-        return str(self.row(i)) if self.own_ids is None else self.own_ids[i]
+        row = self.row(i)
+        return self.own_ids[i] if self.own_ids is not None else self.ids[i] if row is None else str(row)
 
     def without(self, gone: Sequence[int]) -> Self:
         """Return the items but for those in these places, which count as skipped; classes stay."""
         if not len(gone):
             return self
         out = set(gone)
-        keep = [i for i in range(len(self.ids)) if i not in out]
+        n = len(self.ids)
+        keep = [i for i in range(n) if i not in out]
         one_each = len(self.digests) == len(self.ids)
         return replace(
             self,
-            items=self.items[keep] if isinstance(self.items, np.ndarray) else [self.items[i] for i in keep],
+            items=self.some(keep),
             ids=[self.ids[i] for i in keep],
             labels=self.labels[keep],
             own_ids=None if self.own_ids is None else [self.own_ids[i] for i in keep],
@@ -88,7 +97,44 @@ class Items:
             display=self.display.only(keep),
             digests=[self.digests[i] for i in keep] if one_each else self.digests,
             truth=None if self.truth is None else self.truth[keep],
+            sent=sum(i >= n - self.sent for i in keep),
         )
+
+    def of_source(self) -> "Items":
+        """Return the items that are in the source, without features."""
+        if not self.sent:
+            return self
+        n, own = len(self.ids), {one.name: getattr(self, one.name) for one in fields(Items)}
+        plain = Items(**own | {"features": None})
+        return replace(plain.without(range(n - self.sent, n)), skipped=self.skipped)
+
+    def followed_by(self, others: "Items") -> Self:
+        """Return these items and then others of the same kind, which have no features."""
+        classes = tuple(dict.fromkeys([*self.classes, *others.classes]))
+        here, there = self.renamed_to(classes), others.renamed_to(classes)
+        own = None
+        if self.own_ids is not None:
+            own = [*self.own_ids, *(others.known_as(i) for i in range(len(others.ids)))]
+        return replace(
+            self,
+            items=[*self.items, *others.items],
+            ids=[*self.ids, *others.ids],
+            labels=np.concatenate([here, there]),
+            classes=classes,
+            own_ids=own,
+            rows=[items.row(i) for items in (self, others) for i in range(len(items.ids))],
+            columns=joined_columns(self.columns, others.columns, len(self.ids), len(others.ids)),
+            skipped=(*self.skipped, *others.skipped),
+            display=self.display.followed_by(others.display, len(self.ids), len(others.ids)),
+            digests=[*self.digests, *others.digests],
+            sent=others.sent,
+        )
+
+    def renamed_to(self, classes: Sequence[str]) -> np.ndarray:
+        """Return the labels as numbers into other classes, which hold all of these."""
+        number = {name: i for i, name in enumerate(classes)}
+        to = np.array([*(number[name] for name in self.classes), UNLABELLED])
+        return np.asarray(to[self.labels])
 
     def renamed(self, names: Sequence[str | None]) -> "Items":
         """Return the items with each class named anew: names that become one are one, None is no class."""

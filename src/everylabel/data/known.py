@@ -54,6 +54,7 @@ class Known(NamedTuple):
 
     def renewed(self, items: Items) -> "Known":
         """Return the rows of a source as it is now, by the log's names, then all that are gone."""
+        items = items.of_source()
         known = self.resolved(items)
         now = Known(list(items.ids), list(items.digests), items.own_ids and list(items.own_ids))
         now = now._replace(id_column=items.id_column)

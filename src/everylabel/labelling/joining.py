@@ -1,7 +1,8 @@
 """Items that come while people label: their features join the pool, and labels they bring are learned."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,13 +13,26 @@ from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.ledger import IMPORT
 
 
+@dataclass
+class Arriving:
+    """How far what comes has come, for those who look on."""
+
+    coming: int = 0  # items that are known and not in the pool yet
+    joined: int = 0  # items that have joined since the start
+    told: str = ""  # what is wrong with the source
+
+
 def join(
-    desk: Desk, ids: Sequence[str], features: np.ndarray, labels: Mapping[str, str] | None = None
+    desk: Desk,
+    ids: Sequence[str],
+    features: np.ndarray,
+    labels: Mapping[str, str] | None = None,
+    test: Container[str] = (),
 ) -> "Future[int]":
     """Have items join the pool, in this order; the future holds how many of them were not there before.
 
     Their labels, names of classes by id, are learned by the next training in the background: a thousand of
-    them keep nobody waiting.
+    them keep nobody waiting. Those that are for `test` are never learned from.
     """
     labels = labels or {}
 
@@ -30,6 +44,8 @@ def join(
         if fresh:
             digest = features_digest(np.asarray(features[fresh]))
             desk.emit("", events.Extended([ids[i] for i in fresh], digest))
+        for name in (ids[i] for i in fresh if ids[i] in test):
+            desk.emit("", events.HeldOut(name))
         for name in (ids[i] for i in fresh if ids[i] in labels):
             desk.emit(IMPORT, events.Label(name, _number(desk, labels[name]), imported="source"))
         return lambda: len(fresh)

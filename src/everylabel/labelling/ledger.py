@@ -112,6 +112,7 @@ class Ledger:
     done: dict[str, list[int]] = field(default_factory=dict)  # person -> events that can be taken back
     history: list[Entry] = field(default_factory=list)  # answers and skips, in order
     undone: set[int] = field(default_factory=set)
+    absent: set[str] = field(default_factory=set)  # items that events are of and the source no longer has
     aside: dict[int, int] = field(default_factory=dict)  # item -> event up to which answers are set aside
     finished: dict[int, int] = field(default_factory=dict)  # item -> class that the model has given
     audits: dict[int, None] = field(default_factory=dict)  # of them, those to be confirmed by people
@@ -161,7 +162,9 @@ class Ledger:
         if not isinstance(event.body, events.OfItem):
             return self._apply(event.body, event, -1)
         item = self.position.get(event.body.item)
-        if item is not None:
+        if item is None:
+            self.absent.add(event.body.item)
+        else:
             self._apply(event.body, event, item)
         return item
 
@@ -302,9 +305,13 @@ class Ledger:
     @_take.register
     def _(self, body: events.Extended, event: Event, item: int) -> None:
         for name in body.ids:
-            if name not in self.position and self.source is not None and name in self.source:
+            if name in self.position:
+                continue
+            if self.source is not None and name in self.source:
                 self.position[name] = len(self.ids)
                 self.ids.append(name)
+            else:
+                self.absent.add(name)
 
     @_take.register
     def _(self, body: events.Assessed, event: Event, item: int) -> None:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from everylabel.labelling.class_figures import FEWEST
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.events import Answered, Event, Skip
 from everylabel.labelling.groups import MOST, near_copies
+from everylabel.labelling.joining import Arriving
 from everylabel.labelling.ledger import CANNOT_TELL, Answer, Ledger
 from everylabel.labelling.presence import Presence
 from everylabel.labelling.queues import Look
@@ -48,6 +50,7 @@ class Views:
         self.desk, self.show = desk, show
         self._knows_words = knows_words  # there is an encoder for names of classes
         self.presence = Presence(desk)
+        self.arriving = Arriving()  # what is on its way into the pool
         self._counting = threading.Lock()
         self._guesses: tuple[int, np.ndarray] = (-1, np.zeros(0, int))  # of a version
 
@@ -277,6 +280,7 @@ class Views:
             knows_words=self._knows_words,
             tested=None if desk.assessment is None else desk.assessment.test,
         )
+        figures["arriving"] = asdict(self.arriving)
         for each in figures["people"]:
             each["here"] = self.presence.at_work(each["name"], each["item"] is not None)
         return figures

@@ -3,7 +3,8 @@
 What is embedded while the folder holds other features goes to next/ in it, and takes their place when
 the command has passed all checks (`settle`). Only items that are new are embedded: those whose content was
 there before keep their row, wherever they stand. TF-IDF and pixels are learned from the items of the first
-time; what they learned is kept beside the features, and items that come later are embedded by it.
+time; what they learned is kept beside the features, and items that come later are embedded by it. What was
+embedded beside a server is in a journal (`journal.py`) until the next start.
 """
 
 import hashlib
@@ -17,24 +18,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError, EverylabelWarning
+from everylabel.core.errors import EverylabelWarning
 from everylabel.core.files import write_atomically
 from everylabel.data.cache import make_folder
 from everylabel.data.items import Items
 from everylabel.data.options import Options
-from everylabel.labelling.naming import Encoder
 from everylabel.models.embedding import embed
-from everylabel.models.embedding.choose import knows_words
+from everylabel.projects.encoders import Progress, embed_as
+from everylabel.projects.feature_files import (
+    DIGESTS,
+    EMBEDDER,
+    FEATURES,
+    NEXT,
+    RECORD,
+    VERSION,
+    is_fit,
+    record_of,
+)
+from everylabel.projects.journal import Journal, Kept
 from everylabel.projects.trust import Trust
 
-FEATURES, RECORD, EMBEDDER, NEXT = "features.npy", "features.json", "embedder.npz", "next"
-DIGESTS = "digests.npy"  # of the item that each row is of, and of those that are broken
 MADE_BY = ("kind", "model")  # features of these are alike, whatever column they are of
 AT_A_TIME = 16_384  # rows copied together
-VERSION = 2
-USUAL = {"text": "minilm", "image": "dinov2"}  # models where none is named
 GROWN = 3  # times as many items as were learned from: told
-Progress = Callable[[int, int], Any]  # rows done, rows in all
 
 
 class Features(NamedTuple):
@@ -44,13 +50,6 @@ class Features(NamedTuple):
     broken: tuple[int, ...]
     place: Path
     notes: tuple[str, ...] = ()
-
-
-class Kept(NamedTuple):
-    """Features of items of before, and which row is of which content."""
-
-    rows: np.ndarray
-    at: dict[str, int]
 
 
 def features_of(
@@ -68,25 +67,24 @@ def features_of(
             _note_digests(place, items.digests)
             return kept
     what = {"kind": kind, "model": model, "column": options.text_column or options.image_column}
-    before = _record(folder)
+    before = record_of(folder)
     place = folder if before is None else make_folder(folder / NEXT)
     for name in (RECORD, DIGESTS):
         (place / name).unlink(missing_ok=True)
     kept_rows = None if before is None else _kept_rows(folder, before, what)
-    if before is None or kept_rows is None:
-        rows = _embedded(items, model, place, trust, progress)
-        fitted_on = n if _is_fit(place) else 0
-    else:
-        rows = _joined(items, kept_rows, folder, place, trust, progress)
+    later, fitted_on = Journal(folder, kind, model).read(), 0
+    if before is not None and kept_rows is not None:
+        rows = _joined(items, [kept_rows, later], lambda some: embed_as(some, folder, trust, progress), place)
         fitted_on = int(before["fitted_on"])
         if fitted_on:
             shutil.copyfile(folder / EMBEDDER, place / EMBEDDER)
+    elif before is None and later.at:  # a server that had not yet embedded all was killed
+        rows = _joined(items, [later], partial(_embedded, items.kind, model, trust, progress), place)
+    else:
+        files = {"out": place / FEATURES, "fit_out": place / EMBEDDER}
+        rows = _embedded(kind, model, trust, progress, items.items, **files)
+        fitted_on = n if is_fit(place) else 0
     return _recorded(items, what, place, folder, rows, fitted_on)
-
-
-def is_begun(folder: Path) -> bool:
-    """Return whether a folder has features already, of whatever."""
-    return _record(folder) is not None or (folder / NEXT).exists()
 
 
 def write_features(items: Items, options: Options, folder: Path, rows: np.ndarray) -> None:
@@ -124,29 +122,22 @@ def _content(kind: str, digests: Sequence[str]) -> str:
 
 
 def _embedded(
-    items: Items, model: str | None, place: Path, trust: Trust, progress: Progress | None
+    kind: str, model: str | None, trust: Trust, progress: Progress | None, content: Any, **files: Path
 ) -> np.ndarray:
-    """Return features of all items, in a file."""
+    """Return features of all that is passed, in a file if one is named."""
     trust.check(model)
-    show = None if progress is None else lambda done: progress(done, len(items))
+    show = None if progress is None else lambda done: progress(done, len(content))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # they are left out, and told
-        return embed(
-            items.items,
-            model,
-            kind=items.kind,
-            out=place / FEATURES,
-            progress=show,
-            fit_out=place / EMBEDDER,
-            trust_model_code=trust.code,
-        )
+        how: dict[str, Any] = {"kind": kind, "progress": show, "trust_model_code": trust.code, **files}
+        return embed(content, model, **how)
 
 
 def _kept_rows(folder: Path, record: dict[str, Any], what: dict[str, Any]) -> Kept | None:
     """Return the features that the folder has; None if new ones would not be like them."""
     fitted = record["fitted_on"]
     alike = record["what"] == what if fitted else all(record["what"][key] == what[key] for key in MADE_BY)
-    if not alike or (fitted and not _is_fit(folder)):
+    if not alike or (fitted and not is_fit(folder)):
         return None
     none = Kept(np.zeros((0, 0)), {}) if fitted else None  # at least what was learned is kept
     try:
@@ -162,22 +153,24 @@ def _kept_rows(folder: Path, record: dict[str, Any], what: dict[str, Any]) -> Ke
 
 
 def _joined(
-    items: Items, kept: Kept, folder: Path, place: Path, trust: Trust, progress: Progress | None
+    items: Items, kept: Sequence[Kept], embed_new: Callable[[Any], np.ndarray], place: Path
 ) -> np.ndarray:
-    """Return features of all items, in a file: those that are kept, and the others embedded as they were."""
+    """Return features of all items, in a file: those that are kept, and the others embedded."""
     digests = list(items.digests)
-    new = [i for i, digest in enumerate(digests) if digest not in kept.at]
-    old = [i for i, digest in enumerate(digests) if digest in kept.at]
-    d, embedded = kept.rows.shape[1], np.zeros((0, 0))
+    found: list[list[int]] = [[] for _ in (*kept, None)]  # places of items, by where their features are
+    for i, digest in enumerate(digests):
+        where = next((j for j, one in enumerate(kept) if digest in one.at), len(kept))
+        found[where].append(i)
+    new = found.pop()
+    d, embedded = max(one.rows.shape[1] for one in kept), np.zeros((0, 0))
     if new:
-        content = items.items
-        some = content[new] if isinstance(content, np.ndarray) else [content[i] for i in new]
-        embedded = embed_as(some, folder, trust, progress)
+        embedded = embed_new(items.some(new))
         d = embedded.shape[1]
     rows = np.lib.format.open_memmap(place / FEATURES, mode="w+", dtype=np.float32, shape=(len(items), d))
-    for at in range(0, len(old), AT_A_TIME):
-        some = old[at : at + AT_A_TIME]
-        rows[some] = kept.rows[[kept.at[digests[i]] for i in some]]
+    for one, old in zip(kept, found, strict=True):
+        for at in range(0, len(old), AT_A_TIME):
+            some = old[at : at + AT_A_TIME]
+            rows[some] = one.rows[[one.at[digests[i]] for i in some]]
     if new:
         rows[new] = embedded
     rows.flush()
@@ -191,74 +184,11 @@ def _note_digests(place: Path, digests: Sequence[str]) -> None:
         write_atomically(place / DIGESTS, lambda file: np.save(file, array))
 
 
-def settle(folder: Path, place: Path) -> None:
-    """Have the features that are used be the folder's own; others in next/ are removed."""
-    later = folder / NEXT
-    if place == later:
-        try:
-            (later / FEATURES).replace(folder / FEATURES)
-        except OSError:  # some systems move no file that is mapped; it is found where it is
-            return
-        for name in (RECORD, EMBEDDER, DIGESTS):
-            (folder / name).unlink(missing_ok=True)
-        for name in (EMBEDDER, DIGESTS, RECORD):  # the record last: it says that all is there
-            if (later / name).exists():
-                (later / name).replace(folder / name)
-    shutil.rmtree(later, ignore_errors=True)
-
-
-def embed_as(items: Any, place: Path, trust: Trust, progress: Progress | None = None) -> np.ndarray:
-    """Return features of other items, embedded as those that lie in this place; NaN for broken images."""
-    record = _record(place)
-    if record is None:
-        raise FileNotFoundError(place / RECORD)
-    kind, model = record["what"]["kind"], record["what"]["model"]
-    fit = place / EMBEDDER if record["fitted_on"] else None
-    show = None if progress is None else lambda done: progress(done, len(items))
-    if fit is None and model is None:  # never another one, whatever is installed by now
-        model = USUAL[kind]
-    if fit is None:
-        trust.check(model)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # the caller tells them
-        how: dict[str, Any] = {"kind": kind, "fit": fit, "trust_model_code": trust.code}
-        return embed(items, model if fit is None else None, progress=show, **how)
-
-
-def word_encoder(
-    kind: str, place: Path | None, model: str | None, width: int, trust: Trust
-) -> Encoder | None:
-    """Return what embeds words as a source's texts were, or None: TF-IDF and images know no words.
-
-    kind, place : what is labelled, and where its features lie if they were embedded here
-    model, width : what made features that came with the source, if it is known, and how many there are
-    trust : whether it may be loaded
-    """
-    if place is not None:
-        record = _record(place) if kind == "text" else None
-        fitted = record is None or record["fitted_on"]
-        model = None if record is None or fitted else record["what"]["model"] or USUAL[kind]
-    if model is None or kind == "image" or not knows_words(model):
-        return None
-    return Encoder(model, partial(_words, model, width, trust))
-
-
-def _words(model: str, width: int, trust: Trust, phrases: Sequence[str]) -> np.ndarray:
-    trust.check(model)
-    vectors = embed(list(phrases), model, kind="text", trust_model_code=trust.code)
-    if vectors.shape[1] != width:
-        raise EverylabelError(
-            f"model {model!r} has {vectors.shape[1]} features of a name, and the source {width}; expected "
-            "--model with the one that embedded its texts, or --names-prior off"
-        )
-    return vectors
-
-
 def _kept(place: Path, content: str, model: str | None, n: int) -> Features | None:
-    record = _record(place)
+    record = record_of(place)
     if record is None or record["content"] != content or record["what"]["model"] != model:
         return None
-    if record["fitted_on"] and not _is_fit(place):
+    if record["fitted_on"] and not is_fit(place):
         return None
     try:
         rows = np.load(place / FEATURES, mmap_mode="r", allow_pickle=False)
@@ -268,21 +198,6 @@ def _kept(place: Path, content: str, model: str | None, n: int) -> Features | No
     if len(rows) + len(broken) != n:
         return None
     return Features(rows, broken, place)
-
-
-def _record(place: Path) -> dict[str, Any] | None:
-    """Return what is known of the features in a place."""
-    try:
-        record = json.loads((place / RECORD).read_text())
-        whole = {"content", "what", "broken", "fitted_on"} <= set(record) and record["what"]["kind"]
-        ours = record["version"] == VERSION and whole
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return record if ours else None
-
-
-def _is_fit(place: Path) -> bool:
-    return (place / EMBEDDER).exists()
 
 
 def _grown(fitted_on: int, n: int, folder: Path) -> tuple[str, ...]:

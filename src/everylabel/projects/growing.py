@@ -1,7 +1,7 @@
 """A source that is embedded while people label it: a random sample first, the rest piece by piece.
 
-Pieces are the same at every start, so that those embedded before are found in the cache. When all are there,
-the features are written to the project's folder, as if they had been embedded at once.
+What has been embedded is noted in the project's journal before it joins the pool, so that the next start has
+it. When all are there, the features are written to the folder, as if they had been embedded at once.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,10 @@ from everylabel.data.options import Options
 from everylabel.labelling.naming import Encoder
 from everylabel.models.embedding.choose import is_pretrained
 from everylabel.models.embedding.embed import Embedder
-from everylabel.projects.features import USUAL, Progress, broken_rows, is_begun, write_features
+from everylabel.projects.encoders import Progress
+from everylabel.projects.feature_files import USUAL, is_begun
+from everylabel.projects.features import broken_rows, write_features
+from everylabel.projects.journal import Journal
 from everylabel.projects.trust import Trust
 
 FIRST = 200  # items that labelling begins with
@@ -28,10 +31,23 @@ class Growing:
     def __init__(self, items: Items, options: Options, folder: Path, trust: Trust) -> None:
         trust.check(options.model)
         self.items, self.options, self.folder = items, options, folder
-        self.order = np.random.default_rng(0).permutation(len(items))
-        self.done = 0
+        self.embedder = Embedder(items.kind, options.model or USUAL[items.kind], trust.code)
+        self._journal = Journal(folder, items.kind, options.model)
         self.rows = np.zeros((0, 0), np.float32)
-        self._embedder = Embedder(items.kind, options.model or USUAL[items.kind], trust.code)
+        known = self._found()
+        order = np.random.default_rng(0).permutation(len(items))
+        self.order = np.r_[order[known[order]], order[~known[order]]]
+        self.done = int(known.sum())
+
+    def _found(self) -> np.ndarray:
+        """Take the rows that were embedded before; return which items they are of."""
+        before, digests = self._journal.read(), self.items.digests
+        if not before.at or len(digests) != len(self.items):
+            return np.zeros(len(self.items), bool)
+        known = np.array([digest in before.at for digest in digests], bool)
+        self.rows = np.full((len(self.items), before.rows.shape[1]), np.nan, np.float32)
+        self.rows[known] = before.rows[[before.at[digest] for digest in digests if digest in before.at]]
+        return known
 
     @property
     def complete(self) -> bool:
@@ -39,7 +55,8 @@ class Growing:
 
     def begin(self, needed: Sequence[int], progress: Progress | None) -> list[int]:
         """Embed a sample, and all that is needed at once; return the places of what could be read."""
-        waiting, here = set(needed), list[int]()
+        here = self.order[: self.done].tolist()
+        waiting = set(needed).difference(here)
         while not self.complete and (self.done < FIRST or waiting or not here):
             if progress is not None:
                 progress(self.done, len(self.items))
@@ -54,15 +71,16 @@ class Growing:
     def piece(self) -> list[int]:
         """Embed some items more; return the places of those that could be read, in order."""
         at = self.order[self.done : self.done + PIECE].tolist()
-        content = self.items.items
-        some = content[at] if isinstance(content, np.ndarray) else [content[i] for i in at]
-        rows = self._embedder.rows(some)
+        rows = self.embedder.rows(self.items.some(at))
         if not self.rows.size and rows.size:
             self.rows = np.full((len(self.items), rows.shape[1]), np.nan, np.float32)
         if rows.size:
             self.rows[at] = rows
         self.done += len(at)
-        return [i for i, row in zip(at, rows, strict=True) if not np.isnan(row).any()] if rows.size else []
+        whole = [i for i, row in zip(at, rows, strict=True) if not np.isnan(row).any()] if rows.size else []
+        if whole and len(self.items.digests) == len(self.items):
+            self._journal.add([self.items.digests[i] for i in whole], self.rows[whole])
+        return whole
 
     @property
     def broken(self) -> tuple[int, ...]:
@@ -77,9 +95,7 @@ class Growing:
         """Return what embeds words as the texts are."""
         if self.items.kind != "text":
             return None
-        return Encoder(
-            self.options.model or USUAL["text"], lambda phrases: self._embedder.rows(list(phrases))
-        )
+        return Encoder(self.options.model or USUAL["text"], lambda phrases: self.embedder.rows(list(phrases)))
 
 
 def growing(items: Items, options: Options, folder: Path, trust: Trust) -> Growing | None:

@@ -23,13 +23,18 @@ def held_out_items(items: Items, told: str | None) -> int | list[str]:
         raise EverylabelError(
             f"--test is {told!r}; expected a number of items, or one of the columns: {expected}"
         )
-    cells = zip(items.ids, items.columns[told], strict=True)
-    found = [name for name, cell in cells if label_of(cell).strip().casefold() in SAYS_TEST]
+    found = says_test(items, told)
     if not found:
         raise EverylabelError(
             f"--test is {told!r}, and no row there says {', '.join(SAYS_TEST)}; expected some that do"
         )
     return found
+
+
+def says_test(items: Items, column: str) -> list[str]:
+    """Return the ids of items that a column says are for tests."""
+    cells = zip(items.ids, items.columns.get(column, ()), strict=False)
+    return [name for name, cell in cells if label_of(cell).strip().casefold() in SAYS_TEST]
 
 
 def to_set_aside(ledger: Ledger, wanted: int | Sequence[str]) -> list[str]:

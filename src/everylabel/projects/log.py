@@ -127,11 +127,6 @@ def open_log(
         yield log, project
 
 
-def leave_out(log: Store, project: Project, broken: Sequence[int]) -> None:
-    """Note that some items of a project are none: images that turned out to be broken."""
-    log.set_items((log.items() or Known((), ())).renewed(project.without(broken)))
-
-
 def bring_up_to_date(
     store: Store,
     ids: Sequence[str],

@@ -19,7 +19,8 @@ from everylabel.labelling.rows import Prepared, prepare
 from everylabel.labelling.snapshot import Snapshot
 from everylabel.labelling.training import train_with_none
 from everylabel.models.names import name_rows
-from everylabel.projects.features import Progress, broken_rows, embed_as
+from everylabel.projects.encoders import Progress, embed_as
+from everylabel.projects.features import broken_rows
 from everylabel.projects.project import Project, left_out, told_of
 
 

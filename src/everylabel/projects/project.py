@@ -5,7 +5,7 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,10 @@ from everylabel.data.images import why_unreadable
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.read import dataset_name, read
-from everylabel.projects.features import Progress, features_of, settle
+from everylabel.models.embedding.embed import Embedder
+from everylabel.projects.encoders import Progress, embedder_as
+from everylabel.projects.feature_files import record_of, settle
+from everylabel.projects.features import features_of
 from everylabel.projects.growing import Growing, growing
 from everylabel.projects.options import Remembered, remember, remembered
 from everylabel.projects.trust import NONE_NAMED, Trust
@@ -60,7 +63,22 @@ class Project(Items):
 
     def without_features(self) -> "Project":
         """Return the project for those that look at its items only, whether they are embedded or not."""
-        return replace(self, features=np.zeros((len(self), 0), np.float32), here=None)
+        return self.with_items(self)
+
+    def with_items(self, items: Items) -> "Project":
+        """Return the project of other items, for those that look at them only."""
+        shown = {one.name: getattr(items, one.name) for one in fields(Items)}
+        none = {"features": np.zeros((len(items), 0), np.float32), "here": None}
+        return replace(self, **shown | none)
+
+    def embedder(self) -> Embedder | None:
+        """Return what embeds other items as these were; None if their features came with the source."""
+        if self.coming is not None:
+            return self.coming.embedder
+        if self.embedded_in is None:
+            return None
+        settled = record_of(self.embedded_in) is None  # moved to its place by `keep`
+        return embedder_as(self.folder if settled else self.embedded_in, self.trust)
 
     def keep(self) -> None:
         """Note source and options for next time, and have the features take the place of older ones."""
@@ -91,6 +109,7 @@ class Opening(NamedTuple):
 
 Check = Callable[[Opening], Items | None]
 Begin = Callable[[Opening], Sequence[int] | None]
+Reader = Callable[[str, Options], Items]
 
 
 def open_project(
@@ -111,6 +130,7 @@ def open_project(
     begin: Begin | None = None,
     keep: bool = True,
     trust_model_code: bool = False,
+    reader: Reader = read,
 ) -> Project:
     """Return a source as a project, with its features: memory-mapped, embedded if they are not there yet.
 
@@ -147,9 +167,10 @@ def open_project(
         places of items that are needed at once; None: all are.
     keep : bool
         Note the options for next time. False leaves that to `Project.keep`, and all as it was until then.
-
     trust_model_code : bool
         As in `everylabel.embed`.
+    reader : function
+        Reads the source, a full path or a dataset's name, as the options say.
 
     Options that are not given are those of last time, if the folder knows of one.
     """
@@ -162,7 +183,7 @@ def open_project(
     before = remembered(place)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        items = with_clean_classes(read(where, options))
+        items = with_clean_classes(reader(where, options))
         about = about._replace(options=replace(options, **items.chosen))  # type: ignore[arg-type]
         if check is not None:
             items = check(Opening(place, about, before, items)) or items

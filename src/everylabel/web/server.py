@@ -23,11 +23,13 @@ from everylabel.labelling.refit import Refitter
 from everylabel.labelling.rows import Rows
 from everylabel.labelling.service import Service
 from everylabel.labelling.views import STRATEGIES
-from everylabel.projects.features import word_encoder
-from everylabel.projects.log import Label, leave_out, open_log
+from everylabel.projects.encoders import word_encoder
+from everylabel.projects.log import Label, open_log
 from everylabel.projects.project import Project
+from everylabel.projects.watching import Watched
 from everylabel.web.access import check_token, is_local, new_token
 from everylabel.web.app import make_app
+from everylabel.web.arrivals import Arrivals
 from everylabel.web.downloads import Downloads
 from everylabel.web.growth import Growth, Told
 from everylabel.web.guidelines import read_guidelines
@@ -53,6 +55,7 @@ class ServeOptions:
     test : how many items are never learned from, or the column that names them
     fields : columns shown beside an item; all but those of labels unless given
     guidelines : a Markdown file for the labellers
+    watch : have what the source gets meanwhile join
     """
 
     store: str | None = None
@@ -71,6 +74,7 @@ class ServeOptions:
     test: str | None = None
     fields: Sequence[str] | None = None
     guidelines: Path | None = None
+    watch: bool = False
 
 
 def serve(
@@ -167,7 +171,12 @@ def opened_project(
         project = project.without_features()
         shown = Shown(project, options.fields)
         service = Service(desk, lambda i: shown.item(desk.ids[i]), encoder)
-        growth = Growth(desk, project, progress, lambda broken: leave_out(store, project, broken))
+        arrivals = Arrivals(desk, store, shown, note, options.test)
+        service.views.arriving = arrivals.state
+        watched = None
+        if options.watch and project.about is not None:
+            watched = Watched(project.source, project.about.options)
+        growth = Growth(arrivals, project, watched, progress)
         closed = contextlib.closing
         with closed(desk), closed(Refitter(desk)), closed(service), closed(growth):
             yield service, shown, growth

@@ -23,10 +23,11 @@ SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".parquet")
 MOST_FIELDS = 12  # columns shown beside the item
 
 
-def read_table(path: Path, options: Options, plain: bool = False) -> Items:
+def read_table(path: Path, options: Options, plain: bool = False, base: Path | None = None) -> Items:
     """Return the rows of a file; columns of what is labelled and of ids are chosen if none are named.
 
     plain : without ids that are not asked for, and without columns to show
+    base : where paths of images start, if not where the file lies
     """
     chosen, notes = {}, []
     named = named_ids(options.id_column)
@@ -46,7 +47,7 @@ def read_table(path: Path, options: Options, plain: bool = False) -> Items:
         if ids is not None:
             chosen["id_column"] = ids
             options = replace(options, id_column=ids)
-    return replace(_items(path, columns, options, path.parent, notes), chosen=chosen)
+    return replace(_items(path, columns, options, base or path.parent, notes), chosen=chosen)
 
 
 def read_frame(source: Any, options: Options) -> Items:

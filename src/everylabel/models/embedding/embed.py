@@ -105,10 +105,20 @@ def check_out(out: str | os.PathLike[str]) -> None:
 
 
 class Embedder:
-    """A pretrained model that is loaded once and embeds again and again; what it has seen is in the cache."""
+    """A model that is loaded once and embeds again and again; what it has seen is in the cache.
 
-    def __init__(self, kind: str, model: str, trust_code: bool = False) -> None:
-        self.kind, self.backend = kind, choose(kind, model, list, How(trust_code=trust_code))
+    It is pretrained, or has learned from other items: `fit` is the file of that.
+    """
+
+    def __init__(
+        self, kind: str, model: str | None, trust_code: bool = False, fit: Path | None = None
+    ) -> None:
+        self.kind = kind
+        self.backend: Backend = (
+            choose(kind, model, list, How(trust_code=trust_code))
+            if fit is None
+            else load_fit(fit, kind, model)
+        )
 
     def rows(self, items: Any) -> np.ndarray:
         """Return features (n, d); NaN for images that cannot be read, (n, 0) if none can."""
@@ -116,6 +126,12 @@ class Embedder:
             return np.concatenate(list(_rows(Chunks(items, self.kind), self.backend, True, [], None)))
         except NoImage:
             return np.zeros((len(items), 0), np.float32)
+
+
+def _backend(kind: str, model: str | None, trust_code: bool, fit: Path | None) -> Backend:
+    if fit is not None:
+        return load_fit(fit, kind, model)
+    return choose(kind, model, list, How(trust_code=trust_code))
 
 
 class NoImage(EverylabelError):

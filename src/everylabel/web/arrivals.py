@@ -1,0 +1,184 @@
+"""Items that come while a project is served: rows and images of a source that grows.
+
+Before an item joins the pool its features are in the project's journal, and which row is which is noted in
+the store: whenever the server is killed, the next start has the same items by the same names. Rows that are
+gone or have other content are told, and left as they were until then.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError
+from everylabel.data.changes import Change, compare
+from everylabel.data.items import Items
+from everylabel.data.known import Known
+from everylabel.labelling.desk import Desk
+from everylabel.labelling.joining import Arriving, join
+from everylabel.labelling.refused import Refused
+from everylabel.models.embedding.embed import Embedder
+from everylabel.projects.growing import PIECE, Growing
+from everylabel.projects.held_out import says_test
+from everylabel.projects.journal import Journal
+from everylabel.projects.project import Project, with_clean_classes
+from everylabel.projects.store import Store
+from everylabel.projects.watching import Look, Watched
+from everylabel.web.shown import Shown
+
+
+class Arrivals:
+    """What has come to a project and joins its pool, piece by piece; one thread at a time."""
+
+    def __init__(
+        self, desk: Desk, log: Store, shown: Shown, note: Callable[[str], Any], test: str | None = None
+    ) -> None:
+        """Begin; `note` is told what is wrong with a source, `test` is the column that names test items."""
+        self.desk, self.log, self.shown, self._note = desk, log, shown, note
+        self.state = Arriving()
+        self._test = test if test is not None and not test.strip().isdigit() else None
+        self._lock = threading.Lock()
+        project = shown.project
+        self._source: Items = project.of_source()
+        self._known = log.items() or Known((), ())
+        self._embedder: Embedder | None = None  # loaded when it is needed
+        model = None if project.about is None else project.about.options.model
+        self._journal = Journal(project.folder, project.kind, model)
+        self._waiting: deque[str] = deque()  # ids of items that are to be embedded
+        self._rest = self._unfinished = 0  # of what it began without; files that are not whole
+        self._broken: set[str] = set()  # digests of images that cannot be embedded
+
+    @property
+    def project(self) -> Project:
+        return self.shown.project
+
+    def look(self, watched: Watched) -> None:
+        """Take up what a source has that it had not; an error is told, and what was there stays."""
+        try:
+            found = watched.look()
+            if found is not None:
+                self._tell(self._take(found, watched))
+        except EverylabelError as error:
+            watched.again()
+            self._tell(f"{watched.path.name} cannot be read as it is now, nothing joins: {error}")
+
+    def piece(self) -> bool:
+        """Embed some of what waits and have it join the pool; return whether there was any."""
+        with self._lock:
+            ids = [self._waiting[i] for i in range(min(PIECE, len(self._waiting)))]
+            if not ids:
+                return False
+            position = {name: i for i, name in enumerate(self._source.ids)}
+            try:
+                self._join(self._source, [position[name] for name in ids])
+            except Refused:  # the server is stopping
+                raise
+            except EverylabelError as error:  # no model, for instance
+                self._tell(f"what has come cannot be embedded now: {error}")
+                return False
+            for _ in ids:
+                self._waiting.popleft()
+            self._count()
+        return True
+
+    def grow(self, coming: Growing, project: Project) -> None:
+        """Embed a piece of what the project began without, and have it join; broken images are left out."""
+        with self._lock:
+            places = coming.piece()
+            if places:
+                labelled = [i for i in places if project.labels[i] >= 0]
+                labels = {project.ids[i]: project.classes[int(project.labels[i])] for i in labelled}
+                ids = [project.ids[i] for i in places]
+                self.state.joined += join(self.desk, ids, coming.rows[places], labels).result()
+            self._rest = len(coming.items) - coming.done
+            if coming.complete:
+                self._leave_out({project.ids[i] for i in coming.broken})
+                coming.finish()
+            self._count()
+
+    def _take(self, found: Look, watched: Watched) -> str:
+        """Have what is new in a source wait to be embedded; return what is wrong."""
+        items = with_clean_classes(found.items)
+        change = compare(self._known, items)
+        items, here = replace(items, ids=change.keys), set(self._source.ids)
+        new = [i for i, name in enumerate(items.ids) if name not in here]
+        late = [i for i in new if items.ids[i] in self.desk.ledger.absent]
+        ready = [i for i in new if i not in late and items.digests[i] not in self._broken]
+        whole = watched.whole(items, ready)
+        with self._lock:
+            if whole:
+                self._add(items, whole, new, change)
+            self._unfinished = len(ready) - len(whole)
+            self._count()
+        return self._wrong(change, found.unfinished, [items.known_as(i) for i in late])
+
+    def _add(self, items: Items, whole: Sequence[int], new: Sequence[int], change: Change) -> None:
+        """Note items that are new in the source, show them, and have them wait."""
+        rest = set(new).difference(whole)
+        names = [items.ids[i] for i in whole]
+        if change.only_appended:
+            self._source = items.without(sorted(rest))
+        else:
+            others = set(range(len(items.ids))).difference(whole)
+            self._source = self._source.followed_by(items.without(sorted(others)))
+        self._keep()
+        self.shown.become(self.project.with_items(self._source))
+        self._waiting.extend(names)
+
+    def _keep(self) -> None:
+        """Note which rows there are, by their names in the log."""
+        known = self._known.renewed(self._source)
+        self.log.set_items(known)
+        self._known = known
+
+    def _join(self, items: Items, places: Sequence[int]) -> None:
+        """Embed items and have them join the pool; those that cannot be embedded are left out."""
+        rows = self._embed(items.some(places))
+        good = [not np.isnan(row).any() and row.size > 0 for row in rows]
+        ids = [items.ids[i] for i, fine in zip(places, good, strict=True) if fine]
+        digests = [items.digests[i] for i, fine in zip(places, good, strict=True) if fine]
+        broken = {items.ids[i]: items.digests[i] for i, fine in zip(places, good, strict=True) if not fine}
+        if ids:
+            self._journal.add(digests, rows[good])
+            labels = {
+                items.ids[i]: items.classes[int(items.labels[i])] for i in places if items.labels[i] >= 0
+            }
+            test = set(says_test(items, self._test)) if self._test else set()
+            self.state.joined += join(self.desk, ids, rows[good], labels, test).result()
+        self._broken.update(broken.values())
+        self._leave_out(broken)
+
+    def _embed(self, content: Any) -> np.ndarray:
+        """Return features of items, as those of the project were made."""
+        self._embedder = self._embedder or self.project.embedder()
+        if self._embedder is None:
+            raise EverylabelError("the project's features came with its source, and no model is known")
+        return self._embedder.rows(content)
+
+    def _leave_out(self, ids: Collection[str]) -> None:
+        """Note that some items are none: images that turned out to be broken."""
+        if ids:
+            self._source = self._source.without([i for i, name in enumerate(self._source.ids) if name in ids])
+            self._keep()
+
+    def _count(self) -> None:
+        self.state.coming = self._rest + len(self._waiting) + self._unfinished
+
+    def _wrong(self, change: Change, unfinished: bool, late: list[str]) -> str:
+        """Return in words what is not applied while the server runs."""
+        there = len(self._known.keys) - self._known.gone
+        last = self._known.name(there - 1) if there else ""
+        gone = () if unfinished and change.gone == (last,) else change.gone  # it is being written
+        wrong = str(replace(change, appended=(), moved=0, alike=0, gone=gone))
+        parts = [f"the source has changed ({wrong}); start again to go on with that"] if wrong else []
+        if late:
+            parts.append(f"{len(late):,} are back that were gone before: they join at the next start")
+        return "; ".join(parts)
+
+    def _tell(self, wrong: str) -> None:
+        if wrong and wrong != self.state.told:
+            self._note(wrong)
+        self.state.told = wrong

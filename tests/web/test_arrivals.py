@@ -1,0 +1,228 @@
+"""What joins a project while it is served, step by step: looked at, embedded, noted, learned."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from everylabel.core.errors import EverylabelError
+from everylabel.data.readers import whole_rows
+from everylabel.labelling.desk import Desk
+from everylabel.labelling.rows import Rows
+from everylabel.labelling.service import Service
+from everylabel.projects.journal import JOURNAL, Journal
+from everylabel.projects.labelled import check_labelled
+from everylabel.projects.log import open_log
+from everylabel.projects.project import open_project
+from everylabel.projects.watching import Watched, read_watched
+from everylabel.web.arrivals import Arrivals
+from everylabel.web.shown import Shown
+from tests.labelling.desks import fingerprint
+
+WORDS = ["card", "refund", "lost", "paid", "wrong", "money", "late", "order", "parcel", "broken", "phone"]
+
+
+def sentence(i: int) -> str:
+    return " ".join(np.random.default_rng(i).choice(WORDS, 6)) + f" {i}"
+
+
+def line(i: int, **more: str) -> str:
+    return json.dumps({"text": sentence(i), "kind": "", "split": "", **more}) + "\n"
+
+
+def lines(start: int, stop: int) -> str:
+    return "".join(line(i) for i in range(start, stop))
+
+
+class Served:
+    """A project as the server has it, whose thread beside it is this one."""
+
+    def __init__(self, service: Service, arrivals: Arrivals, watched: Watched, shown: Shown) -> None:
+        self.service, self.arrivals, self.watched, self.shown = service, arrivals, watched, shown
+
+    @property
+    def told(self) -> str:
+        return self.arrivals.state.told
+
+    def look(self) -> int:
+        """Look at the source, let all that is new join; return how many items there are."""
+        self.arrivals.look(self.watched)
+        while self.arrivals.piece():
+            pass
+        return len(self.service.desk.ids)
+
+    def label(self, item: str, name: str) -> None:
+        self.service.jump("me", item).result()
+        self.service.label("me", item, name).result()
+
+    def labels(self) -> dict[str, str]:
+        ledger = self.service.ledger
+        return {ledger.ids[i]: ledger.classes[number] for i, number in ledger.labels.items()}
+
+
+@contextmanager
+def served(path: Path, accept: bool = False, test: str | None = None, **options: Any) -> Iterator[Served]:
+    """Yield a project that is watched."""
+    known = {"text_column": "text", "model": "tfidf", "classes": ("a", "b"), **options}
+    check = check_labelled(None, accept=accept)
+    project = open_project(path, keep=False, check=check, reader=read_watched, **known)
+    with ExitStack() as stack:
+        opening = open_log(project, None, {"check_every": 0}, [], {}, accept, print, test=test)
+        store, project = stack.enter_context(opening)
+        project.keep()
+        desk = Desk(Rows(project.ids_here, project.features), store)
+        stack.callback(desk.close)
+        shown = Shown(project.without_features())
+        service = Service(desk, lambda i: shown.item(desk.ids[i]))
+        assert project.about is not None
+        watched = Watched(project.source, project.about.options)
+        yield Served(service, Arrivals(desk, store, shown, print, test), watched, shown)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVERYLABEL_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Path:
+    path = tmp_path / "inbox.jsonl"
+    path.write_text(lines(0, 30))
+    return path
+
+
+def test_what_joined_is_there_at_the_next_start_to_the_bit(inbox: Path) -> None:
+    with served(inbox) as made:
+        assert made.look() == 30
+        made.label("3", "a")
+        inbox.write_text(lines(0, 34))
+        assert made.look() == 34
+        made.label("33", "b")
+        before = fingerprint(made.service)
+    assert (inbox.parent / "inbox.jsonl.everylabel" / JOURNAL).exists()
+    with served(inbox) as made:
+        assert fingerprint(made.service) == before
+        assert made.labels() == {"3": "a", "33": "b"}
+        assert made.look() == 34
+    assert not (inbox.parent / "inbox.jsonl.everylabel" / JOURNAL).exists()
+
+
+def test_what_is_gone_or_changed_is_told_and_not_applied(inbox: Path) -> None:
+    with served(inbox) as made:
+        made.label("3", "a")
+        inbox.write_text(lines(0, 32).replace(sentence(3), "quite another message"))
+        assert made.look() == 32  # what is new joins all the same
+        assert "1 with other content: 3" in made.told
+        assert made.shown.item("3")["text"] == sentence(3)
+        inbox.write_text(lines(0, 32))
+        made.look()
+        assert made.told == ""
+        inbox.write_text("no JSON\n")
+        assert made.look() == 32
+        assert "cannot be read as it is now" in made.told
+        inbox.write_text(lines(2, 32))
+        assert made.look() == 32
+        assert "2 gone: 0, 1" in made.told
+    with pytest.raises(EverylabelError, match="2 gone: 0, 1"), served(inbox):
+        pass
+    with served(inbox, accept=True) as made:
+        assert made.look() == 30
+        assert made.labels() == {"3": "a"}
+
+
+def test_rows_that_were_gone_wait_for_the_next_start(inbox: Path) -> None:
+    with served(inbox) as made:
+        made.label("29", "b")
+    inbox.write_text(lines(0, 29))
+    with served(inbox, accept=True) as made:
+        inbox.write_text(lines(0, 31))
+        assert made.look() == 30  # the new one
+        assert "1 are back" in made.told
+    with served(inbox) as made:
+        assert made.look() == 31
+        assert made.labels() == {"29": "b"}
+
+
+def test_labels_and_test_rows_come_with_rows(inbox: Path) -> None:
+    options: Any = {"label_column": "kind", "test": "split", "classes": None}
+    first = "".join(line(i, kind="ab"[i % 2], split="test" if i < 2 else "") for i in range(20))
+    later = line(20, kind="b") + line(21, kind="c") + line(22, kind="a", split="test") + line(23)
+    inbox.write_text(first)
+    with served(inbox, **options) as made:
+        assert made.look() == 20
+        inbox.write_text(first + later)
+        assert made.look() == 24
+        ledger = made.service.ledger
+        assert (len(ledger.labels), len(ledger.test_labels)) == (20, 3)
+        assert ledger.classes == ["a", "b", "c"]
+        labels = made.labels()
+    with served(inbox, **options) as made:
+        assert made.labels() == labels
+        assert len(made.service.ledger.test_labels) == 3
+        inbox.write_text(first + later + line(24).rstrip())  # no line end yet
+        assert made.look() == 24
+        assert made.told == ""
+
+
+def test_an_id_that_comes_twice_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "inbox.jsonl"
+    text = "".join(line(i, id=f"m{i}") for i in range(9))
+    path.write_text(text)
+    with served(path) as made:
+        path.write_text(text + line(9, id="m8"))
+        assert made.look() == 9
+        assert "ids are not unique" in made.told
+        path.write_text(text + line(9, id="m9"))
+        assert made.look() == 10
+        assert made.shown.name("m9") == "m9"
+
+
+@pytest.mark.parametrize(
+    ("written", "whole"),
+    [
+        ("a,b\n1,2\n", "a,b\n1,2\n"),
+        ("a,b\n1,2\n3", "a,b\n1,2\n"),
+        ('a,b\n1,2\n3,"x\n', "a,b\n1,2\n"),
+        ('a,b\n1,2\n3,"x\ny"', "a,b\n1,2\n"),
+        ('a,b\n1,2\n3,"x\ny"\n', 'a,b\n1,2\n3,"x\ny"\n'),
+        ('a,b\n5" pipe,2\n', 'a,b\n5" pipe,2\n'),
+        ("a,b\n1,2\nä"[:-1], "a,b\n1,2\n"),
+    ],
+)
+@pytest.mark.parametrize("encoding", [None, "utf-16"])
+def test_half_written_rows_are_waited_for(
+    tmp_path: Path, written: str, whole: str, encoding: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(written.encode(encoding or "utf-8"))
+    data, unfinished = whole_rows.whole_rows(path, encoding)
+    assert data.decode(encoding or "utf-8") == whole
+    assert unfinished == (written != whole)
+    monkeypatch.setattr(whole_rows, "QUIET", -1.0)  # nobody has written for long: what looks whole counts
+    assert whole_rows.whole_rows(path, encoding)[1] == (written in ("a,b\n1,2\n3", 'a,b\n1,2\n3,"x\n'))
+
+
+def test_half_a_character_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"a": 1}\n{"a": "' + "ä".encode()[:1])
+    assert whole_rows.whole_rows(path, None) == (b'{"a": 1}\n', True)
+
+
+def test_a_journal_forgets_what_a_crash_left_half_written(tmp_path: Path) -> None:
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    journal = Journal(tmp_path, "text", None)
+    journal.add([f"{i:016x}" for i in range(2)], rows[:2])
+    with (tmp_path / JOURNAL).open("ab") as file:
+        file.write(b"half a record")
+    assert list(journal.read().at) == [f"{i:016x}" for i in range(2)]
+    journal.add([f"{i:016x}" for i in range(2, 4)], rows[2:])
+    np.testing.assert_array_equal(journal.read().rows, rows)
+    data = bytearray((tmp_path / JOURNAL).read_bytes())
+    data[-5] ^= 1  # of the last row
+    (tmp_path / JOURNAL).write_bytes(data)
+    assert list(journal.read().at) == [f"{i:016x}" for i in range(3)]
+    assert not Journal(tmp_path, "text", "other").read().at
