@@ -1,6 +1,7 @@
 """Who may talk to the server: hosts, sites, tokens, sizes. The application behind says only what it got."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -9,15 +10,18 @@ from fastapi import FastAPI, Request
 from starlette.testclient import TestClient
 
 from everylabel.core.errors import EverylabelError
-from everylabel.web.access import LARGEST, Access, check_token, is_local, new_token
+from everylabel.web.access import LARGEST, Access, is_local
 from everylabel.web.server import server_config
+from everylabel.web.tokens import LOCKED, WRONG, Guesses, Tokens, check_token, new_token, tokens_of
 
 JSON = {"content-type": "application/json"}
 
 
-def client(token: str | None = None, base_url: str = "http://127.0.0.1:8765") -> TestClient:
+def client(
+    token: str | None = None, look: str | None = None, base_url: str = "http://127.0.0.1:8765"
+) -> TestClient:
     app = FastAPI()
-    app.add_middleware(Access, token=token)
+    app.add_middleware(Access, tokens=None if token is None else Tokens(token, look))
 
     @app.get("/")
     @app.get("/api/health")
@@ -139,11 +143,8 @@ def test_a_link_of_a_person_lets_in_and_leads_to_that_person() -> None:
     assert 'content="0; url=/"' in here.get("/asx/Ana?token=secret").text
 
 
-def test_nobody_is_shut_out_however_many_requests_come() -> None:
+async def _asked(access: Access, address: str, token: str) -> int:
     statuses: list[int] = []
-
-    async def app(_: Any, __: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
 
     async def send(message: Any) -> None:
         if message["type"] == "http.response.start":
@@ -152,24 +153,74 @@ def test_nobody_is_shut_out_however_many_requests_come() -> None:
     async def receive() -> Any:
         return {"type": "http.request", "body": b""}
 
-    async def ask(access: Access, token: str) -> None:
-        headers = [(b"authorization", f"Bearer {token}".encode())]
-        scope = {
-            "type": "http",
-            "method": "GET",
-            "path": "/api/health",
-            "query_string": b"",
-            "headers": headers,
-        }
-        await access({**scope, "client": ("192.0.2.7", 5000)}, receive, send)
+    headers = [(b"authorization", f"Bearer {token}".encode())]
+    scope = {"type": "http", "method": "GET", "path": "/api/health", "query_string": b"", "headers": headers}
+    await access({**scope, "client": (address, 5000)}, receive, send)
+    return statuses[0]
 
-    async def many() -> None:
-        access = Access(app, "secret")
-        for token in [*map(str, range(100)), *["secret"] * 2000]:
-            await ask(access, token)
 
-    asyncio.run(many())
-    assert statuses == [401] * 100 + [200] * 2000
+async def _greets(_: Any, __: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+
+
+def test_who_has_the_token_is_never_shut_out_by_who_guesses() -> None:
+    access = Access(_greets, Tokens("secret"))
+    tokens = ["secret", *map(str, range(100)), *["secret"] * 2000]
+
+    async def many() -> list[int]:
+        return [await _asked(access, "192.0.2.7", token) for token in tokens]
+
+    assert asyncio.run(many()) == [200] + [401] * 100 + [200] * 2000
+
+
+def test_who_only_guesses_is_not_heard_for_a_while() -> None:
+    now = [100.0]
+    access = Access(_greets, Tokens("secret"))
+    access.guesses = Guesses(lambda: now[0])
+
+    async def ask(address: str, *tokens: str) -> list[int]:
+        return [await _asked(access, address, token) for token in tokens]
+
+    guesses = [str(i) for i in range(WRONG + 2)]
+    assert asyncio.run(ask("192.0.2.7", *guesses, "secret")) == [401] * WRONG + [429] * 3
+    assert asyncio.run(ask("192.0.2.8", "secret")) == [200]
+    now[0] += LOCKED
+    assert asyncio.run(ask("192.0.2.7", "wrong", "secret", *guesses, "secret"))[-1] == 200
+    one_network = [f"2001:db8::{i:x}" for i in range(WRONG + 1)]  # one machine has them all
+    assert [asyncio.run(ask(address, "wrong"))[0] for address in one_network] == [401] * WRONG + [429]
+
+
+def test_a_token_that_may_only_look() -> None:
+    here = client("secret", "glance")
+    for kind, status in (("secret", 200), ("glance", 403), ("other", 401)):
+        headers = {"authorization": f"Bearer {kind}"}
+        assert here.post("/api/next", json={}, headers=headers).status_code == status
+        assert here.get("/api/health", headers=headers).status_code == (401 if status == 401 else 200)
+    assert "everylabel-8765=glance" in here.get("/?token=glance").headers["set-cookie"]
+    assert here.post("/api/next", json={}).json()["error"]["code"] == "may_only_look"
+
+
+def test_tokens_of_a_file_change_while_the_server_runs(tmp_path: Path) -> None:
+    file, first, second = tmp_path / "tokens", "a" * 20, "b" * 20
+    file.write_text(f"{first}\n")
+    tokens = tokens_of(None, None, file, local=True)
+    assert tokens is not None
+    assert (tokens.may(first), tokens.may(second)) == ("label", None)
+    file.write_text(f"{second}\n{first}\n")
+    assert (tokens.may(first), tokens.may(second)) == ("look", "label")
+    file.write_text("short\n")  # a slip locks nobody out
+    assert tokens.may(second) == "label"
+    file.unlink()
+    assert tokens.may(second) == "label"
+    for content in ("short", "", f"{first}\n{first}", f"{first}\n{second}\n{'c' * 20}"):
+        file.write_text(content)
+        with pytest.raises(EverylabelError, match="--token-file"):
+            tokens_of(None, None, file, local=False)
+    with pytest.raises(EverylabelError, match="--token-file"):
+        tokens_of(first, None, file, local=False)
+    with pytest.raises(EverylabelError, match="--look-token"):
+        tokens_of(first, first, None, local=False)
+    assert tokens_of(None, None, None, local=True) is None
 
 
 def test_a_token_that_is_made_up_is_long_and_another_each_time() -> None:

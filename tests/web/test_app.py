@@ -26,6 +26,7 @@ from everylabel.projects.project import Project
 from everylabel.web.app import PAGE, make_app
 from everylabel.web.downloads import Downloads
 from everylabel.web.shown import Shown
+from everylabel.web.tokens import Tokens
 from tests.labelling.desks import FEATURES, IDS, N, service, truth
 from tests.projects.postgres import free_port
 
@@ -79,7 +80,7 @@ def server(path: Path, token: str | None = None, **settings: Any) -> Iterator[st
     with service(path, **settings) as made:
         own = {"name": "digits", "features": FEATURES, "folder": path.parent}
         project = Project(**vars(ITEMS) | own)
-        app = make_app(made, Shown(project), Files(), token=token)
+        app = make_app(made, Shown(project), Files(), tokens=None if token is None else Tokens(token))
         port = free_port()
         running = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", port, log_level="warning"))
         thread = threading.Thread(target=running.run)

@@ -53,6 +53,12 @@ def label(
     token: Annotated[
         str | None, typer.Option(envvar="EVERYLABEL_TOKEN", help="20 characters or more, asked of everyone.")
     ] = None,
+    look_token: Annotated[
+        str | None, typer.Option(envvar="EVERYLABEL_LOOK_TOKEN", help="Another that may only look.")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="A file of the token, and in a second line the one that looks.")
+    ] = None,
     proxy: Annotated[
         bool, typer.Option("--proxy", help="A proxy on this machine tells who asks (X-Forwarded-For).")
     ] = False,
@@ -132,6 +138,8 @@ def label(
         host=host,
         port=port,
         token=token,
+        look_token=look_token,
+        token_file=token_file,
         proxy=proxy,
         browser=browser,
         accept_changes=accept_changes,

@@ -19,6 +19,7 @@ from everylabel.labelling.stopping import stop
 
 POINTS = 200  # of the learning curve at most
 SPEED_OVER = 20  # answers that labels a minute are taken from
+PEOPLE = 50  # named in a reply: names are free, and a script may make up thousands
 BREAK = 120.0  # seconds without an answer that are a break
 FIGURES = ("labels", "expected", "estimate", "low", "high", "commonest", "share")  # of the last look
 
@@ -87,7 +88,7 @@ def summary(
         "left": len(ledger.ids) - len({*ledger.answers, *ledger.finished}),
         "cannot_tell": ledger.n_cannot_tell(),
         "skipped": sum(item not in ledger.answers for item in ledger.skipped),
-        "people": _people(ledger),
+        **_people(ledger, person),
         "per_minute": per_minute(ledger, person),
         "update_ms": update_ms,
         "select_ms": select_ms,
@@ -152,11 +153,15 @@ def class_changes(ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def _people(ledger: Ledger) -> list[dict[str, Any]]:
+def _people(ledger: Ledger, person: str) -> dict[str, Any]:
+    """Return who labels here: whoever asks, then those with most answers; and how many are left out."""
     counts = ledger.by_person
-    names = sorted({*(+counts), *ledger.leases})
+    everybody = {*(+counts), *ledger.leases}
+    most = sorted(everybody, key=lambda name: (name != person, -counts[name], name))
+    names = sorted(most[:PEOPLE])
     held = {person: ledger.ids[lease.item] for person, lease in ledger.leases.items()}
-    return [{"name": name, "answers": counts[name], "item": held.get(name)} for name in names]
+    people = [{"name": name, "answers": counts[name], "item": held.get(name)} for name in names]
+    return {"people": people, "more_people": len(everybody) - len(people)}
 
 
 def disputed(ledger: Ledger, limit: int) -> list[dict[str, Any]]:

@@ -2,15 +2,14 @@
 
 Bound to this machine only (127.0.0.1) nothing is asked, but the Host header must name this machine,
 so that no web page can reach the server by a name of its own (DNS rebinding). Bound elsewhere a token
-is needed: once in the address, then in a cookie that other sites cannot send, or as a bearer token. One that
-was made up has 192 bits: nobody guesses it, however often they may try.
+is needed (`tokens.py`): once in the address, then in a cookie that other sites cannot send, or as a bearer
+token. Who guesses is not heard for a while.
 What changes anything must come as JSON, which no form of another site can send (CSRF).
 """
 
-import hmac
+import asyncio
 import json
 import re
-import secrets
 from html import escape
 from ipaddress import ip_address
 from typing import Any
@@ -20,12 +19,15 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from everylabel.core.errors import EverylabelError
+from everylabel.web.tokens import LOCKED, Guesses, Tokens
 
 COOKIE = "everylabel"
 LINK = "/as/"  # and a name: the page as that person opens it
 LARGEST = 1_000_000  # bytes of a request
-SHORTEST_TOKEN = 20  # characters: a shorter one could be guessed
+BODY_SECONDS = 20.0  # that a part of a request may take
+LOOKS = "looks"  # of a request's state: it may change nothing
+READING = ("GET", "HEAD", "OPTIONS")
+LOOKED_AT = ("/api/here", "/api/leave", "/api/queues/shown")  # change nothing that is kept
 _HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?")  # nothing that ends a host early
 HEADERS = {
     "content-security-policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; "
@@ -45,27 +47,11 @@ def is_local(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def new_token() -> str:
-    """Return a token of 192 random bits."""
-    return secrets.token_urlsafe(24)
-
-
-def check_token(token: str) -> str:
-    """Return a token of the user's own, if nobody can guess it and every program can send it."""
-    plain = token.isascii() and token.isprintable() and " " not in token
-    if len(token) < SHORTEST_TOKEN or not plain:
-        raise EverylabelError(
-            f"--token has {len(token)} characters; expected at least {SHORTEST_TOKEN}, without "
-            f"spaces and accents, such as {new_token()}; left out, one is made up"
-        )
-    return token
-
-
 class Access:
-    """Middleware in front of the application; token=None asks for nothing and answers locally only."""
+    """Middleware in front of the application; tokens=None asks for nothing and answers locally only."""
 
-    def __init__(self, app: ASGIApp, token: str | None = None) -> None:
-        self.app, self.token = app, token
+    def __init__(self, app: ASGIApp, tokens: Tokens | None = None) -> None:
+        self.app, self.tokens, self.guesses = app, tokens, Guesses()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -75,27 +61,41 @@ class Access:
         refusal = self._stranger(scope, headers) or self._refusal(scope, headers)
         if refusal is not None:
             await _refuse(send, *refusal, page=_page(scope) is not None)
-        elif self.token is not None and _in_address(scope) is not None:
-            await self._let_in(scope, headers, send)
+        elif self.tokens is not None and (token := _in_address(scope)) is not None:
+            await self._let_in(scope, headers, token, send)
         else:
             await self.app(scope, _limited(receive), _with_headers(send))
 
     def _stranger(self, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
         """Return why a request is none of those who may come: status, code and message."""
-        if self.token is None:
+        if self.tokens is None:
             if is_local(_host(headers)):
                 return None
             name = headers.get("host", "")
             return 403, "wrong_host", f"the request is for host {name!r:.80}; expected 127.0.0.1 or localhost"
-        given = _in_address(scope)
-        if self._knows(scope, headers) if given is None else _same(given, self.token):
-            return None
-        what = "a token is needed" if given is None else "the token is wrong"
+        return self._without_token(self.tokens, scope, headers)
+
+    def _without_token(self, tokens: Tokens, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
+        """Return why the token that a request brings, or brings not, does not let it in."""
+        in_address, address = _in_address(scope), (scope.get("client") or ("", 0))[0]
+        given = _brought(scope, headers) if in_address is None else [in_address]
+        if given and self.guesses.locked(address):
+            return 429, "too_many_guesses", f"too many wrong tokens came from here; wait {LOCKED:.0f} seconds"
+        rights = {tokens.may(each) for each in given} - {None}
+        if rights:
+            self.guesses.right(address)
+            scope.setdefault("state", {})[LOOKS] = "label" not in rights
+            if "label" in rights or scope["method"] in READING or scope["path"] in LOOKED_AT:
+                return None
+            return 403, "may_only_look", "this token may look, and change nothing"
+        if given:
+            self.guesses.wrong(address)
+        what = "the token is wrong" if in_address is not None else "a token is needed"
         return 401, "no_token", f"{what}: open the address that the server printed"
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
         """Return why a request is not let through, whoever sends it."""
-        if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
+        if scope["method"] not in READING:
             if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
                 return 415, "not_json", "content-type must be application/json"
             origin = headers.get("origin")
@@ -108,26 +108,14 @@ class Access:
             return 413, "too_large", f"the request is larger than {LARGEST:,} bytes"
         return None
 
-    def _knows(self, scope: Scope, headers: Headers) -> bool:
-        """Return whether the request carries the token, compared in constant time."""
-        assert self.token is not None
-        own = _cookie(scope, headers)
-        kind, _, bearer = headers.get("authorization", "").partition(" ")
-        cookies = [part.strip().partition("=") for part in headers.get("cookie", "").split(";")]
-        given = [unquote(value) for name, _, value in cookies if name == own]
-        if kind.lower() == "bearer":
-            given.append(bearer.strip())
-        return any(_same(value, self.token) for value in given)
-
-    async def _let_in(self, scope: Scope, headers: Headers, send: Send) -> None:
+    async def _let_in(self, scope: Scope, headers: Headers, token: str, send: Send) -> None:
         """Turn the token in the address into a cookie, and lead on to the address without it.
 
         By a page and not by a redirect: that would still count as sent by the site on which the link was
         clicked, and a browser would keep a strict cookie back.
         """
-        cookie = (
-            f"{_cookie(scope, headers)}={quote(self.token or '', safe='')}; Path=/; HttpOnly; SameSite=Strict"
-        )
+        kept = f"{_cookie(scope, headers)}={quote(token, safe='')}"
+        cookie = f"{kept}; Path=/; HttpOnly; SameSite=Strict"
         rest = [pair for pair in parse_qsl(scope["query_string"].decode("latin-1")) if pair[0] != "token"]
         place = escape((_page(scope) or "/") + (f"?{urlencode(rest)}" if rest else ""))
         text = (
@@ -149,8 +137,13 @@ def _in_address(scope: Scope) -> str | None:
     return query["token"][0] if "token" in query and scope["method"] == "GET" else None
 
 
-def _same(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode(), token.encode())
+def _brought(scope: Scope, headers: Headers) -> list[str]:
+    """Return the tokens that a request carries, in its cookies and as a bearer's."""
+    own = _cookie(scope, headers)
+    kind, _, bearer = headers.get("authorization", "").partition(" ")
+    cookies = [part.strip().partition("=") for part in headers.get("cookie", "").split(";")]
+    given = [unquote(value) for name, _, value in cookies if name == own]
+    return [*given, bearer.strip()] if kind.lower() == "bearer" else given
 
 
 def _host(headers: Headers) -> str:
@@ -182,13 +175,24 @@ class TooLarge(HTTPException):
         super().__init__(413, f"the request is larger than {LARGEST:,} bytes")
 
 
+class TooSlow(HTTPException):
+    """The rest of a request did not come."""
+
+    def __init__(self) -> None:
+        super().__init__(408, f"the rest of the request did not come within {BODY_SECONDS:.0f} seconds")
+
+
 def _limited(receive: Receive) -> Receive:
-    size = 0
+    """Bound the size of a request, and the time that its parts take; afterwards a listener may wait."""
+    size, whole = 0, False
 
     async def counted() -> Message:
-        nonlocal size
-        message = await receive()
-        size += len(message.get("body", b""))
+        nonlocal size, whole
+        try:
+            message = await asyncio.wait_for(receive(), None if whole else BODY_SECONDS)
+        except TimeoutError as error:
+            raise TooSlow() from error
+        size, whole = size + len(message.get("body", b"")), not message.get("more_body", False)
         if size > LARGEST:
             raise TooLarge()
         return message

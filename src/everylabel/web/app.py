@@ -20,6 +20,7 @@ from everylabel.web.routes.queues import queues
 from everylabel.web.routes.reading import reading
 from everylabel.web.routes.several import several
 from everylabel.web.shown import Shown
+from everylabel.web.tokens import Tokens
 
 PAGE = Path(__file__).parent / "page"
 
@@ -29,7 +30,7 @@ def make_app(
     shown: Shown,
     files: Downloads,
     *,
-    token: str | None = None,
+    tokens: Tokens | None = None,
     guidelines: str = "",
 ) -> FastAPI:
     """Return the application of one project; its id tells it from others of the same name.
@@ -39,14 +40,14 @@ def make_app(
     project = shown.project
     app = FastAPI(title="everylabel", version="1", docs_url=None, redoc_url=None, description=__doc__)
     app.add_middleware(Compressed)
-    app.add_middleware(Access, token=token)  # outermost: strangers get nothing else
+    app.add_middleware(Access, tokens=tokens)  # outermost: strangers get nothing else
     answer_errors(app)
     about = {"project": project.name, "project_id": project.id or project.name, "kind": project.kind}
     about["guidelines"] = guidelines
     app.include_router(answers(service))
     app.include_router(several(service))
     app.include_router(classes(service))
-    app.include_router(people(service.views.presence, asks=token is not None))
+    app.include_router(people(service.views.presence, asks=tokens is not None))
     app.include_router(finishing(service.views))
     app.include_router(queues(service.views, shown))
     app.include_router(reading(service.views, shown, about))

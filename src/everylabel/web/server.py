@@ -27,13 +27,15 @@ from everylabel.projects.encoders import word_encoder
 from everylabel.projects.log import Label, open_log
 from everylabel.projects.project import Project
 from everylabel.projects.watching import Watched
-from everylabel.web.access import check_token, is_local, new_token
+from everylabel.web.access import is_local
 from everylabel.web.app import make_app
 from everylabel.web.arrivals import Arrivals
+from everylabel.web.connections import FROM_ONE, guarded, most_connections, tell_seldom
 from everylabel.web.downloads import Downloads
 from everylabel.web.growth import Growth, Told
 from everylabel.web.guidelines import read_guidelines
 from everylabel.web.shown import Shown
+from everylabel.web.tokens import tokens_of
 
 PATIENCE = 3  # seconds that open requests get when the server stops
 Say = Callable[[str], Any]
@@ -47,6 +49,7 @@ class ServeOptions:
     accept_changes : go on though rows are gone or changed; confirm_labels : and labels of these fit
     port : 0 takes any that is free
     token : asked for unless host is this machine's own; made up and shown if none is given
+    look_token : another that may only look; token_file : both, in a file that may change meanwhile
     proxy : one on this machine stands in front, and tells who asks
     settings : strategy, check_every, annotators_per_item, lease_seconds
     labels : that exist already, besides the source's own
@@ -62,6 +65,8 @@ class ServeOptions:
     host: str = "127.0.0.1"
     port: int = 8765
     token: str | None = None
+    look_token: str | None = None
+    token_file: Path | None = None
     proxy: bool = False
     browser: bool = False
     accept_changes: bool = False
@@ -90,16 +95,15 @@ def serve(
     is told how many items are embedded, of how many, if that goes on meanwhile.
     """
     guidelines = "" if options.guidelines is None else read_guidelines(options.guidelines)
-    own = None if options.token is None else check_token(options.token)
-    token = own or (None if is_local(options.host) else new_token())
+    tokens = tokens_of(options.token, options.look_token, options.token_file, is_local(options.host))
     with (
         one_thread(),
         bound_socket(options.host, options.port) as bound,
         opened_project(project, options, note, progress) as (service, shown, growth),
     ):
         files = Downloads(shown, service.desk, options.layout)
-        app = make_app(service, shown, files, token=token, guidelines=guidelines)
-        address = address_of(options.host, bound.getsockname()[1], token)
+        app = make_app(service, shown, files, tokens=tokens, guidelines=guidelines)
+        address = address_of(options.host, bound.getsockname()[1], None if tokens is None else tokens.labels)
         config = server_config(app, options.proxy)
         strategy = service.ledger.settings["strategy"]
         size = len(project) * project.features.shape[1]
@@ -115,9 +119,11 @@ def serve(
 
 def server_config(app: ASGIApp, proxy: bool = False) -> uvicorn.Config:
     """Return how the server runs; who a request comes from is told by a proxy only if there is one."""
-    quiet: Any = {"log_level": "warning", "access_log": False}
+    quiet: Any = {"log_level": "warning", "access_log": False, "lifespan": "off", "ws": "none"}
+    tell_seldom()
+    protocol = guarded(most_connections(), None if proxy else FROM_ONE)
     return uvicorn.Config(
-        app, **quiet, proxy_headers=proxy, timeout_graceful_shutdown=PATIENCE, lifespan="off"
+        app, **quiet, http=protocol, proxy_headers=proxy, timeout_graceful_shutdown=PATIENCE
     )
 
 

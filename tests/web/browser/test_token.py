@@ -56,3 +56,17 @@ def test_a_link_on_another_site_and_two_servers(driver: webdriver.Chrome, tmp_pa
         Page(driver, second).ready()
         page.open("anna")  # the second server's cookie has not taken the place of the first one's
         assert page.item
+
+
+def test_who_may_only_look_sees_all_and_changes_nothing(driver: webdriver.Chrome, tmp_path: Path) -> None:
+    options = ("digits", "--host", "0.0.0.0", "--token", "abc" * 7, "--look-token", "eye" * 7)
+    with label(tmp_path, *options) as server:
+        address = f"http://127.0.0.1:{urlsplit(server.address).port}"
+        driver.get(f"{address}/?token={'eye' * 7}")
+        page = Page(driver, address)
+        page.until(lambda: "You may look" in page.text("#item"))
+        page.press("1")
+        assert page.dialog("e") == "Export"
+        page.until(lambda: page.all(".download"))
+        page.console()
+        assert server.client.get("/api/progress")["answers"] == 0

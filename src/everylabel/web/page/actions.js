@@ -85,7 +85,7 @@ export async function exchange(request, said, doing = "Waiting for the server â€
 async function recover(error) {
   toast(error.message, { problem: true });
   if (!(error instanceof ApiError)) console.error(error);
-  if (error.status === 401) return; // without the token nothing else will work either
+  if (error.status === 401 || state.looks) return; // nothing else will work either
   try {
     take(await insist(() => post("/api/next", { person: state.person }), WAITING));
   } catch (again) {
@@ -205,10 +205,14 @@ export async function start() {
     state.strategies = session.strategies;
     setSettings(session.settings);
     setClasses(session.classes);
+    state.looks = session.looks;
     changed("session");
-    await arrive();
-    await deliver();
-    take(await insist(() => post("/api/next", { person: state.person }), WAITING));
+    if (session.looks) changed("task");
+    else {
+      await arrive();
+      await deliver();
+      take(await insist(() => post("/api/next", { person: state.person }), WAITING));
+    }
   } catch (error) {
     await recover(error);
   } finally {

@@ -81,6 +81,11 @@ function contents(item) {
   return parts;
 }
 
+function looking() {
+  const text = make("p", { className: "text large" }, "You may look, and change nothing.");
+  return make("div", { className: "finished" }, text, make("p", {}, "Queues, map, history and export are open to you."));
+}
+
 function finished() {
   const done = count(state.progress?.labelled ?? 0);
   return make(
@@ -114,9 +119,9 @@ function draw() {
   box.dataset.item = task?.item.id ?? "";
   box.classList.remove("actual");
   // A picture is made anew, never reused: the last one must not be seen beside this one's classes.
-  box.replaceChildren(...(task ? contents(task.item) : [finished()]));
+  box.replaceChildren(...(task ? contents(task.item) : [state.looks ? looking() : finished()]));
   box.scrollTop = 0;
-  setText(byId("item-heading"), task ? `Item ${task.item.name}` : "All done");
+  setText(byId("item-heading"), task ? `Item ${task.item.name}` : state.looks ? "Looking" : "All done");
   drawReason();
   adaptFocus();
 }

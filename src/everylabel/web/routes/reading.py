@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 
 from everylabel.labelling.views import Views
+from everylabel.web.access import LOOKS
 from everylabel.web.bodies import Anybody, Person
 from everylabel.web.errors import problems
 from everylabel.web.shown import Shown
@@ -41,10 +42,10 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
         return await wrap_future(views.fingerprint())
 
     @router.get("/session", responses=problems())
-    async def session(person: Person = "me") -> dict[str, Any]:
-        """Return what the page needs to begin."""
+    async def session(request: Request, person: Person = "me") -> dict[str, Any]:
+        """Return what the page needs to begin; who `looks` can change nothing."""
         known = await wrap_future(views.session(person))
-        return {**about, **known}
+        return {**about, **known, "looks": getattr(request.state, LOOKS, False)}
 
     @router.get("/progress", responses=problems())
     async def progress(person: Person = "me") -> dict[str, Any]:

@@ -1,0 +1,149 @@
+"""The words that let people in: one to label, another that may only look.
+
+From a file they can be changed while the server runs: the next request is asked for the new ones.
+"""
+
+import hmac
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+
+from everylabel.core.errors import EverylabelError
+
+SHORTEST = 20  # characters: a shorter one could be guessed
+LARGEST_FILE = 10_000  # bytes
+WRONG, LOCKED = 20, 60.0  # guesses of an address that has never been right, and seconds until it may go on
+REMEMBERED = 10_000  # addresses
+log = logging.getLogger(__name__)
+
+
+def new_token() -> str:
+    """Return a token of 192 random bits."""
+    return secrets.token_urlsafe(24)
+
+
+def check_token(token: str, name: str = "--token") -> str:
+    """Return a token of the user's own, if nobody can guess it and every program can send it."""
+    plain = token.isascii() and token.isprintable() and " " not in token
+    if len(token) < SHORTEST or not plain:
+        raise EverylabelError(
+            f"{name} has {len(token)} characters; expected at least {SHORTEST}, without "
+            f"spaces and accents, such as {new_token()}; left out, one is made up"
+        )
+    return token
+
+
+@dataclass
+class Tokens:
+    """What lets in, and what for."""
+
+    labels: str
+    looks: str | None = None
+    file: Path | None = None
+    _seen: object = field(default=None, repr=False)
+
+    def may(self, given: str) -> str | None:
+        """Return "label" or "look", as a token allows, or None; compared in constant time."""
+        self._renew()
+        found = [
+            what for what, token in (("label", self.labels), ("look", self.looks)) if _same(given, token)
+        ]
+        return found[0] if found else None
+
+    def _renew(self) -> None:
+        """Read the file again if it has changed; one that cannot be used changes nothing."""
+        if self.file is None:
+            return
+        try:
+            now = self.file.stat()
+            seen = now.st_mtime_ns, now.st_size, now.st_ino
+            if seen != self._seen:
+                self._seen = seen
+                self.labels, self.looks = _read(self.file)
+        except (OSError, EverylabelError) as error:
+            log.warning("the tokens stay as they were: %s", error)
+
+
+def tokens_of(token: str | None, look: str | None, file: Path | None, local: bool) -> Tokens | None:
+    """Return the tokens that a server asks for; None for a local one that asks for nothing."""
+    if file is not None:
+        if token is not None or look is not None:
+            raise EverylabelError("--token-file was given with a token; expected one of them")
+        labels, looks = _read(file)
+        return Tokens(labels, looks, file)
+    if token is None and look is None and local:
+        return None
+    labels = new_token() if token is None else check_token(token)
+    if look is not None and check_token(look, "--look-token") == labels:
+        raise EverylabelError("--look-token is the same as --token; expected another")
+    return Tokens(labels, look)
+
+
+def _read(file: Path) -> tuple[str, str | None]:
+    """Return the tokens of a file: the first line lets label, the second, if there is one, look."""
+    try:
+        if not file.is_file() or file.stat().st_size > LARGEST_FILE:
+            raise EverylabelError(
+                f"--token-file {str(file)!r} is no small file; expected a line or two of text"
+            )
+        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise EverylabelError(f"--token-file {str(file)!r} cannot be read ({error})") from error
+    if not 1 <= len(lines) <= 2 or len(set(lines)) != len(lines):
+        raise EverylabelError(
+            f"--token-file {str(file)!r} has {len(lines)} lines of text; expected the token on the first, "
+            "and on the second, if there is one, another that may only look"
+        )
+    checked = [check_token(line, f"--token-file {str(file)!r}: a line") for line in lines]
+    return checked[0], checked[1] if len(checked) > 1 else None
+
+
+def _same(given: str, token: str | None) -> bool:
+    return token is not None and hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
+
+
+class Guesses:
+    """Wrong tokens by address. Who was right once is never kept out by what others there guess."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._wrong: dict[str, tuple[float, int]] = {}  # -> when the first was, and how many
+        self._right: dict[str, None] = {}
+
+    def locked(self, address: str) -> bool:
+        """Return whether an address has guessed too often to be heard now."""
+        place = _place(address)
+        at, n = self._wrong.get(place, (0.0, 0))
+        return n >= WRONG and self._clock() - at < LOCKED and place not in self._right
+
+    def wrong(self, address: str) -> None:
+        """Count a wrong token."""
+        place, now = _place(address), self._clock()
+        at, n = self._wrong.pop(place, (now, 0))
+        self._wrong[place] = (now, 1) if now - at >= LOCKED else (at, n + 1)
+        _forget(self._wrong)
+
+    def right(self, address: str) -> None:
+        """Note where somebody has the token."""
+        place = _place(address)
+        if place not in self._right:
+            self._right[place] = None
+            _forget(self._right)
+
+
+def _place(address: str) -> str:
+    """Return an address; of IPv6 the network, in which one machine may have any number of them."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    return found.exploded[:19] if found.version == 6 else address
+
+
+def _forget(known: dict[str, object] | dict[str, None] | dict[str, tuple[float, int]]) -> None:
+    if len(known) > REMEMBERED:
+        del known[next(iter(known))]
