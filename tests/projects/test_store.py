@@ -99,7 +99,7 @@ def test_a_log_of_another_format_is_refused(tmp_path: Path) -> None:
     connection.execute("UPDATE everylabel_items SET format = 99")
     connection.commit()
     connection.close()
-    with pytest.raises(StoreError, match="has format 99; expected 2"):
+    with pytest.raises(StoreError, match="has format 99; expected 3"):
         Store(tmp_path / "log", "p")
 
 

@@ -10,7 +10,7 @@ from everylabel.data.items import Items
 from everylabel.data.known import Known
 from everylabel.labelling import events
 from everylabel.projects.project import Begin, Check, Opening, Project
-from everylabel.projects.store import Store, StoreError
+from everylabel.projects.store import Damaged, Store, StoreError
 
 STORE = "labels.sqlite"  # in the project's folder
 Some = TypeVar("Some", bound=Items)
@@ -31,8 +31,8 @@ def check_labelled(store: str | None, *, accept: bool = False, needed: bool = Fa
         try:
             with closing(Store(place, log_name(now.name, now.id, items, store), write=False)) as log:
                 known = log.items()
-        except StoreError:
-            if needed:
+        except StoreError as error:
+            if needed or isinstance(error, Damaged):
                 raise
             return None  # a database without our tables yet; the server will say what else is wrong
         if known is None:
@@ -55,6 +55,8 @@ def joined_before(store: str | None) -> Begin:
         try:
             with closing(Store(place, log_name(now.name, now.id, opening.items, store), write=False)) as log:
                 bodies = [event.body for event in log.read()]
+        except Damaged:
+            raise
         except StoreError:  # nothing is there yet
             return []
         joined = {name for body in bodies if isinstance(body, events.Extended) for name in body.ids}

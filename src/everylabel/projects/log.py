@@ -95,6 +95,8 @@ def open_log(
     test : how many items are never learned from, or the column that names them
     """
     with closing(Store(store_place(project, store), store_name(project, store))) as log:
+        if log.told:
+            note(log.told)
         known = log.items() or Known((), ())
         change = compare(known, project)
         told = change.check(project.source, accept or confirm)

@@ -2,17 +2,14 @@
 
 An event that `append` has returned from survives a power cut: SQLite writes ahead and waits for the
 disk at every commit, PostgreSQL does so by default. One server writes to a project's log at a time;
-readers (such as `everylabel export`) may read beside it.
+readers (such as `everylabel export`) may read beside it. What is read is what was written, or an error says
+which part is: events are chained, and sealed by a head (`sealing.py`).
 """
 
-import hashlib
 import json
-import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -20,146 +17,184 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from everylabel.core.errors import EverylabelError
 from everylabel.data.known import NOT_NOTED, Known
 from everylabel.labelling.events import Event, from_row, to_row
+from everylabel.projects import databases, sealing
+from everylabel.projects.chain import Head, Row, chained, digest
+from everylabel.projects.databases import reason
+from everylabel.projects.locks import FileLock, SessionLock, Taken
+from everylabel.projects.log_errors import Damaged, StoreError
+from everylabel.projects.tables import BEFORE, FORMAT, events, items
 
-FORMAT, BEFORE = 2, 1  # before, only keys and digests were noted of the items
-_tables = sa.MetaData()
-_events = sa.Table(
-    "everylabel_events",
-    _tables,
-    sa.Column("project", sa.Text, primary_key=True),
-    sa.Column("seq", sa.BigInteger, primary_key=True),
-    sa.Column("block", sa.BigInteger, nullable=False),
-    sa.Column("at", sa.Double, nullable=False),
-    sa.Column("person", sa.Text, nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("body", sa.Text, nullable=False),
-    sa.Column("key", sa.Text),
-    sa.UniqueConstraint("project", "key"),
-)
-_items = sa.Table(
-    "everylabel_items",
-    _tables,
-    sa.Column("project", sa.Text, primary_key=True),
-    sa.Column("format", sa.Integer, nullable=False),
-    sa.Column("items", sa.Text, nullable=False),  # the source as it was last time
-)
-
-
-class StoreError(EverylabelError):
-    """The log could not be read or written; what was acknowledged before is safe."""
+__all__ = ["Damaged", "Store", "StoreError"]
+_GARBLED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 
 
 class Store:
-    """The log of one project. Parameters: a file's path or a database's URL, and the project's name."""
+    """The log of one project. Parameters: a file's path or a database's URL, and the project's name.
+
+    told : what a person should know of it
+    """
 
     def __init__(self, where: str | Path, project: str, *, write: bool = True) -> None:
-        self.where, self.project = str(where), project
+        self.where, self.project, self.told = str(where), project, ""
         self._path = None if "://" in self.where else Path(where)
-        self._lock: Any = None
+        self._lock: FileLock | SessionLock | None = None
+        self._head = Head()
         self._engine = self._connect(write)
         try:
-            if write:
-                self._take_lock()
-                _tables.create_all(self._engine)
-            self._check_format()
-        except DBAPIError as error:
-            self.close()
-            raise StoreError(f"store {self._shown} cannot be opened: {_reason(error)}") from error
-        except EverylabelError:
+            with self._telling("opened"):
+                self._open(write)
+        except BaseException:
             self.close()
             raise
 
     @property
-    def _shown(self) -> str:
+    def shown(self) -> str:
         """The store's place without a password."""
         return repr(str(self._path)) if self._path else repr(self._engine.url.render_as_string())
 
     def read(self, after: int = 0) -> list[Event]:
         """Return all events after number `after`, in order."""
-        columns = [_events.c[name] for name in ("seq", "block", "at", "person", "kind", "body", "key")]
-        query = sa.select(*columns).where(_events.c.project == self.project, _events.c.seq > after)
-        try:
-            with self._engine.connect() as connection:
-                rows = connection.execute(query.order_by(_events.c.seq)).all()
-        except DBAPIError as error:
-            raise StoreError(f"store {self._shown} cannot be read: {_reason(error)}") from error
-        return [
-            Event(row.seq, row.block, row.at, row.person, from_row(row.kind, json.loads(row.body)), row.key)
-            for row in rows
-        ]
+        with self._telling("read"):
+            return [
+                Event(
+                    row.seq, row.block, row.at, row.person, from_row(row.kind, json.loads(row.body)), row.key
+                )
+                for row in self._rows(after)
+            ]
 
-    def append(self, events: Iterable[Event]) -> None:
-        """Write events, all or none; they are on disk when this returns.
-
-        PostgreSQL is written to by the session that holds the lock, so that nothing is written without it.
-        """
-        rows = [self._row(event) for event in events]
+    def append(self, fresh: Iterable[Event]) -> None:
+        """Write events, all or none; they are on disk when this returns."""
+        rows = chained(self._head.chain, map(_row, fresh))
         if not rows:
             return
-        try:
-            if self._path is None and self._lock is None:
-                self._take_lock()
-            writing = self._engine.begin() if self._path is not None else self._locked()
-            with writing as connection:
-                connection.execute(sa.insert(_events), rows)
-        except IntegrityError as error:
-            raise StoreError(
-                f"store {self._shown} was written to by another server; nothing of this was saved, "
-                "stop one of the two"
-            ) from error
-        except DBAPIError as error:
-            if error.connection_invalidated and self._path is None:
-                self._let_go()  # the lock is gone with its session: take it again before writing again
-            raise StoreError(f"nothing was saved, {self._shown} says: {_reason(error)}") from error
-
-    def _row(self, event: Event) -> dict[str, Any]:
-        kind, body = to_row(event.body)
-        return {
-            "project": self.project,
-            "seq": event.seq,
-            "block": event.block,
-            "at": event.at,
-            "person": event.person,
-            "kind": kind,
-            "body": json.dumps(body, ensure_ascii=False),
-            "key": event.key,
-        }
-
-    @contextmanager
-    def _locked(self) -> Iterator[sa.Connection]:
-        with self._lock.begin():
-            yield self._lock
+        with self._writing(self._head._replace(seq=rows[-1].seq, chain=rows[-1].chain or "")) as connection:
+            connection.execute(
+                sa.insert(events), [{"project": self.project, **row._asdict()} for row in rows]
+            )
 
     def items(self) -> Known | None:
         """Return the rows of the source as it was last time, if there was one."""
-        query = sa.select(_items.c["items"]).where(_items.c.project == self.project)
-        try:
+        with self._telling("read"):
             with self._engine.connect() as connection:
-                stored = connection.execute(query).scalar()
-        except DBAPIError as error:
-            raise StoreError(f"store {self._shown} cannot be read: {_reason(error)}") from error
-        if stored is None:
-            return None
-        items = json.loads(stored)
-        if isinstance(items, list):
-            return Known(items[0], items[1], id_column=NOT_NOTED)
-        return Known(**items)
+                head = sealing.read_head(connection, self.project) if self._sealed else None
+                text = sealing.read_items(connection, self.project)
+            loss = sealing.find_other_items(text, head)
+            if loss is not None:
+                raise Damaged(self.shown, loss)
+            if text is None:
+                return None
+            known = json.loads(text)
+            if isinstance(known, list):
+                return Known(known[0], known[1], id_column=NOT_NOTED)
+            return Known(**known)
 
     def set_items(self, known: Known) -> None:
         """Note the source as it is now."""
         text = json.dumps(known._asdict(), ensure_ascii=False)
-        try:
-            with self._engine.begin() as connection:
-                connection.execute(sa.delete(_items).where(_items.c.project == self.project))
-                row = {"project": self.project, "format": FORMAT, "items": text}
-                connection.execute(sa.insert(_items), row)
-        except DBAPIError as error:
-            raise StoreError(f"nothing was saved, {self._shown} says: {_reason(error)}") from error
+        with self._writing(self._head._replace(items=digest(text))) as connection:
+            connection.execute(sa.delete(items).where(items.c.project == self.project))
+            connection.execute(sa.insert(items), {"project": self.project, "format": FORMAT, "items": text})
 
     def close(self) -> None:
         """Let go of the database."""
         self._let_go()
         self._engine.dispose()
+
+    def _open(self, write: bool) -> None:
+        """Check tables and format; take the lock, and see that all is whole, if it is to be written to."""
+        if write:
+            self._take_lock()
+        found = sealing.is_sealed(self._engine)
+        if isinstance(found, str):
+            raise Damaged(self.shown, found)
+        self._sealed = found
+        if write:
+            sealing.make_tables(self._engine)
+            self._sealed = True
+        self._check_format()
+        if write:
+            self._check_whole()
+
+    def _check_whole(self) -> None:
+        """See that the log is what was written; seal one of a version before."""
+        if self._path is not None:
+            with self._engine.connect() as connection:
+                found = connection.execute(sa.text("PRAGMA quick_check(1)")).scalar()
+            if found != "ok":
+                raise Damaged(self.shown, f"the file's pages do not fit together ({found})")
+        self._rows()
+        self.items()
+        with self._engine.begin() as connection:
+            head = sealing.read_head(connection, self.project)
+            if head is None:
+                head, n = sealing.seal(connection, self.project)
+                if n:
+                    self.told = (
+                        f"the log is from a version before: its {n:,} events are sealed now, so that damage "
+                        "is found; older versions of everylabel do not open it any more"
+                    )
+        self._head = head
+
+    def _rows(self, after: int = 0) -> list[Row]:
+        """Return events after a number as they are stored, which are whole."""
+        with self._engine.connect() as connection:
+            head = sealing.read_head(connection, self.project) if self._sealed else None
+            rows = sealing.read_rows(connection, self.project, self._sealed, after)
+        before = ""
+        if after:
+            if not rows or rows[0].seq != after:
+                return [row for row in self._rows() if row.seq > after]
+            before, rows = rows[0].chain or "", rows[1:]
+            head = None if head is None or head.seq <= after else head
+        loss = sealing.find_loss(rows, head, before)
+        if loss is not None:
+            raise Damaged(self.shown, loss)
+        return rows
+
+    @contextmanager
+    def _writing(self, to: Head) -> Iterator[sa.Connection]:
+        """Write in one transaction, which puts another head in the place of the one that is there."""
+        others = StoreError(
+            f"store {self.shown} was written to by another server; nothing of this was saved, "
+            "stop one of the two"
+        )
+        try:
+            with self._transaction() as connection:
+                if not sealing.advance(connection, self.project, self._head, to):
+                    raise others
+                yield connection
+        except IntegrityError as error:
+            raise others from error
+        except DBAPIError as error:
+            if error.connection_invalidated and self._path is None:
+                self._let_go()  # the lock is gone with its session: take it again before writing again
+            raise StoreError(f"nothing was saved, {self.shown} says: {reason(error)}") from error
+        self._head = to
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sa.Connection]:
+        """Yield a connection that commits at the end; PostgreSQL's is that which holds the lock."""
+        if self._path is not None:
+            with self._engine.begin() as connection:
+                yield connection
+            return
+        if not isinstance(self._lock, SessionLock):
+            self._take_lock()
+        assert isinstance(self._lock, SessionLock)
+        with self._lock.connection.begin():
+            yield self._lock.connection
+
+    @contextmanager
+    def _telling(self, what: str) -> Iterator[None]:
+        """Tell in a sentence what is wrong with a database that cannot be opened or read."""
+        try:
+            yield
+        except EverylabelError:
+            raise
+        except DBAPIError as error:
+            raise StoreError(f"store {self.shown} cannot be {what}: {reason(error)}") from error
+        except (*_GARBLED, sa.exc.SQLAlchemyError) as error:
+            raise Damaged(self.shown, f"it holds what cannot be understood ({error})") from error
 
     def _let_go(self) -> None:
         if self._lock is not None:
@@ -168,92 +203,37 @@ class Store:
 
     def _connect(self, write: bool) -> sa.Engine:
         if self._path is None:
-            return _postgres(self.where)
+            return databases.postgres(self.where)
         if write:
-            try:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise StoreError(
-                    f"store {str(self._path)!r} cannot be made: {error.strerror}; choose another --store"
-                ) from error
+            databases.make_file(self._path)
         elif not self._path.exists():
             raise StoreError(f"store {str(self._path)!r} is not there; expected a log of everylabel label")
-        return _sqlite(self._path, write)
+        return databases.sqlite(self._path, write)
 
     def _take_lock(self) -> None:
-        """Hold a lock as long as this process lives: it ends with the process, however that ends."""
-        if self._path is not None:
-            path = self._path.resolve()
-            try:
-                self._lock = sqlite3.connect(path.with_name(path.name + ".lock"), timeout=0)
-                self._lock.execute("BEGIN EXCLUSIVE")
-            except sqlite3.Error as error:
-                self._let_go()
-                if getattr(error, "sqlite_errorname", "") == "SQLITE_BUSY":
-                    raise self._taken() from error
-                raise StoreError(f"store {self._shown} cannot be opened: {error}") from error
-            return
-        number = int.from_bytes(hashlib.sha256(self.project.encode()).digest()[:8], "big", signed=True)
-        self._lock = self._engine.connect()
-        if not self._lock.execute(sa.select(sa.func.pg_try_advisory_lock(number))).scalar():
-            self._let_go()
-            raise self._taken()
-        self._lock.commit()  # the lock is the session's, not the transaction's
-
-    def _taken(self) -> StoreError:
-        return StoreError(
-            f"store {self._shown} is in use by another server for project {self.project!r}; use that "
-            "one, stop it, or choose another --store"
-        )
+        try:
+            if self._path is not None:
+                self._lock = FileLock(self._path)
+            else:
+                self._lock = SessionLock(self._engine, self.project)
+        except Taken as error:
+            raise StoreError(
+                f"store {self.shown} is in use by another server for project {self.project!r}; use that "
+                "one, stop it, or choose another --store"
+            ) from error
 
     def _check_format(self) -> None:
-        query = sa.select(_items.c.format).where(_items.c.project == self.project)
+        query = sa.select(items.c.format).where(items.c.project == self.project)
         with self._engine.connect() as connection:
             stored = connection.execute(query).scalar()
-        if stored not in (None, BEFORE, FORMAT):
+        if stored not in (None, FORMAT, *BEFORE):
             raise StoreError(
-                f"store {self._shown} has format {stored}; expected {FORMAT}: open it with the version of "
+                f"store {self.shown} has format {stored}; expected {FORMAT}: open it with the version of "
                 "everylabel that wrote it"
             )
 
 
-def _sqlite(path: Path, write: bool) -> sa.Engine:
-    mode = "rwc" if write else "ro"
-    uri = f"file:{quote(path.resolve().as_posix())}?mode={mode}"  # a path may hold ?, # and %
-
-    def connect() -> sqlite3.Connection:
-        return sqlite3.connect(uri, uri=True, check_same_thread=False)
-
-    engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.QueuePool)
-
-    @sa.event.listens_for(engine, "connect")
-    def prepare(connection: Any, _: Any) -> None:
-        if write:
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=FULL")  # an acknowledged label survives a power cut
-        connection.execute("PRAGMA busy_timeout=5000")
-
-    return engine
-
-
-def _postgres(url: str) -> sa.Engine:
-    try:
-        parsed = sa.make_url(url)
-        if parsed.get_backend_name() != "postgresql":
-            raise StoreError(
-                f"store is {parsed.render_as_string()!r}; expected a file's path or postgresql://..."
-            )
-        if parsed.drivername == "postgresql":
-            parsed = parsed.set(drivername="postgresql+psycopg")
-        return sa.create_engine(parsed, pool_pre_ping=True)
-    except ModuleNotFoundError as error:
-        raise StoreError(
-            f"store is a PostgreSQL database and {error.name} is not installed; "
-            "pip install 'everylabel[postgresql]'"
-        ) from error
-    except sa.exc.ArgumentError as error:
-        raise StoreError(f"store is {url.split('@')[-1]!r}; expected a path or postgresql://...") from error
-
-
-def _reason(error: DBAPIError) -> str:
-    return str(error.orig).strip().splitlines()[0] if error.orig else str(error)
+def _row(event: Event) -> Row:
+    kind, body = to_row(event.body)
+    text = json.dumps(body, ensure_ascii=False)
+    return Row(event.seq, event.block, event.at, event.person, kind, text, event.key)

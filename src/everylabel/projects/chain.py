@@ -1,0 +1,81 @@
+"""The chain of a log's events: each has a digest over itself and the one before.
+
+    chain(i) = digest(chain(i - 1), event i),    chain(0) = ""
+
+One that was changed, lost, put in or put elsewhere does not fit. A log whose end was cut off is told by its
+head, which holds the last number and chain. This finds damage, and changes made in passing; it keeps nobody
+out who can write to the log and computes all digests anew.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+SIZE = 16  # bytes of a digest
+
+
+class Head(NamedTuple):
+    """The last event's number and chain, and the digest of the items."""
+
+    seq: int = 0
+    chain: str = ""
+    items: str = ""
+
+
+class Row(NamedTuple):
+    """An event as it is stored; one of a version before has no chain."""
+
+    seq: int
+    block: int
+    at: float
+    person: str
+    kind: str
+    body: str
+    key: str | None
+    chain: str | None = None
+
+
+def digest(text: str) -> str:
+    """Return a hash of a text."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=SIZE).hexdigest()
+
+
+def link(before: str, row: Row) -> str:
+    """Return the chain of an event behind one with the chain `before`."""
+    seq, block, at, person, kind, body, key, _ = row
+    sizes = f"{len(person)} {len(kind)} {len(body)} {'-' if key is None else len(key)}"
+    return digest(f"{before} {seq:d} {block:d} {float(at)!r} {sizes} {person}{kind}{body}{key or ''}")
+
+
+def chained(before: str, rows: Iterable[Row]) -> list[Row]:
+    """Return events with their chain, in order, behind one with the chain `before`."""
+    linked = []
+    for row in rows:
+        before = link(before, row)
+        linked.append(row._replace(chain=before))
+    return linked
+
+
+def fits(before: str, row: Row) -> bool:
+    """Return whether an event is what was written behind one with the chain `before`."""
+    try:
+        return link(before, row) == row.chain
+    except (TypeError, ValueError, AttributeError):  # a number that is none
+        return False
+
+
+def find_damage(rows: Sequence[Row], head: Head, before: str = "") -> str | None:
+    """Return what is wrong with events in order, behind one with the chain `before`; None if all are whole.
+
+    head : as it was when the events were read, or somewhat earlier
+    """
+    for i, row in enumerate(rows):
+        if row.chain is None or not fits(before, row):
+            return f"event {row.seq} is not what was written; the {i:,} events before it are whole"
+        before = row.chain
+        if row.seq == head.seq and before != head.chain:
+            return f"its seal is not that of event {head.seq}, its last; the events themselves are whole"
+    last = rows[-1].seq if rows else 0
+    if last < head.seq:
+        return f"the events after {last} are missing, of {head.seq:,}; the {len(rows):,} there are whole"
+    return None
