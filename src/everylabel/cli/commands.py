@@ -4,7 +4,18 @@ from typing import Annotated
 
 import typer
 
-from everylabel.cli import demo, embed, export, label, label_studio, predict, reproduce, simulate
+from everylabel.cli import (
+    backup,
+    demo,
+    doctor,
+    embed,
+    export,
+    label,
+    label_studio,
+    predict,
+    reproduce,
+    simulate,
+)
 from everylabel.cli.console import Commands
 
 app = typer.Typer(
@@ -41,4 +52,6 @@ app.command()(label_studio.label_studio)
 app.command()(simulate.simulate)
 app.command()(export.export)
 app.command()(predict.predict)
+app.command()(backup.backup)
+app.command()(doctor.doctor)
 app.command()(reproduce.reproduce)

@@ -7,7 +7,7 @@ which part is: events are chained, and sealed by a head (`sealing.py`).
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -68,9 +68,7 @@ class Store:
         if not rows:
             return
         with self._writing(self._head._replace(seq=rows[-1].seq, chain=rows[-1].chain or "")) as connection:
-            connection.execute(
-                sa.insert(events), [{"project": self.project, **row._asdict()} for row in rows]
-            )
+            self._insert(connection, rows)
 
     def items(self) -> Known | None:
         """Return the rows of the source as it was last time, if there was one."""
@@ -94,6 +92,34 @@ class Store:
         with self._writing(self._head._replace(items=digest(text))) as connection:
             connection.execute(sa.delete(items).where(items.c.project == self.project))
             connection.execute(sa.insert(items), {"project": self.project, "format": FORMAT, "items": text})
+
+    def content(self) -> tuple[list[Row], str | None]:
+        """Return all events as they are stored and the noted source, of one moment; both are whole."""
+        with self._telling("read"), self._engine.connect() as connection:
+            if self._path is not None:
+                connection.exec_driver_sql("BEGIN")
+            else:
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            head = sealing.read_head(connection, self.project) if self._sealed else None
+            rows = sealing.read_rows(connection, self.project, self._sealed)
+            text = sealing.read_items(connection, self.project)
+            loss = sealing.find_loss(rows, head) or sealing.find_other_items(text, head)
+            if loss is not None:
+                raise Damaged(self.shown, loss)
+            return rows, text
+
+    def take_over(self, rows: Sequence[Row], text: str | None) -> None:
+        """Write events and the noted source of another log to this one, which is empty."""
+        linked = chained("", rows)
+        last = linked[-1] if linked else None
+        head = Head() if last is None else Head(last.seq, last.chain or "")
+        head = head._replace(items="" if text is None else digest(text))
+        with self._writing(head) as connection:
+            self._insert(connection, linked)
+            if text is not None:
+                connection.execute(
+                    sa.insert(items), {"project": self.project, "format": FORMAT, "items": text}
+                )
 
     def close(self) -> None:
         """Let go of the database."""
@@ -150,6 +176,12 @@ class Store:
         if loss is not None:
             raise Damaged(self.shown, loss)
         return rows
+
+    def _insert(self, connection: sa.Connection, rows: Sequence[Row]) -> None:
+        if rows:
+            connection.execute(
+                sa.insert(events), [{"project": self.project, **row._asdict()} for row in rows]
+            )
 
     @contextmanager
     def _writing(self, to: Head) -> Iterator[sa.Connection]:

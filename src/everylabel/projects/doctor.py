@@ -1,0 +1,158 @@
+"""A project looked over: whether its log is what was written, and if not, what is left of it.
+
+The old log is never touched. What is whole goes to a new one beside it, sealed anew; it is told what was
+lost, and how to go on.
+"""
+
+import json
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from everylabel.core.errors import EverylabelError
+from everylabel.data.options import Options
+from everylabel.labelling import events
+from everylabel.projects import sealing
+from everylabel.projects.chain import Row
+from everylabel.projects.labelled import STORE
+from everylabel.projects.locks import FileLock, Taken
+from everylabel.projects.log_errors import StoreError
+from everylabel.projects.options import Remembered
+from everylabel.projects.project import ENDING, located
+from everylabel.projects.raw_log import RawLog, read_raw
+from everylabel.projects.salvage import Salvage, salvage, understood
+from everylabel.projects.store import Store
+
+
+class Findings(NamedTuple):
+    """What is fine, what is wrong, and where the new log is, if one was written."""
+
+    fine: list[str]
+    wrong: list[str]
+    written: Path | None = None
+    left: int = 0
+
+
+class Place(NamedTuple):
+    """A project's folder, its log, the log's name in its store (None: the one there), and what is wrong."""
+
+    folder: Path
+    log: str
+    name: str | None
+    wrong: tuple[str, ...] = ()
+
+
+def find(source: str, folder: Path | None, store: str | None) -> Place:
+    """Return where a project is, without reading its source."""
+    try:
+        place, about = located(source, folder, Options())
+    except EverylabelError as error:  # its options are damaged: the log may be whole
+        own = folder or Path(source if source.endswith(ENDING) else f"{source}{ENDING}")
+        if store is not None or not (own / STORE).is_file():
+            raise
+        return Place(own, str(own / STORE), None, (str(error),))
+    log = str(place / STORE) if store is None else store
+    return Place(place, log, _name(about, store))
+
+
+def _name(about: Remembered, store: str | None) -> str:
+    """Return the name of a project's log in its store: see `labelled.log_name`."""
+    if store is None or not about.id:
+        return about.name
+    both = f"{about.name} {about.id}"
+    try:
+        with closing(Store(store, both, write=False)) as log:
+            return both if log.read() else about.name
+    except StoreError:
+        return about.name
+
+
+def examine(place: Place, out: Path | None = None, keep_later: bool = False) -> Findings:
+    """Look a project's log over; write what is whole of a damaged one to a new file."""
+    with _nobody_else(place.log):
+        raw = read_raw(place.log, place.name)
+    found = salvage(raw, keep_later)
+    text, about_items = _items(raw, found.rows)
+    wrong = [*found.lost, *found.mended, *about_items]
+    loss = sealing.find_loss(raw.rows, raw.head) or (raw.says and f"the file says: {raw.says}")
+    if loss and not wrong:
+        wrong.append(loss)
+    if not wrong:
+        sealed = "" if raw.head is not None else "; they have no seal yet: it comes at the next start"
+        fine = f"the log {place.log!r}: {len(found.rows):,} events, all whole{sealed}"
+        return Findings([fine], list(place.wrong))
+    target = out or place.folder / f"labels-mended-{datetime.now():%Y%m%d-%H%M%S}.sqlite"
+    rows, unclear = _understood(found)
+    write_log(target, raw.project, rows, text)
+    fine = f"{len(rows):,} of {len(raw.rows):,} events of the log {place.log!r} are whole"
+    return Findings([fine], [*place.wrong, *wrong, *unclear], target, found.left)
+
+
+def write_log(target: Path, project: str, rows: Sequence[Row], items: str | None) -> None:
+    """Write events and the noted source to a new log."""
+    if target.exists():
+        raise EverylabelError(f"--out is {str(target)!r}, which is there; expected a file that is not")
+    lock = target.with_name(f"{target.name}.lock")
+    try:
+        with closing(Store(target, project)) as log:
+            log.take_over(rows, items)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+    finally:
+        lock.unlink(missing_ok=True)
+
+
+def _nobody_else(log: str) -> "closing[FileLock] | closing[_Nothing]":
+    """Keep servers away from a file while it is read."""
+    if "://" in log or not Path(log).is_file():
+        return closing(_Nothing())
+    try:
+        return closing(FileLock(Path(log)))
+    except Taken as error:
+        raise StoreError(
+            f"store {log!r} is in use by a server; expected one that is not: stop the server first"
+        ) from error
+
+
+class _Nothing:
+    """A lock that is none."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def _understood(found: Salvage) -> tuple[list[Row], list[str]]:
+    """Return the events that mean something without those that are lost, and what is told of the others."""
+    if not found.lost:
+        return found.rows, []
+    kept, unclear = understood(found.rows)
+    told = [f"event {row.seq} stands on one that is lost, and is left out" for row in unclear]
+    return kept, told
+
+
+def _items(raw: RawLog, rows: Sequence[Row]) -> tuple[str | None, list[str]]:
+    """Return what is noted of the source, if it can be relied on, and what is wrong with it."""
+    if sealing.find_other_items(raw.items, raw.head) is None:
+        return raw.items, []
+    lost = "what was noted of the source is lost: see that its rows are as they were, in the same order"
+    if raw.items is None:
+        return None, [lost]
+    try:
+        noted = json.loads(raw.items)
+        keys = noted["keys"]
+        fits = len(set(keys)) == len(keys) and set(keys) <= _joined(rows)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None, [lost]
+    if not fits:
+        return None, [lost]
+    return raw.items, [
+        "what was noted of the source has changed; its names fit, and the next start compares the rest"
+    ]
+
+
+def _joined(rows: Sequence[Row]) -> set[str]:
+    bodies = (json.loads(row.body) for row in rows if row.kind == events.Extended.kind)
+    return {name for body in bodies for name in body["ids"]}

@@ -1,0 +1,161 @@
+"""What `everylabel doctor` finds and rebuilds: everything that is whole, nothing that was not said."""
+
+import random
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everylabel.core.errors import EverylabelError
+from everylabel.labelling.events import Event, Label, NewClass
+from everylabel.projects.chain import Row, chained
+from everylabel.projects.doctor import Findings, Place, examine
+from everylabel.projects.mending import mended
+from everylabel.projects.store import Store, StoreError
+from tests.projects.test_sealing import KNOWN, change, events, written
+
+NEW = "new.sqlite"
+
+
+def examined(where: str | Path, tmp_path: Path, keep_later: bool = False) -> Findings:
+    return examine(Place(tmp_path, str(where), "p"), tmp_path / NEW, keep_later)
+
+
+def read(path: Path) -> list[Event]:
+    with closing(Store(path, "p")) as store:
+        assert store.items() in (None, KNOWN)
+        return store.read()
+
+
+def test_a_whole_log_is_left_alone(where: str, tmp_path: Path) -> None:
+    written(where)
+    found = examined(where, tmp_path)
+    assert found.wrong == []
+    assert "120 events, all whole" in found.fine[0]
+    assert not (tmp_path / NEW).exists()
+
+
+@pytest.mark.parametrize(
+    ("statement", "says", "lost"),
+    [
+        (
+            "UPDATE everylabel_events SET person = 'eve' WHERE seq = 7",
+            "event 7 .* a label on item 'row 7'",
+            {7},
+        ),
+        ("UPDATE everylabel_events SET chain = 'x' WHERE seq = 7", "event 7: its digest had changed", set()),
+        ("UPDATE everylabel_events SET chain = 'x' WHERE seq = 120", "event 120: its digest", set()),
+        (
+            "DELETE FROM everylabel_events WHERE seq > 110",
+            "after 110, up to 120, are missing",
+            set(range(111, 121)),
+        ),
+        ("DELETE FROM everylabel_heads", "its seal is lost", set()),
+        ("DELETE FROM everylabel_items", "noted of the source is lost", set()),
+    ],
+)
+def test_what_is_whole_is_rebuilt(
+    where: str, tmp_path: Path, statement: str, says: str, lost: set[int]
+) -> None:
+    written(where)
+    change(where, statement)
+    found = examined(where, tmp_path)
+    assert found.written == tmp_path / NEW
+    assert found.left == 0
+    with pytest.raises(AssertionError, match=says):
+        raise AssertionError("\n".join(found.wrong))
+    assert read(tmp_path / NEW) == [event for event in events(120) if event.seq not in lost]
+    with pytest.raises(StoreError):  # the old one is as it was
+        read(Path(where)) if "://" not in where else Store(where, "p")
+
+
+def test_what_a_loss_may_have_given_another_meaning_is_asked_for(tmp_path: Path) -> None:
+    where = tmp_path / "labels.sqlite"
+    with closing(Store(where, "p")) as store:
+        store.append(events(20)[:19])
+        store.append([Event(20, 20, 1.0, "me", NewClass("c")), Event(21, 21, 1.0, "me", Label("row 1", 2))])
+    change(str(where), "UPDATE everylabel_events SET person = 'eve' WHERE seq = 20")
+    found = examined(where, tmp_path)
+    assert found.left == 1
+    assert [event.seq for event in read(tmp_path / NEW)] == list(range(1, 20))
+    (tmp_path / NEW).unlink()
+    change(str(where), "DELETE FROM everylabel_events WHERE seq IN (8, 9)")
+    assert "the events from 8 to 9 are missing" in examined(where, tmp_path).wrong[0]
+    assert [event.seq for event in read(tmp_path / NEW)] == list(range(1, 8))
+    (tmp_path / NEW).unlink()
+    later = examined(where, tmp_path, keep_later=True)
+    assert any("event 21 stands on one that is lost" in text for text in later.wrong)
+    assert [event.seq for event in read(tmp_path / NEW)] == [*range(1, 8), *range(11, 20)]
+
+
+def test_flipped_bits_are_put_right(tmp_path: Path) -> None:
+    """Most of them hit an event, whose chain tells what it was; a rebuilt log never says anything else."""
+    where, new = tmp_path / "labels.sqlite", tmp_path / NEW
+    written(where)
+    content, draw, right = where.read_bytes(), random.Random(1), 0
+    for _ in range(40):
+        flip = draw.randrange(8 * len(content))
+        damaged = bytearray(content)
+        damaged[flip // 8] ^= 1 << flip % 8
+        where.write_bytes(damaged)
+        try:
+            found = examined(where, tmp_path)
+        except StoreError:  # it cannot be read at all
+            continue
+        assert where.read_bytes() == damaged
+        if found.written is not None:
+            rebuilt = read(new)
+            assert [event for event in rebuilt if event not in events(120)] == []
+            right += rebuilt == events(120)
+            new.unlink()
+    assert right > 5
+
+
+def test_a_file_whose_pages_are_lost_is_read_row_by_row(tmp_path: Path) -> None:
+    where = tmp_path / "labels.sqlite"
+    written(where, 400)
+    with closing(sqlite3.connect(where)) as connection:
+        query = (
+            "SELECT pageno FROM dbstat WHERE name = 'everylabel_events' AND pagetype = 'leaf' ORDER BY pageno"
+        )
+        try:
+            pages = [page for (page,) in connection.execute(query)]
+        except sqlite3.OperationalError:
+            pytest.skip("this SQLite was built without dbstat")
+    content = bytearray(where.read_bytes())
+    content[(pages[-2] - 1) * 4096 : pages[-2] * 4096] = bytes(4096)
+    where.write_bytes(content)
+    with pytest.raises(StoreError):
+        read(where)
+    found = examined(where, tmp_path)
+    kept = read(tmp_path / NEW)
+    assert 100 < len(kept) < 400
+    assert kept == events(400)[: len(kept)]
+    assert "are missing" in "\n".join(found.wrong)
+
+
+@pytest.mark.parametrize("field", Row._fields[:-1])
+def test_one_bit_of_any_field(field: str) -> None:
+    row = Row(5, 4, 1e9 + 0.25, "änna", "label", '{"item": "ü"}', "k")
+    (linked,) = chained("before", [row])
+    value: Any = getattr(row, field)
+    if isinstance(value, str):
+        changes: dict[str, Any] = {field: value[:-1] + chr(ord(value[-1]) ^ 1)}
+    else:
+        changes = {field: -value if field == "at" else value ^ 8}
+    assert mended(linked._replace(**changes), "before") == linked
+    assert mended(linked._replace(**changes), "another") is None
+
+
+def test_a_log_in_use_and_an_output_that_is_there_are_refused(tmp_path: Path) -> None:
+    where = tmp_path / "labels.sqlite"
+    written(where)
+    with closing(Store(where, "p")), pytest.raises(StoreError, match="in use by a server"):
+        examined(where, tmp_path)
+    change(str(where), "DELETE FROM everylabel_heads")
+    (tmp_path / NEW).write_text("mine")
+    with pytest.raises(EverylabelError, match="which is there; expected a file that is not"):
+        examined(where, tmp_path)
+    assert (tmp_path / NEW).read_text() == "mine"
