@@ -147,17 +147,18 @@ class LabelStudio:
         routes: dict[tuple[str, str], Callable[[], Any]] = {
             ("GET", f"/api/projects/{self.number}/"): self.about,
             ("PATCH", f"/api/projects/{self.number}/"): lambda: self._change(body),
-            ("GET", "/api/tasks/"): lambda: self._page(int(query["page"]), int(query["page_size"])),
+            ("GET", "/api/tasks/"): lambda: self._page(query),
             ("GET", f"/api/projects/{self.number}/export"): self._export,
             ("POST", f"/api/projects/{self.number}/import/predictions"): lambda: self._predicted(body),
-            ("DELETE", f"/api/projects/{self.number}/model-versions/"): lambda: self._forget(
-                body["model_version"]
-            ),
+            ("GET", "/api/predictions/"): lambda: self.predictions,
             ("GET", "/api/webhooks/"): lambda: self.webhooks,
             ("POST", "/api/webhooks/"): lambda: self._add(self.webhooks, body),
             ("GET", "/api/ml/"): lambda: self.backends,
             ("POST", "/api/ml/"): lambda: self._connect(body),
         }
+        if method == "DELETE" and path.startswith("/api/predictions/"):
+            self.predictions = [each for each in self.predictions if str(each["id"]) != path.split("/")[3]]
+            return 204, None
         if path in self.files:
             return 200, self.files[path]
         if (method, path) not in routes:
@@ -169,9 +170,11 @@ class LabelStudio:
         self.project |= body
         return self.about()
 
-    def _page(self, page: int, size: int) -> Json:
-        some = list(self.tasks.values())[(page - 1) * size : page * size]
-        return {"tasks": some, "total": len(self.tasks)}
+    def _page(self, query: dict[str, str]) -> Json:
+        (wanted,) = json.loads(query["query"])["filters"]["items"] if "query" in query else [{"value": 0}]
+        tasks = [task for number, task in self.tasks.items() if number > wanted["value"]]
+        page, size = int(query["page"]), int(query["page_size"])
+        return {"tasks": tasks[(page - 1) * size : page * size], "total": len(tasks)}
 
     def _export(self) -> list[Json]:
         found: dict[int, list[Json]] = {}
@@ -181,12 +184,8 @@ class LabelStudio:
 
     def _predicted(self, body: list[Json]) -> Json:
         assert all(each["task"] in self.tasks for each in body)
-        self.predictions += body
+        self.predictions += [{**each, "id": next(self._ids)} for each in body]
         return {"created": len(body)}
-
-    def _forget(self, version: str) -> int:
-        self.predictions = [each for each in self.predictions if each["model_version"] != version]
-        return 1
 
     def _add(self, to: list[Json], body: Json) -> Json:
         to.append({**body, "id": next(self._ids)})
@@ -218,7 +217,13 @@ class LabelStudio:
                     status, reply = studio.answer(
                         self.command, parts.path, query, json.loads(text or b"null")
                     )
-                content = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
+                content = (
+                    reply
+                    if isinstance(reply, bytes)
+                    else b""
+                    if status == 204
+                    else json.dumps(reply).encode()
+                )
                 self.send_response(status)
                 self.send_header("content-length", str(len(content)))
                 self.end_headers()

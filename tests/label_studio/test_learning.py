@@ -6,22 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from everylabel.label_studio.predictions import Renewal
-from tests.label_studio.running import TEXTS, Running, kind_of, running, until
+from everylabel.label_studio.renewal import OURS, Renewal
+from tests.label_studio.running import Running, kind_of, running, until
 from tests.label_studio.stand_in import LabelStudio
-
-
-@pytest.fixture
-def studio() -> Iterator[LabelStudio]:
-    made = LabelStudio(TEXTS)
-    yield made
-    made.close()
 
 
 @pytest.fixture
 def backend(studio: LabelStudio, tmp_path: Path) -> Iterator[Running]:
     with running(studio, tmp_path) as made:
         yield made
+
+
+def renewal_of(backend: Running) -> Renewal:
+    """Return one that nobody asks."""
+    return Renewal(backend.project.api, backend.project.number, backend.project.predictions, lambda: None)
 
 
 def first(studio: LabelStudio, n: int) -> list[int]:
@@ -173,16 +171,62 @@ def test_predictions_say_what_the_model_thinks(studio: LabelStudio, backend: Run
 
 
 def test_the_next_task_is_our_best(studio: LabelStudio, backend: Running) -> None:
-    renewal = Renewal(backend.project.api, studio.number, backend.project.predictions)
+    renewal = renewal_of(backend)
     for n in range(8):
         assert renewal.renew()
         assert not renewal.renew()  # nothing was learned since
         best = backend.project.predictions.ranking().result().tasks[0]
+        assert best == backend.project.predictions.ranking().result().tasks[0]
         task = studio.next_task()
         assert str(task) == best
         assert task is not None
         studio.annotate(task, kind_of(studio.tasks[task]["data"]["text"]))
         assert studio.project["model_version"].startswith(f"{n} label")
+
+
+def test_scores_are_ranks_and_the_same_wherever_they_are_told(studio: LabelStudio, backend: Running) -> None:
+    for task in first(studio, 3):
+        studio.annotate(task, kind_of(studio.tasks[task]["data"]["text"]))
+    renewal = renewal_of(backend)
+    assert renewal.renew()
+    asked = backend.post("/predict", {"tasks": [{"id": task} for task in studio.tasks], "project": "7.1"})[1][
+        "results"
+    ]
+    scores = dict(zip(studio.tasks, (each["score"] for each in asked), strict=True))
+    pushed = {each["task"]: each["score"] for each in studio.predictions}
+    assert len(pushed) == 40
+    assert pushed == {task: scores[task] for task in pushed}
+    assert sorted(pushed.values()) == [rank / 400 for rank in range(40)]
+    assert min(score for task, score in scores.items() if task not in pushed) > 0.5
+    renewal.tidy()  # the rest follows when it is quiet
+    assert {each["task"] for each in studio.predictions} == set(studio.tasks) - set(first(studio, 3))
+
+
+def test_old_versions_are_removed_later_and_others_never(
+    studio: LabelStudio, backend: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewal, foreign = renewal_of(backend), {"id": 1, "task": 101, "model_version": "their own"}
+    studio.predictions.append(foreign)
+    versions = []
+    for task in first(studio, 3):
+        renewal.renew()
+        versions.append(studio.project["model_version"])
+        studio.annotate(task, "fruit")
+    renewal.tidy()
+    assert {each["model_version"] for each in studio.predictions} == {"their own", *versions}
+    monkeypatch.setattr("everylabel.label_studio.renewal.KEPT", 0.0)
+    renewal.tidy()
+    assert {each["model_version"] for each in studio.predictions} == {"their own", versions[-1]}
+    assert all(OURS.fullmatch(version) for version in versions)
+
+
+def test_with_several_people_only_the_best_have_predictions(studio: LabelStudio, backend: Running) -> None:
+    for user, task in enumerate(first(studio, 2)):
+        studio.annotate(task, "fruit", user)
+    renewal = renewal_of(backend)
+    renewal.renew()
+    renewal.tidy()
+    assert len(studio.predictions) == 30
 
 
 def test_tasks_come_and_go(studio: LabelStudio, backend: Running) -> None:
@@ -194,8 +238,9 @@ def test_tasks_come_and_go(studio: LabelStudio, backend: Running) -> None:
     backend.project.reconciler.look()
     assert backend.labels() == {}
     assert len(backend.project.service.ledger.left) == 2
-    ranked = backend.project.predictions.ranking(1000).result().tasks
-    assert sorted(map(int, ranked)) == [task for task in studio.tasks if task not in new]
+    predictions = backend.project.predictions
+    wanted = {*predictions.ranking().result().tasks, *predictions.unsure(100).result()}
+    assert wanted == {str(task) for task in studio.tasks if task not in new}
 
 
 def test_the_training_button_trains(studio: LabelStudio, backend: Running) -> None:

@@ -31,7 +31,10 @@ def label_studio(
         str | None, typer.Option(help="What Label Studio calls us by, if not by host and port.")
     ] = None,
     register: Annotated[
-        bool, typer.Option(help="Connect model and webhook, and show tasks by uncertainty sampling.")
+        bool,
+        typer.Option(
+            help="Connect model and webhook, write predictions, show tasks by them; or change nothing."
+        ),
     ] = True,
     store: Annotated[
         str | None,

@@ -7,9 +7,9 @@ that it is exchanged for.
 
 import http.client
 import json
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -30,7 +30,7 @@ class ApiError(EverylabelError):
 
 
 class Api:
-    """A client of one server; threads may share it, each has a connection of its own."""
+    """A client of one server; threads may share it."""
 
     def __init__(self, url: str, token: str, attempts: int = ATTEMPTS) -> None:
         parts = urlsplit(url if "://" in url else f"http://{url}")
@@ -40,7 +40,6 @@ class Api:
         self._parts, self._base, self._attempts = parts, parts.path.rstrip("/"), attempts
         self._token, self._is_jwt = token.strip(), token.count(".") == 2
         self._access = ""  # what a JWT was exchanged for
-        self._own = threading.local()
 
     def project(self, number: int) -> Json:
         """Return a project with its labelling configuration and counts."""
@@ -50,13 +49,16 @@ class Api:
     def change_project(self, number: int, **changes: Any) -> None:
         self.send("PATCH", f"/api/projects/{number}/", changes)
 
-    def tasks(self, project: int) -> Iterator[Json]:
-        """Yield all tasks with their data, without annotations."""
-        page, total = 1, 1
-        seen = 0
+    def tasks(self, project: int, after: int = 0) -> Iterator[Json]:
+        """Yield all tasks with their data, without annotations; of numbers higher than `after` only."""
+        newer = {"filter": "filter:tasks:id", "operator": "greater", "type": "Number", "value": after}
+        which: Json = {"project": project, "fields": "task_only", "include": "id,data", "page_size": PAGE}
+        if after:
+            which["query"] = json.dumps({"filters": {"conjunction": "and", "items": [newer]}})
+        page, seen, total = 1, 0, 1
         while seen < total:
             try:
-                reply = self.get("/api/tasks/", project=project, page=page, page_size=PAGE)
+                reply = self.get("/api/tasks/", **which, page=page)
             except ApiError as error:
                 if error.status == 404 and page > 1:  # tasks were deleted meanwhile
                     return
@@ -83,8 +85,9 @@ class Api:
     def add_predictions(self, project: int, predictions: Sequence[Json]) -> None:
         self.send("POST", f"/api/projects/{project}/import/predictions", list(predictions))
 
-    def remove_predictions(self, project: int, version: str) -> None:
-        self.send("DELETE", f"/api/projects/{project}/model-versions/", {"model_version": version})
+    def predictions(self, project: int) -> list[Json]:
+        found: list[Json] = self.get("/api/predictions/", project=project)
+        return found
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the reply to a GET."""
@@ -93,7 +96,7 @@ class Api:
     def send(self, method: str, path: str, body: Any = None) -> Any:
         """Return the reply to a request; refusals and silence are ApiErrors."""
         data = None if body is None else json.dumps(body).encode()
-        status, text = self._answered(method, self._base + quote(path, safe="/?&=%+:"), data)
+        status, text = self._answered(method, self._base + path, data)
         if status >= 400:
             raise ApiError(status, _refusal(status, f"{method} {path}", text, self._is_jwt))
         try:
@@ -119,7 +122,6 @@ class Api:
                 if status not in (429, 502, 503, 504) or not left:
                     return status, content
             except (OSError, http.client.HTTPException) as error:
-                self._close()
                 if not left:
                     told = error or type(error).__name__
                     raise ApiError(
@@ -138,10 +140,13 @@ class Api:
     def _exchange(
         self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]
     ) -> tuple[int, bytes]:
-        connection = self._connection()
-        connection.request(method, path, data, dict(headers))
-        reply = connection.getresponse()
-        return reply.status, reply.read()
+        """Send a request on a connection of its own, and return status and content."""
+        secure = self._parts.scheme == "https"
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        with closing(kind(self._parts.hostname or "", self._parts.port, timeout=TIMEOUT)) as connection:
+            connection.request(method, path, data, dict(headers))
+            reply = connection.getresponse()
+            return reply.status, reply.read()
 
     def _authorization(self) -> str:
         if not self._is_jwt:
@@ -154,17 +159,6 @@ class Api:
                 raise ApiError(status, _refusal(status, "POST /api/token/refresh/", text, True))
             self._access = str(json.loads(text)["access"])
         return f"Bearer {self._access}"
-
-    def _connection(self) -> http.client.HTTPConnection:
-        if getattr(self._own, "connection", None) is None:
-            secure = self._parts.scheme == "https"
-            kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-            self._own.connection = kind(self._parts.hostname or "", self._parts.port, timeout=TIMEOUT)
-        connection: http.client.HTTPConnection = self._own.connection
-        return connection
-
-    def _close(self) -> None:
-        self._connection().close()
 
 
 def _refusal(status: int, what: str, text: bytes, is_jwt: bool) -> str:

@@ -12,8 +12,9 @@ from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.api import Api
 from everylabel.label_studio.configuration import read_configuration
 from everylabel.label_studio.learning import Learning
-from everylabel.label_studio.predictions import Predictions, Renewal
+from everylabel.label_studio.predictions import Predictions
 from everylabel.label_studio.reconcile import Reconciler
+from everylabel.label_studio.renewal import Renewal
 from everylabel.label_studio.tasks import ID, Tasks
 from everylabel.labelling.joining import join
 from everylabel.labelling.refit import refit
@@ -65,17 +66,18 @@ class Connected:
         self.service, self.shown, self._growth = service, shown, growth
         self.learning = Learning(service, tasks.configuration)
         self.predictions = Predictions(service.desk, tasks.configuration)
-        self.renewal = Renewal(api, number, self.predictions)
+        self.renewal = Renewal(api, number, self.predictions, self._train_if_due)
         self.reconciler = Reconciler(api, number, tasks, self.learning, self._join, self.renewal.ask)
         self._configured = ""
         self._tried = set[str]()  # tasks that were to join once: some are empty
-        self._training = threading.Lock()
+        self._training, self._trained = threading.Lock(), -1  # the latter: changes of labels then
 
-    def start(self) -> None:
-        """Begin with what goes on beside the server."""
+    def start(self, write: bool = True) -> None:
+        """Begin with what goes on beside the server; write : predictions, to Label Studio."""
         self._growth.start()
         self.reconciler.start()
-        self.renewal.start()
+        if write:
+            self.renewal.start()
 
     def close(self) -> None:
         self.reconciler.close()
@@ -83,21 +85,25 @@ class Connected:
 
     def train(self) -> None:
         """Train on all labels, exactly, beside the server; look for missed annotations, too."""
-
-        def work() -> None:
-            if self._training.acquire(blocking=False):
-                try:
-                    refit(self.service.desk)
-                except EverylabelError:  # the server is stopping
-                    pass
-                except Exception:
-                    logger.exception("training failed")
-                finally:
-                    self._training.release()
-                self.renewal.ask()
-
         self.reconciler.ask()
-        threading.Thread(target=work, name="train", daemon=True).start()
+        threading.Thread(target=self._train, name="train", daemon=True).start()
+
+    def _train(self) -> None:
+        if self._training.acquire(blocking=False):
+            try:
+                self._trained = self.service.ledger.n_changes
+                refit(self.service.desk)
+            except EverylabelError:  # the server is stopping
+                pass
+            except Exception:
+                logger.exception("training failed")
+            finally:
+                self._training.release()
+
+    def _train_if_due(self) -> None:
+        """Train when it is quiet: the model is that of all labels then, in whatever order they came."""
+        if self.service.ledger.n_changes != self._trained:
+            self._train()
 
     def configure(self, xml: str) -> None:
         """Take over a labelling configuration that was changed; one that we cannot is told."""

@@ -14,7 +14,7 @@ from everylabel.labelling.service import Service
 
 logger = logging.getLogger(__name__)
 AT_ONCE = 200  # annotations that one round of the desk takes
-LATER = 20  # of a round: from so many on they are learned by the next training, in the background
+LATER = 2  # of a round: from so many on they are learned by the next training, in the background
 FROM = "label studio"  # where such labels came from
 
 

@@ -20,7 +20,7 @@ from everylabel.labelling.refused import Refused
 logger = logging.getLogger(__name__)
 EVERY = 60.0  # seconds between looks
 REST = 10.0  # times as long as a look took, if that is longer: Label Studio has other work
-ALL_TASKS_EVERY = 10  # looks between two at all tasks, if their number is the one we know
+ALL_TASKS_EVERY = 10  # looks between two at all tasks, if nothing tells that some are gone
 
 
 class Reconciler:
@@ -39,16 +39,16 @@ class Reconciler:
         self._join, self._changed = join, changed
         self._looks, self._answers = 0, True
         self._there: set[str] = set()  # tasks, at the last look at all of them
-        self._tasks_due, self._due, self._stopped = threading.Event(), threading.Event(), threading.Event()
+        self._all_due, self._due, self._stopped = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._work, name="reconcile", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def ask(self, tasks: bool = False) -> None:
-        """Look soon; at the tasks, too, since some have come or gone."""
+        """Look soon; at all tasks, since some are gone."""
         if tasks:
-            self._tasks_due.set()
+            self._all_due.set()
         self._due.set()
 
     def close(self) -> None:
@@ -90,22 +90,25 @@ class Reconciler:
         """Bring all up to date with Label Studio; return how many changes of annotations were news."""
         mark = self.learning.mark().result()
         number = int(self.api.project(self.project).get("task_number") or 0)
-        self._looks += 1
-        due = self._tasks_due.is_set() or self._looks % ALL_TASKS_EVERY == 0 or number != len(self._there)
-        if due:
-            self._tasks_due.clear()
-            self._look_at_tasks()
-        news = self.learning.compare(self._annotations(), mark)
-        if news or due:
-            self._changed()
+        annotations = self._annotations()
+        self._look_at_tasks(number)
+        news = self.learning.compare(annotations, mark)
+        self._changed()
         return news
 
-    def _look_at_tasks(self) -> None:
-        before = self._there
-        self._there = self.tasks.take(self.api.tasks(self.project))
+    def _look_at_tasks(self, number: int) -> None:
+        """Take in new tasks, whose numbers are higher than all before; list all if some must be gone."""
+        last, before = max(map(int, self._there), default=0), self._there
+        self._looks += 1
+        everything = self._all_due.is_set() or self._looks % ALL_TASKS_EVERY == 0
+        self._all_due.clear()
+        if not everything:
+            self._there = before | self.tasks.take(self.api.tasks(self.project, last))
+        if everything or len(self._there) != number:
+            self._there = self.tasks.take(self.api.tasks(self.project))
         self._told_of(self._there)
-        if before != self._there and not self._join(self._there):
-            self._there = set()  # seen again at the next look
+        if not self._join(self._there):
+            self._all_due.set()  # seen again at the next look
 
     def _told_of(self, there: set[str]) -> None:
         """Have deleted tasks leave the pool, and those that are there after all come back."""

@@ -1,5 +1,6 @@
 """`serve_label_studio`: projects of Label Studio, from start to a clean stop."""
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -19,6 +20,7 @@ from everylabel.web.access import is_local
 from everylabel.web.server import Server, address_of, bound_socket, one_thread, server_config
 
 Say = Callable[[str], Any]
+SWITCH = 0.001  # seconds that a thread may compute while the one that answers webhooks waits
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class BackendOptions:
     url, token : of Label Studio; projects : their numbers there
     port : 0 takes any that is free
     address : what Label Studio calls us by, if not by host and port
-    register : tell it of us
+    register : tell it of us, and write predictions; False changes nothing there
     """
 
     url: str
@@ -48,6 +50,7 @@ def serve_label_studio(
     if not options.projects:
         raise EverylabelError("--project is missing; expected the number of a project, as its address has it")
     api = Api(options.url, options.token)
+    sys.setswitchinterval(SWITCH)
     local = is_local(options.host)
     password = None if local else password_of(options.token)
     with one_thread(), bound_socket(options.host, options.port) as bound, ExitStack() as stack:
@@ -62,7 +65,7 @@ def serve_label_studio(
             ready(address)
             for each, event in zip(projects.values(), begin, strict=True):
                 event.set()
-                each.start()
+                each.start(write=options.register)
             if options.register:
                 work = partial(_register, api, projects, address, password, note)
                 threading.Thread(target=work, name="register", daemon=True).start()

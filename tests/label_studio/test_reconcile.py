@@ -1,0 +1,220 @@
+"""Backends that missed webhooks, were stopped or killed: afterwards equal to one that missed nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from everylabel.label_studio.annotations import read_annotation
+from everylabel.label_studio.api import ApiError
+from everylabel.labelling import events
+from everylabel.labelling.refit import refit
+from everylabel.labelling.replay import fingerprint, replay
+from everylabel.projects.store import Store
+from tests.label_studio.running import TEXTS, Running, kind_of, running, until
+from tests.label_studio.stand_in import TOKEN, LabelStudio
+
+
+def work(studio: LabelStudio) -> None:
+    """Annotate, change, skip, delete, import and remove tasks, as people do."""
+    tasks = list(studio.tasks)
+    made = [studio.annotate(task, kind_of(studio.tasks[task]["data"]["text"])) for task in tasks[:12]]
+    studio.update(made[0], "fruit")
+    studio.update(made[1], None)
+    studio.delete(made[2], made[3])
+    studio.skip(tasks[20])
+    studio.update(studio.skip(tasks[21]), "animal", was_cancelled=False)
+    studio.annotate(tasks[4], "größe & 大きさ", user=2, ground_truth=True)
+    new = studio.add_tasks(
+        [{"text": "a tame whale runs away in summer"}, {"text": "the old plum tastes sour"}]
+    )
+    studio.delete_tasks(tasks[5], tasks[30])
+    studio.annotate(new[0], "animal", user=2)
+
+
+def state(made: Running) -> tuple[dict[str, str], set[str], set[str], int]:
+    """Return labels, what is skipped, what has left, and how many answers stand."""
+    ledger = made.project.service.ledger
+    labels = made.labels()
+    names = ledger.ids
+    return labels, {names[i] for i in ledger.skipped}, {names[i] for i in ledger.left}, ledger.n_answers
+
+
+def equal_models(one: Running, other: Running) -> None:
+    """Compare what the models say once they are trained on all labels, as they are when it is quiet."""
+    for each in (one, other):
+        refit(each.project.service.desk)
+    ours, theirs = one.probabilities(), other.probabilities()
+    assert ours.keys() == theirs.keys()
+    for name, probs in ours.items():
+        np.testing.assert_allclose(probs, theirs[name], rtol=1e-6)
+
+
+def test_what_was_missed_is_found(studio: LabelStudio, tmp_path: Path) -> None:
+    with running(studio, tmp_path / "deaf") as deaf:
+        hooks, studio.webhooks = studio.webhooks, []
+        with running(studio, tmp_path / "listening") as listening:
+            work(studio)
+            listening.project.reconciler.look()  # new tasks are embedded then
+            assert listening.project.reconciler.look() == 0
+            studio.webhooks = hooks
+            assert deaf.labels() == {}
+            assert deaf.project.reconciler.look() > 10
+            assert deaf.project.reconciler.look() == 0
+            assert state(deaf) == state(listening)
+            equal_models(deaf, listening)
+
+
+def test_a_stopped_backend_goes_on_where_it_was(studio: LabelStudio, tmp_path: Path) -> None:
+    with running(studio, tmp_path) as made:
+        work(studio)
+        made.project.reconciler.look()
+        before = state(made)
+    with running(studio, tmp_path) as again:
+        assert state(again) == before
+        number = again.project.service.ledger.seq
+        assert again.project.reconciler.look() == 0
+        for each in list(studio.annotations):  # all that was told is told again
+            studio.tell_of("ANNOTATION_UPDATED", each)
+        assert state(again) == before
+        assert again.project.service.ledger.seq == number
+    with running(studio, tmp_path / "new") as new:  # one that learns all of it at once
+        until(lambda: not new.project.service.desk.learner.waiting)
+        assert state(new)[0] == before[0]
+
+
+def test_the_log_is_replayed_to_the_bit(studio: LabelStudio, tmp_path: Path) -> None:
+    with running(studio, tmp_path) as made:
+        work(studio)
+        made.project.reconciler.look()
+        made.project.service.desk.read(lambda: None).result()
+        desk = made.project.service.desk
+        ours = made.project.service.views.fingerprint().result()
+        rows = desk.rows
+        ledger, learner, _ = replay(desk.log.read(), rows)
+        assert fingerprint(ledger, learner)["hash"] == ours["hash"]
+
+
+def test_stores_of_both_kinds(studio: LabelStudio, tmp_path: Path, where: str) -> None:
+    for _ in range(2):
+        with running(studio, tmp_path, store=where) as made:
+            if not studio.annotations:
+                work(studio)
+                made.project.reconciler.look()
+            assert len(made.labels()) == 10
+
+
+def test_an_older_look_undoes_nothing_newer(studio: LabelStudio, tmp_path: Path) -> None:
+    with running(studio, tmp_path) as made:
+        one, two, three = list(studio.tasks)[:3]
+        first, second = studio.annotate(one, "fruit"), studio.annotate(two, "fruit")
+        learning = made.project.learning
+        mark = learning.mark().result()
+        seen = [read_annotation(studio.annotations[number], "kind") for number in (first, second)]
+        studio.update(first, "animal")
+        studio.delete(second)
+        studio.annotate(three, "animal")
+        assert learning.compare(seen, mark) == 0  # as the API was before
+        assert made.labels() == {str(one): "animal", str(three): "animal"}
+
+
+def test_a_change_without_a_time_is_seen(studio: LabelStudio, tmp_path: Path) -> None:
+    with running(studio, tmp_path) as made:
+        task = next(iter(studio.tasks))
+        number = studio.annotate(task, "fruit")
+        studio.annotations[number]["result"] = studio.annotations[number]["result"] and [
+            {**studio.annotations[number]["result"][0], "value": {"choices": ["animal"]}}
+        ]
+        assert made.project.reconciler.look() == 1
+        assert made.labels() == {str(task): "animal"}
+
+
+def test_what_comes_back_is_learned_again(studio: LabelStudio, tmp_path: Path) -> None:
+    with running(studio, tmp_path) as made:
+        task = next(iter(studio.tasks))
+        number = studio.annotate(task, "fruit")
+        stored, kept = studio.annotations.pop(number), studio.tasks.pop(task)
+        made.project.reconciler.look()
+        assert (made.labels(), len(made.project.service.ledger.left)) == ({}, 1)
+        studio.annotations[number], studio.tasks[task] = stored, kept
+        made.project.reconciler.look()
+        assert (made.labels(), len(made.project.service.ledger.left)) == ({str(task): "fruit"}, 0)
+
+
+def test_label_studio_may_be_away_for_a_while(studio: LabelStudio, tmp_path: Path) -> None:
+    with running(studio, tmp_path) as made:
+        studio.telling = False
+        task = next(iter(studio.tasks))
+        studio.annotate(task, "fruit")
+        studio.broken = 2  # asked again
+        assert made.project.reconciler.look() == 1
+        studio.broken = 100
+        with pytest.raises(ApiError, match="503"):
+            made.project.reconciler.look()
+        studio.broken = 0
+        assert made.labels() == {str(task): "fruit"}
+
+
+@contextmanager
+def process(studio: LabelStudio, folder: Path) -> Iterator["subprocess.Popen[str]"]:
+    """Run the command as a process, until it is ready and registered."""
+    command = [sys.executable, "-m", "everylabel.cli", "label-studio", "--project", str(studio.number)]
+    command += ["--model", "tfidf", "--folder", str(folder), "--port", "0"]
+    place = {"LABEL_STUDIO_URL": studio.url, "LABEL_STUDIO_TOKEN": TOKEN}
+    studio.webhooks.clear()
+    studio.backends.clear()
+    made = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **place})
+    assert made.stdout is not None
+    try:
+        assert made.stdout.readline().startswith("everylabel is ready: ")
+        until(lambda: bool(studio.backends))
+        yield made
+    finally:
+        if made.poll() is None:
+            made.kill()
+        made.wait()
+        made.stdout.close()
+
+
+def test_killed_it_loses_nothing_and_learns_nothing_twice(studio: LabelStudio, tmp_path: Path) -> None:
+    tasks = list(studio.tasks)
+    for start in (0, 10):
+        with process(studio, tmp_path) as made:
+            for i, task in enumerate(tasks[start : start + 10]):
+                if i == 7:
+                    made.send_signal(signal.SIGKILL)  # and nobody is told of the rest
+                studio.annotate(task, kind_of(studio.tasks[task]["data"]["text"]))
+    with process(studio, tmp_path) as made:
+        version = studio.project["model_version"]
+        until(lambda: studio.project["model_version"] != version or version.startswith("20 "))
+        until(lambda: studio.project["model_version"].startswith("20 labels"))
+        made.send_signal(signal.SIGINT)
+        assert made.wait() == 0
+    store = Store(
+        tmp_path / "label-studio-7.everylabel" / "labels.sqlite", "label-studio-7.jsonl", write=False
+    )
+    labels = [event.body for event in store.read() if isinstance(event.body, events.Label)]
+    store.close()
+    assert sorted(int(body.item) for body in labels) == sorted(tasks[:20])
+
+
+def test_the_pool_is_what_tells_and_not_the_order(studio: LabelStudio, tmp_path: Path) -> None:
+    assert len(studio.tasks) == len(TEXTS)
+    with running(studio, tmp_path, background=True) as made:
+        until(lambda: studio.project["model_version"] != "")
+        version = studio.project["model_version"]
+        task = studio.next_task()
+        assert task is not None
+        studio.annotate(task, "animal")
+        until(lambda: studio.project["model_version"] != version)
+        assert studio.project["model_version"].startswith("1 label ")
+        studio.telling = False
+        studio.annotate(list(studio.tasks)[9], "fruit")
+        made.project.reconciler.ask()  # as every minute
+        until(lambda: studio.project["model_version"].startswith("2 labels "))
