@@ -6,7 +6,9 @@ import pytest
 from PIL import Image
 
 from everylabel.core.errors import EverylabelError
+from everylabel.labelling.refused import Refused
 from everylabel.projects.project import open_project
+from everylabel.web.allowed import allowed_images
 from everylabel.web.shown import Shown
 
 
@@ -46,3 +48,29 @@ def test_folders_that_are_classes_are_not_shown(tmp_path: Path) -> None:
         assert set(names) == {"0.png", "1.png"}
     shown = Shown(open_project(pets, classes=["old", "young"], folder=other, model="pixels"))
     assert any(shown.name(i).startswith("cat/") for i in shown.project.ids)
+
+
+def test_images_outside_the_source_s_folder_are_shown_only_if_the_user_says_so(tmp_path: Path) -> None:
+    inside, private = tmp_path / "shop", tmp_path / "private"
+    for folder in (inside, private):
+        folder.mkdir()
+        for i in range(3):
+            Image.new("RGB", (8, 8), (50 * i, 50, 50)).save(folder / f"{i}.png")
+    source = inside / "list.csv"
+    for named in ("../private/1.png", str(private / "1.png"), "link.png"):
+        (inside / "link.png").unlink(missing_ok=True)
+        (inside / "link.png").symlink_to(private / "1.png")
+        source.write_text(f"photo\n0.png\n1.png\n{named}\n")
+        project = open_project(source, image_column="photo", model="pixels", folder=tmp_path / named[-6:])
+        with pytest.raises(EverylabelError, match=rf"1 images lie outside .*--images-in {private}"):
+            allowed_images(project)
+        shown = Shown(project, allowed=allowed_images(project, [private]))
+        assert all(shown.picture(name)[1] == "image/png" for name in project.ids)
+    source.write_text("photo\n0.png\n1.png\n")
+    project = open_project(source, image_column="photo", model="pixels", folder=tmp_path / "own")
+    shown = Shown(project, allowed=allowed_images(project))
+    shown.picture(project.ids[0])
+    (inside / "0.png").unlink()
+    (inside / "0.png").symlink_to(private / "0.png")  # while it is served
+    with pytest.raises(Refused, match="outside"):
+        shown.picture(project.ids[0])

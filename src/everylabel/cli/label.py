@@ -36,6 +36,9 @@ def label(
     guidelines: Annotated[
         Path | None, typer.Option(help="A Markdown file shown beside the task: what to label how.")
     ] = None,
+    images_in: Annotated[
+        list[Path] | None, typer.Option(help="Folders that images may lie in, besides the source's.")
+    ] = None,
     show: options.Show = None,
     model: options.Model = None,
     trust_model_code: options.TrustModelCode = False,
@@ -151,6 +154,7 @@ def label(
         class_keys=class_keys,
         test=test,
         fields=column_list(fields),
+        images_in=images_in or (),
         guidelines=guidelines,
         watch=watch,
     )

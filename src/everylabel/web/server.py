@@ -28,6 +28,7 @@ from everylabel.projects.log import Label, open_log
 from everylabel.projects.project import Project
 from everylabel.projects.watching import Watched
 from everylabel.web.access import is_local
+from everylabel.web.allowed import allowed_images
 from everylabel.web.app import make_app
 from everylabel.web.arrivals import Arrivals
 from everylabel.web.connections import FROM_ONE, guarded, most_connections, tell_seldom
@@ -58,6 +59,7 @@ class ServeOptions:
     test : how many items are never learned from, or the column that names them
     fields : columns shown beside an item; all but those of labels unless given
     guidelines : a Markdown file for the labellers
+    images_in : folders that images may lie in, besides the source's own
     watch : have what the source gets meanwhile join
     """
 
@@ -79,6 +81,7 @@ class ServeOptions:
     test: str | None = None
     fields: Sequence[str] | None = None
     guidelines: Path | None = None
+    images_in: Sequence[Path] = ()
     watch: bool = False
 
 
@@ -162,6 +165,7 @@ def opened_project(
 ) -> Iterator[tuple[Service, Shown, Growth]]:
     """Yield the service of a project whose log is brought up to date; close all behind it."""
     settings = check_settings(options.settings)
+    allowed = allowed_images(project, options.images_in)
     model = None if project.about is None else project.about.options.model
     if project.coming is not None:
         encoder = project.coming.encoder()
@@ -175,7 +179,7 @@ def opened_project(
         project.keep()  # nothing was refused: from now on these are the options
         desk = Desk(Rows(project.ids_here, project.features), store)
         project = project.without_features()
-        shown = Shown(project, options.fields)
+        shown = Shown(project, options.fields, allowed)
         service = Service(desk, lambda i: shown.item(desk.ids[i]), encoder)
         arrivals = Arrivals(desk, store, shown, note, options.test)
         service.views.arriving = arrivals.state

@@ -5,11 +5,12 @@ from typing import Any
 
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import label_of
-from everylabel.data.display import fields_of
+from everylabel.data.display import Images, fields_of
 from everylabel.data.pictures import Picture
 from everylabel.labelling.refused import Refused
 from everylabel.projects.project import Project
 from everylabel.web.addresses import image_url
+from everylabel.web.allowed import EVERYTHING, Allowed
 
 NAMES_OF_LABELS = {"label", "labels", "class", "category", "target", "y"}
 
@@ -17,14 +18,21 @@ NAMES_OF_LABELS = {"label", "labels", "class", "category", "target", "y"}
 class Shown:
     """The items of a project as the page sees them."""
 
-    def __init__(self, project: Project, fields: Sequence[str] | None = None) -> None:
-        """Show a project; `fields` are the columns beside an item, all but those of labels unless given."""
+    def __init__(
+        self, project: Project, fields: Sequence[str] | None = None, allowed: Allowed = EVERYTHING
+    ) -> None:
+        """Show a project.
+
+        fields : the columns beside an item, all but those of labels unless given
+        allowed : the images that may be shown
+        """
         unknown = [name for name in fields or () if name not in project.columns]
         if unknown:
             raise EverylabelError(
                 f"--fields names {listed(unknown)}; expected some of {listed(list(project.columns), 12)}"
             )
         self._fields = fields
+        self._allowed = allowed
         self.become(project)
 
     def become(self, project: Project) -> None:
@@ -68,8 +76,11 @@ class Shown:
     def picture(self, name: str) -> Picture:
         """Return an item's image, or refuse and say why there is none."""
         project, position = self._now
+        display, i = project.display, position[name]
+        if isinstance(display, Images) and display.paths[i] not in self._allowed:
+            raise Refused(404, "no_image", f"image {display.paths[i]} lies outside the source's folder")
         try:
-            return project.display.picture(position[name])
+            return display.picture(i)
         except EverylabelError as error:
             raise Refused(404, "no_image", str(error)) from error
 

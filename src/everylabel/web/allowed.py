@@ -1,0 +1,50 @@
+"""Which image files may be shown: those of the source's own folder.
+
+A table names its images by path, and a table may come from anybody: without this, one that names a picture of
+the user's own, or a link to it, would show that to everybody who labels.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from everylabel.core.errors import EverylabelError, listed
+from everylabel.data.display import Images
+from everylabel.projects.project import Project
+
+
+class Allowed:
+    """The folders whose files may be shown; none of them: all may."""
+
+    def __init__(self, folders: Iterable[str | Path]) -> None:
+        self.folders = tuple(Path(folder).resolve() for folder in folders)
+        self._folder_is = lru_cache(10_000)(self._lies_inside)
+
+    def __contains__(self, path: Path) -> bool:
+        """Return whether a file lies inside, when all links are followed."""
+        if not self.folders:
+            return True
+        return self._lies_inside(path) if path.is_symlink() else self._folder_is(path.parent)
+
+    def _lies_inside(self, path: Path) -> bool:
+        real = path.resolve()
+        return any(real.is_relative_to(folder) for folder in self.folders)
+
+
+EVERYTHING = Allowed(())
+
+
+def allowed_images(project: Project, others: Sequence[Path] = ()) -> Allowed:
+    """Return what may be shown of a project, besides what its user allows; refuse a project of others."""
+    if not isinstance(project.display, Images) or project.about is None:
+        return EVERYTHING
+    own, show = Path(project.about.source), project.about.options.show
+    allowed = Allowed([own if own.is_dir() else own.parent, *([Path(show).parent] if show else []), *others])
+    outside = [str(path) for path in project.display.paths if path is not None and path not in allowed]
+    if outside:
+        folder = Path(outside[0]).resolve().parent
+        raise EverylabelError(
+            f"{len(outside):,} images lie outside the source's folder {str(allowed.folders[0])!r}: "
+            f"{listed(outside)}; whoever labels would see them. If they may, add --images-in {folder}"
+        )
+    return allowed
