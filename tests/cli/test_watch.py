@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from everylabel.core.errors import EverylabelError
 from tests.labelling.desks import until
 from tests.web.servers import Running, label
 
@@ -93,6 +94,14 @@ def test_rows_that_are_appended_join_and_stay(inbox: Path, tmp_path: Path) -> No
         append(inbox, 'end",1\n')
         until(lambda: items(server) == 43)
         assert {row["row"]: row["label"] for row in exported(server)} == {"3": "a", "35": "b"}
+        named = {"text": sentence(50), "id": "t50", "fields": {"stars": 4}}
+        for joined in (2, 0):  # sent twice counts once
+            reply = server.client.post("/api/items", items=[named, {"text": sentence(51)}])
+            assert (reply["joined"], reply["items"], reply["ids"][0]) == (joined, 45, "t50")
+        for wrong, code in (("other", "409 .id_taken"), (" ", "422 .bad_request")):
+            with pytest.raises(EverylabelError, match=code):
+                server.client.post("/api/items", items=[{"text": wrong, "id": "t50"}])
+        give(server, "t50", 1)
         known = {told["version"]: told["hash"] for told in (state(server) for _ in range(3))}
         server.process.send_signal(signal.SIGKILL)  # the rows are there, and labels, and no clean end
         server.process.wait()
@@ -100,7 +109,9 @@ def test_rows_that_are_appended_join_and_stay(inbox: Path, tmp_path: Path) -> No
         now = state(server)
         assert known.get(now["version"], now["hash"]) == now["hash"]  # to the bit
         labelled = {row["row"]: row["message"] for row in exported(server)}
-        assert labelled == {"3": sentence(3), "35": sentence(35)}
+        assert labelled == {"3": sentence(3), "35": sentence(35), "": sentence(50)}
+        assert exported(server)[-1]["stars"] == "4"
+        assert items(server) == 45
         assert server.stop()[0] == 0
 
 

@@ -3,6 +3,7 @@
 import resource
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -168,3 +169,17 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
     assert "told" in done.stdout, done.stderr
     assert "nothing was saved" in done.stdout
     assert "after 1" in done.stdout
+
+
+def test_events_and_the_source_are_written_by_two_threads(where: str) -> None:
+    store = Store(where, "p")
+    known = [Known([str(i)], [f"{i:016x}"]) for i in range(20)]
+    with ThreadPoolExecutor(2) as threads:
+        noted = threads.submit(lambda: list(map(store.set_items, known)))
+        written = threads.submit(lambda: list(map(store.append, ([event(i + 1)] for i in range(20)))))
+        noted.result()
+        written.result()
+    store.close()
+    again = Store(where, "p")  # whole, as its head says
+    assert (again.items(), len(again.read(kind="label")), again.read(kind="undo")) == (known[-1], 20, [])
+    again.close()

@@ -23,7 +23,9 @@ from everylabel.data.items import Items
 from everylabel.formats.queue_tables import Of
 from everylabel.labelling.snapshot import Snapshot
 from everylabel.projects.project import Project
+from everylabel.projects.store import Store
 from everylabel.web.app import PAGE, make_app
+from everylabel.web.arrivals import Arrivals
 from everylabel.web.downloads import Downloads
 from everylabel.web.shown import Shown
 from everylabel.web.tokens import Tokens
@@ -80,7 +82,10 @@ def server(path: Path, token: str | None = None, **settings: Any) -> Iterator[st
     with service(path, **settings) as made:
         own = {"name": "digits", "features": FEATURES, "folder": path.parent}
         project = Project(**vars(ITEMS) | own)
-        app = make_app(made, Shown(project), Files(), tokens=None if token is None else Tokens(token))
+        shown, log = Shown(project), made.desk.log
+        assert isinstance(log, Store)
+        arrivals, tokens = Arrivals(made.desk, log, shown, print), None if token is None else Tokens(token)
+        app = make_app(made, shown, Files(), arrivals, tokens=tokens)
         port = free_port()
         running = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", port, log_level="warning"))
         thread = threading.Thread(target=running.run)

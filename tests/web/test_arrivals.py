@@ -11,7 +11,10 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.readers import whole_rows
+from everylabel.data.sent import Sent
+from everylabel.formats.beside import beside
 from everylabel.labelling.desk import Desk
+from everylabel.labelling.refused import Refused
 from everylabel.labelling.rows import Rows
 from everylabel.labelling.service import Service
 from everylabel.projects.journal import JOURNAL, Journal
@@ -179,6 +182,70 @@ def test_an_id_that_comes_twice_is_told(tmp_path: Path) -> None:
         path.write_text(text + line(9, id="m9"))
         assert made.look() == 10
         assert made.shown.name("m9") == "m9"
+
+
+def texts(*numbers: int) -> list[Sent]:
+    return [Sent.of(sentence(i), None, {"from": "mail", "split": str(i)}) for i in numbers]
+
+
+def test_what_is_sent_joins_once_and_stays(inbox: Path) -> None:
+    with served(inbox) as made:
+        made.label("3", "a")
+        named = Sent.of(sentence(99), "t 99", {})
+        assert made.arrivals.send([*texts(40, 41, 41), named]) == 3
+        assert made.arrivals.send([*texts(41, 42), named]) == 1  # one of them is new
+        assert len(made.service.desk.ids) == 34
+        made.label("t 99", "b")
+        inbox.write_text(lines(0, 31) + line(40))  # the same text as one that was sent: another item
+        assert made.look() == 36
+        made.label("31", "a")
+        assert made.shown.name("30") == "30"
+        assert made.shown.project.ids[-4:] == [*(one.id for one in texts(40, 41)), "t 99", texts(42)[0].id]
+        shown = made.shown.item(texts(40)[0].id)
+        assert (shown["text"], shown["fields"]) == (sentence(40), [["split", "40"], ["from", "mail"]])
+        before, ids = fingerprint(made.service), list(made.service.desk.ids)
+    with served(inbox) as made:
+        assert fingerprint(made.service) == before
+        assert made.service.desk.ids == ids
+        assert made.labels() == {"3": "a", "t 99": "b", "31": "a"}
+        assert made.arrivals.send(texts(42)) == 0
+        project = made.shown.project
+        exported = beside(project)
+        sent = list(project.ids).index("t 99")
+        assert exported.before["row"].of(sent) is None
+        assert exported.after["text"].of(sent) == sentence(99)
+        assert made.look() == 36
+
+
+def test_ids_are_sent_with_one_text_only(tmp_path: Path) -> None:
+    path = tmp_path / "inbox.jsonl"
+    path.write_text("".join(line(i, id=f"m{i}") for i in range(9)))
+    with served(path) as made:
+        assert made.arrivals.send([Sent(f"m{i}", sentence(i)) for i in (8, 9, 10)]) == 2
+        for wrong in ([Sent("m9", "other")], [Sent("m1", "x")], [Sent("new", "x"), Sent("new", "y")]):
+            with pytest.raises(Refused, match="id") as refused:
+                made.arrivals.send(wrong)
+            assert (refused.value.status, refused.value.code) == (409, "id_taken")
+        path.write_text("".join(line(i, id=f"m{i}") for i in range(12)))  # two of them were sent
+        assert made.look() == 12
+        assert made.shown.project.row(list(made.shown.project.ids).index("m11")) == 11
+        before = fingerprint(made.service)
+    with served(path) as made:
+        assert fingerprint(made.service) == before
+        assert sorted(made.service.desk.ids) == sorted(f"m{i}" for i in range(12))
+        assert made.look() == 12
+        assert made.told == ""
+
+
+def test_what_cannot_be_written_is_not_shown(inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(inbox) as made:
+        log = made.service.desk.log
+        with monkeypatch.context() as broken:
+            broken.setattr(log, "append", lambda events: (_ for _ in ()).throw(OSError("disk full")))
+            with pytest.raises(OSError, match="disk full"):
+                made.arrivals.send(texts(50))
+        assert len(made.shown.project.ids) == len(made.service.desk.ids) == 30
+        assert made.arrivals.send(texts(50)) == 1
 
 
 @pytest.mark.parametrize(

@@ -97,13 +97,16 @@ def match_rows(old: Sequence[str], new: Sequence[str]) -> Found:
     return [left[name].popleft() if left.get(name) else None for name in new]
 
 
-def compare(known: Known, items: Items) -> Change:
-    """Return what changed since rows were noted; nothing did if none were. What was sent never changes."""
+def compare(known: Known, items: Items, taken: Sequence[str] = ()) -> Change:
+    """Return what changed since rows were noted; nothing did if none were. What was sent never changes.
+
+    taken : names that no new row gets, beside those that were sent
+    """
     if items.sent:
         sent = tuple(items.ids[len(items.ids) - items.sent :])
-        change = _compare(known, items.of_source(), sent)
+        change = _compare(known, items.of_source(), (*taken, *sent))
         return replace(change, keys=(*change.keys, *sent))
-    return _compare(known, items, ())
+    return _compare(known, items, taken)
 
 
 def _compare(known: Known, items: Items, sent: Sequence[str]) -> Change:

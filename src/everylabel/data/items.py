@@ -127,7 +127,7 @@ class Items:
             skipped=(*self.skipped, *others.skipped),
             display=self.display.followed_by(others.display, len(self.ids), len(others.ids)),
             digests=[*self.digests, *others.digests],
-            sent=others.sent,
+            sent=self.sent + others.sent,
         )
 
     def renamed_to(self, classes: Sequence[str]) -> np.ndarray:

@@ -90,7 +90,8 @@ class Matcher:
 
     @cached_property
     def _rows(self) -> dict[str, tuple[str]]:
-        return {str(self.project.row(i)): (key,) for i, key in enumerate(self.project.ids)}
+        rows = ((self.project.row(i), key) for i, key in enumerate(self.project.ids))
+        return {str(row): (key,) for row, key in rows if row is not None}
 
     @cached_property
     def _texts(self) -> dict[str, list[str]]:

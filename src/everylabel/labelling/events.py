@@ -278,6 +278,7 @@ class Extended:
     kind: ClassVar[str] = "extended"
     ids: Sequence[str]
     digest: str  # of their features
+    sent: Sequence[Mapping[str, Any]] | None = None  # id, text and fields of what came from no source
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -28,11 +29,13 @@ def join(
     features: np.ndarray,
     labels: Mapping[str, str] | None = None,
     test: Container[str] = (),
+    sent: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> "Future[int]":
     """Have items join the pool, in this order; the future holds how many of them were not there before.
 
     Their labels, names of classes by id, are learned by the next training in the background: a thousand of
-    them keep nobody waiting. Those that are for `test` are never learned from.
+    them keep nobody waiting. Those that are for `test` are never learned from. What is `sent` by itself is
+    written in the log, by id.
     """
     labels = labels or {}
 
@@ -43,7 +46,8 @@ def join(
         fresh = [i for i, name in enumerate(ids) if name not in desk.ledger.position]
         if fresh:
             digest = features_digest(np.asarray(features[fresh]))
-            desk.emit("", events.Extended([ids[i] for i in fresh], digest))
+            written = None if sent is None else [sent[ids[i]] for i in fresh]
+            desk.emit("", events.Extended([ids[i] for i in fresh], digest, written))
         for name in (ids[i] for i in fresh if ids[i] in test):
             desk.emit("", events.HeldOut(name))
         for name in (ids[i] for i in fresh if ids[i] in labels):

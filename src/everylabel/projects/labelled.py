@@ -8,6 +8,7 @@ from typing import TypeVar
 from everylabel.data.changes import compare
 from everylabel.data.items import Items
 from everylabel.data.known import Known
+from everylabel.data.sent import Sent, with_sent
 from everylabel.labelling import events
 from everylabel.projects.project import Begin, Check, Opening, Project
 from everylabel.projects.store import Damaged, Store, StoreError
@@ -30,7 +31,7 @@ def check_labelled(store: str | None, *, accept: bool = False, needed: bool = Fa
         now, items = opening.now, opening.items
         try:
             with closing(Store(place, log_name(now.name, now.id, items, store), write=False)) as log:
-                known = log.items()
+                known, sent = log.items(), sent_before(log)
         except StoreError as error:
             if needed or isinstance(error, Damaged):
                 raise
@@ -38,6 +39,7 @@ def check_labelled(store: str | None, *, accept: bool = False, needed: bool = Fa
         if known is None:
             return None
         cause = "" if opening.before is None else now.options.differs(opening.before.options)
+        items = with_sent(items, sent, now.options.text_column)
         change = compare(known, items)
         told = change.check(now.source, accept, cause)
         if needed and told is not None:  # otherwise `open_log` tells it
@@ -45,6 +47,13 @@ def check_labelled(store: str | None, *, accept: bool = False, needed: bool = Fa
         return replace(items, ids=change.keys)
 
     return check
+
+
+def sent_before(log: Store) -> list[Sent]:
+    """Return the items that were sent to a project, in the order in which they came."""
+    joined = (event.body for event in log.read(kind=events.Extended.kind))
+    bodies = [one for body in joined if isinstance(body, events.Extended) for one in body.sent or ()]
+    return [Sent(str(one["id"]), str(one["text"]), one.get("fields") or {}) for one in bodies]
 
 
 def joined_before(store: str | None) -> Begin:

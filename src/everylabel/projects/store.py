@@ -7,6 +7,7 @@ which part is: events are chained, and sealed by a head (`sealing.py`).
 """
 
 import json
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +40,7 @@ class Store:
         self._path = None if "://" in self.where else Path(where)
         self._lock: FileLock | SessionLock | None = None
         self._head = Head()
+        self._one_at_a_time = threading.Lock()  # events and rows of the source are written by two threads
         self._engine = self._connect(write)
         try:
             with self._telling("opened"):
@@ -52,23 +54,26 @@ class Store:
         """The store's place without a password."""
         return repr(str(self._path)) if self._path else repr(self._engine.url.render_as_string())
 
-    def read(self, after: int = 0) -> list[Event]:
-        """Return all events after number `after`, in order."""
+    def read(self, after: int = 0, kind: str | None = None) -> list[Event]:
+        """Return all events after number `after`, of one kind if it is named, in order."""
         with self._telling("read"):
             return [
                 Event(
                     row.seq, row.block, row.at, row.person, from_row(row.kind, json.loads(row.body)), row.key
                 )
                 for row in self._rows(after)
+                if kind in (None, row.kind)
             ]
 
     def append(self, fresh: Iterable[Event]) -> None:
         """Write events, all or none; they are on disk when this returns."""
-        rows = chained(self._head.chain, map(_row, fresh))
-        if not rows:
-            return
-        with self._writing(self._head._replace(seq=rows[-1].seq, chain=rows[-1].chain or "")) as connection:
-            self._insert(connection, rows)
+        with self._one_at_a_time:
+            rows = chained(self._head.chain, map(_row, fresh))
+            if not rows:
+                return
+            head = self._head._replace(seq=rows[-1].seq, chain=rows[-1].chain or "")
+            with self._writing(head) as connection:
+                self._insert(connection, rows)
 
     def items(self) -> Known | None:
         """Return the rows of the source as it was last time, if there was one."""
@@ -89,7 +94,7 @@ class Store:
     def set_items(self, known: Known) -> None:
         """Note the source as it is now."""
         text = json.dumps(known._asdict(), ensure_ascii=False)
-        with self._writing(self._head._replace(items=digest(text))) as connection:
+        with self._one_at_a_time, self._writing(self._head._replace(items=digest(text))) as connection:
             connection.execute(sa.delete(items).where(items.c.project == self.project))
             connection.execute(sa.insert(items), {"project": self.project, "format": FORMAT, "items": text})
 

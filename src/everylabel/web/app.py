@@ -8,6 +8,7 @@ from fastapi.staticfiles import StaticFiles
 
 from everylabel.labelling.service import Service
 from everylabel.web.access import LINK, Access
+from everylabel.web.arrivals import Arrivals
 from everylabel.web.compressed import Compressed
 from everylabel.web.downloads import Downloads
 from everylabel.web.errors import answer_errors
@@ -18,6 +19,7 @@ from everylabel.web.routes.finishing import finishing
 from everylabel.web.routes.people import people
 from everylabel.web.routes.queues import queues
 from everylabel.web.routes.reading import reading
+from everylabel.web.routes.sending import sending
 from everylabel.web.routes.several import several
 from everylabel.web.shown import Shown
 from everylabel.web.tokens import Tokens
@@ -29,6 +31,7 @@ def make_app(
     service: Service,
     shown: Shown,
     files: Downloads,
+    arrivals: Arrivals,
     *,
     tokens: Tokens | None = None,
     guidelines: str = "",
@@ -46,6 +49,7 @@ def make_app(
     about["guidelines"] = guidelines
     app.include_router(answers(service))
     app.include_router(several(service))
+    app.include_router(sending(arrivals))
     app.include_router(classes(service))
     app.include_router(people(service.views.presence, asks=tokens is not None))
     app.include_router(finishing(service.views))

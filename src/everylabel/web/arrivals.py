@@ -1,8 +1,8 @@
-"""Items that come while a project is served: rows and images of a source that grows.
+"""Items that come while a project is served: rows and images of a source that grows, texts that are sent.
 
 Before an item joins the pool its features are in the project's journal, and which row is which is noted in
 the store: whenever the server is killed, the next start has the same items by the same names. Rows that are
-gone or have other content are told, and left as they were until then.
+gone or have other content are told, and left as they were until then. What is sent is written in the log.
 """
 
 import threading
@@ -17,6 +17,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.changes import Change, compare
 from everylabel.data.items import Items
 from everylabel.data.known import Known
+from everylabel.data.sent import Sent, not_sent, sent_items
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.joining import Arriving, join
 from everylabel.labelling.refused import Refused
@@ -42,8 +43,11 @@ class Arrivals:
         self._test = test if test is not None and not test.strip().isdigit() else None
         self._lock = threading.Lock()
         project = shown.project
+        n = len(project.ids)
         self._source: Items = project.of_source()
+        self._sent: Items | None = project.without(range(n - project.sent)) if project.sent else None
         self._known = log.items() or Known((), ())
+        self._names = set(self._known.keys)
         self._embedder: Embedder | None = None  # loaded when it is needed
         model = None if project.about is None else project.about.options.model
         self._journal = Journal(project.folder, project.kind, model)
@@ -99,10 +103,56 @@ class Arrivals:
                 coming.finish()
             self._count()
 
+    def send(self, sent: Sequence[Sent]) -> int:
+        """Have texts join the pool that come from no source; return how many were not there before."""
+        project = self.project
+        if project.kind != "text":
+            raise Refused(
+                409, "not_text", "this project is not of texts; put images into its folder, with --watch"
+            )
+        with self._lock:
+            fresh = {one.id: one for one in sent if not self._is_here(one)}
+            wrong = next((one for one in sent if fresh.get(one.id, one).text != one.text), None)
+            if wrong is not None:
+                raise Refused(409, "id_taken", f"id {wrong.id!r:.80} was sent with two texts; expected one")
+            if not fresh:
+                return 0
+            column = None if project.about is None else project.about.options.text_column
+            items, before = sent_items(list(fresh.values()), project, column), self._sent
+            rows = self._embed(items.items)
+            self._journal.add(items.digests, rows)
+            try:
+                self._sent = items if before is None else before.followed_by(items)
+                self._show()
+                written = {name: one._asdict() for name, one in fresh.items()}
+                joined = join(self.desk, items.ids, rows, sent=written).result()
+            except BaseException:
+                self._sent = before
+                self._show()
+                raise
+            self.state.joined += joined
+        return joined
+
+    def _is_here(self, one: Sent) -> bool:
+        """Return whether a text has joined already; refuse another by the same id."""
+        place = self.shown.place(one.id)
+        if place is None and (one.id in self.desk.ledger.absent or one.id in self._names):
+            raise Refused(409, "id_taken", f"id {one.id!r:.80} is of a row that is gone; expected another")
+        if place is not None and self.project.items[place] != one.text:
+            raise Refused(409, "id_taken", f"id {one.id!r:.80} has another text here; expected another id")
+        return place is not None
+
+    def _show(self) -> None:
+        """Show all that there is: the source's items, and then what was sent."""
+        items = self._source if self._sent is None else self._source.followed_by(self._sent)
+        self.shown.become(self.project.with_items(items))
+
     def _take(self, found: Look, watched: Watched) -> str:
         """Have what is new in a source wait to be embedded; return what is wrong."""
         items = with_clean_classes(found.items)
-        change = compare(self._known, items)
+        if self._sent is not None:
+            items = not_sent(items, set(self._sent.ids))
+        change = compare(self._known, items, () if self._sent is None else self._sent.ids)
         items, here = replace(items, ids=change.keys), set(self._source.ids)
         new = [i for i, name in enumerate(items.ids) if name not in here]
         late = [i for i in new if items.ids[i] in self.desk.ledger.absent]
@@ -125,14 +175,14 @@ class Arrivals:
             others = set(range(len(items.ids))).difference(whole)
             self._source = self._source.followed_by(items.without(sorted(others)))
         self._keep()
-        self.shown.become(self.project.with_items(self._source))
+        self._show()
         self._waiting.extend(names)
 
     def _keep(self) -> None:
         """Note which rows there are, by their names in the log."""
         known = self._known.renewed(self._source)
         self.log.set_items(known)
-        self._known = known
+        self._known, self._names = known, set(known.keys)
 
     def _join(self, items: Items, places: Sequence[int]) -> None:
         """Embed items and have them join the pool; those that cannot be embedded are left out."""
@@ -155,7 +205,9 @@ class Arrivals:
         """Return features of items, as those of the project were made."""
         self._embedder = self._embedder or self.project.embedder()
         if self._embedder is None:
-            raise EverylabelError("the project's features came with its source, and no model is known")
+            raise Refused(
+                409, "no_model", "its features came with the source; expected one that was embedded"
+            )
         return self._embedder.rows(content)
 
     def _leave_out(self, ids: Collection[str]) -> None:

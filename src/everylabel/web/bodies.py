@@ -29,6 +29,12 @@ def _no_importer(value: str) -> str:
     return value
 
 
+def _no_blank(value: str) -> str:
+    if not value.strip():
+        raise ValueError("expected a text that is not empty")
+    return value
+
+
 Person = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=64),
@@ -42,6 +48,14 @@ Key = Handle | None
 Name = Annotated[str, StringConstraints(max_length=1000)]
 Whole = Annotated[int, BeforeValidator(_no_bool)]  # JSON's 3.0 is whole, true is not
 Number = Annotated[Whole, Field(ge=0, le=2**31)]
+FieldName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(no_control)]
+FieldValue = (
+    bool
+    | Annotated[int, Field(ge=-(2**53), le=2**53)]
+    | Annotated[float, Field(allow_inf_nan=False)]
+    | Annotated[str, StringConstraints(max_length=2000)]
+    | None
+)
 
 
 class PersonBody(BaseModel):
@@ -69,6 +83,22 @@ class ShownBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     items: Annotated[list[Id], Field(min_length=1, max_length=500)]
+
+
+class SentItem(BaseModel):
+    """A text to label, by a name of its own or by its content, with columns beside it."""
+
+    model_config = ConfigDict(extra="forbid")
+    text: Annotated[str, StringConstraints(max_length=100_000), AfterValidator(_no_blank)]
+    id: Annotated[Id, AfterValidator(no_control)] | None = None
+    fields: Annotated[dict[FieldName, FieldValue], Field(max_length=50)] = {}
+
+
+class SentBody(BaseModel):
+    """Texts to label; the same one sent again counts once."""
+
+    model_config = ConfigDict(extra="forbid")
+    items: Annotated[list[SentItem], Field(min_length=1, max_length=500)]
 
 
 class ManyBody(PersonBody):

@@ -105,7 +105,7 @@ def serve(
         opened_project(project, options, note, progress) as (service, shown, growth),
     ):
         files = Downloads(shown, service.desk, options.layout)
-        app = make_app(service, shown, files, tokens=tokens, guidelines=guidelines)
+        app = make_app(service, shown, files, growth.arrivals, tokens=tokens, guidelines=guidelines)
         address = address_of(options.host, bound.getsockname()[1], None if tokens is None else tokens.labels)
         config = server_config(app, options.proxy)
         strategy = service.ledger.settings["strategy"]

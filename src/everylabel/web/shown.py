@@ -44,6 +44,10 @@ class Shown:
     def project(self) -> Project:
         return self._now[0]
 
+    def place(self, name: str) -> int | None:
+        """Return where an item stands; None if there is none of this name."""
+        return self._now[1].get(name)
+
     def item(self, name: str) -> dict[str, Any]:
         """Return an item as the API gives it; `name` is what people know it by."""
         project, position = self._now
