@@ -39,6 +39,7 @@ class LabelStudio:
         self.files: dict[str, bytes] = {}
         self.requests: list[tuple[str, str]] = []
         self.broken = 0  # requests to be answered by 503
+        self.losing = 0  # annotations that are made, and acknowledged by an error
         self.telling = True
         self._ids, self._clock = count(1), datetime(2026, 11, 15, 19, 45, tzinfo=UTC)
         self._lock = threading.RLock()
@@ -159,12 +160,32 @@ class LabelStudio:
         if method == "DELETE" and path.startswith("/api/predictions/"):
             self.predictions = [each for each in self.predictions if str(each["id"]) != path.split("/")[3]]
             return 204, None
+        if method == "DELETE" and path.startswith("/api/annotations/"):
+            number = int(path.split("/")[3])
+            if number not in self.annotations:
+                return 404, {"detail": "Not found."}
+            self.delete(number)
+            return 204, None
+        if method == "POST" and path.endswith("/annotations/"):
+            return self._annotated(int(path.split("/")[3]), body)
         if path in self.files:
             return 200, self.files[path]
         if (method, path) not in routes:
             return 404, {"detail": "Not found."}
         with self._lock:
             return 200, routes[method, path]()
+
+    def _annotated(self, task: int, body: Json) -> tuple[int, Any]:
+        if any(each["unique_id"] == body["unique_id"] for each in self.annotations.values()):
+            return 409, {"detail": "Annotation with this unique id already exists"}
+        if task not in self.tasks:
+            return 404, {"detail": "Not found."}
+        number = self.annotate(task, None, **body)  # tells of it before it answers
+        answer = dict(self.annotations[number])
+        if self.losing:
+            self.losing -= 1
+            return 503, {"detail": "the answer was lost"}
+        return 201, {name: value for name, value in answer.items() if name != "unique_id"}
 
     def _change(self, body: Json) -> Json:
         self.project |= body

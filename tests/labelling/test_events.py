@@ -57,6 +57,7 @@ NEWER: list[tuple[str, dict[str, Any]]] = [
     ("confirmed", {"item": "2"}),
     ("left", {"item": "3"}),
     ("left", {"item": "3", "back": True}),
+    ("sent", {"saved": 15}),
 ]
 
 

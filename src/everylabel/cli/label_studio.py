@@ -36,6 +36,13 @@ def label_studio(
             help="Connect model and webhook, write predictions, show tasks by them; or change nothing."
         ),
     ] = True,
+    page: Annotated[
+        bool,
+        typer.Option("--page", help="Open our page on the project, too; its answers go to Label Studio."),
+    ] = False,
+    page_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of the page; further projects have the next ones.")
+    ] = 8765,
     store: Annotated[
         str | None,
         typer.Option(
@@ -61,7 +68,15 @@ def label_studio(
         settings=names,
     )
     backend = BackendOptions(
-        url, token, project, host=host, port=port, address=address, register=register, connect=how
+        url,
+        token,
+        project,
+        host=host,
+        port=port,
+        address=address,
+        register=register,
+        page=page_port if page else None,
+        connect=how,
     )
     with embedding_bar() as progress:
         serve_label_studio(backend, _ready, note, progress)

@@ -5,10 +5,12 @@ any order, and what they told is found again by looking at the API: the later st
 whatever came when. The keys of events hold both, so that a log tells after a restart what has been learned.
 """
 
+import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling import events
@@ -84,10 +86,13 @@ def _choices(result: Any, control: str) -> tuple[str, ...]:
 
 
 class Known(NamedTuple):
-    """An annotation that the log knows: its last change, and the event that told it."""
+    """An annotation that the log knows: its last change, and the answer that it is."""
 
     updated: float
-    event: Event
+    seq: int  # of the answer's event
+    person: str
+    body: events.Answered
+    own: bool = False  # given on our page, and sent to Label Studio
     deleted: bool = False
 
 
@@ -104,20 +109,26 @@ class Book:
         if ledger is not self._ledger:
             self._ledger, self._known, self._read = ledger, {}, 0
         for key, event in islice(ledger.keys.items(), self._read, None):
-            self._take(key, event)
+            self._take(key, event, ledger)
         self._read = len(ledger.keys)
         return self._known
 
-    def _take(self, key: str, event: Event) -> None:
+    def _take(self, key: str, event: Event, ledger: Ledger) -> None:
         start, _, rest = key.partition(" ")
         if start != START:
             return
         number, told, *_ = rest.split(" ")
         before = self._known.get(int(number))
-        if told != DELETED:
-            self._known[int(number)] = Known(float(told), event)
-        elif before is not None:
-            self._known[int(number)] = before._replace(deleted=True)
+        body = event.body
+        if told == DELETED:
+            if before is not None:
+                self._known[int(number)] = before._replace(deleted=True)
+        elif isinstance(body, events.Sent):
+            entry = ledger.entry(body.saved)
+            if entry is not None:  # else of an item that is no more
+                self._known[int(number)] = Known(float(told), entry.seq, entry.person, entry.body, own=True)
+        elif isinstance(body, events.Answered):
+            self._known[int(number)] = Known(float(told), event.seq, event.person, body)
 
 
 def key_of(annotation: Annotation, ledger: Ledger) -> str:
@@ -131,10 +142,34 @@ def deletion_key(number: int, ledger: Ledger) -> str:
 
 
 def same(known: Known, person: str, body: events.Answered) -> bool:
-    """Return whether the log has an annotation with this very meaning."""
-    told = known.event.body
-    if known.event.person != person or type(told) is not type(body) or known.deleted:
+    """Return whether the log has an annotation with this very meaning.
+
+    Our own answers are sent in the name of one user, and all that is no class as skipped.
+    """
+    told = known.body
+    if isinstance(told, events.Label) or isinstance(body, events.Label):
+        alike = isinstance(told, events.Label) and isinstance(body, events.Label)
+        if not alike or (told.class_, told.truth) != (body.class_, body.truth):  # type: ignore[union-attr]
+            return False
+    elif not known.own and type(told) is not type(body):
         return False
-    if isinstance(told, events.Label) and isinstance(body, events.Label):
-        return (told.class_, told.truth) == (body.class_, body.truth)
-    return True
+    return not known.deleted and (known.own or known.person == person)
+
+
+class Marks:
+    """Ids that our own answers have in Label Studio from the start: they tell which event each is."""
+
+    def __init__(self, project: str) -> None:
+        self._start = hashlib.sha256(project.encode()).digest()[:8]
+
+    def of(self, seq: int) -> str:
+        """Return the unique id of an answer, by the number of its event."""
+        return str(UUID(bytes=self._start + seq.to_bytes(8, "big")))
+
+    def seq(self, unique_id: str) -> int | None:
+        """Return the number of the event that a unique id is of; None if it is none of ours."""
+        try:
+            told = UUID(unique_id).bytes
+        except ValueError:
+            return None
+        return int.from_bytes(told[8:], "big") if told[:8] == self._start else None

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from everylabel.core.errors import EverylabelError
+from everylabel.label_studio.annotations import Marks
 from everylabel.label_studio.api import Api
 from everylabel.label_studio.configuration import read_configuration
 from everylabel.label_studio.learning import Learning
+from everylabel.label_studio.outbox import Outbox
 from everylabel.label_studio.predictions import Predictions
 from everylabel.label_studio.reconcile import Reconciler
 from everylabel.label_studio.renewal import Renewal
@@ -19,7 +21,8 @@ from everylabel.label_studio.tasks import ID, Tasks
 from everylabel.labelling.joining import join
 from everylabel.labelling.refit import refit
 from everylabel.labelling.service import Service
-from everylabel.projects.features import Progress, is_begun
+from everylabel.projects.encoders import Progress
+from everylabel.projects.feature_files import is_begun
 from everylabel.projects.labelled import check_labelled, joined_before
 from everylabel.projects.project import ENDING, Project, open_project
 from everylabel.web.growth import Growth
@@ -64,7 +67,9 @@ class Connected:
     ) -> None:
         self.api, self.number, self.tasks, self.options = api, number, tasks, options
         self.service, self.shown, self._growth = service, shown, growth
-        self.learning = Learning(service, tasks.configuration)
+        marks = Marks(shown.project.id)
+        self.learning = Learning(service, tasks.configuration, marks)
+        self.outbox = Outbox(api, number, self.learning)
         self.predictions = Predictions(service.desk, tasks.configuration)
         self.renewal = Renewal(api, number, self.predictions, self._train_if_due)
         self.reconciler = Reconciler(api, number, tasks, self.learning, self._join, self.renewal.ask)
@@ -72,14 +77,20 @@ class Connected:
         self._tried = set[str]()  # tasks that were to join once: some are empty
         self._training, self._trained = threading.Lock(), -1  # the latter: changes of labels then
 
-    def start(self, write: bool = True) -> None:
-        """Begin with what goes on beside the server; write : predictions, to Label Studio."""
+    def start(self, write: bool = True, page: bool = False) -> None:
+        """Begin with what goes on beside the server.
+
+        write : predictions, to Label Studio; page : our own is open, and its answers go there
+        """
         self._growth.start()
         self.reconciler.start()
         if write:
             self.renewal.start()
+        if page:
+            self.outbox.start()
 
     def close(self) -> None:
+        self.outbox.close()
         self.reconciler.close()
         self.renewal.close()
 

@@ -5,7 +5,15 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 
 from everylabel.core.errors import EverylabelError
-from everylabel.label_studio.annotations import Annotation, Book, Known, deletion_key, key_of, same
+from everylabel.label_studio.annotations import (
+    Annotation,
+    Book,
+    Known,
+    Marks,
+    deletion_key,
+    key_of,
+    same,
+)
 from everylabel.label_studio.configuration import Configuration
 from everylabel.labelling import events
 from everylabel.labelling.desk import Finish
@@ -21,11 +29,12 @@ FROM = "label studio"  # where such labels came from
 class Learning:
     """A project's service, taught by annotations."""
 
-    def __init__(self, service: Service, configuration: Configuration) -> None:
+    def __init__(self, service: Service, configuration: Configuration, marks: Marks) -> None:
         self.service, self.desk, self.configuration = service, service.desk, configuration
-        self._book = Book()
+        self.marks, self._book = marks, Book()
         self._touched: dict[int, int] = {}  # annotation -> when it was told last, counted
         self._gone: dict[int, int] = {}  # annotations that were deleted before we knew them, likewise
+        self._removing = set[int]()  # annotations that we delete ourselves
         self._count = 0
 
     @property
@@ -40,11 +49,11 @@ class Learning:
         """Learn an annotation that a webhook has told; whether it was news."""
 
         def command() -> Finish:
-            known = self._known().get(annotation.id)
+            known = self.known().get(annotation.id)
             over = annotation.id in self._gone or (
                 known is not None and known.deleted
             )  # ids are never used again
-            news = not over and self._learn(annotation)
+            news = not over and not self._sent(annotation) and self._learn(annotation)
             self._touch(annotation.id)
             return lambda: news
 
@@ -57,7 +66,7 @@ class Learning:
             for number in numbers:
                 self._touch(number)
                 self._gone[number] = self._count
-            news = sum(self._take_back(number) for number in numbers)
+            news = sum(self._take_back(number) for number in numbers if number not in self._removing)
             return lambda: news
 
         return self.desk.submit(command)
@@ -103,7 +112,7 @@ class Learning:
         numbers = {annotation.id for annotation in there}
 
         def missing() -> list[int]:
-            known = self._known()
+            known = self.known()
             return [
                 number
                 for number, one in known.items()
@@ -117,9 +126,9 @@ class Learning:
 
     def _compare(self, some: Sequence[Annotation], mark: int) -> "Future[int]":
         def command() -> Finish:
-            open_ones = [each for each in some if not self._later(each.id, mark) and self._is_news(each)]
-            later = len(open_ones) >= LATER
-            news = sum(self._learn(each, later) for each in open_ones)
+            fresh = [each for each in some if not self._later(each.id, mark) and not self._sent(each)]
+            fresh = [each for each in fresh if self._is_news(each)]
+            news = sum(self._learn(each, later=len(fresh) >= LATER) for each in fresh)
             return lambda: news
 
         return self.desk.submit(command, alone=True)
@@ -131,8 +140,48 @@ class Learning:
 
         return self.desk.submit(command, alone=True)
 
-    def _known(self) -> dict[int, Known]:
+    def known(self) -> dict[int, Known]:
+        """Return all annotations that the log knows; for the desk's thread."""
         return self._book.of(self.ledger)
+
+    def sent(self, annotation: Annotation) -> "Future[bool]":
+        """Note that an answer of ours is an annotation now, unless that is known."""
+
+        def command() -> Finish:
+            news = self._sent(annotation)
+            return lambda: news
+
+        return self.desk.submit(command)
+
+    def removed(self, number: int) -> "Future[bool]":
+        """Note that an annotation of ours is no more, because the answer is none any more."""
+
+        def command() -> Finish:
+            known = self.known().get(number)
+            news = known is not None and not known.deleted
+            if known is not None and news:
+                self.desk.emit(known.person, events.Sent(known.seq), deletion_key(number, self.ledger))
+            return lambda: news
+
+        return self.desk.submit(command)
+
+    def removing(self, number: int) -> "Future[None]":
+        """Expect to be told that an annotation is deleted: by us."""
+
+        def look() -> None:
+            self._touch(number)
+            self._removing.add(number)
+
+        return self.desk.read(look)
+
+    def _sent(self, annotation: Annotation) -> bool:
+        """Note an annotation that is an answer of ours, once; return whether that was news."""
+        seq = self.marks.seq(annotation.unique_id)
+        entry = None if seq is None or annotation.id in self.known() else self.ledger.entry(seq)
+        if entry is None or entry.body.item != annotation.task:
+            return False
+        self.desk.emit(entry.person, events.Sent(entry.seq), key_of(annotation, self.ledger))
+        return True
 
     def _touch(self, number: int) -> None:
         self._count += 1
@@ -148,7 +197,7 @@ class Learning:
 
     def _is_news(self, annotation: Annotation) -> bool:
         """Return whether an annotation says something that the log does not."""
-        known = self._known().get(annotation.id)
+        known = self.known().get(annotation.id)
         if not self._is_here(annotation.task) or (known is not None and annotation.updated < known.updated):
             return False
         if known is None or known.deleted:
@@ -168,7 +217,7 @@ class Learning:
         except EverylabelError as error:  # such as a name that is none: nothing was emitted
             logger.warning("annotation %s is left alone: %s", annotation.id, error)
             return False
-        known = self._known().get(annotation.id)
+        known = self.known().get(annotation.id)
         self.desk.emit(annotation.person, body, key_of(annotation, self.ledger))
         if known is not None:
             self._undo(known)
@@ -193,14 +242,14 @@ class Learning:
 
     def _take_back(self, number: int) -> bool:
         """Emit that an annotation is no more."""
-        known = self._known().get(number)
+        known = self.known().get(number)
         if known is None or known.deleted:
             return False
         return self._undo(known, deletion_key(number, self.ledger))
 
     def _undo(self, known: Known, key: str | None = None) -> bool:
-        seq = known.event.seq
+        seq = known.seq
         if seq in self.ledger.undone or self.ledger.entry(seq) is None:
             return False
-        self.desk.emit(known.event.person, events.Undo(seq), key)
+        self.desk.emit(known.person, events.Undo(seq), key)
         return True

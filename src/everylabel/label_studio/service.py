@@ -13,9 +13,10 @@ from everylabel.label_studio.access import password_of
 from everylabel.label_studio.api import Api, ApiError
 from everylabel.label_studio.backend import make_backend
 from everylabel.label_studio.connected import Connected, ConnectOptions, connect
+from everylabel.label_studio.page import page_of
 from everylabel.label_studio.registering import register
 from everylabel.labelling.compile_ahead import compiling
-from everylabel.projects.features import Progress
+from everylabel.projects.encoders import Progress
 from everylabel.web.access import is_local
 from everylabel.web.server import Server, address_of, bound_socket, one_thread, server_config
 
@@ -30,6 +31,7 @@ class BackendOptions:
     url, token : of Label Studio; projects : their numbers there
     port : 0 takes any that is free
     address : what Label Studio calls us by, if not by host and port
+    page : the port of our own page beside it, and the next ones for further projects; None: no page
     register : tell it of us, and write predictions; False changes nothing there
     """
 
@@ -40,6 +42,7 @@ class BackendOptions:
     port: int = 9090
     address: str | None = None
     register: bool = True
+    page: int | None = None
     connect: ConnectOptions = field(default_factory=ConnectOptions)
 
 
@@ -61,16 +64,26 @@ def serve_label_studio(
         address = options.address or address_of(options.host, bound.getsockname()[1], None)
         begin = [stack.enter_context(_compiled(each)) for each in projects.values()]
 
+        for at, (number, each) in enumerate(projects.items()):
+            if options.page is not None:
+                told = partial(_say_page, note, number)
+                port = options.page + at if options.page else 0
+                stack.enter_context(page_of(each, options.host, port, told))
+
         def started() -> None:
             ready(address)
             for each, event in zip(projects.values(), begin, strict=True):
                 event.set()
-                each.start(write=options.register)
+                each.start(write=options.register, page=options.page is not None)
             if options.register:
                 work = partial(_register, api, projects, address, password, note)
                 threading.Thread(target=work, name="register", daemon=True).start()
 
         Server(server_config(make_backend(projects, password)), started).run(sockets=[bound])
+
+
+def _say_page(note: Say, number: int, address: str) -> None:
+    note(f"project {number} on our page: {address}")
 
 
 def _compiled(project: Connected) -> Any:

@@ -254,6 +254,14 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """An answer that is known elsewhere, too; where and as what is told by the event's key."""
+
+    kind: ClassVar[str] = "sent"
+    saved: int  # number of the event
+
+
+@dataclass(frozen=True, slots=True)
 class Undo:
     """An answer taken back."""
 
@@ -304,7 +312,18 @@ OfClasses = (
 Answered = Label | NoneOfThese | CannotTell | Skip  # what a person can take back
 OfItem = Out | Release | HeldOut | Finished | Unfinished | Answered | Changed | Confirmed | Left
 Body = (
-    Project | OfClasses | UndoClasses | Named | Settings | OfItem | Wish | Undo | Refit | Extended | Assessed
+    Project
+    | OfClasses
+    | UndoClasses
+    | Named
+    | Settings
+    | OfItem
+    | Wish
+    | Undo
+    | Sent
+    | Refit
+    | Extended
+    | Assessed
 )
 KINDS: dict[str, type[Body]] = {body.kind: body for body in get_args(Body)}
 _DEFAULTS = {body: {field.name: field.default for field in fields(body)} for body in KINDS.values()}

@@ -303,6 +303,10 @@ class Ledger:
         self.names_hold = self.names_hold if body.names is None else body.names
 
     @_take.register
+    def _(self, body: events.Sent, event: Event, item: int) -> None:
+        pass  # who asks for it finds it by its key
+
+    @_take.register
     def _(self, body: events.Extended, event: Event, item: int) -> None:
         for name in body.ids:
             if name in self.position:

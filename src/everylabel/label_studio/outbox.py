@@ -1,0 +1,160 @@
+"""Answers of our own page on their way to Label Studio: each becomes an annotation, once.
+
+What is to be sent follows from the log: answers that stand and are no annotation yet, and annotations whose
+answer was taken back or given anew. An annotation has from its first moment an id that tells which answer
+it is, so that one that was sent just before we were killed is recognised, and none is learned again when
+Label Studio tells of it.
+"""
+
+import logging
+import threading
+from typing import NamedTuple
+
+from everylabel.label_studio.annotations import START, Annotation, read_annotation
+from everylabel.label_studio.api import Api, ApiError, Json
+from everylabel.label_studio.learning import Learning
+from everylabel.labelling import events
+from everylabel.labelling.ledger import Entry
+from everylabel.labelling.refused import Refused
+
+logger = logging.getLogger(__name__)
+EVERY, LONGEST = 0.5, 60.0  # seconds between looks, and at most while Label Studio does not answer
+CONFLICT = 409  # an annotation with this id is there
+
+
+class Waiting(NamedTuple):
+    """Answers to send, and annotations to delete."""
+
+    answers: list[Entry]
+    annotations: list[int]
+
+
+class Outbox:
+    """A thread that sends until all is acknowledged."""
+
+    def __init__(self, api: Api, project: int, learning: Learning) -> None:
+        self.api, self.project, self.learning = api, project, learning
+        self._seen = -1  # events, when nothing was left to send
+        self._refused: set[int] = set()  # answers that Label Studio does not take
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="outbox", daemon=True)
+
+    def start(self) -> None:
+        """Begin with what is left from last time."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop after the request that is under way; what is left is sent at the next start."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _work(self) -> None:
+        pause = EVERY
+        while not self._stopped.wait(pause):
+            try:
+                self.send()
+                pause = EVERY
+            except Refused:  # the server is stopping
+                return
+            except ApiError as error:
+                logger.warning("answers wait for Label Studio: %s", error)
+                pause = min(LONGEST, 2 * pause)
+            except Exception:
+                logger.exception("answers could not be sent to Label Studio")
+                pause = LONGEST
+
+    def send(self) -> int:
+        """Send all that waits; return how much that was."""
+        seq = self.learning.desk.read(lambda: self.learning.ledger.seq).result()
+        if seq == self._seen:
+            return 0
+        waiting = self.waiting()
+        for entry in waiting.answers:
+            self._send(entry)
+        for number in waiting.annotations:
+            self._delete(number)
+        self._seen = seq
+        return len(waiting.answers) + len(waiting.annotations)
+
+    def waiting(self) -> Waiting:
+        """Return what has to be sent."""
+        found: Waiting = self.learning.desk.read(self._look).result()
+        return found
+
+    def _look(self) -> Waiting:
+        ledger, known = self.learning.ledger, self.learning.known()
+        theirs = {event.seq for key, event in ledger.keys.items() if key.startswith(f"{START} ")}
+        standing: dict[tuple[int, str], Entry] = {}
+        for entry in ledger.history:
+            is_answer = not isinstance(entry.body, events.Skip) and entry.seq not in ledger.undone
+            if is_answer and entry.seq not in theirs:
+                standing[entry.item, entry.person] = entry
+        ours = {one.seq for one in known.values() if one.own and not one.deleted}
+        stay = {entry.seq for entry in standing.values()}
+        answers = [
+            entry
+            for entry in standing.values()
+            if entry.seq not in ours and entry.item not in ledger.left and entry.seq not in self._refused
+        ]
+        over = [
+            number for number, one in known.items() if one.own and not one.deleted and one.seq not in stay
+        ]
+        return Waiting(answers, over)
+
+    def _send(self, entry: Entry) -> None:
+        """Make an answer an annotation."""
+        mark = self.learning.marks.of(entry.seq)
+        body = {"result": self._result(entry.body), "unique_id": mark, "lead_time": 0}
+        if not body["result"]:
+            body["was_cancelled"] = True
+        try:
+            stored = self.api.send("POST", f"/api/tasks/{entry.body.item}/annotations/", body)
+        except ApiError as error:
+            if error.status == CONFLICT:
+                self._find(mark)
+            elif 400 <= error.status < 500:
+                logger.warning("Label Studio does not take an answer of %s: %s", entry.person, error)
+                self._refused.add(entry.seq)
+            else:
+                raise
+            return
+        control = self.learning.configuration.control
+        self.learning.sent(read_annotation({**stored, "unique_id": mark}, control, entry.body.item)).result()
+
+    def _find(self, mark: str) -> None:
+        """Note an annotation that was sent before, and whose acknowledgement we have missed."""
+        for task in self.api.annotated(self.project):
+            for stored in task.get("annotations") or ():
+                if str(stored.get("unique_id")) == mark:
+                    self.learning.sent(self._read(stored, task)).result()
+
+    def _read(self, stored: Json, task: Json) -> Annotation:
+        return read_annotation(stored, self.learning.configuration.control, task.get("id"))
+
+    def _delete(self, number: int) -> None:
+        self.learning.removing(number).result()
+        try:
+            self.api.send("DELETE", f"/api/annotations/{number}/")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+        self.learning.removed(number).result()
+
+    def _result(self, body: events.Answered) -> list[Json]:
+        """Return an answer as Label Studio has it: a choice, or nothing."""
+        if not isinstance(body, events.Label):
+            return []
+        ledger, configuration = self.learning.ledger, self.learning.configuration
+        number = ledger.book.now(body.class_)
+        if number is None:  # the class was removed
+            return []
+        name = ledger.book.names[number]
+        return [
+            {
+                "from_name": configuration.control,
+                "to_name": configuration.target,
+                "type": "choices",
+                "value": {"choices": [configuration.choices.get(name, name)]},
+            }
+        ]

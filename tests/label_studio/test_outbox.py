@@ -1,0 +1,129 @@
+"""Answers of our own page: annotations in Label Studio, once, whoever is killed when."""
+
+from pathlib import Path
+
+from everylabel.labelling import events
+from tests.label_studio.running import Running, kind_of, running, until
+from tests.label_studio.stand_in import LabelStudio
+
+
+def answer(made: Running, n: int, person: str = "anna") -> list[int]:
+    """Label n tasks on our page, as it asks for them; return their numbers."""
+    service, studio = made.project.service, []
+    reply = service.next(person).result()
+    for _ in range(n):
+        task = reply["next"]["item"]
+        reply = service.label(person, task["id"], kind_of(task["text"])).result()
+        studio.append(int(task["id"]))
+    return studio
+
+
+def given(studio: LabelStudio) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for each in studio.annotations.values():
+        choices = [part["value"]["choices"][0] for part in each["result"]]
+        found.setdefault(each["task"], []).extend(
+            choices or ["skipped" if each["was_cancelled"] else "nothing"]
+        )
+    return found
+
+
+def n_labels(made: Running) -> int:
+    log = made.project.service.desk.log
+    return sum(isinstance(event.body, events.Label) for event in log.read())
+
+
+def test_answers_become_annotations_once(studio: LabelStudio, tmp_path: Path) -> None:
+    with running(studio, tmp_path) as made:
+        tasks = answer(made, 5)
+        outbox = made.project.outbox
+        assert outbox.send() == 5
+        assert given(studio) == {task: [kind_of(studio.tasks[task]["data"]["text"])] for task in tasks}
+        assert outbox.waiting() == ([], [])
+        assert (len(made.labels()), n_labels(made)) == (5, 5)  # the webhooks told nothing new
+        assert made.project.reconciler.look() == 0
+        assert (len(made.labels()), n_labels(made)) == (5, 5)
+    with running(studio, tmp_path) as again:
+        assert again.project.outbox.send() == 0
+        assert (len(again.labels()), len(studio.annotations)) == (5, 5)
+
+
+def test_an_acknowledgement_that_was_lost_makes_no_second(studio: LabelStudio, tmp_path: Path) -> None:
+    studio.telling = False
+    with running(studio, tmp_path) as made:
+        tasks = answer(made, 3)
+        studio.losing = 1
+        made.project.outbox.send()
+        assert (made.project.outbox.waiting(), len(studio.annotations)) == (([], []), 3)
+        assert n_labels(made) == 3
+        answer(made, 1)
+        studio.losing = 9
+        sent = studio.annotations.keys()
+        entry = made.project.outbox.waiting().answers[0]
+        body = {"result": [], "unique_id": made.project.learning.marks.of(entry.seq), "was_cancelled": True}
+        studio.answer("POST", f"/api/tasks/{entry.body.item}/annotations/", {}, body)  # and we are killed
+        studio.losing = 0
+        assert len(sent) == 4
+    with running(studio, tmp_path) as again:  # recognised by its id, though it says something else by now
+        assert again.project.outbox.waiting().answers == []
+        assert set(tasks) <= set(map(int, again.labels()))
+        assert len(studio.annotations) == 4
+
+
+def test_what_is_taken_back_or_changed_follows(studio: LabelStudio, tmp_path: Path) -> None:
+    with running(studio, tmp_path) as made:
+        one, two = answer(made, 2)
+        made.project.outbox.send()
+        service = made.project.service
+        service.undo("anna").result()
+        service.jump("anna", str(one)).result()
+        service.label("anna", str(one), "größe & 大きさ").result()
+        assert made.project.outbox.send() == 3  # one more, two fewer
+        assert given(studio) == {one: ["größe & 大きさ"]}
+        assert made.labels() == {str(one): "größe & 大きさ"}
+        service.jump("anna", str(two)).result()
+        service.cannot_tell("anna", str(two)).result()
+        made.project.outbox.send()
+        assert given(studio) == {one: ["größe & 大きさ"], two: ["skipped"]}
+        assert made.project.reconciler.look() == 0
+
+
+def test_others_may_change_it_in_label_studio(studio: LabelStudio, tmp_path: Path) -> None:
+    with running(studio, tmp_path) as made:
+        one, two = answer(made, 2)
+        made.project.outbox.send()
+        first, second = sorted(studio.annotations)
+        studio.update(first, "größe & 大きさ")
+        studio.delete(second)
+        assert made.labels() == {str(one): "größe & 大きさ"}
+        assert made.project.outbox.waiting() == ([], [])
+        assert given(studio) == {one: ["größe & 大きさ"]}
+        assert str(two) not in made.labels()
+
+
+def test_what_was_told_by_label_studio_is_not_sent_back(studio: LabelStudio, tmp_path: Path) -> None:
+    with running(studio, tmp_path) as made:
+        for task in list(studio.tasks)[:3]:
+            studio.annotate(task, "fruit")
+        studio.telling = False
+        for task in list(studio.tasks)[3:9]:
+            studio.annotate(task, "fruit")
+        made.project.reconciler.look()
+        assert made.project.outbox.waiting() == ([], [])
+
+
+def test_refused_answers_are_not_sent_for_ever(studio: LabelStudio, tmp_path: Path) -> None:
+    studio.telling = False
+    with running(studio, tmp_path) as made:
+        task = answer(made, 1)[0]
+        del studio.tasks[task]
+        assert made.project.outbox.send() == 1
+        assert made.project.outbox.waiting().answers == []
+
+
+def test_the_thread_sends_by_itself(studio: LabelStudio, tmp_path: Path) -> None:
+    with running(studio, tmp_path) as made:
+        made.project.outbox.start()
+        tasks = answer(made, 2)
+        until(lambda: len(studio.annotations) == 2)
+        assert set(given(studio)) == set(tasks)
