@@ -56,3 +56,14 @@ def test_earlier_labels_are_taken_back_and_turned_as_the_covariance_of_now_says(
     other = WEIGHT * (np.eye(3)[1] - np.eye(3)[LABEL])
     np.testing.assert_allclose(turned.mean, mean + STEP * np.outer(cov @ h, other), atol=1e-12)
     assert turned.cov is there.cov
+
+
+def test_a_label_of_what_was_conditioned_on_pulls_as_if_it_had_not_been(
+    made: tuple[el.Posterior, np.ndarray],
+) -> None:
+    before, new = made[0], made[1][:1]
+    out = el.condition(before, new, weights=[WEIGHT])
+    pulled = revise.pull(out, new, residual(before, new), STEP)
+    twin = el.update(before, new, [LABEL], step_size=STEP, weights=[WEIGHT])
+    np.testing.assert_allclose(pulled.mean, twin.mean, atol=1e-12)
+    np.testing.assert_allclose(pulled.cov, twin.cov, atol=1e-12)

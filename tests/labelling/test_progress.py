@@ -35,7 +35,7 @@ def test_no_figure_is_shown_before_there_are_enough_checks() -> None:
 def test_thousands_of_names_do_not_fill_every_reply() -> None:
     made = ledger(10)
     made.by_person.update({f"robot {i}": 2 for i in range(1900)} | {"anna": 1, "zora": 3})
-    shown = progress.summary(made, "anna", update_ms=None, select_ms=None)
+    shown = progress.people(made, "anna")
     names = {each["name"] for each in shown["people"]}
     assert {"anna", "zora"} <= names  # whoever asks, and who has done most
     assert len(names) == progress.PEOPLE

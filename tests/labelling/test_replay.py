@@ -7,8 +7,10 @@ import pytest
 
 from everylabel.labelling import learner
 from everylabel.labelling import refit as module
+from everylabel.labelling import replay as replaying
 from everylabel.labelling.refit import refit
 from everylabel.labelling.service import Service
+from everylabel.labelling.training import train
 from tests.labelling.desks import fingerprint, label, service
 
 
@@ -138,3 +140,22 @@ def test_an_exact_refit_is_training_on_all_labels(tmp_path: Path) -> None:
         idx, y = zip(*sorted(made.desk.ledger.labels.items()), strict=True)
         mean = fit_map(made.desk.features[list(idx)].astype(float), list(y), 10, suited_precision(10))
         np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, mean, atol=1e-4)
+
+
+@pytest.mark.parametrize("exact_up_to", [0, learner.EXACT_UP_TO])
+def test_a_start_long_after_the_last_training_trains_first(
+    tmp_path: Path, exact_up_to: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner, "EXACT_UP_TO", exact_up_to)
+    with service(tmp_path / "log") as made:
+        label(made, 30)
+    monkeypatch.setattr(replaying, "LATELY", 29)
+    with service(tmp_path / "log") as made:
+        kinds = [event.body.kind for event in made.desk.log.read()]
+        twin = train(made.desk.features, made.desk.ledger.labels, 10, tol=1e-6)
+        np.testing.assert_array_equal(made.desk.learner.pool.posterior.mean, twin.mean)
+        assert kinds.count("refit") == 1
+        before = fingerprint(made)
+    with service(tmp_path / "log") as made:  # not again
+        assert fingerprint(made) == before
+        assert [event.body.kind for event in made.desk.log.read()] == kinds

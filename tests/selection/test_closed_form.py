@@ -40,10 +40,19 @@ def test_the_latest_label_taken_back_or_turned_is_as_if_never_given() -> None:
     same(one, twin)
 
 
-def test_an_answer_is_taken_back_with_its_time_out() -> None:
+@pytest.mark.parametrize("weight", [1.0, 1.6])
+def test_an_answer_counts_once_and_is_taken_back_with_its_time_out(weight: float) -> None:
     one, twin, (a, *_) = pools()
+    for _ in range(2):
+        one.condition(a)
+        one.add(a, 2, weight)
+        twin.add(a, 2, weight)
+        same(one, twin)
+        twin.remove_label(a)
+        one.remove_label(a)
+        same(one, twin)
     one.condition(a)
-    one.add(a, 2)
+    one.add(a, 2, weight)
     one.remove_label(a)
     same(one, twin)
 

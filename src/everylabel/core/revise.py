@@ -6,6 +6,7 @@ b points, d features, k classes.
                mu = argmin J without the labels               if the labelled instances are kept, or
                mu += Sigma h_x w_x (p_x - e_y)'               the label's own gradient is undone
     unlearn    mu += step Sigma h_x r_x',  r_x = w_x (p_x - e_y) as the step took it, then Sigma as above
+    pull       mu -= step Sigma h_x r_x'                      where Sigma has been conditioned on x already
     turn       mu += step Sigma h_x w_x (e_z - e_y)'          a label y that is z now; Sigma stays
     add_class  a new column at the prior, nothing else moves
 """
@@ -88,6 +89,16 @@ def unlearn(
     return kind.condition(posterior.replace(mean=mean), kind.project(posterior, at), -1)
 
 
+def pull(posterior: Posterior, features: Any, residual: Any, step_size: float) -> Posterior:
+    """Return the posterior after the label of an instance that it was conditioned on, with the same weight.
+
+    It is `forget` of the condition and `update` on the label at once: the covariance is there already.
+    """
+    design = check_features(features, posterior.mean, posterior.bias)
+    moved = apply_cov(LIKELIHOODS[posterior.likelihood], posterior, design, residual)
+    return posterior.replace(mean=posterior.mean - step_size * moved)
+
+
 def turn(
     posterior: Posterior, features: Any, before: int, after: int, step_size: float, *, weight: float = 1.0
 ) -> Posterior:
@@ -99,8 +110,8 @@ def turn(
     kind = LIKELIHOODS[posterior.likelihood]
     labels = check_labels([before, after], 2, posterior.n_classes, design)
     was, now = kind.targets(labels, posterior.mean.shape[1])
-    pull = weight * (now - was)[None, :]
-    return posterior.replace(mean=posterior.mean + step_size * apply_cov(kind, posterior, design, pull))
+    towards = weight * (now - was)[None, :]
+    return posterior.replace(mean=posterior.mean + step_size * apply_cov(kind, posterior, design, towards))
 
 
 def _step_back(

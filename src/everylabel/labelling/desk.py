@@ -24,7 +24,15 @@ from everylabel.labelling.events import Body, Event, Out, Refit, Release
 from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.refused import Refused
-from everylabel.labelling.replay import Start, change_of, replay, same_vectors, start_of, taught
+from everylabel.labelling.replay import (
+    Start,
+    change_of,
+    replay,
+    same_vectors,
+    start_of,
+    taught,
+    training_due,
+)
 from everylabel.labelling.rows import Rows
 from everylabel.models.scaling import Scaling
 from everylabel.selection.select import acts_for
@@ -74,13 +82,14 @@ class Desk:
         self.select_ms: float | None = None
         self.assessment: Assessment | None = None  # how good the model is, as it was looked at last
         self.learned = threading.Event()  # a label came since the last exact training
+        self.rounds = 0  # so far; between two replies of one nothing changes
         self._changes: list[Change] = []
         self._fresh: list[Event] = []
         self._asking: list[str] = []
         self._stale = self._closed = False
         self._quiet_until = 0.0  # no lease ends before, after a commit that failed
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._reload()
+        self._open()
         if self.ledger.seq == 0:
             raise EverylabelError("log holds no event; expected one that `projects.log` has begun")
         self._thread = threading.Thread(target=self._work, name="desk", daemon=True)
@@ -171,6 +180,16 @@ class Desk:
         told_by = None if self.rows.ready else learner.told_by
         self.emit("", Refit(start.seq, start.names_hold if start.vectors else None, told_by))
 
+    def _open(self) -> None:
+        """Read the log; where the last training is long ago, train first and write that down."""
+        training = training_due(self.log.read())
+        if training is not None:
+            try:
+                self.log.append([training])
+            except EverylabelError:  # a full disk: what is there can be seen, and the next start trains
+                logger.warning("the log takes no more; it is replayed label by label, which may take long")
+        self._reload()
+
     def _reload(self) -> None:
         self._stale = True  # until it is done
         self.ledger, self.learner, self._changes = replay(self.log.read(), self.rows)
@@ -194,6 +213,7 @@ class Desk:
 
     def _round(self, jobs: list[_Job]) -> None:
         """Run commands, learn, hand out, write, reply."""
+        self.rounds += 1
         finishes: list[tuple[_Job, Finish]] = []
         refused: list[tuple[_Job, Refused]] = []
         try:

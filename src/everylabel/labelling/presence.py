@@ -8,7 +8,7 @@ name of somebody else; and so is everybody where a token is asked for.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from itertools import count
 from typing import Any, NamedTuple
@@ -63,11 +63,10 @@ class Presence:
 
         return self._desk.read(look)
 
-    def at_work(self, person: str, has_item: bool) -> bool:
-        """Return whether somebody is labelling now; for the desk's thread."""
-        if any(tab.person == person for tab in self._open()):
-            return True
-        return has_item and person not in self._browsers.values()
+    def at_work(self, has_item: Mapping[str, bool]) -> dict[str, bool]:
+        """Return who of some people is labelling now; for the desk's thread."""
+        here, known = {tab.person for tab in self._open()}, set(self._browsers.values())
+        return {person: person in here or (has and person not in known) for person, has in has_item.items()}
 
     def _elsewhere(self, tab: Tab) -> bool:
         """Return whether the name is used in another browser now."""

@@ -71,28 +71,25 @@ def per_minute(ledger: Ledger, person: str) -> float | None:
 
 def summary(
     ledger: Ledger,
-    person: str,
     *,
     update_ms: float | None,
     select_ms: float | None,
-    predicted: Sequence[int] | None = None,
     knows_words: bool = False,
     tested: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the figures beside the page, without the curve."""
+    """Return the figures beside the page that are the same for all people, without the curve."""
+    by_model = sum(item not in ledger.answers for item in ledger.finished)
     return {
         "version": ledger.seq,
         "items": len(ledger.ids),
         "labelled": len(ledger.labels),
         "answers": ledger.n_answers,
-        "left": len(ledger.ids) - len({*ledger.answers, *ledger.finished}),
+        "left": len(ledger.ids) - len(ledger.answers) - by_model,
         "cannot_tell": ledger.n_cannot_tell(),
         "skipped": sum(item not in ledger.answers for item in ledger.skipped),
-        **_people(ledger, person),
-        "per_minute": per_minute(ledger, person),
         "update_ms": update_ms,
         "select_ms": select_ms,
-        "classes": classes(ledger, predicted),
+        "classes": classes(ledger),
         "settings": dict(ledger.settings),
         "accuracy": accuracy(ledger),
         "agreement": ledger.agreement.figures(),
@@ -153,15 +150,15 @@ def class_changes(ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def _people(ledger: Ledger, person: str) -> dict[str, Any]:
+def people(ledger: Ledger, person: str) -> dict[str, Any]:
     """Return who labels here: whoever asks, then those with most answers; and how many are left out."""
     counts = ledger.by_person
     everybody = {*(+counts), *ledger.leases}
     most = sorted(everybody, key=lambda name: (name != person, -counts[name], name))
     names = sorted(most[:PEOPLE])
     held = {person: ledger.ids[lease.item] for person, lease in ledger.leases.items()}
-    people = [{"name": name, "answers": counts[name], "item": held.get(name)} for name in names]
-    return {"people": people, "more_people": len(everybody) - len(people)}
+    rows = [{"name": name, "answers": counts[name], "item": held.get(name)} for name in names]
+    return {"people": rows, "more_people": len(everybody) - len(rows)}
 
 
 def disputed(ledger: Ledger, limit: int) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from everylabel.models.scaling import Scaling, suited_precision
 log = logging.getLogger(__name__)
 REST = 4.0  # rest this many times as long as training took: a fifth of one core at most
 NEARLY = 20  # changes left to follow when the desk takes over
-PARTS = 10  # that changes are followed in at most: then the desk takes over, whatever is left
+PARTS = 3  # that changes are followed in at most: then the desk takes over, whatever is left
 WAIT = 0.2  # seconds between looks whether training pays
 EARLY, EARLY_UP_TO = 2, 40  # labels between looks at the class names, while there are few
 EVERY = 10  # changes between trainings where each label is learned exactly anyway

@@ -1,18 +1,21 @@
 """The state behind a log: replaying it gives the same ledger, model and next instance, bit for bit."""
 
 import hashlib
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from everylabel.labelling.events import Event, Extended, Label, Named, Refit, Settings, Undo
+from everylabel.labelling.events import Answered, Event, Extended, Label, Named, Refit, Settings, Undo
 from everylabel.labelling.learner import Beginning, Change, Learner
 from everylabel.labelling.ledger import Ledger, Place, bulk_of
 from everylabel.labelling.rows import Rows
 from everylabel.models.scaling import Scaling
 from everylabel.selection.pool import Where
+
+LATELY = 300  # answers since the last training up to which they are replayed one by one
 
 
 class Start(NamedTuple):
@@ -126,6 +129,22 @@ def replay(events: Sequence[Event], rows: Rows) -> tuple[Ledger, Learner, list[C
     learner.settle()
     learner.follow(changes[aside:])
     return ledger, learner, changes
+
+
+def training_due(events: Sequence[Event]) -> Event | None:
+    """Return a training to be written behind a log whose last one is long ago.
+
+    Opened without it, the log would be replayed label by label: training on all of them takes seconds.
+    """
+    since = 0
+    for event in reversed(events):
+        if isinstance(event.body, Refit):
+            break
+        since += isinstance(event.body, Answered | Undo)
+    if since <= LATELY:
+        return None
+    last = events[-1].seq
+    return Event(last + 1, last + 1, time.time(), "", Refit(last))
 
 
 def learner_at(

@@ -53,6 +53,7 @@ class Views:
         self.arriving = Arriving()  # what is on its way into the pool
         self._counting = threading.Lock()
         self._guesses: tuple[int, np.ndarray] = (-1, np.zeros(0, int))  # of a version
+        self._shared: tuple[int, Reply] = (-1, {})  # of a round: figures that are the same for all who ask
 
     @property
     def ledger(self) -> Ledger:
@@ -269,21 +270,36 @@ class Views:
         return {**self.reply(event.person, event.seq), "meanwhile": progress.told(said)}
 
     def figures(self, person: str, predicted: list[int] | None = None) -> Reply:
-        """Return the figures beside the page, without the curve."""
+        """Return the figures beside the page, without the curve; what is everybody's is made once a round."""
+        if self._shared[0] != self.desk.rounds:
+            self._shared = self.desk.rounds, {**self._summary(), **self._people("")}
+        shared = self._shared[1]
+        own: Reply = {"per_minute": progress.per_minute(self.ledger, person)}
+        if shared["more_people"] and all(each["name"] != person for each in shared["people"]):
+            own |= self._people(person)
+        if predicted is not None:
+            own["classes"] = progress.classes(self.ledger, predicted)
+        return {**shared, **own}
+
+    def _summary(self) -> Reply:
+        """Return what is the same for all who ask."""
         desk = self.desk
         figures = progress.summary(
             self.ledger,
-            person,
             update_ms=desk.update_ms,
             select_ms=desk.select_ms,
-            predicted=predicted,
             knows_words=self._knows_words,
             tested=None if desk.assessment is None else desk.assessment.test,
         )
-        figures["arriving"] = asdict(self.arriving)
-        for each in figures["people"]:
-            each["here"] = self.presence.at_work(each["name"], each["item"] is not None)
-        return figures
+        return {**figures, "arriving": asdict(self.arriving)}
+
+    def _people(self, person: str) -> Reply:
+        """Return who labels, whoever asks among them, and who of them is here."""
+        found = progress.people(self.ledger, person)
+        here = self.presence.at_work({each["name"]: each["item"] is not None for each in found["people"]})
+        for each in found["people"]:
+            each["here"] = here[each["name"]]
+        return found
 
     def _task(self, person: str) -> Reply | None:
         lease = self.ledger.leases.get(person)

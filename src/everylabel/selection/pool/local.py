@@ -32,6 +32,7 @@ from everylabel.selection.pool.state import (
     Conditioned,
     Learned,
     NewClasses,
+    Pulled,
     Record,
     Running,
     Turned,
@@ -143,7 +144,8 @@ class Pool(LearningPool):
         elif here is Where.OUT and not answer:
             record = record.without_condition(i, h)
         if where is Where.LABELLED and not turned:
-            record = record.then((Answered if answer else Learned)(i, h, *new, *how))
+            known = Pulled if self.closed_form and new[1] == 1.0 else Answered  # conditioned with weight 1
+            record = record.then((known if answer else Learned)(i, h, *new, *how))
         elif where is Where.OUT:
             record = record.then(Conditioned(i, h))
         self._follow(record)
@@ -342,7 +344,9 @@ class Pool(LearningPool):
     def _check_one(self, idx: Any) -> int:
         if isinstance(idx, (bool, np.bool_)) or not isinstance(idx, (int, np.integer)):
             raise EverylabelError(f"idx is {idx!r}; expected the position of one instance, a whole number")
-        return int(check_positions([idx], len(self), "idx")[0])
+        if 0 <= idx < len(self):
+            return int(idx)
+        return int(check_positions([idx], len(self), "idx")[0])  # says what is wrong
 
 
 def _check_where(where: Any) -> Where:

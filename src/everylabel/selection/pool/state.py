@@ -95,6 +95,14 @@ class Answered(Learned):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Pulled(Learned):
+    """The same, where the covariance knows the instance with this weight, and stays; without a history."""
+
+    def after(self, posterior: Posterior) -> Posterior:
+        return revise.pull(posterior, self.features, self.residual(posterior), self.length(posterior))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class NewClasses:
     """Room was made for more classes."""
 
