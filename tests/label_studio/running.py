@@ -56,6 +56,12 @@ class Running:
         with urllib.request.urlopen(f"{self.address}{path}", timeout=60) as reply:
             return json.loads(reply.read())
 
+    def look(self, *tasks: int) -> int:
+        """Look at Label Studio until tasks that are new have joined; return how much was news."""
+        news, desk = self.project.reconciler.look(), self.project.service.desk
+        until(lambda: all(str(task) in desk.ledger.position for task in tasks))
+        return news + self.project.reconciler.look()
+
     def labels(self) -> dict[str, str]:
         """Return the class of each task that has one."""
         desk = self.project.service.desk
@@ -97,6 +103,8 @@ def running(
         register(api, studio.number, made.address, password)
         if background:
             project.start()
+        else:
+            project.growth.start()
         try:
             yield made
         finally:

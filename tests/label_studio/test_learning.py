@@ -231,7 +231,7 @@ def test_with_several_people_only_the_best_have_predictions(studio: LabelStudio,
 
 def test_tasks_come_and_go(studio: LabelStudio, backend: Running) -> None:
     new = studio.add_tasks([{"text": "a tame dog sleeps at night"}, {"text": ""}, {"other": 3}])
-    backend.project.reconciler.look()
+    backend.look(new[0])
     studio.annotate(new[0], "animal")
     assert backend.labels() == {str(new[0]): "animal"}
     studio.delete_tasks(new[0], first(studio, 1)[0])

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from everylabel.label_studio.page import page_of
 from everylabel.labelling import events
-from tests.label_studio.running import Running, kind_of, running, until
+from everylabel.simulation.client import Client
+from tests.label_studio.running import TEXTS, Running, kind_of, running, until
 from tests.label_studio.stand_in import LabelStudio
 
 
@@ -127,3 +129,17 @@ def test_the_thread_sends_by_itself(studio: LabelStudio, tmp_path: Path) -> None
         tasks = answer(made, 2)
         until(lambda: len(studio.annotations) == 2)
         assert set(given(studio)) == set(tasks)
+
+
+def test_our_page_is_open_on_the_same_project(studio: LabelStudio, tmp_path: Path) -> None:
+    with running(studio, tmp_path) as made:
+        told: list[str] = []
+        with page_of(made.project, "127.0.0.1", 0, told.append):
+            until(lambda: bool(told))
+            client = Client(told[0])
+            task = client.post("/api/next", person="anna")["next"]["item"]
+            assert task["text"] in TEXTS
+            client.post("/api/label", person="anna", item=task["id"], **{"class": "fruit"})
+            client.close()
+            made.project.outbox.send()
+        assert given(studio) == {int(task["id"]): ["fruit"]}

@@ -61,11 +61,12 @@ def test_what_was_missed_is_found(studio: LabelStudio, tmp_path: Path) -> None:
         hooks, studio.webhooks = studio.webhooks, []
         with running(studio, tmp_path / "listening") as listening:
             work(studio)
-            listening.project.reconciler.look()  # new tasks are embedded then
+            new = max(studio.tasks)
+            listening.look(new)  # new tasks are embedded then
             assert listening.project.reconciler.look() == 0
             studio.webhooks = hooks
             assert deaf.labels() == {}
-            assert deaf.project.reconciler.look() > 10
+            assert deaf.look(new) > 10
             assert deaf.project.reconciler.look() == 0
             assert state(deaf) == state(listening)
             equal_models(deaf, listening)
@@ -74,7 +75,7 @@ def test_what_was_missed_is_found(studio: LabelStudio, tmp_path: Path) -> None:
 def test_a_stopped_backend_goes_on_where_it_was(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         work(studio)
-        made.project.reconciler.look()
+        made.look(max(studio.tasks))
         before = state(made)
     with running(studio, tmp_path) as again:
         assert state(again) == before
@@ -92,8 +93,7 @@ def test_a_stopped_backend_goes_on_where_it_was(studio: LabelStudio, tmp_path: P
 def test_the_log_is_replayed_to_the_bit(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         work(studio)
-        made.project.reconciler.look()
-        made.project.service.desk.read(lambda: None).result()
+        made.look(max(studio.tasks))
         desk = made.project.service.desk
         ours = made.project.service.views.fingerprint().result()
         rows = desk.rows
@@ -106,7 +106,7 @@ def test_stores_of_both_kinds(studio: LabelStudio, tmp_path: Path, where: str) -
         with running(studio, tmp_path, store=where) as made:
             if not studio.annotations:
                 work(studio)
-                made.project.reconciler.look()
+                made.look(max(studio.tasks))
             assert len(made.labels()) == 10
 
 

@@ -18,11 +18,9 @@ from everylabel.label_studio.predictions import Predictions
 from everylabel.label_studio.reconcile import Reconciler
 from everylabel.label_studio.renewal import Renewal
 from everylabel.label_studio.tasks import ID, Tasks
-from everylabel.labelling.joining import join
 from everylabel.labelling.refit import refit
 from everylabel.labelling.service import Service
 from everylabel.projects.encoders import Progress
-from everylabel.projects.feature_files import is_begun
 from everylabel.projects.labelled import check_labelled, joined_before
 from everylabel.projects.project import ENDING, Project, open_project
 from everylabel.web.growth import Growth
@@ -66,15 +64,14 @@ class Connected:
         growth: Growth,
     ) -> None:
         self.api, self.number, self.tasks, self.options = api, number, tasks, options
-        self.service, self.shown, self._growth = service, shown, growth
+        self.service, self.shown, self.growth = service, shown, growth
         marks = Marks(shown.project.id)
         self.learning = Learning(service, tasks.configuration, marks)
         self.outbox = Outbox(api, number, self.learning)
         self.predictions = Predictions(service.desk, tasks.configuration)
         self.renewal = Renewal(api, number, self.predictions, self._train_if_due)
-        self.reconciler = Reconciler(api, number, tasks, self.learning, self._join, self.renewal.ask)
+        self.reconciler = Reconciler(api, number, tasks, self.learning, self.renewal.ask)
         self._configured = ""
-        self._tried = set[str]()  # tasks that were to join once: some are empty
         self._training, self._trained = threading.Lock(), -1  # the latter: changes of labels then
 
     def start(self, write: bool = True, page: bool = False) -> None:
@@ -82,7 +79,7 @@ class Connected:
 
         write : predictions, to Label Studio; page : our own is open, and its answers go there
         """
-        self._growth.start()
+        self.growth.start()
         self.reconciler.start()
         if write:
             self.renewal.start()
@@ -133,21 +130,6 @@ class Connected:
         self.learning.configuration = self.predictions.configuration = found
         self.learning.add_classes().add_done_callback(lambda _: self.renewal.ask())
 
-    def _join(self, there: set[str]) -> bool:
-        """Have tasks of the table join the pool; False while the first ones are still being embedded."""
-        project, desk = self.shown.project, self.service.desk
-        if not is_begun(project.folder):
-            return False
-        fresh = there - set(desk.read(lambda: list(desk.ledger.ids)).result()) - self._tried
-        self._tried |= fresh
-        if fresh:
-            grown = _opened(self.tasks, self.options, keep=True)
-            place = {name: i for i, name in enumerate(grown.ids)}
-            names = [name for name in grown.ids if name in fresh]
-            self.shown.become(grown.without_features())
-            join(desk, names, grown.features[[place[name] for name in names]]).result()
-        return True
-
 
 def _opened(tasks: Tasks, options: ConnectOptions, progress: Progress | None = None, **how: Any) -> Project:
     """Return the table of tasks as a project; only what is new is embedded."""
@@ -188,11 +170,11 @@ def connect(
     project = _opened(tasks, options, progress, keep=False, begin=joined_before(options.store))
     for text in project.notes:
         note(text)
-    serving = ServeOptions(store=options.store, settings=options.settings, confirm_labels=True)
+    serving = ServeOptions(store=options.store, settings=options.settings, confirm_labels=True, watch=True)
     grown = _Later()
     with opened_project(project, serving, note, grown) as (service, shown, growth):
         made = Connected(api, number, tasks, options, service, shown, growth)
-        grown.to = lambda: made.reconciler.ask(tasks=True)
+        grown.to = made.reconciler.ask  # what was said of tasks before they joined
         made.reconciler.begin(there)
         with closing(made):
             yield made

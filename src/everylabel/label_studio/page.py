@@ -18,7 +18,7 @@ def page_of(project: Connected, host: str, port: int, ready: Callable[[str], Any
     """Serve the page of a project until the block is left; `ready` gets its address."""
     tokens = tokens_of(None, None, None, is_local(host))
     files = Downloads(project.shown, project.service.desk, "pca")
-    app = make_app(project.service, project.shown, files, tokens=tokens)
+    app = make_app(project.service, project.shown, files, project.growth.arrivals, tokens=tokens)
     with bound_socket(host, port) as bound:
         address = address_of(host, bound.getsockname()[1], None if tokens is None else tokens.labels)
         server = Server(server_config(app), lambda: ready(address))

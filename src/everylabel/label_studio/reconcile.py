@@ -24,7 +24,7 @@ ALL_TASKS_EVERY = 10  # looks between two at all tasks, if nothing tells that so
 
 
 class Reconciler:
-    """A thread that looks. `join(names)` has new tasks of the table join the pool; False: not yet."""
+    """A thread that looks, and calls `changed` afterwards; new tasks join from their table by themselves."""
 
     def __init__(
         self,
@@ -32,11 +32,10 @@ class Reconciler:
         project: int,
         tasks: Tasks,
         learning: Learning,
-        join: Callable[[set[str]], bool],
         changed: Callable[[], Any],
     ) -> None:
         self.api, self.project, self.tasks, self.learning = api, project, tasks, learning
-        self._join, self._changed = join, changed
+        self._changed = changed
         self._looks, self._answers = 0, True
         self._there: set[str] = set()  # tasks, at the last look at all of them
         self._all_due, self._due, self._stopped = threading.Event(), threading.Event(), threading.Event()
@@ -107,8 +106,6 @@ class Reconciler:
         if everything or len(self._there) != number:
             self._there = self.tasks.take(self.api.tasks(self.project))
         self._told_of(self._there)
-        if not self._join(self._there):
-            self._all_due.set()  # seen again at the next look
 
     def _told_of(self, there: set[str]) -> None:
         """Have deleted tasks leave the pool, and those that are there after all come back."""
