@@ -25,6 +25,7 @@ class Memory:
         first = events.Project(CLASSES, {"strategy": "margin", "check_every": 0, **settings}, seed=0)
         self.writes: list[list[Event]] = [[Event(1, 1, 0.0, "", first)]]
         self.failing: Exception | None = None
+        self.known: EverylabelError | None = None  # why it would fail
 
     def read(self) -> list[Event]:
         return [event for write in self.writes for event in write]
@@ -33,6 +34,9 @@ class Memory:
         if self.failing is not None:
             raise self.failing
         self.writes.append(list(events))
+
+    def refusal(self) -> EverylabelError | None:
+        return self.known
 
 
 @contextmanager
@@ -269,3 +273,37 @@ def test_a_closed_desk_has_done_what_was_asked_and_refuses_more() -> None:
     assert len(log.writes) == 2
     with pytest.raises(Refused, match="the server is stopping"):
         made.submit(saying(made)).result()
+
+
+def test_what_the_log_would_not_take_is_refused_before_anything_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = Memory(lease_seconds=-1)
+    with desk(log) as made:
+        asking(made, "ana")
+        before = made.ledger.seq
+        monkeypatch.setattr(log, "read", lambda: 1 / 0)  # the state is not read anew
+        log.known = EverylabelError("the disk is full")
+        log.failing = log.known
+        answer = saying(made, ("ana", events.Label(IDS[0], 1)))
+        for command in (answer, saying(made, ("ben", events.Skip(IDS[1])), ask=True)):
+            with pytest.raises(EverylabelError, match="the disk is full"):
+                made.submit(command).result()
+        with pytest.raises(EverylabelError, match="the disk is full"):
+            asking(made, "ben")
+        assert made.read(lambda: made.ledger.seq).result() == before
+        assert list(asking(made, "ana")) == ["ana"]  # has something already, and keeps it
+        log.known = log.failing = None
+        assert made.submit(answer).result() == {}
+
+
+def test_those_who_look_are_answered_though_a_write_fails() -> None:
+    log = Memory()
+    with desk(log) as made:
+        log.failing = EverylabelError("no room")
+        with busy(made):
+            saying_so = made.submit(saying(made, ("ana", events.Label(IDS[0], 1))))
+            looking = made.read(lambda: len(made.ledger.labels))
+        assert looking.result() == 0
+        with pytest.raises(EverylabelError, match="no room"):
+            saying_so.result()

@@ -77,6 +77,8 @@ def test_breaks_are_left_out_of_the_speed() -> None:
     made.history = [Entry(i, at, "me", 1, Label("1", 0)) for i, at in enumerate(times)]
     assert progress.per_minute(made, "me") == pytest.approx(20.0)
     assert progress.per_minute(made, "anna") is None
+    made.history += [entry._replace(at=entry.at - 3600) for entry in made.history]  # the clock was set back
+    assert progress.per_minute(made, "me") == pytest.approx(20.0)
 
 
 def test_the_curve_has_at_most_so_many_points_and_keeps_the_last() -> None:

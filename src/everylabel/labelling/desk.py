@@ -2,7 +2,9 @@
 
 Requests that arrive while the desk is busy are taken together: their labels are learned in one pass
 over the pool, their next instances picked at once, and all is written in one commit. A reply is
-given after the commit. If the commit fails nothing has happened: the state is read from the log anew.
+given after the commit. If the commit fails nothing has happened: the state is read from the log anew. While
+the log says beforehand that it takes nothing (a full disk), what would change something is refused before it
+does, and the rest goes on.
 """
 
 import logging
@@ -22,6 +24,7 @@ from everylabel.labelling.assessing import Assessment
 from everylabel.labelling.due import Due, due, left_over
 from everylabel.labelling.events import Body, Event, Out, Refit, Release
 from everylabel.labelling.learner import Change, Learner
+from everylabel.labelling.leases import LeaseClock
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.replay import (
@@ -55,6 +58,9 @@ class Log(Protocol):
     def append(self, events: Sequence[Event]) -> None:
         """Write events, all or none; they are safe when this returns."""
 
+    def refusal(self) -> EverylabelError | None:
+        """Return why nothing can be written now, if that is known; it costs no more than writing."""
+
 
 class _Job(NamedTuple):
     command: Command
@@ -87,7 +93,9 @@ class Desk:
         self._fresh: list[Event] = []
         self._asking: list[str] = []
         self._stale = self._closed = False
+        self._refusal: EverylabelError | None = None  # why nothing can be written in this round
         self._quiet_until = 0.0  # no lease ends before, after a commit that failed
+        self._lease_clock = LeaseClock()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._open()
         if self.ledger.seq == 0:
@@ -112,7 +120,7 @@ class Desk:
     def submit(self, command: Command, *, alone: bool = False) -> "Future[Any]":
         """Have a command run by the desk's thread; the future holds what its finish returns.
 
-        A command that raises Refused must not have emitted anything.
+        A command that raises Refused must not have emitted anything, and changes nothing before it emits.
         """
         future: Future[Any] = Future()
         return self._put(_Job(command, future, alone))
@@ -143,6 +151,7 @@ class Desk:
 
     def emit(self, person: str, body: Body, key: str | None = None) -> Event:
         """Take an event into ledger and model; it is written at the end of the round."""
+        self._check_writable()
         event = Event(self.ledger.seq + 1, self._block, time.time(), person, body, key)
         change = change_of(self.ledger, event)
         self.learner.become(change)
@@ -152,6 +161,8 @@ class Desk:
 
     def ask_for(self, person: str) -> None:
         """Have an instance ready for this person at the end of the round."""
+        if person not in self.ledger.leases:
+            self._check_writable()
         if person not in self._asking:
             self._asking.append(person)
 
@@ -170,6 +181,7 @@ class Desk:
         If class names have changed since it started, or classes have gone, what it was told of them is out of
         date: it is dropped.
         """
+        self._check_writable()
         gone = any(change.anew is not None for change in self.changes_since(start.seq))
         if gone or not same_vectors(start.vectors, taught(self.ledger, self.ledger.columns)):
             self.learned.set()
@@ -215,21 +227,24 @@ class Desk:
         """Run commands, learn, hand out, write, reply."""
         self.rounds += 1
         finishes: list[tuple[_Job, Finish]] = []
-        refused: list[tuple[_Job, Refused]] = []
+        refused: list[tuple[_Job, EverylabelError]] = []
         try:
             if self._stale:  # the log could not be read after a failure: nothing may be built on what is here
                 self._reload()
             began, labels, names = time.perf_counter(), self.ledger.n_changes, self.ledger.n_names
             here = len(self.ids)
             self._begin_block()
+            self._refusal = None if all(job.reads for job in jobs) else self.log.refusal()
             with self.learner.together():
                 if not jobs or not all(job.reads for job in jobs):
                     self._end_leases()
                 for job in jobs:
                     try:
                         finishes.append((job, job.command()))
-                    except Refused as error:  # before anything was changed
-                        refused.append((job, error))
+                    except EverylabelError as error:
+                        if not isinstance(error, Refused) and error is not self._refusal:
+                            raise
+                        refused.append((job, error))  # before anything was changed
             if self.ledger.n_changes > labels:
                 self.update_ms = 1e3 * (time.perf_counter() - began)
             if self.ledger.n_changes > labels or self.ledger.n_names > names or len(self.ids) > here:
@@ -248,16 +263,25 @@ class Desk:
                 job.future.set_exception(error)
 
     def _recover(self, jobs: list[_Job], error: Exception) -> None:
-        """Go back to what the log says, and tell all who asked that nothing has happened."""
+        """Go back to what the log says; tell all who wanted a change that nothing has happened."""
         if not isinstance(error, EverylabelError):
             logger.exception("a round of the desk failed")
-        self._quiet_until = time.time() + QUIET
+        self._quiet_until = time.monotonic() + QUIET
         try:
             self._reload()
         except Exception:  # tried again before the next request
             logger.exception("the log cannot be read either")
         for job in jobs:
-            job.future.set_exception(error)
+            try:
+                if self._stale or not job.reads:
+                    raise error
+                job.future.set_result(job.command()())
+            except Exception as problem:
+                job.future.set_exception(problem)
+
+    def _check_writable(self) -> None:
+        if self._refusal is not None:
+            raise self._refusal
 
     def _begin_block(self) -> None:
         self._block = self.ledger.seq + 1
@@ -269,12 +293,12 @@ class Desk:
 
     def _end_leases(self) -> None:
         """Take back what people have had for too long."""
-        if time.time() < self._quiet_until:
+        seconds = self.ledger.settings["lease_seconds"]
+        over = list(self._lease_clock.over(self.ledger.leases, seconds))
+        if not over or time.monotonic() < self._quiet_until or self._refusal or self.log.refusal():
             return
-        oldest = time.time() - self.ledger.settings["lease_seconds"]
-        for person, lease in list(self.ledger.leases.items()):
-            if lease.at < oldest:
-                self.emit(person, Release(self.ids[lease.item]))
+        for person, lease in over:
+            self.emit(person, Release(self.ids[lease.item]))
 
     def _hand_out(self) -> None:
         """Give an instance to each who asks and has none."""

@@ -65,7 +65,7 @@ def per_minute(ledger: Ledger, person: str) -> float | None:
     """Return the person's answers a minute, over the last of them, breaks left out."""
     own = (entry for entry in ledger.history[-500:] if entry.person == person)
     times = [entry.at for entry in own if not isinstance(entry.body, Skip)][-SPEED_OVER:]
-    spent = [gap for gap in np.diff(times) if gap < BREAK]
+    spent = [gap for gap in np.diff(times) if 0 <= gap < BREAK]  # a clock that was set back tells nothing
     return 60.0 * len(spent) / float(sum(spent)) if len(spent) > 1 and sum(spent) > 0 else None
 
 

@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 
 from everylabel.core.errors import EverylabelError
-from everylabel.projects.doctor import Place, write_log
-from everylabel.projects.store import Store
+from everylabel.projects.doctor import Place
+from everylabel.projects.store import Store, write_log
 
 
 def back_up(place: Place, out: Path | None = None) -> tuple[Path, int]:
@@ -18,7 +18,7 @@ def back_up(place: Place, out: Path | None = None) -> tuple[Path, int]:
     name = place.folder.name
     target = out or place.folder.with_name(f"{name}-backup-{datetime.now():%Y%m%d-%H%M%S}.sqlite")
     with closing(Store(place.log, place.name or "", write=False)) as log:
-        rows, items = log.content()
+        rows, items, _ = log.content()
     if not rows:
         raise EverylabelError(
             f"store {place.log!r} holds no event of {place.name!r}; expected a labelled project"

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from everylabel.projects.log_errors import StoreError
+from everylabel.projects.patience import impatient
 
 OWN = 0o600  # a file that nobody else on this machine reads
 
@@ -57,7 +58,7 @@ def postgres(url: str) -> sa.Engine:
             )
         if parsed.drivername == "postgresql":
             parsed = parsed.set(drivername="postgresql+psycopg")
-        return sa.create_engine(parsed, pool_pre_ping=True)
+        return impatient(parsed)
     except ModuleNotFoundError as error:
         raise StoreError(
             f"store is a PostgreSQL database and {error.name} is not installed; "

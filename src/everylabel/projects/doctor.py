@@ -23,7 +23,7 @@ from everylabel.projects.options import Remembered
 from everylabel.projects.project import ENDING, located
 from everylabel.projects.raw_log import RawLog, read_raw
 from everylabel.projects.salvage import Salvage, salvage, understood
-from everylabel.projects.store import Store
+from everylabel.projects.store import Store, write_log
 
 
 class Findings(NamedTuple):
@@ -88,21 +88,6 @@ def examine(place: Place, out: Path | None = None, keep_later: bool = False) -> 
     write_log(target, raw.project, rows, text)
     fine = f"{len(rows):,} of {len(raw.rows):,} events of the log {place.log!r} are whole"
     return Findings([fine], [*place.wrong, *wrong, *unclear], target, found.left)
-
-
-def write_log(target: Path, project: str, rows: Sequence[Row], items: str | None) -> None:
-    """Write events and the noted source to a new log."""
-    if target.exists():
-        raise EverylabelError(f"--out is {str(target)!r}, which is there; expected a file that is not")
-    lock = target.with_name(f"{target.name}.lock")
-    try:
-        with closing(Store(target, project)) as log:
-            log.take_over(rows, items)
-    except BaseException:
-        target.unlink(missing_ok=True)
-        raise
-    finally:
-        lock.unlink(missing_ok=True)
 
 
 def _nobody_else(log: str) -> "closing[FileLock] | closing[_Nothing]":

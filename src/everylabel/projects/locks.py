@@ -2,12 +2,17 @@
 
 import hashlib
 import sqlite3
+import time
+from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from everylabel.projects.databases import make_file
 from everylabel.projects.log_errors import StoreError
+
+ENDS_WITHIN = 5.0  # seconds that a lost session gets to end
 
 
 class Taken(Exception):
@@ -35,17 +40,43 @@ class FileLock:
         self._held.close()
 
 
-class SessionLock:
-    """A session of PostgreSQL that holds the lock; what is written by it is not written without the lock."""
+class Session(NamedTuple):
+    """A session of PostgreSQL."""
 
-    def __init__(self, engine: sa.Engine, project: str) -> None:
+    process: int
+    began: datetime
+
+
+class SessionLock:
+    """A session of PostgreSQL that holds the lock; what is written by it is not written without the lock.
+
+    lost : our own session before, which may still be there behind a network that broke: it is ended, so that
+        nothing it was told comes later
+    """
+
+    def __init__(self, engine: sa.Engine, project: str, lost: Session | None = None) -> None:
         number = int.from_bytes(hashlib.sha256(project.encode()).digest()[:8], "big", signed=True)
         self.connection = engine.connect()
-        if not self.connection.execute(sa.select(sa.func.pg_try_advisory_lock(number))).scalar():
+        try:
+            if lost is not None:
+                self.connection.execute(_END, lost._asdict())
+            end = time.monotonic() + (ENDS_WITHIN if lost is not None else 0.0)
+            while not self.connection.execute(sa.select(sa.func.pg_try_advisory_lock(number))).scalar():
+                if time.monotonic() >= end:
+                    raise Taken
+                time.sleep(0.02)
+            self.session = Session(*self.connection.execute(_OURS).one())
+            self.connection.commit()  # the lock is the session's, not the transaction's
+        except BaseException:
             self.close()
-            raise Taken
-        self.connection.commit()  # the lock is the session's, not the transaction's
+            raise
 
     def close(self) -> None:
         """Let it go, with the session."""
         self.connection.close()
+
+
+_OURS = sa.text("SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
+_END = sa.text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = :process AND backend_start = :began"
+)

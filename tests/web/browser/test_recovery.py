@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,3 +129,21 @@ def test_leftovers_are_kept_until_they_are_delivered(driver: webdriver.Chrome, s
     driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
     page.open("kept")
     assert _answered(server, "kept") == [("11", 4), ("12", 4)]
+
+
+def test_the_page_says_that_the_log_is_gone(
+    browser_there: None, driver: webdriver.Chrome, tmp_path: Path
+) -> None:
+    server = Server(tmp_path, "digits").start()
+    page = fresh(driver, server).open("gone")
+    page.answer("3")
+    log = next(tmp_path.rglob("labels.sqlite"))
+    log.rename(tmp_path / "elsewhere")
+    item = page.item
+    page.press("5")
+    page.until(lambda: "deleted or moved" in page.text("#offline"))
+    assert "Not saved yet, but not lost" in page.text("#offline")
+    (tmp_path / "elsewhere").rename(log)
+    page.moved_on(item)
+    assert [given for _, given in _answered(server, "gone")] == [3, 5]
+    server.stop()

@@ -1,0 +1,59 @@
+"""Faults under a running server: a log that is deleted, a database that does not answer."""
+
+import signal
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everylabel.core.errors import EverylabelError
+from everylabel.projects.store import Store
+from everylabel.simulation.client import Client, new_key
+from tests.projects.proxies import proxied
+from tests.web.servers import label
+
+
+def send(client: Client, item: str, key: str) -> Any:
+    return client.post("/api/label", item=item, key=key, **{"class": 4})
+
+
+def first(client: Client) -> str:
+    return str(client.post("/api/next")["next"]["item"]["id"])
+
+
+def test_nothing_is_acknowledged_into_a_log_that_was_deleted(tmp_path: Path) -> None:
+    with label(tmp_path, "digits") as server:
+        client, keys = server.client, [new_key() for _ in range(3)]
+        item = send(client, first(client), keys[0])["next"]["item"]["id"]
+        folder = tmp_path / "digits.everylabel"
+        for file in folder.glob("labels.sqlite*"):
+            file.unlink()
+        for key in keys[1:]:
+            with pytest.raises(EverylabelError, match="deleted or moved while the server has it open"):
+                send(client, item, key)
+        assert client.get("/api/progress")["labelled"] == 1
+        assert first(client) == item
+        assert server.stop()[0] == 0
+    (rescued,) = folder.glob("labels-rescued-*.sqlite")
+    with closing(Store(rescued, "digits")) as log:
+        assert [event.key for event in log.read() if event.key] == keys[:1]
+
+
+def test_a_database_that_swallows_everything_stops_nobody_for_ever(postgres: str, tmp_path: Path) -> None:
+    with (
+        proxied(postgres) as (proxy, url),
+        label(tmp_path, "digits", "--store", url, "--project", "swallowed") as server,
+    ):
+        client, key = server.client, new_key()
+        item = send(client, first(client), new_key())["next"]["item"]["id"]
+        proxy.mode = "swallow"
+        for _ in range(2):
+            with pytest.raises(EverylabelError, match="saved"):
+                send(client, item, key)
+        proxy.mode = "forward"
+        assert send(client, item, key)["progress"]["labelled"] == 2
+        proxy.mode = "swallow"
+        with pytest.raises(EverylabelError, match="saved"):
+            send(client, first(client), new_key())
+        assert server.stop(signal.SIGTERM)[0] == 0
