@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import uvicorn
 
-from everylabel.label_studio.access import authorization
 from everylabel.label_studio.api import Api
 from everylabel.label_studio.backend import make_backend
 from everylabel.label_studio.connected import Connected, ConnectOptions, connect
@@ -93,7 +92,7 @@ def running(
     **options: Any,
 ) -> Iterator[Running]:
     """Serve the stand-in's project; without `background` nothing is looked at or written unasked."""
-    api, how = Api(studio.url, studio.token), ConnectOptions(folder=folder, model="tfidf", **options)
+    api, how = Api(studio.url, studio.token), ConnectOptions(folder=folder, **{"model": "tfidf", **options})
     with connect(api, studio.number, how, lambda _: None) as project, bound_socket("127.0.0.1", 0) as bound:
         server = uvicorn.Server(server_config(make_backend({studio.number: project}, password)))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
@@ -120,7 +119,3 @@ def until(done: Callable[[], bool]) -> None:
     while not done():
         assert time.monotonic() < end, "never came"
         time.sleep(0.01)
-
-
-def proof(password: str) -> dict[str, str]:
-    return {"authorization": authorization(password)}

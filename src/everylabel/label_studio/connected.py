@@ -149,11 +149,6 @@ def _opened(tasks: Tasks, options: ConnectOptions, progress: Progress | None = N
     )
 
 
-def project_folder(options: ConnectOptions, number: int) -> Path:
-    """Return where all of a project is kept."""
-    return options.folder / f"label-studio-{number}{ENDING}"
-
-
 @contextmanager
 def connect(
     api: Api, number: int, options: ConnectOptions, note: Say, progress: Progress | None = None
@@ -161,8 +156,7 @@ def connect(
     """Yield a project that is up to date with Label Studio; `start` begins what keeps it so."""
     about = api.project(number)
     configuration = read_configuration(str(about.get("label_config") or ""), options.control)
-    folder = project_folder(options, number)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = options.folder / f"label-studio-{number}{ENDING}"
     tasks = Tasks(api, folder / f"label-studio-{number}.jsonl", configuration)
     there = tasks.take(api.tasks(number))
     if not tasks.names:

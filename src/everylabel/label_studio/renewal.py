@@ -117,6 +117,7 @@ class Renewal:
 
     def _write(self, tasks: Sequence[str]) -> str:
         """Write the predictions of tasks; return their version."""
+        tasks = [task for task in tasks if task.isdigit()]  # our page takes others, too
         made = self.predictions.of(tasks).result()
         bare = [{name: one[name] for name in ("result", "score", "model_version")} for one in made]
         both = zip(tasks, bare, strict=True)

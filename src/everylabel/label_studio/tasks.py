@@ -21,6 +21,7 @@ from everylabel.data.cells import text_of
 from everylabel.data.images import SUFFIXES
 from everylabel.label_studio.api import Api, ApiError
 from everylabel.label_studio.configuration import Configuration
+from everylabel.projects.project import OWN
 
 ID = "id"
 AT_ONCE = 4  # images fetched at a time
@@ -65,14 +66,16 @@ class Tasks:
     def take(self, tasks: Iterable[dict[str, Any]]) -> set[str]:
         """Bring the table up to date with the tasks there are now; return their ids."""
         there = {str(task["id"]): task for task in tasks}
+        if there:
+            self.path.parent.mkdir(mode=OWN, parents=True, exist_ok=True)
         contents = {name: self._content(task) for name, task in there.items()}
         if self.configuration.kind == "image":
             self._fetch(contents)
         fresh = {name: {ID: name, self.column: content} for name, content in contents.items()}
         rows = self._rows | fresh
-        if rows != self._rows or not self.path.exists():
-            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows.values())
-            write_atomically(self.path, lambda file: file.write("".join(lines).encode(errors="replace")))
+        if rows and (rows != self._rows or not self.path.exists()):
+            lines = "".join(json.dumps(row) + "\n" for row in rows.values())  # ASCII: no odd ends of lines
+            write_atomically(self.path, lambda file: file.write(lines.encode()))
         self._rows = rows
         return set(there)
 
