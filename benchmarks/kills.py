@@ -104,7 +104,7 @@ class Killed:
         return None
 
     def person(self, name: str) -> None:
-        """Label as fast as the server answers; take back a label now and then."""
+        """Label as fast as the server answers; rule a class out or take an answer back now and then."""
         rng = random.Random(name)
         reply = self.insist("/api/next", {"person": name})
         while reply is not None and not self.done.is_set():
@@ -114,8 +114,11 @@ class Killed:
             item, key = reply["next"]["item"]["id"], uuid.uuid4().hex
             body = {"person": name, "item": item, "class": int(TRUTH[int(item)]), "key": key}
             path = "/api/label"
-            if rng.random() < 0.3:
+            chance = rng.random()
+            if chance < 0.3:
                 path, body = "/api/undo", {"person": name, "key": key}
+            elif chance < 0.5:
+                path, body["class"] = "/api/not", rng.choice([c for c in range(10) if c != body["class"]])
             reply = self.insist(path, body)
             if reply is not None and reply.get("saved") is not None:
                 self.acknowledged[key] = reply["saved"]

@@ -57,7 +57,7 @@ CORE = [
     Mutant("core/candidates.py", ") + top[:, 0]", ")", "core/test_candidates.py"),
     Mutant("core/newton.py", "self.probs - self.shares", "self.probs", "core/test_candidates.py"),
     Mutant("core/training.py", "while point.shares is not None", "while False", "core/test_candidates.py"),
-    Mutant("core/updates/partial.py", "at.probs - shares)", "at.probs + shares)", "core/test_candidates.py"),
+    Mutant("core/updates/partial.py", "design @ posterior.mean) - shares", "design @ posterior.mean) + shares", "core/test_candidates.py"),
     Mutant("core/updates/first_order.py", "mean - step_size * (", "mean + step_size * (", "core/test_updates.py"),
     Mutant("core/updates/monte_carlo.py", "samples.log_weights + step_size * explained", "samples.log_weights + explained", "core/test_monte_carlo.py"),
     Mutant("core/updates/monte_carlo.py", "log_softmax(float64(logits))", "float64(logits)", "core/test_monte_carlo.py"),
@@ -177,6 +177,9 @@ CORE = [
     Mutant("labelling/learner.py", ".max(initial=-1.0) < COPIES", ".max(initial=-1.0) < 2.0", "labelling/test_service.py"),
     Mutant("labelling/rows.py", "high - start], factor,", "high - start], 1,", "labelling/test_service.py"),
     Mutant("labelling/ledger.py", "for value in reversed(values) if", "for value in values if", "labelling/test_service.py"),
+    Mutant("labelling/ruling_out.py", "said.pop(entry.person, None)", "pass", "labelling/test_not.py"),
+    Mutant("labelling/training.py", "[c not in ruled_out[i] for", "[c in ruled_out[i] for", "labelling/test_not.py"),
+    Mutant("selection/pool/doubts.py", "[[c not in ruled_out for", "[[True or c not in ruled_out for", "selection/test_ruled_out.py"),
     Mutant("labelling/replay.py", "if event.seq == upto:", "if False:", "labelling/test_replay.py"),
     Mutant("data/datasets/fetch.py", "have if response.status == 206 else 0", "have", "data/test_fetch.py"),
 ]  # fmt: skip

@@ -35,6 +35,7 @@ NEWER: list[tuple[str, dict[str, Any]]] = [
     ("finished", {"item": "3", "class": 1, "sure": 0.9, "audit": True}),
     ("unfinished", {"item": "3"}),
     ("none", {"item": "3", "guess": 1, "sure": 0.5}),
+    ("not", {"item": "0", "class": 1, "guess": 1, "sure": 0.5, "check": True}),
     ("remove", {"class": 2, "into": 0}),
     ("remove", {"class": 0}),
     ("restore", {"class": 0}),

@@ -21,9 +21,8 @@ def busy(made: Service, rng: np.random.Generator, n: int) -> None:
         futures = []
         for person in people:
             lease = made.desk.ledger.leases.get(person)
-            what = rng.choice(
-                ["label", "label", "label", "skip", "undo", "tell", "jump", "class", "remove", "none"]
-            )
+            kinds = ["label", "label", "label", "skip", "undo", "tell", "jump", "class", "remove", "none"]
+            what = rng.choice([*kinds, "not", "not"])
             if lease is None:
                 futures.append(made.next(person))
                 continue
@@ -38,6 +37,8 @@ def busy(made: Service, rng: np.random.Generator, n: int) -> None:
                 futures.append(made.cannot_tell(person, item))
             elif what == "jump":
                 futures.append(made.jump(person, made.desk.ids[int(rng.integers(len(made.desk.ids)))]))
+            elif what == "not":
+                futures.append(made.rule_out(person, item, int(rng.integers(10))))
             elif what == "none":
                 futures.append(made.none_of_these(person, item))
             elif what == "remove":

@@ -17,7 +17,7 @@ from everylabel.core.softmax import softmax
 from everylabel.labelling.accuracy import FEWEST, Verdicts, accuracy_left, wilson
 from everylabel.labelling.class_figures import class_figures, confusion
 from everylabel.labelling.events import Assessed
-from everylabel.labelling.learner import Learner
+from everylabel.labelling.learner import Learner, ruled_out
 from everylabel.labelling.replay import Start
 from everylabel.labelling.training import in_order, train
 
@@ -149,7 +149,9 @@ def _gain(start: Start, learner: Learner, left: np.ndarray, now: np.ndarray) -> 
     if len(set(kept.values())) < 2:
         return {}
     names = learner.rows_of(start.names)
-    mean = np.asarray(train(learner.pool.features, kept, start.n_classes, names, tol=CLASSIFIES).mean)
+    features, gone = learner.pool.features, ruled_out(start.places)
+    then_trained = train(features, kept, start.n_classes, names, ruled_out=gone, tol=CLASSIFIES)
+    mean = np.asarray(then_trained.mean)
     then = softmax((learner.pool.rows(left) @ mean)[:, : start.n_classes])
     guess = now.argmax(axis=1)
     rows = np.arange(len(left))

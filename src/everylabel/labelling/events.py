@@ -175,6 +175,18 @@ class NoneOfThese:
 
 
 @dataclass(frozen=True, slots=True)
+class Not:
+    """A class that the item is not of; the item stays with the person, who may say more of it."""
+
+    kind: ClassVar[str] = "not"
+    item: str
+    class_: int
+    guess: int | None = None  # before anything was said of it
+    sure: float | None = None
+    check: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CannotTell:
     """An answer that teaches nothing."""
 
@@ -309,7 +321,7 @@ class Assessed:
 OfClasses = (
     NewClass | Rename | Describe | ClassKey | Colour | Arrange | Remove | Restore
 )  # by UndoClasses taken back
-Answered = Label | NoneOfThese | CannotTell | Skip  # what a person can take back
+Answered = Label | NoneOfThese | CannotTell | Skip | Not  # what a person can take back
 OfItem = Out | Release | HeldOut | Finished | Unfinished | Answered | Changed | Confirmed | Left
 Body = (
     Project

@@ -18,7 +18,7 @@ import numpy as np
 from everylabel.core.posterior import Posterior
 from everylabel.core.softmax import softmax
 from everylabel.labelling.ledger import Place
-from everylabel.labelling.training import in_order, train
+from everylabel.labelling.training import RuledOut, in_order, train
 from everylabel.models.names import NameRows, name_rows
 from everylabel.models.scaling import Scaling
 from everylabel.selection import Pool, select
@@ -71,15 +71,19 @@ class Learner:
         scaling: Scaling | None = None,
         told_by: int | None = None,
         more: Callable[[int, int], np.ndarray] | None = None,
+        ruled_out: RuledOut | None = None,
     ) -> None:
-        """Train on labels; `told_by` rows told the scaling, `more(start, stop)` are features that join."""
+        """Train on labels, and on classes that were ruled out for rows without one.
+
+        `told_by` rows told the scaling, `more(start, stop)` are features that join.
+        """
         self.scaling, self.told_by, self._more = scaling, told_by, more
         self.waiting = 0  # labels that the next training learns
         self._names: Mapping[int, np.ndarray] | None = None  # to be taught at the end of a block
         self._taught = names or {}
         self.trained: Posterior | None = None  # with the labels behind it, until it is settled
         self._back: dict[int, Place] = {}  # taken back at once in this block: where they belong now
-        self.pool = self._trained(features, labels, n_classes)
+        self.pool = self._trained(features, labels, n_classes, ruled_out or {})
         self.sample = _drawn(len(features))
 
     @property
@@ -87,14 +91,17 @@ class Learner:
         """Return whether each label is learned exactly."""
         return self.pool.method == "exact"
 
-    def _trained(self, features: np.ndarray, labels: Mapping[int, int], n_classes: int) -> Pool:
-        """Return a pool whose posterior is trained on labels, and on the names that teach."""
-        posterior = train(features, labels, n_classes, self.rows_of(self._taught), tol=TRAINED)
+    def _trained(
+        self, features: np.ndarray, labels: Mapping[int, int], n_classes: int, ruled_out: RuledOut
+    ) -> Pool:
+        """Return a pool whose posterior is trained on labels and the like, and on the names that teach."""
+        names = self.rows_of(self._taught)
+        posterior = train(features, labels, n_classes, names, ruled_out=ruled_out, tol=TRAINED)
         idx, y = in_order(labels)
         self.trained = posterior
         exact = features.size * posterior.n_classes <= EXACT_UP_TO
         how: dict[str, Any] = {"method": "exact"} if exact else {"step_size": "auto", "closed_form": True}
-        return Pool(features, posterior, labelled_idx=idx, labels=y, **how)
+        return Pool(features, posterior, labelled_idx=idx, labels=y, ruled_out=ruled_out, **how)
 
     def follow(self, changes: Iterable[Change], later: bool = False) -> None:
         """Make these changes, each block in one pass over the pool.
@@ -118,7 +125,7 @@ class Learner:
             yield
             if len(self._back) < MANY:
                 for item, place in self._back.items():
-                    self.pool.put(item, *place)
+                    self._put(item, place)
                 self._back = {}
         if self._back:
             back, self._back = self._back, {}
@@ -144,24 +151,34 @@ class Learner:
             self._back[change.item] = change.place
         elif change.item is not None:
             self._back.pop(change.item, None)
-            self.pool.put(change.item, *(Place(Where.ASIDE) if change.later else change.place))
+            self._put(change.item, Place(Where.ASIDE) if change.later else change.place)
         self._names = self._names if change.names is None else change.names
+
+    def _put(self, item: int, place: Place) -> None:
+        self.pool.put(item, place.where, place.label)
+        if place.where is not Where.LABELLED:
+            self.pool.rule_out(item, place.ruled_out)
 
     def _begin(self, anew: Beginning, n_classes: int) -> None:
         """Train on all there is, with other classes in the columns; what waits in this block is in it."""
         self._taught, self._names, self._back, self.waiting = anew.names, None, {}, 0
-        self.pool = self._trained(self.pool.features, anew.labels, n_classes)
+        self.pool = self._trained(self.pool.features, anew.labels, n_classes, ruled_out(anew.places))
         with self.pool.together():
             for item, place in anew.places:
-                self.pool.put(item, *place)
+                self._put(item, place)
 
     def _teach(self, names: Mapping[int, np.ndarray]) -> None:
         """Train on all labels there are, with these names in place of those before."""
         idx = self.pool.labelled_idx
         labels = dict(zip(idx.tolist(), self.pool.labels[idx].tolist(), strict=True))
         self._taught = names
-        rows, k = self.rows_of(names), self.pool.n_classes
-        self.pool.refit(train(self.pool.features, labels, k, rows, tol=TRAINED))
+        rows, k, left = self.rows_of(names), self.pool.n_classes, self._ruled_out()
+        self.pool.refit(train(self.pool.features, labels, k, rows, ruled_out=left, tol=TRAINED))
+
+    def _ruled_out(self) -> dict[int, frozenset[int]]:
+        """Return what is ruled out for instances without a label."""
+        pool = self.pool
+        return {i: some for i, some in pool.ruled_out.items() if pool.where(i) is not Where.LABELLED}
 
     def _take_back(self, places: Mapping[int, Place]) -> None:
         """Go on without the labels of many instances: all others are trained on anew, once."""
@@ -170,7 +187,9 @@ class Learner:
         labels |= {item: place.label for item, place in places.items() if place.label is not None}
         others = {int(i): before.where(int(i)) for i in np.flatnonzero(before.state > Where.LABELLED)}
         others |= {item: place.where for item, place in places.items()}
-        self.pool = self._trained(before.features, labels, before.n_classes)
+        kept = {item: some for item, some in self._ruled_out().items() if item not in places}
+        kept |= ruled_out(places.items())
+        self.pool = self._trained(before.features, labels, before.n_classes, kept)
         with self.pool.together():
             for item, where in sorted(others.items()):
                 if where is not Where.LABELLED:
@@ -237,6 +256,11 @@ class Learner:
         rest = [at for at in range(len(out), len(rows)) if at not in chosen]
         best = [*chosen[len(out) :], *rest][:n]
         return [picked[at - len(out)] for at in best]
+
+
+def ruled_out(places: Iterable[tuple[int, Place]]) -> dict[int, frozenset[int]]:
+    """Return what is ruled out for instances at these places, if anything."""
+    return {item: place.ruled_out for item, place in places if place.ruled_out}
 
 
 def _drawn(n: int) -> np.ndarray:

@@ -18,6 +18,7 @@ from everylabel.labelling.agreement import Agreement
 from everylabel.labelling.class_book import ClassBook
 from everylabel.labelling.events import Event
 from everylabel.labelling.naming import unpacked
+from everylabel.labelling.ruling_out import ruled_out
 from everylabel.selection.pool import Where
 from everylabel.selection.strategies import DEFAULT
 
@@ -39,6 +40,7 @@ class Place(NamedTuple):
 
     where: Where
     label: int | None = None
+    ruled_out: frozenset[int] = frozenset()  # the classes that it is not of, if it has no label
 
 
 class Lease(NamedTuple):
@@ -111,6 +113,7 @@ class Ledger:
     skipped: dict[int, list[tuple[int, str]]] = field(default_factory=dict)  # item -> (event, person)
     done: dict[str, list[int]] = field(default_factory=dict)  # person -> events that can be taken back
     history: list[Entry] = field(default_factory=list)  # answers and skips, in order
+    doubted: dict[int, None] = field(default_factory=dict)  # items that somebody said a class is not that of
     undone: set[int] = field(default_factory=set)
     absent: set[str] = field(default_factory=set)  # items that events are of and the source no longer has
     aside: dict[int, int] = field(default_factory=dict)  # item -> event up to which answers are set aside
@@ -174,10 +177,21 @@ class Ledger:
             return Place(Where.ASIDE)
         if item in self.labels:
             return Place(Where.LABELLED, self.labels[item])
+        where = Where.FREE
         if item in self.holder:
-            return Place(Where.OUT)
-        aside = item in self.answers or item in self.skipped or item in self.finished
-        return Place(Where.ASIDE if aside else Where.FREE)
+            where = Where.OUT
+        elif item in self.answers or item in self.skipped or item in self.finished:
+            where = Where.ASIDE
+        return Place(where, None, self.ruled_out(item))
+
+    def ruled_out(self, item: int, person: str | None = None) -> frozenset[int]:
+        """Return the classes of now that people (or one of them) say an item is not of."""
+        return ruled_out(self._valid(item), self.book, person) if item in self.doubted else frozenset()
+
+    def first_doubt(self, item: int) -> events.Not | None:
+        """Return the first that was said an item is not: it has what the model said before."""
+        said = (entry.body for entry in self._valid(item)) if item in self.doubted else ()
+        return next((body for body in said if isinstance(body, events.Not)), None)
 
     def to_teach(self) -> dict[int, np.ndarray]:
         """Return the vectors of names that teach if the labels bear them out, by class."""
@@ -355,6 +369,15 @@ class Ledger:
         self._settle(item, self._given(item))
 
     @_take.register
+    def _(self, body: events.Not, event: Event, item: int) -> None:
+        self._note(body, event, item)
+        self.doubted[item] = None
+        self.n_changes += 1
+        lease = self.leases.get(event.person)
+        if lease is not None and lease.item == item:
+            self.leases[event.person] = lease._replace(at=event.at)
+
+    @_take.register
     def _(self, body: events.Skip, event: Event, item: int) -> None:
         self._record(body, event, item)
         self.skipped[item] = [*self.skipped.pop(item, []), (event.seq, event.person)]  # the last comes last
@@ -420,6 +443,8 @@ class Ledger:
             left = [entry for entry in self.skipped.pop(undone.item, []) if entry[0] != undone.seq]
             if left:
                 self.skipped[undone.item] = left
+        elif isinstance(undone.body, events.Not):
+            self.n_changes += 1
         else:
             self._settle(undone.item, self._given(undone.item))
         return undone.item
@@ -467,16 +492,26 @@ class Ledger:
     def _record(self, body: events.Answered, event: Event, item: int) -> None:
         """Put an answer on record, and take the item back from the person."""
         self._release(event.person, item)
+        self._note(body, event, item)
+
+    def _note(self, body: events.Answered, event: Event, item: int) -> None:
+        """Put on record what was said of an item."""
         entry = Entry(event.seq, event.at, event.person, item, body)
         self._entries[event.seq] = entry
         self._by_item.setdefault(item, []).append(entry)
         self.history.append(entry)
         self.done.setdefault(event.person, []).append(event.seq)
 
+    def _valid(self, item: int) -> list[Entry]:
+        """Return what was said of an item and neither taken back nor set aside with other content."""
+        after = self.aside.get(item, 0)
+        return [each for each in self._by_item[item] if each.seq > after and each.seq not in self.undone]
+
     def _stands(self, entry: Entry) -> bool:
         """Return whether it is an answer neither taken back nor set aside, of an item that is there."""
         old = entry.seq <= self.aside.get(entry.item, 0) or entry.seq in self.undone
-        return not old and not isinstance(entry.body, events.Skip) and entry.item not in self.left
+        said = isinstance(entry.body, events.Skip | events.Not)
+        return not old and not said and entry.item not in self.left
 
     def _given(self, item: int, after: int = 0, before: float = np.inf) -> list[Answer]:
         """Return each person's last answer between two events that stands, from the record.

@@ -12,7 +12,7 @@ import numpy as np
 
 from everylabel.labelling.accuracy import FEWEST
 from everylabel.labelling.class_book import change_in_words
-from everylabel.labelling.events import Answered, Assessed, Label, Skip
+from everylabel.labelling.events import Answered, Assessed, Label, Not, Skip
 from everylabel.labelling.finishing import audit
 from everylabel.labelling.ledger import CANNOT_TELL, Answer, Ledger
 from everylabel.labelling.stopping import stop
@@ -64,7 +64,7 @@ def _point(labels: int, expected: float | None, look: Assessed | None) -> dict[s
 def per_minute(ledger: Ledger, person: str) -> float | None:
     """Return the person's answers a minute, over the last of them, breaks left out."""
     own = (entry for entry in ledger.history[-500:] if entry.person == person)
-    times = [entry.at for entry in own if not isinstance(entry.body, Skip)][-SPEED_OVER:]
+    times = [entry.at for entry in own if not isinstance(entry.body, Skip | Not)][-SPEED_OVER:]
     spent = [gap for gap in np.diff(times) if 0 <= gap < BREAK]  # a clock that was set back tells nothing
     return 60.0 * len(spent) / float(sum(spent)) if len(spent) > 1 and sum(spent) > 0 else None
 
@@ -206,7 +206,7 @@ def history(ledger: Ledger, person: str, limit: int, before: int | None) -> list
 
 def _class_of(ledger: Ledger, body: Answered) -> dict[str, Any]:
     """Return the class of an answer by the classes of now, and its name, also if it was removed."""
-    if not isinstance(body, Label):
+    if not isinstance(body, Label | Not):
         return {"class": None, "class_name": None}
     now = ledger.book.now(body.class_)
     return {"class": now, "class_name": ledger.classes[body.class_ if now is None else now]}

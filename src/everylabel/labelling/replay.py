@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from everylabel.labelling.events import Answered, Event, Extended, Label, Named, Refit, Settings, Undo
-from everylabel.labelling.learner import Beginning, Change, Learner
+from everylabel.labelling.learner import Beginning, Change, Learner, ruled_out
 from everylabel.labelling.ledger import Ledger, Place, bulk_of
 from everylabel.labelling.rows import Rows
 from everylabel.models.scaling import Scaling
@@ -46,7 +46,8 @@ class Start(NamedTuple):
         more: Callable[[int, int], np.ndarray] | None = None,
     ) -> Learner:
         """Return a model trained on the labels, with the rest where it belongs."""
-        learner = Learner(features, self.labels, self.n_classes, self.names, scaling, told_by, more)
+        known = self.labels, self.n_classes, self.names
+        learner = Learner(features, *known, scaling, told_by, more, ruled_out(self.places))
         learner.follow(Change(self.seq, self.seq, item, place, self.n_classes) for item, place in self.places)
         return learner
 
@@ -54,15 +55,34 @@ class Start(NamedTuple):
 def start_of(ledger: Ledger) -> Start:
     """Return where a model that starts at this ledger starts."""
     others = sorted(
-        {*ledger.holder, *ledger.answers, *ledger.skipped, *ledger.test, *ledger.finished, *ledger.left}
+        {
+            *ledger.holder,
+            *ledger.answers,
+            *ledger.skipped,
+            *ledger.test,
+            *ledger.finished,
+            *ledger.left,
+        }.union(ledger.doubted)
         - set(ledger.labels)
     )
-    places = [(item, place) for item in others if (place := ledger.place(item)).where is not Where.FREE]
     columns = ledger.columns
+    places = [(item, _place(ledger, item, columns)) for item in others]
+    places = [(item, place) for item, place in places if place != Place(Where.FREE)]
     column = {number: j for j, number in enumerate(columns)}
     labels = {item: column[number] for item, number in ledger.labels.items()}
     vectors = taught(ledger, columns)
     return Start(ledger.seq, labels, places, columns, vectors, ledger.names_hold, len(ledger.ids))
+
+
+def _place(ledger: Ledger, item: int, columns: tuple[int, ...]) -> Place:
+    """Return what an item is to the model, by its columns; if all classes are ruled out, none of them is."""
+    where, label, numbers = ledger.place(item)
+    left_out = frozenset(columns.index(number) for number in numbers)
+    return Place(
+        where,
+        None if label is None else columns.index(label),
+        left_out if len(left_out) < len(columns) else frozenset(),
+    )
 
 
 def taught(ledger: Ledger, columns: tuple[int, ...]) -> dict[int, np.ndarray]:
@@ -84,10 +104,8 @@ def change_of(ledger: Ledger, event: Event) -> Change:
         start = start_of(ledger)
         anew = Beginning(start.labels, start.names, start.places)
         return Change(event.seq, event.block, None, Place(Where.FREE), len(now), anew=anew)
-    place = Place(Where.FREE) if item is None else ledger.place(item)
+    place = Place(Where.FREE) if item is None else _place(ledger, item, now)
     later = isinstance(body, Label) and bool(body.imported) and place.where is Where.LABELLED
-    if place.label is not None:
-        place = place._replace(label=now.index(place.label))
     names: dict[int, np.ndarray] | None = None
     if isinstance(body, Named | Settings):
         names = taught(ledger, now) if ledger.names_hold else {}

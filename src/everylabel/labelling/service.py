@@ -8,7 +8,7 @@ from everylabel.labelling import events
 from everylabel.labelling.class_service import ClassService
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.events import Body, Event
-from everylabel.labelling.ledger import Ledger, bulk_of
+from everylabel.labelling.ledger import CANNOT_TELL, Ledger, bulk_of
 from everylabel.labelling.naming import Encoder
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.requests import class_number, sent_before
@@ -50,9 +50,21 @@ class Service:
             return isinstance(sent, events.Label) and (sent.item, sent.class_) == (item, number)
 
         def answer(i: int) -> events.Label:
-            return events.Label(
-                item, self.class_number(value), *self.views.guess(i), self._checked(person, i)
-            )
+            return events.Label(item, self.class_number(value), *self._guess(i), self._checked(person, i))
+
+        return self._answer(person, item, key, same, answer)
+
+    def rule_out(self, person: str, item: str, value: int | str, key: str | None = None) -> Future[Reply]:
+        """Learn a class that an instance is not of; it stays with the person."""
+
+        def same(sent: Body) -> bool:
+            number = self.ledger.names.get(" ".join(value.split())) if isinstance(value, str) else value
+            return isinstance(sent, events.Not) and (sent.item, sent.class_) == (item, number)
+
+        def answer(i: int) -> events.Not:
+            number = self.class_number(value)
+            self._check_left(person, i, number)
+            return events.Not(item, number, *self._guess(i), self._checked(person, i))
 
         return self._answer(person, item, key, same, answer)
 
@@ -69,7 +81,7 @@ class Service:
         def answer(i: int) -> events.NoneOfThese:
             if not self.ledger.book.order:
                 raise Refused(409, "no_classes", "there is no class yet that could not fit; add one first")
-            return events.NoneOfThese(item, *self.views.guess(i), self._checked(person, i))
+            return events.NoneOfThese(item, *self._guess(i), self._checked(person, i))
 
         return self._answer(person, item, key, same, answer)
 
@@ -178,9 +190,31 @@ class Service:
             for seq in reversed(together[:-1]):
                 self.desk.emit(person, events.Undo(seq))
             return event
+        lease = self.ledger.leases.get(person)
+        if isinstance(last.body, events.Not) and lease is not None and lease.item == last.item:
+            return event  # they have it still
         reason = "check" if last.body.check else "again"  # a check stays a check
         self._hand_over(person, events.Out(last.body.item, reason, again=True))
         return event
+
+    def _guess(self, i: int) -> tuple[int | None, float | None]:
+        """Return what the model says of an instance, or said before anything was ruled out for it."""
+        doubt = self.ledger.first_doubt(i)
+        return self.views.guess(i) if doubt is None else (doubt.guess, doubt.sure)
+
+    def _check_left(self, person: str, i: int, number: int) -> None:
+        """Refuse to rule out a class of an instance that the person has answered, or the last one left."""
+        ledger, name = self.ledger, self.ledger.classes[number]
+        if ledger.answer_of(i, person) not in (None, CANNOT_TELL):
+            what = f"{person} has said what item {ledger.ids[i]!r} is"
+            raise Refused(409, "answered", f"{what}; give another class, or take that back first")
+        gone = ledger.ruled_out(i, person)
+        if number in gone:
+            raise Refused(409, "ruled_out", f"{person} has ruled out {name!r} for this item before")
+        if set(ledger.book.order) <= {*gone, number}:
+            raise Refused(
+                409, "last_class", f"{name!r} is the last class left; say none of these, or add one that fits"
+            )
 
     def _checked(self, person: str, i: int) -> bool:
         """Return whether an answer is a random check's: noted, so that it stays one after an undo."""

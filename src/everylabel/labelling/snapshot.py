@@ -27,6 +27,7 @@ class Snapshot(NamedTuple):
     test: dict[int, int]  # the class of each test item that has one: nothing is trained on it
     none: list[int]  # items that are of none of the classes, which teaches, too
     by_model: dict[int, int]  # labels that the model has given, where a person let it
+    ruled_out: dict[int, frozenset[int]]  # classes that items without a label are not of, which teaches, too
 
     @classmethod
     def of(cls, ledger: Ledger, names: bool | None = None) -> Snapshot:
@@ -48,7 +49,10 @@ class Snapshot(NamedTuple):
         by_model = {
             i: place[number] for i, number in ledger.finished.items() if i not in known and number in place
         }
-        return cls(list(ledger.ids), classes, labels, answers, times, vectors, aside, test, none, by_model)
+        gone = {i: frozenset(place[number] for number in ledger.place(i).ruled_out) for i in ledger.doubted}
+        gone = {i: some for i, some in gone.items() if 0 < len(some) < len(classes)}
+        given = list(ledger.ids), classes, labels, answers, times, vectors, aside, test, none, by_model
+        return cls(*given, gone)
 
     def seen_from(self, ids: Sequence[str]) -> Snapshot:
         """Return the same by the places that items have in another list, which holds them all."""
@@ -69,4 +73,5 @@ class Snapshot(NamedTuple):
             test=test,
             none=none,
             by_model=by_model,
+            ruled_out={to[item]: some for item, some in self.ruled_out.items()},
         )

@@ -12,7 +12,7 @@ from everylabel.core.softmax import softmax
 from everylabel.labelling import progress
 from everylabel.labelling.class_figures import FEWEST
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.events import Answered, Event, Skip
+from everylabel.labelling.events import Answered, Event, Not, Skip
 from everylabel.labelling.groups import MOST, near_copies
 from everylabel.labelling.joining import Arriving
 from everylabel.labelling.ledger import CANNOT_TELL, Answer, Ledger
@@ -264,7 +264,7 @@ class Views:
         """Return what an answer ends in, with what others said of the instance since it was shown."""
         assert isinstance(event.body, Answered)
         said: list[Answer] = []
-        if not isinstance(event.body, Skip):
+        if not isinstance(event.body, Skip | Not):
             item = self.ledger.position[event.body.item]
             said = self.ledger.meanwhile(item, event.person, event.seq)
         return {**self.reply(event.person, event.seq), "meanwhile": progress.told(said)}
@@ -313,6 +313,7 @@ class Views:
             "by": lease.by,
             "probabilities": None if blind else self._probabilities(lease.item),
             "answer": None if own == CANNOT_TELL else own,
+            "ruled_out": sorted(self.ledger.ruled_out(lease.item, person)),
             "lease_seconds": self.ledger.settings["lease_seconds"],
         }
 

@@ -39,7 +39,8 @@ def trained(prepared: Prepared, snapshot: Snapshot) -> Posterior:
     names = name_rows(snapshot.names, prepared.scaling)
     if not snapshot.labels and names is None:
         raise Refused(409, "nothing_learned", "there are no labels yet; label some first")
-    return train_with_none(prepared.features, snapshot.labels, snapshot.none, len(snapshot.classes), names)
+    labels, none, k = snapshot.labels, snapshot.none, len(snapshot.classes)
+    return train_with_none(prepared.features, labels, none, k, names, snapshot.ruled_out)
 
 
 def predict(

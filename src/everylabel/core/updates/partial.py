@@ -42,14 +42,32 @@ def learn_shares(
     method: str | None,
     step_size: float,
 ) -> Posterior:
-    """Return the posterior after soft labels, by retraining (method="exact") or by one second-order step."""
+    """Return the posterior after soft labels, by retraining (method="exact") or by one step."""
     new = _rows(posterior, features)
     if method == "exact":
         return move(posterior, new, shares)[0]
-    kind = LIKELIHOODS[posterior.likelihood]
-    at = Instances(new.features, kind.link(new.features @ posterior.mean), new.weights)
-    change = kind.direction(posterior, kind.project(posterior, at), at.probs - shares)
-    return note_shares(posterior.replace(mean=posterior.mean - step_size * change), features, shares)
+    residual = step_size * pull(posterior, features, shares)
+    if method == "first_order":
+        moved = posterior.replace(mean=posterior.mean - new.features.T @ residual)
+    else:
+        moved = step_back(posterior, features, -residual)
+    return note_shares(moved, features, shares)
+
+
+def pull(posterior: Posterior, features: Float[Array, "b d"], shares: Float[Array, "b k"]) -> Any:
+    """Return p - q (b, k)."""
+    design = check_features(features, posterior.mean, posterior.bias)
+    return LIKELIHOODS[posterior.likelihood].link(design @ posterior.mean) - shares
+
+
+def step_back(
+    posterior: Posterior, features: Float[Array, "b d"], residual: Float[Array, "b k"]
+) -> Posterior:
+    """Return the posterior with mean + H^-1 sum_x h_x residual_x'."""
+    kind, rows = LIKELIHOODS[posterior.likelihood], _rows(posterior, features)
+    at = Instances(rows.features, kind.link(rows.features @ posterior.mean), rows.weights)
+    change = kind.direction(posterior, kind.project(posterior, at), residual)
+    return posterior.replace(mean=posterior.mean + change)
 
 
 def note_shares(

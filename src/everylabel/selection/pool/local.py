@@ -9,7 +9,7 @@ F = H mean is computed anew for the columns that moved, in one pass too.
 The pool is the one object that changes in place; its posterior is a value of the core.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,6 +26,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 from everylabel.core.updates import default_step
 from everylabel.selection.pool.cache import Cache
+from everylabel.selection.pool.doubts import RuledIn, RuledOut
 from everylabel.selection.pool.how import check_closed_form, check_how
 from everylabel.selection.pool.state import (
     Answered,
@@ -54,6 +55,8 @@ class Pool(LearningPool):
         From `laplace` or `update`.
     labelled_idx, labels : array (l,), optional
         Instances of the pool that the posterior was trained on, and their labels.
+    ruled_out : mapping, optional
+        Other instances that it was trained on, and the classes that each is not of.
     method, step_size : optional
         How `add` updates; by default the paper's second-order step of 10. step_size="auto" is
         the scale the last training gave to labelled instances; see `auto_step`.
@@ -69,6 +72,7 @@ class Pool(LearningPool):
         *,
         labelled_idx: Any = None,
         labels: Any = None,
+        ruled_out: Mapping[int, Collection[int]] | None = None,
         method: str | None = None,
         step_size: float | str | None = None,
         closed_form: bool = False,
@@ -85,6 +89,7 @@ class Pool(LearningPool):
         self.labels = np.full(self._cache.features.n, -1)
         self.weights = np.ones(self._cache.features.n)
         self.state = np.zeros(self._cache.features.n, np.int8)
+        self.ruled_out = {int(i): frozenset(classes) for i, classes in (ruled_out or {}).items() if classes}
         self.dtype = self._cache.features.dtype
         if labelled_idx is not None:
             idx = check_positions(labelled_idx, len(self), "labelled_idx")
@@ -120,7 +125,7 @@ class Pool(LearningPool):
         """Bring one instance from wherever it is to where it shall be, with a label if that is LABELLED.
 
         Nothing happens if it is there already. A label that it had is taken back as if it had never been (in
-        closed form, if the pool is of that kind).
+        closed form, if the pool is of that kind); a new one takes the place of what was ruled out.
         """
         i, where, here = self._check_one(idx), _check_where(where), self.where(idx)
         if (label is None) == (where is Where.LABELLED):
@@ -143,6 +148,9 @@ class Pool(LearningPool):
             record = record.without_label(i, h, int(self.labels[i]), float(self.weights[i]))
         elif here is Where.OUT and not answer:
             record = record.without_condition(i, h)
+        replaced = i in self.ruled_out and how[0] == "exact"  # learned by steps, the next refit does that
+        if replaced:
+            record = record.rule_out(i, h, self.ruled_out[i], frozenset(), how)
         if where is Where.LABELLED and not turned:
             known = Pulled if self.closed_form and new[1] == 1.0 else Answered  # conditioned with weight 1
             record = record.then((known if answer else Learned)(i, h, *new, *how))
@@ -150,6 +158,25 @@ class Pool(LearningPool):
             record = record.then(Conditioned(i, h))
         self._follow(record)
         (self.labels[i], self.weights[i]), self.state[i] = new, where
+        if replaced:
+            del self.ruled_out[i]
+
+    def rule_out(self, idx: int, classes: Collection[int]) -> None:
+        """Learn which classes an instance without a label is not of; with none, take back what was learned.
+
+        The classes take the place of those that were ruled out before.
+        """
+        i, now = self._check_one(idx), self._check_ruled_out(classes)
+        before = self.ruled_out.get(i, frozenset())
+        if now == before:
+            return
+        if self.where(i) is Where.LABELLED:
+            raise EverylabelError(f"idx is {idx}, which has a label; call remove_label({idx}) first")
+        h = self._cache.features.native(i)
+        self._follow(self._record.rule_out(i, h, before, now, self.learns_by()))
+        self.ruled_out[i] = now
+        if not now:
+            del self.ruled_out[i]
 
     def add(
         self,
@@ -233,7 +260,7 @@ class Pool(LearningPool):
             self._behind = False
 
     def refit(self, posterior: Posterior) -> None:
-        """Go on from a newly trained posterior; the labels stay, their updates are in it."""
+        """Go on from a newly trained posterior; the labels and what is ruled out stay, and are in it."""
         posterior = check_posterior(posterior)
         if len(self) and int(self.labels.max()) >= posterior.n_classes:
             raise EverylabelError(
@@ -243,6 +270,7 @@ class Pool(LearningPool):
         begun = self._begin(posterior)
         self._cache.reset(posterior)
         self._record, self._behind = begun, False
+        self.ruled_out = {i: now for i, now in self.ruled_out.items() if self.where(i) is not Where.LABELLED}
         for i in self.out_idx:
             self._follow(self._record.then(Conditioned(int(i), self._cache.features.native(i))))
         self.auto_step = self._auto_step()
@@ -307,7 +335,9 @@ class Pool(LearningPool):
         """Bring the logits from one record over others to the last of them."""
         steps = records[-1].since(before) if records else ()  # type: ignore[arg-type]
         self._record = self._record.settled()
-        learned = [step for step in steps if isinstance(step, Learned | Turned | Unlearned)]
+        learned = [
+            step for step in steps if isinstance(step, Learned | Turned | Unlearned | RuledOut | RuledIn)
+        ]
         same_classes = before.posterior.n_classes == self.n_classes
         if self._behind:
             self.settle()
@@ -340,6 +370,13 @@ class Pool(LearningPool):
         f = self.logits(idx)
         own = np.mean(f[np.arange(len(idx)), self.labels[idx]] - f.mean(axis=1)) if len(idx) else 0.0
         return float(own) if own > 0 else default_step("second_order", self.posterior.likelihood)
+
+    def _check_ruled_out(self, classes: Collection[int]) -> frozenset[int]:
+        given = np.asarray(list(classes), np.int64)
+        numbers = frozenset(check_labels(given, len(given), self.n_classes, given, "classes").tolist())
+        if len(numbers) == self.n_classes:
+            raise EverylabelError(f"classes rules out all {self.n_classes}; expected one at least to be left")
+        return numbers
 
     def _check_one(self, idx: Any) -> int:
         if isinstance(idx, (bool, np.bool_)) or not isinstance(idx, (int, np.integer)):

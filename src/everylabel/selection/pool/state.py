@@ -20,6 +20,10 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
 from everylabel.core.updates import default_step, update
+from everylabel.core.updates.partial import forget_shares, pull
+from everylabel.selection.pool.doubts import Ruled, RuledIn, RuledOut, shares_without, wide
+
+How = tuple[str | None, float | None]  # the method and the length of its step
 
 
 class Where(IntEnum):
@@ -160,7 +164,7 @@ class Unlearned:
         return revise.unlearn(posterior, self.features, residual, self.taught.step_size, weight=self.weight)
 
 
-Step = Conditioned | Released | Learned | NewClasses | Turned | Unlearned
+Step = Conditioned | Released | Learned | NewClasses | Turned | Unlearned | RuledOut | RuledIn
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -201,16 +205,50 @@ class Record:
         Labels learned exactly do not depend on each other's order: the label is forgotten. After any
         other update, all steps are replayed without it.
         """
-        gone: list[Step] = [step for step in self.steps if isinstance(step, Learned) and step.idx == idx]
+        gone: list[Step] = self._said_of(idx, Learned)
         if any(isinstance(step, Answered) for step in gone):
             gone += self._conditioned(idx)
         base = self.base if gone else _untrained(self.base, idx, features, label, weight)
         steps = tuple(step for step in self.steps if step not in gone)
-        exact = all(step.method == "exact" for step in self.steps if isinstance(step, Learned))
-        if exact and self.posterior.likelihood == "gaussian":
+        if self._exact:
             posterior = revise.forget(self.posterior, features, [label], weights=[weight])
             return Record(base, posterior, steps)
         return Record(base, base).then(*steps)
+
+    def rule_out(self, idx: int, features: Array, before: Ruled, now: Ruled, how: How) -> Record:
+        """Return the record with other classes ruled out for an instance than before.
+
+        Learned by steps, what was ruled out before stays learned where more comes to it.
+        """
+        record = self
+        if before and (how[0] == "exact" or not now > before):
+            record = self._without_ruled_out(idx, features, before)
+        if not now:
+            return record
+        return record.then(RuledOut(idx, features, shares_without(record.posterior, features, now), *how))
+
+    def _without_ruled_out(self, idx: int, features: Array, before: Ruled) -> Record:
+        """Return the record as if nothing had been ruled out for an instance."""
+        gone, base = self._said_of(idx, RuledOut), self.base
+        if gone:
+            shares = gone[-1].shares
+        else:  # the refit was trained on it: its soft label is what it says itself
+            shares = shares_without(base, features, before)
+            base = forget_shares(base, features, shares)
+        steps = tuple(step for step in self.steps if step not in gone)
+        if not self._exact:
+            return Record(base, base).then(*steps)
+        return Record(base, forget_shares(self.posterior, features, wide(shares, self.posterior)), steps)
+
+    @property
+    def _exact(self) -> bool:
+        """Return whether nothing that was learned depends on the order."""
+        learned = (step.method for step in self.steps if isinstance(step, Learned | RuledOut))
+        return self.posterior.likelihood == "gaussian" and all(method == "exact" for method in learned)
+
+    def _said_of(self, idx: int, kind: type[Learned] | type[RuledOut]) -> list[Any]:
+        """Return the steps of a kind that are of an instance."""
+        return [step for step in self.steps if isinstance(step, kind) and step.idx == idx]
 
     def _conditioned(self, idx: int) -> list[Conditioned]:
         """Return the step by which an instance last went out."""
@@ -229,6 +267,7 @@ class Running:
     posterior: Posterior
     steps: tuple[Step, ...] = ()
     taught: dict[int, Taught] = field(default_factory=dict)  # by instance, of all records since the training
+    doubts: dict[int, Array] = field(default_factory=dict)  # likewise: (1, k), what was learned of ruled out
 
     def then(self, *steps: Step) -> Running:
         """Return the record after some steps more."""
@@ -237,7 +276,7 @@ class Running:
             if isinstance(step, Learned):
                 self.taught[step.idx] = Taught(step.residual(posterior), step.length(posterior))
             posterior = step.after(posterior)
-        return Running(posterior, (*self.steps, *steps), self.taught)
+        return Running(posterior, (*self.steps, *steps), self.taught, self.doubts)
 
     def since(self, before: Running) -> tuple[Step, ...]:
         """Return the steps that lead from another record to this one."""
@@ -245,7 +284,7 @@ class Running:
 
     def settled(self) -> Running:
         """Return the record once its logits have followed."""
-        return Running(self.posterior, (), self.taught)
+        return Running(self.posterior, (), self.taught, self.doubts)
 
     def without_condition(self, idx: int, features: Array) -> Running:
         """Return the record with an instance no longer out."""
@@ -254,6 +293,26 @@ class Running:
     def without_label(self, idx: int, features: Array, label: int, weight: float) -> Running:
         """Return the record with a label taken back."""
         return self.then(Unlearned(idx, features, label, weight, self.taught.pop(idx, None)))
+
+    def rule_out(self, idx: int, features: Array, before: Ruled, now: Ruled, how: How) -> Running:
+        """Return the record with other classes ruled out for an instance than before.
+
+        What was trained on is taken back by the pull that it has now.
+        """
+        record = self
+        if before and not now > before:
+            known = self.doubts.pop(idx, None)
+            if known is None:
+                known = pull(self.posterior, features, shares_without(self.posterior, features, before))
+            record = self.then(RuledIn(idx, features, known))
+        if not now:
+            return record
+        posterior = record.posterior
+        step = RuledOut(idx, features, shares_without(posterior, features, now), *how)
+        learned = step.length(posterior) * pull(posterior, features, step.shares)
+        earlier = record.doubts.get(idx)
+        record.doubts[idx] = learned if earlier is None else learned + wide(earlier, posterior)
+        return record.then(step)
 
     def turned(self, step: Turned) -> Running:
         """Return the record with a label that is another one now."""

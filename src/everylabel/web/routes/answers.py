@@ -24,6 +24,11 @@ def answers(service: Service) -> APIRouter:
         """Learn a class and return the next instance."""
         return await wrap_future(service.label(body.person, body.item, body.class_, body.key))
 
+    @router.post("/not", responses=problems(404, 409))
+    async def rule_out(body: LabelBody) -> dict[str, Any]:
+        """Learn a class that the instance is not of; it stays with the person."""
+        return await wrap_future(service.rule_out(body.person, body.item, body.class_, body.key))
+
     @router.post("/skip", responses=problems(404, 409))
     async def skip(body: ItemBody) -> dict[str, Any]:
         """Leave an instance for later and return the next."""

@@ -1,0 +1,271 @@
+"""A class that an item is not of: learned as -log(1 - p_c), against a general optimiser, and on record."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+from everylabel.labelling import events
+from everylabel.labelling.learner import Learner
+from everylabel.labelling.ledger import NONE
+from everylabel.labelling.refit import refit
+from everylabel.labelling.refused import Refused
+from everylabel.labelling.service import Service
+from everylabel.labelling.snapshot import Snapshot
+from everylabel.labelling.training import train_with_none
+from everylabel.selection.pool import Where
+from tests.labelling.desks import IDS, fingerprint, label, service, truth
+
+close = np.testing.assert_allclose
+
+
+def proposed(made: Service, person: str = "me") -> tuple[str, int]:
+    """Return a person's item and the class that is proposed for it."""
+    task = made.next(person).result()["next"]
+    probs = np.array(task["probabilities"])
+    probs[task["ruled_out"]] = -1.0
+    return task["item"]["id"], int(probs.argmax())
+
+
+def mean_of(made: Service) -> np.ndarray:
+    return np.asarray(made.desk.learner.pool.posterior.mean)
+
+
+def by_brute_force(made: Service, ruled_out: dict[str, set[int]]) -> np.ndarray:
+    """Return the weights that L-BFGS finds for all labels and log(1 - p) of what is ruled out."""
+    columns, features = made.ledger.columns, made.desk.features
+    idx, numbers = zip(*sorted(made.ledger.labels.items()), strict=True)
+    y = np.array([columns.index(c) for c in numbers])
+    rows = [made.ledger.position[name] for name in ruled_out]
+    x, g = (np.c_[features[list(some)].astype(float), np.ones(len(some))] for some in (idx, rows))
+    left = np.array([[c not in gone for c in columns] for gone in ruled_out.values()])
+    prior, k = made.desk.learner.pool.posterior.prior_precision, len(columns)
+
+    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        w = flat.reshape(-1, k)
+        f, e = x @ w, g @ w
+        p, r = (np.exp(each - logsumexp(each, axis=1, keepdims=True)) for each in (f, e))
+        value = np.sum(logsumexp(f, axis=1) - f[np.arange(len(y)), y]) - np.sum(np.log(np.sum(r * left, 1)))
+        pull = r - r * left / np.sum(r * left, axis=1, keepdims=True)
+        gradient = x.T @ (p - np.eye(k)[y]) + g.T @ pull + prior * w
+        return value + 0.5 * prior * np.sum(w * w), gradient.ravel()
+
+    start = np.zeros(x.shape[1] * k)
+    options = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 5000, "maxfun": 10000}
+    return minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x.reshape(-1, k)
+
+
+def test_it_is_learned_at_once_and_trained_to_the_letter(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        label(made, 40)
+        refit(made.desk)
+        before = mean_of(made)
+        item, guess = proposed(made)
+        was = made.views.item(item).result()["probabilities"][guess]
+        reply = made.rule_out("me", item, guess).result()
+        assert reply["next"]["item"]["id"] == item  # it stays
+        assert reply["next"]["ruled_out"] == [guess]
+        assert reply["next"]["probabilities"][guess] < was
+        assert reply["progress"]["labelled"] == 40
+        second = proposed(made)[1]
+        assert second != guess
+        made.rule_out("me", item, str(second)).result()
+        made.skip("me", item).result()
+        ruled_out = {item: {guess, second}}
+        for _ in range(3):
+            other, wrong = proposed(made)
+            made.rule_out("me", other, wrong).result()
+            made.cannot_tell("me", other).result()
+            ruled_out[other] = {wrong}
+        exact = by_brute_force(made, ruled_out)
+        assert np.abs(mean_of(made) - exact).max() < 0.7 * np.abs(before - exact).max()  # a round of EM each
+        refit(made.desk)
+        close(mean_of(made), exact, atol=1e-3)
+        assert made.desk.learner.pool.where(made.ledger.position[item]) is Where.ASIDE
+        state = fingerprint(made)
+    with service(tmp_path / "log") as made:
+        assert fingerprint(made) == state
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_class_takes_its_place_and_undo_goes_back_step_by_step(
+    tmp_path: Path, exact: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not exact:
+        monkeypatch.setattr("everylabel.labelling.learner.EXACT_UP_TO", 0)
+    with service(tmp_path / "log", check_every=0) as made:
+        label(made, 30)
+        refit(made.desk)
+        before = mean_of(made)
+        item, guess = proposed(made)
+        made.rule_out("me", item, guess).result()
+        once = mean_of(made)
+        second = proposed(made)[1]
+        made.rule_out("me", item, second).result()
+        made.label("me", item, truth(item)).result()
+        assert made.ledger.place(made.ledger.position[item]).ruled_out == frozenset()
+        refit(made.desk)
+        close(mean_of(made), by_brute_force(made, {IDS[0]: set()}), atol=1e-3)
+        history = made.views.history("me", 3, None).result()
+        assert [(each["kind"], each["class"]) for each in history] == [
+            ("label", truth(item)),
+            ("not", second),
+            ("not", guess),
+        ]
+        reply = made.undo("me").result()  # of the class: what was ruled out before counts again
+        assert (reply["next"]["item"]["id"], reply["next"]["ruled_out"]) == (item, sorted({guess, second}))
+        reply = made.undo("me").result()
+        assert (reply["next"]["item"]["id"], reply["next"]["ruled_out"]) == (item, [guess])
+        refit(made.desk)
+        made.undo("me").result()
+        close(mean_of(made), before, atol=0.05 if exact else 0.2)  # one step back from what was trained
+        refit(made.desk)
+        close(mean_of(made), before, atol=1e-4)
+        assert np.abs(once - before).max() > 0.05
+        state = fingerprint(made)
+    with service(tmp_path / "log") as made:
+        assert fingerprint(made) == state
+
+
+def test_what_the_model_said_before_is_what_counts_for_its_accuracy(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=2) as made:
+        label(made, 21)
+        task = made.next("me").result()["next"]
+        assert task["reason"] == "check"
+        item = task["item"]["id"]
+        i = made.ledger.position[item]
+        guess, sure = made.views.guess(i)
+        assert guess is not None
+        made.rule_out("me", item, guess).result()
+        reply = made.label("me", item, (guess + 1) % 10).result()
+        assert made.ledger.checks[-1].guess == guess
+        assert made.ledger.foretold()[i] == (guess, sure)
+        assert (reply["progress"]["people"][0]["answers"], made.ledger.n_answers) == (22, 22)
+        assert made.ledger.agreement.figures() is None
+
+
+def test_others_add_to_it_and_a_class_of_theirs_goes_first(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0, annotators_per_item=2) as made:
+        label(made, 12)
+        item, i = IDS[200], 200
+        for person, number in (("ann", 1), ("ann", 2), ("bob", 3)):
+            made.rule_out(person, item, number).result()
+        assert made.ledger.place(i).ruled_out == {1, 2, 3}
+        assert made.ledger.ruled_out(i, "ann") == {1, 2}
+        made.label("eve", item, 2).result()
+        assert made.ledger.place(i) == (Where.LABELLED, 2, frozenset())
+        assert (made.ledger.disputed, made.ledger.n_cannot_tell()) == ({}, 0)
+        made.label("ann", item, 2).result()  # which takes back what she said before,
+        made.cannot_tell("ann", item).result()
+        made.cannot_tell("eve", item).result()
+        assert made.ledger.place(i).ruled_out == {3}  # and so only Bob's is left
+        made.jump("eve", IDS[201]).result()
+        with pytest.raises(Refused, match="is with"):
+            made.rule_out("bob", IDS[201], 1).result()
+
+
+def test_classes_that_are_merged_removed_or_new(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        label(made, 30)
+        item, i = IDS[250], 250
+        for number in (3, 5):
+            made.rule_out("me", item, number).result()
+        made.none_of_these("me", IDS[251]).result()
+        assert made.ledger.columns[-1] == NONE
+        assert made.desk.learner.pool.ruled_out == {i: {3, 5}}
+        made.classes.remove("me", 4, 3).result()  # what is now a 3 can have been a 4
+        assert made.ledger.ruled_out(i) == {5}
+        assert made.desk.learner.pool.ruled_out == {i: {4}}  # its column
+        made.rule_out("you", item, 3).result()  # this one knows
+        assert made.ledger.ruled_out(i, "you") == frozenset()  # a 4 was not asked
+        made.classes.remove("me", 5).result()
+        assert made.ledger.ruled_out(i) == frozenset()
+        made.classes.restore("me", 5).result()
+        made.classes.add("me", "ten").result()
+        assert made.ledger.ruled_out(i) == {5}
+        state = fingerprint(made)
+    with service(tmp_path / "log") as made:
+        assert fingerprint(made) == state
+
+
+def test_the_last_class_is_proposed_and_then_none_of_these(tmp_path: Path) -> None:
+    with service(tmp_path / "log", ["a", "b", "c"], check_every=0) as made:
+        for i in range(6):
+            made.label("me", IDS[i], i % 3).result()
+        item, _ = proposed(made)
+        for name in ("a", "b"):
+            reply = made.rule_out("me", item, name).result()
+        assert (reply["next"]["ruled_out"], proposed(made)) == ([0, 1], (item, 2))
+        seq = made.ledger.seq
+        with pytest.raises(Refused, match="'c' is the last class left; say none of these"):
+            made.rule_out("me", item, "c").result()
+        with pytest.raises(Refused, match="ruled out 'a' for this item before"):
+            made.rule_out("me", item, 0).result()
+        with pytest.raises(Refused, match="class is 7"):
+            made.rule_out("me", item, 7).result()
+        assert made.ledger.seq == seq
+        assert made.none_of_these("me", item).result()["next"]["item"]["id"] != item
+        with pytest.raises(Refused, match="give another class, or take that back first"):
+            made.rule_out("me", item, 0).result()
+        made.rule_out("you", IDS[100], 0, key="once").result()
+        assert made.rule_out("you", IDS[100], 0, key="once").result()["saved"] == made.ledger.history[-1].seq
+
+
+def test_if_people_together_rule_out_all_nothing_is_learned(tmp_path: Path) -> None:
+    with service(tmp_path / "log", ["a", "b"], check_every=0) as made:
+        for i in range(4):
+            made.label("me", IDS[i], i % 2).result()
+        made.rule_out("ann", IDS[9], 0).result()
+        made.rule_out("bob", IDS[9], 1).result()
+        assert made.desk.learner.pool.ruled_out == {}
+        refit(made.desk)
+        assert Snapshot.of(made.ledger).ruled_out == {}
+
+
+def test_test_items_and_other_content_teach_nothing(tmp_path: Path) -> None:
+    def emit(made: Service, body: events.Body) -> None:
+        def command() -> object:
+            made.desk.emit("", body)
+            return lambda: None
+
+        made.desk.submit(command).result()  # type: ignore[arg-type]
+
+    with service(tmp_path / "log", check_every=0) as made:
+        label(made, 12)
+        for name in IDS[260:262]:
+            made.rule_out("me", name, 1).result()
+        emit(made, events.HeldOut(IDS[260]))
+        emit(made, events.Changed(IDS[261]))
+        assert made.desk.learner.pool.ruled_out == {}
+        emit(made, events.Confirmed(IDS[261]))
+        assert made.desk.learner.pool.ruled_out == {261: {1}}
+
+
+def test_exports_have_no_label_of_it_and_models_learn_it(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        label(made, 30)
+        item, guess = proposed(made)
+        i = made.ledger.position[item]
+        made.rule_out("me", item, guess).result()
+        shot = Snapshot.of(made.ledger)
+        assert (i in shot.labels, i in shot.answers) == (False, False)
+        assert shot.ruled_out == {i: {guess}}
+        assert shot.seen_from(["new", *shot.ids]).ruled_out == {i + 1: {guess}}
+        refit(made.desk)  # on the prior of so many classes
+        posterior = train_with_none(made.desk.features, shot.labels, shot.none, 10, None, shot.ruled_out)
+        close(posterior.mean, by_brute_force(made, {item: {guess}}), atol=1e-4)
+
+
+def test_names_are_taught_with_it(tmp_path: Path) -> None:
+    """Training anew for names, and for labels taken back at once, keeps what is ruled out."""
+    with service(tmp_path / "log", check_every=0) as made:
+        label(made, 20)
+        item, guess = proposed(made)
+        made.rule_out("me", item, guess).result()
+        learner: Learner = made.desk.learner
+        with learner.together():
+            learner._names = {}
+        assert learner.pool.ruled_out == {made.ledger.position[item]: {guess}}
+        close(mean_of(made), by_brute_force(made, {item: {guess}}), atol=1e-3)
