@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 BEFORE ?= $(VENV)/version-0.1
 
-.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-models bench-serving screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-models bench-serving bench-label-studio screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -72,6 +72,9 @@ bench-labels: install   ## what a label buys, against others; DATA=folder of the
 bench-serving: install   ## the labelling server over HTTP; kill -9 under load on SQLite and PostgreSQL
 	$(BIN)/python -m benchmarks.serving --out docs/results
 	$(BIN)/python -m benchmarks.kills --kills 200 --out docs/results
+
+bench-label-studio: install   ## Label Studio's webhooks beside 100,000 tasks
+	$(BIN)/python -m benchmarks.label_studio --out docs/results
 
 screenshots: install ## the README's pictures of the labelling page, from the real page (needs chromium)
 	$(BIN)/python -m tests.web.browser.screenshots

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.access import authorization, password_of
 from everylabel.label_studio.api import Api, ApiError
+from everylabel.label_studio.backend import make_backend
 from everylabel.label_studio.registering import SAMPLING, register
 from tests.label_studio.running import running
 from tests.label_studio.stand_in import TOKEN, LabelStudio
@@ -96,6 +98,30 @@ def test_with_a_password_only_label_studio_is_heard(studio: LabelStudio, tmp_pat
             {"results": []},
         )
     assert password != password_of("another token")
+
+
+def test_several_projects_in_one_process(studio: LabelStudio, tmp_path: Path) -> None:
+    other = LabelStudio(["a stone is hard", "a pillow is soft"] * 10, number=8)
+    with running(studio, tmp_path) as seven, running(other, tmp_path) as eight:
+        projects = {7: seven.project, 8: eight.project}
+        backend = TestClient(make_backend(projects), base_url="http://127.0.0.1")
+        for each, choice in ((studio, "fruit"), (other, "animal")):
+            each.telling = False
+            number = each.annotate(next(iter(each.tasks)), choice)
+            assert (
+                backend.post("/webhook", json=each.payload("ANNOTATION_CREATED", number)).status_code == 200
+            )
+        assert (set(seven.labels().values()), set(eight.labels().values())) == ({"fruit"}, {"animal"})
+        assert len(backend.get("/versions").json()["versions"]) == 2
+        reply = backend.post("/webhook", json={"action": "START_TRAINING", "project": {"id": 9}})
+        assert (reply.status_code, reply.json()["error"][-7:]) == (404, "r: 7, 8")
+        all_gone = backend.post("/webhook", json={"action": "TASKS_DELETED", "tasks": [{"id": 1}]})
+        assert all_gone.json() == {"status": "asked"}
+    assert {path.name for path in tmp_path.glob("*.everylabel")} == {
+        "label-studio-7.everylabel",
+        "label-studio-8.everylabel",
+    }
+    other.close()
 
 
 def test_no_web_page_can_teach_the_model(studio: LabelStudio, tmp_path: Path) -> None:

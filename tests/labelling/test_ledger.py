@@ -247,3 +247,33 @@ def test_what_was_said_before_it_was_learned_is_said_with_the_first_answer_that_
         ("me", events.CannotTell(IDS[3])),
     )
     assert made.foretold() == {0: (1, 0.5), 1: (0, 0.75)}
+
+
+def test_a_truth_outvotes_all_others_until_it_is_taken_back() -> None:
+    made = ledger(("anna", label(0, 0)), ("ben", label(0, 0)), ("carl", label(0, 1, truth=True)))
+    assert made.labels == {0: 1}
+    assert made.n_answers == 3
+    took(made, ("dora", label(0, 2, truth=True)))
+    assert made.labels == {0: 2}  # of several, the last
+    took(made, ("dora", events.Undo(5)), ("carl", events.Undo(4)))
+    assert made.labels == {0: 0}
+
+
+def test_an_item_that_left_is_neither_asked_nor_learned_from() -> None:
+    made = ledger(
+        ("me", label(0, 2)),
+        ("me", events.Skip(IDS[1])),
+        ("me", events.Out(IDS[2], "check")),
+        ("", events.HeldOut(IDS[3])),
+    )
+    took(made, *(("", events.Left(IDS[i])) for i in range(4)))
+    assert [made.place(i) for i in range(5)] == [*[Place(Where.ASIDE)] * 4, Place(Where.FREE)]
+    assert (made.labels, made.answers, made.n_answers, made.by_class[2]) == ({}, {}, 0, 0)
+    assert (made.skipped, made.leases, made.holder, made.checked) == ({}, {}, {}, {})
+    took(made, ("me", label(0, 1)))  # somebody had it on the screen
+    assert made.labels == {}
+    took(made, *(("", events.Left(IDS[i], back=True)) for i in range(4)))
+    assert made.labels == {0: 1}
+    assert made.place(1) == Place(Where.FREE)
+    took(made, ("me", events.Undo(10)))
+    assert made.labels == {0: 2}
