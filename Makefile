@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 BEFORE ?= $(VENV)/version-0.1
 
-.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-models bench-serving bench-label-studio screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-models bench-serving bench-label-studio chaos dist screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -69,12 +69,19 @@ bench-labels: install   ## what a label buys, against others; DATA=folder of the
 	test -d $(BEFORE) || git worktree add --detach $(BEFORE) 1d83236
 	$(BIN)/python -m benchmarks.labels --data $(or $(DATA),../shared/data) --before $(BEFORE)
 
+chaos: install   ## kills, full disks, cut connections, slow clients and clock jumps while people label
+	$(BIN)/python -m benchmarks.chaos --minutes 5 --out docs/results
+
 bench-serving: install   ## the labelling server over HTTP; kill -9 under load on SQLite and PostgreSQL
 	$(BIN)/python -m benchmarks.serving --out docs/results
 	$(BIN)/python -m benchmarks.kills --kills 200 --out docs/results
 
 bench-label-studio: install   ## Label Studio's webhooks beside 100,000 tasks
 	$(BIN)/python -m benchmarks.label_studio --out docs/results
+
+dist: install    ## wheel and sdist, checked and used in clean environments; PYTHONS, EXTRAS choose which
+	$(BIN)/python -m pip install --quiet build twine
+	$(BIN)/python -m tests.distribution $(if $(PYTHONS),--pythons $(PYTHONS)) $(if $(EXTRAS),--extras $(EXTRAS))
 
 screenshots: install ## the README's pictures of the labelling page, from the real page (needs chromium)
 	$(BIN)/python -m tests.web.browser.screenshots

@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import http.client
 import json
+import os
 import random
 import signal
 import subprocess
@@ -73,7 +74,7 @@ class Killed:
         command += ["--port", str(self.port), "--project", str(self.folder)]
         command += ["--store", self.store] if self.store else []
         with (self.folder.parent / "server.log").open("w") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log)
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment())
         while True:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 if self.ask("GET", "/api/health")["ok"]:
@@ -83,6 +84,10 @@ class Killed:
                 told = (self.folder.parent / "server.log").read_text()
                 raise RuntimeError(f"the server did not start: {told}")
             time.sleep(0.05)
+
+    def environment(self) -> dict[str, str]:
+        """Return the server's environment."""
+        return dict(os.environ)
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """Send one request; an error of the network is the caller's."""
