@@ -36,6 +36,7 @@ STRATEGIES = {
 }
 assert set(STRATEGIES) <= {strategy["name"] for strategy in known_strategies()}
 NO_CLASS = -1  # in place of a class's number
+AHEAD = 3  # items that may come next: a label changes which
 Reply = dict[str, Any]
 ShowItem = Callable[[int], dict[str, Any]]
 
@@ -251,6 +252,18 @@ class Views:
     def fingerprint(self) -> Future[Reply]:
         """Return a hash of the whole state: a replay of the log up to this version has the same."""
         return self.desk.read(lambda: fingerprint(self.ledger, self.desk.learner))
+
+    def ahead(self, person: str) -> Future[list[str]]:
+        """Return what may be handed to the person next, as far as can be known; nothing is handed out."""
+
+        def look() -> list[str]:
+            ledger, among = self.ledger, max(1, len(self.ledger.leases))
+            lease = ledger.leases.get(person)
+            rng = np.random.default_rng([ledger.seed, ledger.seq])
+            some = self.desk.learner.pick(ledger.settings["strategy"], AHEAD, rng, among)
+            return [ledger.ids[i] for i in some if lease is None or i != lease.item]
+
+        return self.desk.read(look)
 
     def snapshot(self) -> Future[Snapshot]:
         """Return copies of what exports are made of."""

@@ -23,7 +23,7 @@ def photos(browser_there: None, tmp_path_factory: pytest.TempPathFactory) -> Ite
     for name, (width, height) in SIZES.items():
         tile = rng.integers(0, 256, (4, 4, 3), dtype=np.uint8)
         Image.fromarray(tile).resize((width, height)).save(folder / "photos" / f"{name}.png")
-    server = Server(folder, "photos", "--model", "pixels").start()
+    server = Server(folder, "photos", "--model", "pixels", "--watch").start()
     yield server
     server.stop()
 
@@ -38,8 +38,27 @@ def _add_class(page: Page, name: str) -> None:
     page.until(lambda: name in page.text("#classes"))
 
 
+def _fetched(page: Page) -> list[str]:
+    """Return the addresses of pictures that the browser has fetched."""
+    names = "return performance.getEntriesByType('resource').map((entry) => entry.name)"
+    return [name for name in page.script(names) if "/api/image/" in name]
+
+
+def _next_is_there(page: Page, photos: Server) -> None:
+    """See that pictures are fetched before they are shown, and that nothing is handed out by that."""
+    page.until(lambda: len(_fetched(page)) == len(SIZES))  # so few that all may be next
+    people = photos.get("/api/progress")["people"]
+    assert [each["item"] is not None for each in people] == [True]
+    assert photos.get("/api/session")["version"] == 3  # begun, joined, and one handed out
+    before = _fetched(page)
+    page.answer("s")
+    assert page.find("#item img").get_property("src") in before
+    page.answer("u")
+
+
 def test_from_no_class_to_nothing_left(driver: webdriver.Chrome, photos: Server) -> None:
     page = fresh(driver, photos).open()
+    _next_is_there(page, photos)
     page.dialog("e")
     page.find('[aria-label="Model: everylabel"]').click()
     page.until(lambda: "Not possible" in page.text("dialog"))
@@ -60,6 +79,19 @@ def test_from_no_class_to_nothing_left(driver: webdriver.Chrome, photos: Server)
     page.answer("u")
     page.answer("1")
     assert photos.get("/api/progress")["labelled"] == len(SIZES)
+    assert page.console() == []
+
+
+def test_a_picture_that_comes_is_shown_to_whom_nothing_is_left(
+    driver: webdriver.Chrome, photos: Server
+) -> None:
+    page = fresh(driver, photos).open("last")
+    assert "Nothing is left" in page.text("#item")
+    Image.new("RGB", (64, 64), "red").save(photos.folder / "photos" / "new.png")
+    page.until(lambda: page.all("#item img"))
+    assert page.text("#item-heading") == "Item new.png"
+    assert page.text("#arriving") == "1 item joined"
+    page.ready().answer("1")
     assert page.console() == []
 
 

@@ -242,10 +242,13 @@ export async function refresh() {
   }
 }
 
+/** Asks for an item where there was none left. */
+export const more = () => exchange(() => insist(() => post("/api/next", { person: state.person }), WAITING));
+
 /** After a long absence the item may have gone to someone else. */
 export async function renew() {
   if (state.busy || !state.task) return;
   const before = state.task.item.id;
-  await exchange(() => insist(() => post("/api/next", { person: state.person }), WAITING));
+  await more();
   if (state.task && state.task.item.id !== before) toast("You were away for a while, so here is another item.");
 }

@@ -1,5 +1,6 @@
 // Everything starts here: the parts draw what they know, and each command has one name for keys and buttons.
 import { cannotTell, noneOfThese, renew, skip, start, undo } from "./actions.js";
+import { startAhead } from "./ahead.js";
 import { focusFilter, startAnswers } from "./answers.js";
 import { openAdd, openClasses } from "./classes.js";
 import { openCopies, startCopies } from "./copies.js";
@@ -80,6 +81,7 @@ readPerson();
 showPerson();
 startTheme();
 startTask();
+startAhead();
 startAnswers();
 startSide();
 startGuidelines();

@@ -1,12 +1,12 @@
 // What stands beside the item: how far, how fast, how good.
 import { accuracyFigures, drawAccuracy } from "./accuracy.js";
-import { refresh } from "./actions.js";
+import { more, refresh } from "./actions.js";
 import { drawCurve } from "./curve.js";
 import { breakable, byId, count, make, memory, milliseconds, percent, plural, setText, settle } from "./dom.js";
 import { classColour, on, shownName, state } from "./state.js";
 
 const WIDE = matchMedia("(min-width: 60rem)");
-const POLL = 5000; // with others at work
+const POLL = 5000; // with others at work, items on their way, or nothing left
 const POLL_ALONE = 20_000; // then only the background has news
 const MANY = 50; // classes whose table is not drawn at every answer
 const FOLDED = 12; // classes in the table unless all are asked for
@@ -25,6 +25,21 @@ function drawCounts(progress) {
   const [figure, beside] = accuracyFigures(progress.accuracy);
   const accuracy = progress.accuracy.estimate === null ? "" : ` · accuracy ${figure}${beside && ` (${beside})`}`;
   setText(byId("side-summary"), `${plural(progress.labelled, "label")}, ${count(progress.left)} left${accuracy}`);
+}
+
+/** Items that are on their way, that have joined since the server began, and what is wrong with the source. */
+function drawArriving({ arriving }) {
+  const parts = [];
+  if (arriving.joined) parts.push(`${plural(arriving.joined, "item")} joined`);
+  if (arriving.coming) parts.push(`${count(arriving.coming)} more on the way`);
+  setText(byId("arriving"), [parts.join(", "), arriving.told].filter(Boolean).join(". "));
+}
+
+let itemsAtTheEnd = 0; // when nothing was left
+
+/** Who has nothing left gets what has joined since. */
+async function goOn() {
+  if (state.finished && !state.busy && state.progress.items > itemsAtTheEnd) await more();
 }
 
 /** Whether the names of the classes teach; nothing where no encoder knows what they mean. */
@@ -130,6 +145,7 @@ const drawBalanceLater = settle(() => drawBalance(state.progress), 300);
 function draw() {
   const { progress } = state;
   drawCounts(progress);
+  drawArriving(progress);
   drawAccuracy(progress);
   drawNames(progress);
   if (progress.classes.length > MANY) drawBalanceLater();
@@ -145,15 +161,20 @@ function fold() {
 }
 
 function poll() {
-  const alone = (state.progress?.people.length ?? 0) < 2;
+  const calm = !state.finished && !state.progress?.arriving.coming;
+  const alone = (state.progress?.people.length ?? 0) < 2 && calm;
   setTimeout(async () => {
     if (document.visibilityState === "visible" && !state.busy) await refresh();
+    await goOn();
     poll();
   }, alone ? POLL_ALONE : POLL);
 }
 
 export function startSide() {
   on("progress", draw);
+  on("task", () => {
+    if (state.finished) itemsAtTheEnd = state.progress.items;
+  });
   on("answered", settle(refresh, 400, 2000));
   fold();
   WIDE.addEventListener("change", fold);

@@ -52,6 +52,13 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
         """Return how far the labelling is, with the learning curve."""
         return await to_thread(views.progress, person)
 
+    @router.get("/ahead", responses=problems())
+    async def ahead(person: Person = "me") -> dict[str, Any]:
+        """Return the addresses of images that the person may be shown next; nothing is handed out by that."""
+        found = await wrap_future(views.ahead(person))
+        images = await to_thread(lambda: [shown.item(item)["image"] for item in found])
+        return {"images": [address for address in images if address is not None]}
+
     @router.get("/history", responses=problems())
     async def history(person: Anybody = "", limit: Limit = 50, before: int | None = None) -> dict[str, Any]:
         """Return answers, the latest first."""
