@@ -1,5 +1,10 @@
 """Save and load: what comes back is what went in; anything else is a clear error."""
 
+import os
+import signal
+import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +12,7 @@ import pytest
 import torch
 
 import everylabel as el
+from everylabel.core import files
 from tests.conftest import LIKELIHOODS
 
 
@@ -130,3 +136,35 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
         el.save(_posterior(), tmp_path / "no folder" / "head.npz")
     assert path.read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 1
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from everylabel.core.files import write_atomically
+def write(file):
+    file.write(b"half")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+write_atomically(Path(sys.argv[1]), write)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="this system has no files without a name")
+def test_a_killed_write_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("whole")
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "labels.csv")])
+    assert done.returncode == -signal.SIGKILL
+    assert [path.name for path in tmp_path.iterdir()] == ["labels.csv"]
+    assert (tmp_path / "labels.csv").read_text() == "whole"
+
+
+def test_a_file_system_without_nameless_files_will_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    files.write_atomically(tmp_path / "x", lambda file: file.write(b"1"), mode=0o600)
+    with pytest.raises(ZeroDivisionError):
+        files.write_atomically(tmp_path / "x", lambda file: 1 / 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+    assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o600

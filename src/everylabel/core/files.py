@@ -6,7 +6,7 @@ written beside its place and moved there when it is whole, so that a crash leave
 
 import json
 import os
-import tempfile
+import secrets
 import zipfile
 import zlib
 from pathlib import Path
@@ -63,25 +63,38 @@ def write_file(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]
     write_atomically(path, lambda file: np.savez(file, **stored))
 
 
-def write_atomically(path: Path, write: Any) -> None:
-    """Call write(file) on a new file beside `path`, then put it in place in one move."""
+def write_atomically(path: Path, write: Any, mode: int | None = None) -> None:
+    """Call write(file) on a new file beside `path`, then put it in place in one move.
+
+    mode : who may read and write it; as of any new file unless given
+    """
     path = path.resolve()  # through a link, to what it names
-    part: Path | None = None
+    part = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.part")
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-            part = Path(file.name)
+        with _nameless(path.parent) or part.open("xb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
+            if not part.exists():  # a folder's number, whichever, makes the link lead to the file itself
+                os.link(f"/proc/self/fd/{file.fileno()}", part, src_dir_fd=file.fileno())
         mask = os.umask(0)
         os.umask(mask)
-        part.chmod(0o666 & ~mask)  # as any new file, not for its owner's eyes only
+        part.chmod(0o666 & ~mask if mode is None else mode)
         part.replace(path)
     except OSError as error:
         raise EverylabelError(f"path {str(path)!r} cannot be written: {error.strerror or error}") from error
     finally:
-        if part is not None:
-            part.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
+
+
+def _nameless(folder: Path) -> Any:
+    """Return a new file that has no name yet, so that a process that is killed leaves nothing."""
+    if not hasattr(os, "O_TMPFILE") or not Path("/proc/self/fd").is_dir():
+        return None
+    try:
+        return os.fdopen(os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600), "w+b")
+    except OSError:  # not every file system has such files
+        return None
 
 
 def load(path: str | os.PathLike[str], *, like: Array | None = None) -> Posterior:

@@ -16,6 +16,7 @@ from everylabel.data.options import Options
 from everylabel.labelling import events
 from everylabel.projects import sealing
 from everylabel.projects.chain import Row
+from everylabel.projects.feature_files import find_changed
 from everylabel.projects.labelled import STORE
 from everylabel.projects.locks import FileLock, Taken
 from everylabel.projects.log_errors import StoreError
@@ -70,7 +71,8 @@ def _name(about: Remembered, store: str | None) -> str:
 
 
 def examine(place: Place, out: Path | None = None, keep_later: bool = False) -> Findings:
-    """Look a project's log over; write what is whole of a damaged one to a new file."""
+    """Look a project over; write what is whole of a damaged log to a new file."""
+    others = [*place.wrong, *find_changed(place.folder)]
     with _nobody_else(place.log):
         raw = read_raw(place.log, place.name)
     found = salvage(raw, keep_later)
@@ -82,12 +84,12 @@ def examine(place: Place, out: Path | None = None, keep_later: bool = False) -> 
     if not wrong:
         sealed = "" if raw.head is not None else "; they have no seal yet: it comes at the next start"
         fine = f"the log {place.log!r}: {len(found.rows):,} events, all whole{sealed}"
-        return Findings([fine], list(place.wrong))
+        return Findings([fine], others)
     target = out or place.folder / f"labels-mended-{datetime.now():%Y%m%d-%H%M%S}.sqlite"
     rows, unclear = _understood(found)
     write_log(target, raw.project, rows, text)
     fine = f"{len(rows):,} of {len(raw.rows):,} events of the log {place.log!r} are whole"
-    return Findings([fine], [*place.wrong, *wrong, *unclear], target, found.left)
+    return Findings([fine], [*others, *wrong, *unclear], target, found.left)
 
 
 def _nobody_else(log: str) -> "closing[FileLock] | closing[_Nothing]":

@@ -13,7 +13,7 @@ from everylabel.labelling.naming import Encoder
 from everylabel.models.embedding import embed
 from everylabel.models.embedding.choose import knows_words
 from everylabel.models.embedding.embed import Embedder
-from everylabel.projects.feature_files import EMBEDDER, RECORD, USUAL, record_of
+from everylabel.projects.feature_files import EMBEDDER, RECORD, USUAL, check_fit, record_of
 from everylabel.projects.trust import Trust
 
 Progress = Callable[[int, int], Any]  # rows done, rows in all
@@ -42,6 +42,7 @@ def _made_by(place: Path, trust: Trust) -> tuple[str, str | None, Path | None]:
         raise FileNotFoundError(place / RECORD)
     kind, model = record["what"]["kind"], record["what"]["model"]
     if record["fitted_on"]:
+        check_fit(place, record)
         return kind, None, place / EMBEDDER
     model = USUAL[kind] if model is None else model  # never another one, whatever is installed by now
     trust.check(model)

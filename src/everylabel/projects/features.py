@@ -8,7 +8,6 @@ embedded beside a server is in a journal (`journal.py`) until the next start.
 """
 
 import hashlib
-import json
 import shutil
 import warnings
 from collections.abc import Callable, Sequence
@@ -30,12 +29,18 @@ from everylabel.projects.feature_files import (
     EMBEDDER,
     FEATURES,
     NEXT,
+    NO_ARRAY,
     RECORD,
     VERSION,
+    check_fit,
+    files_digests,
+    is_as_written,
     is_fit,
+    load_features,
     record_of,
 )
 from everylabel.projects.journal import Journal, Kept
+from everylabel.projects.sealed_files import write_sealed
 from everylabel.projects.trust import Trust
 
 MADE_BY = ("kind", "model")  # features of these are alike, whatever column they are of
@@ -60,6 +65,7 @@ def features_of(
     What the folder has no features of is embedded. Of another column, TF-IDF and pixels are learned anew.
     """
     n, kind, model = len(items), items.kind, options.model
+    changed = [str(place / FEATURES) for place in (folder, folder / NEXT) if _is_changed(place)]
     content = _content(kind, items.digests)
     for place in (folder, folder / NEXT):
         kept = _kept(place, content, model, n)
@@ -77,6 +83,7 @@ def features_of(
         rows = _joined(items, [kept_rows, later], lambda some: embed_as(some, folder, trust, progress), place)
         fitted_on = int(before["fitted_on"])
         if fitted_on:
+            check_fit(folder, before)
             shutil.copyfile(folder / EMBEDDER, place / EMBEDDER)
     elif before is None and later.at:  # a server that had not yet embedded all was killed
         rows = _joined(items, [later], partial(_embedded, items.kind, model, trust, progress), place)
@@ -84,7 +91,14 @@ def features_of(
         files = {"out": place / FEATURES, "fit_out": place / EMBEDDER}
         rows = _embedded(kind, model, trust, progress, items.items, **files)
         fitted_on = n if is_fit(place) else 0
-    return _recorded(items, what, place, folder, rows, fitted_on)
+    found = _recorded(items, what, place, folder, rows, fitted_on)
+    told = [f"{path!r} was not what was written: the features were embedded again" for path in changed]
+    return found._replace(notes=(*told, *found.notes))
+
+
+def _is_changed(place: Path) -> bool:
+    record = record_of(place)
+    return record is not None and not is_as_written(place, record, FEATURES)
 
 
 def write_features(items: Items, options: Options, folder: Path, rows: np.ndarray) -> None:
@@ -111,8 +125,9 @@ def _recorded(
         "what": what,
         "broken": broken,
         "fitted_on": fitted_on,
+        "files": files_digests(place),
     }
-    write_atomically(place / RECORD, lambda file: file.write(json.dumps(record).encode()))
+    write_sealed(place / RECORD, record)
     return Features(rows, broken, place, _grown(fitted_on, len(items), folder))
 
 
@@ -140,10 +155,12 @@ def _kept_rows(folder: Path, record: dict[str, Any], what: dict[str, Any]) -> Ke
     if not alike or (fitted and not is_fit(folder)):
         return None
     none = Kept(np.zeros((0, 0)), {}) if fitted else None  # at least what was learned is kept
+    rows = load_features(folder, record)
     try:
         digests = np.load(folder / DIGESTS, allow_pickle=False).astype(str).tolist()
-        rows = np.load(folder / FEATURES, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError):  # versions before wrote no digests
+    except NO_ARRAY:  # versions before wrote no digests
+        return none
+    if rows is None:
         return none
     broken = set(record["broken"])
     if _content(what["kind"], digests) != record["content"] or len(rows) + len(broken) != len(digests):
@@ -190,12 +207,9 @@ def _kept(place: Path, content: str, model: str | None, n: int) -> Features | No
         return None
     if record["fitted_on"] and not is_fit(place):
         return None
-    try:
-        rows = np.load(place / FEATURES, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        return None
+    rows = load_features(place, record)
     broken = tuple(int(i) for i in record["broken"])
-    if len(rows) + len(broken) != n:
+    if rows is None or len(rows) + len(broken) != n:
         return None
     return Features(rows, broken, place)
 

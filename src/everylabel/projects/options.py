@@ -1,14 +1,13 @@
 """What a project's folder knows of it: source, name, id, and how the source was read last time."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import NamedTuple
 
 from everylabel.core.errors import EverylabelError
-from everylabel.core.files import write_atomically
 from everylabel.data.options import Options
+from everylabel.projects.sealed_files import Unsealed, read_sealed, write_sealed
 
 FILE = "project.json"
 
@@ -28,8 +27,7 @@ class Remembered(NamedTuple):
 def remember(folder: Path, project: Remembered) -> None:
     """Note a project's source, name and options in its folder."""
     about = {"source": project.source, "name": project.name, "id": project.id, **asdict(project.options)}
-    text = json.dumps(about, indent=1, ensure_ascii=False)
-    write_atomically(folder / FILE, lambda file: file.write(text.encode()))
+    write_sealed(folder / FILE, about, indent=1)
 
 
 def remembered(folder: Path) -> Remembered | None:
@@ -38,11 +36,13 @@ def remembered(folder: Path) -> Remembered | None:
     if not path.exists():
         return None
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = read_sealed(path)
         stored_options = {field.name: stored.get(field.name) for field in fields(Options)}
         classes: Sequence[str] | None = stored_options.pop("classes")
         options = Options(**stored_options, classes=None if classes is None else tuple(classes))
         return Remembered(str(stored["source"]), str(stored["name"]), options, str(stored.get("id") or ""))
+    except Unsealed as error:
+        raise EverylabelError(f"project file {str(path)!r} is damaged: {error}") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise EverylabelError(
             f"project file {str(path)!r} is damaged ({error!r}); remove it and pass the source's options "
