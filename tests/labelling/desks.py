@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from everylabel.labelling.desk import Desk
+from everylabel.labelling.kept import Shelf
 from everylabel.labelling.rows import Rows, prepare
 from everylabel.labelling.service import Service
 from everylabel.projects.log import bring_up_to_date
@@ -28,13 +29,14 @@ def service(
     classes: list[str] = CLASSES,
     ids: list[str] = IDS,
     features: np.ndarray = FEATURES,
+    shelf: Shelf | None = None,
     **settings: Any,
 ) -> Iterator[Service]:
     """Yield a service on a log that is made if it is not there."""
     store = Store(path, "test")
     if not store.read():
         bring_up_to_date(store, ids, classes=classes, settings=settings)
-    desk = Desk(Rows(ids, features, ready=True), store)
+    desk = Desk(Rows(ids, features, ready=True), store, shelf)
     try:
         yield Service(desk, lambda i: {"id": ids[i]})
     finally:

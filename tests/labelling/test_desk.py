@@ -35,6 +35,9 @@ class Memory:
             raise self.failing
         self.writes.append(list(events))
 
+    def mark(self, seq: int) -> str:
+        return ""
+
     def refusal(self) -> EverylabelError | None:
         return self.known
 

@@ -125,3 +125,28 @@ def test_only_gaussian_likelihood_and_second_order_have_a_closed_form() -> None:
     pool = problem(closed_form=True).pool
     with pytest.raises(EverylabelError, match="method 'first_order'"):
         pool.add(int(pool.free_idx[0]), 1, method="first_order")
+
+
+def test_a_pool_goes_on_from_what_was_kept_to_the_bit() -> None:
+    one, twin, (a, b, c, d, *_) = pools()
+    for pool in (one, twin):
+        pool.variances()
+        pool.add(a, 1)
+        pool.add(b, 0, 1.4)
+        pool.condition(c)
+        pool.rule_out(d, [0])
+        pool.add_class(1)
+    other = problem(closed_form=True, step_size=STEP).pool
+    other.restore(one.kept())
+    for pool in (other, twin):
+        pool.put(a, Where.LABELLED, 3)
+        pool.remove_label(b)
+        pool.add(c, 2)
+        pool.rule_out(d, [1])
+    for name in ("mean", "cov"):
+        assert np.array_equal(getattr(other.posterior, name), getattr(twin.posterior, name))
+    assert np.array_equal(other.logits(), twin.logits())
+    assert np.array_equal(other.variances(), twin.variances())
+    assert other.ruled_out == twin.ruled_out == {d: frozenset({1})}
+    with pytest.raises(EverylabelError, match="closed_form is False"):
+        problem().pool.kept()

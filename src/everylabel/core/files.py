@@ -56,11 +56,13 @@ def packed(posterior: Posterior, *, data: bool = True) -> tuple[dict[str, Any], 
     return header, {name: to_numpy(array) for name, array in arrays.items() if array is not None}
 
 
-def write_file(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+def write_file(
+    path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray], *, mode: int | None = None
+) -> None:
     """Write a header and arrays as one .npz file."""
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     stored: dict[str, Any] = {"header": text, **arrays}
-    write_atomically(path, lambda file: np.savez(file, **stored))
+    write_atomically(path, lambda file: np.savez(file, **stored), mode=mode)
 
 
 def write_atomically(path: Path, write: Any, mode: int | None = None) -> None:

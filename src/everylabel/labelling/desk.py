@@ -23,6 +23,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.labelling.assessing import Assessment
 from everylabel.labelling.due import Due, due, left_over
 from everylabel.labelling.events import Body, Event, Out, Refit, Release
+from everylabel.labelling.kept import Kept, Shelf, maker, rows_digest, usable
 from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.leases import LeaseClock
 from everylabel.labelling.ledger import Ledger
@@ -55,6 +56,9 @@ class Log(Protocol):
     def read(self) -> list[Event]:
         """Return all events, in order."""
 
+    def mark(self, seq: int) -> str:
+        """Return a digest of all events up to one, itself among them; "" if it is not there."""
+
     def append(self, events: Sequence[Event]) -> None:
         """Write events, all or none; they are safe when this returns."""
 
@@ -78,10 +82,13 @@ class Desk:
         The features of the instances, by id; those that the log says have joined are in the pool.
     log : Log
         What happened to them so far, from the first event on: `projects.log` writes that.
+    shelf : Shelf, optional
+        Where the model is kept, so that a start need not make it from the log.
     """
 
-    def __init__(self, rows: Rows, log: Log) -> None:
-        self.rows, self.log = rows, log
+    def __init__(self, rows: Rows, log: Log, shelf: Shelf | None = None) -> None:
+        self.rows, self.log, self.shelf = rows, log, shelf
+        self._kept = 0  # the event up to which the kept model knows all
         self.ledger: Ledger
         self.learner: Learner
         self.update_ms: float | None = None
@@ -194,19 +201,41 @@ class Desk:
 
     def _open(self) -> None:
         """Read the log; where the last training is long ago, train first and write that down."""
-        training = training_due(self.log.read())
+        events = self.log.read()
+        kept = usable(self.shelf, self.log, events)
+        training = training_due(events, kept)
         if training is not None:
             try:
                 self.log.append([training])
             except EverylabelError:  # a full disk: what is there can be seen, and the next start trains
                 logger.warning("the log takes no more; it is replayed label by label, which may take long")
-        self._reload()
+            else:
+                events, kept = [*events, training], None
+        self._load(events, kept)
 
     def _reload(self) -> None:
         self._stale = True  # until it is done
-        self.ledger, self.learner, self._changes = replay(self.log.read(), self.rows)
+        events = self.log.read()
+        self._load(events, usable(self.shelf, self.log, events))
+
+    def _load(self, events: Sequence[Event], kept: Kept | None) -> None:
+        self.ledger, self.learner, self._changes = replay(events, self.rows, kept)
         self._fresh, self._asking, self._stale = [], [], False
         self.learned.set()
+
+    def keep(self) -> None:
+        """Put the model as it is on the shelf, beside the desk; this waits. No label waits for it."""
+
+        def look() -> tuple[int, dict[str, np.ndarray] | None, np.ndarray, list[str]]:
+            arrays = self.learner.kept() if self.ledger.seq > self._kept else None
+            return self.ledger.seq, arrays, self.features, list(self.ids)
+
+        if self.shelf is None:
+            return
+        seq, arrays, features, ids = self.read(look).result()
+        if arrays is not None:
+            self.shelf.put(Kept(seq, self.log.mark(seq), rows_digest(ids, features), maker(), arrays))
+            self._kept = seq
 
     def _work(self) -> None:
         while True:

@@ -17,6 +17,7 @@ import numpy as np
 
 from everylabel.core.posterior import Posterior
 from everylabel.core.softmax import softmax
+from everylabel.labelling.kept import packed_names, unpacked_names
 from everylabel.labelling.ledger import Place
 from everylabel.labelling.training import RuledOut, in_order, train
 from everylabel.models.names import NameRows, name_rows
@@ -116,6 +117,21 @@ class Learner:
     def settle(self) -> None:
         """Bring logits that were left behind up, and let go of what was needed to tell how good it is."""
         self.pool.settle()
+        self.trained = None
+
+    def kept(self) -> dict[str, np.ndarray] | None:
+        """Return copies of all it knows beyond its features, as arrays; None where labels are exact."""
+        if self.exact:
+            return None
+        told = np.array(-1 if self.told_by is None else self.told_by)
+        own = {"told_by": told, "waiting": np.array(self.waiting), **packed_names(self._taught)}
+        return {**self.pool.kept(), **own}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Go on from what `kept` of a learner of the same features has returned, to the bit."""
+        self.pool = Pool(self.pool.features, self.pool.posterior, step_size="auto", closed_form=True)
+        self.pool.restore(arrays)
+        self._taught, self.waiting = unpacked_names(arrays), int(arrays["waiting"])
         self.trained = None
 
     @contextmanager

@@ -28,6 +28,7 @@ NEARLY = 20  # changes left to follow when the desk takes over
 PARTS = 3  # that changes are followed in at most: then the desk takes over, whatever is left
 WAIT = 0.2  # seconds between looks whether training pays
 EARLY, EARLY_UP_TO = 2, 40  # labels between looks at the class names, while there are few
+KEEP_EVERY = 20.0  # seconds between models that are kept for the next start, at least
 EVERY = 10  # changes between trainings where each label is learned exactly anyway
 
 
@@ -37,15 +38,17 @@ class Refitter:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self._stopped = threading.Event()
+        self._kept_at = time.monotonic()
         self._changes, self._names, self._checks = 0, self.desk.ledger.n_names, 0
         self._thread = threading.Thread(target=self._work, name="refit", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Stop after what is being trained."""
+        """Stop after what is being trained, and keep the model for the next start."""
         self._stopped.set()
         self.desk.learned.set()
         self._thread.join()
+        self._keep()
 
     def _work(self) -> None:
         while True:
@@ -62,7 +65,25 @@ class Refitter:
                 refit(self.desk)
             except Exception:  # labels go on being learned without it
                 log.exception("training in the background failed")
-            self._stopped.wait(REST * (time.perf_counter() - began))
+            self._rest(REST * (time.perf_counter() - began))
+
+    def _rest(self, seconds: float) -> None:
+        """Leave the desk alone, but for keeping the model now and then."""
+        end = time.monotonic() + seconds
+        while not self._stopped.is_set():
+            if time.monotonic() - self._kept_at > KEEP_EVERY:
+                self._keep()
+            left = end - time.monotonic()
+            if left <= 0:
+                return
+            self._stopped.wait(min(left, KEEP_EVERY))
+
+    def _keep(self) -> None:
+        try:
+            self.desk.keep()
+        except Exception:  # a full disk: the next start makes the model from the log
+            log.exception("the model could not be kept")
+        self._kept_at = time.monotonic()
 
     def _due(self) -> bool:
         """Return whether training pays: at once, or after some labels if each is learned exactly anyway."""

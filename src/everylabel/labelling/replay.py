@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from everylabel.labelling.events import Answered, Event, Extended, Label, Named, Refit, Settings, Undo
+from everylabel.labelling.kept import Kept, rows_digest
 from everylabel.labelling.learner import Beginning, Change, Learner, ruled_out
 from everylabel.labelling.ledger import Ledger, Place, bulk_of
 from everylabel.labelling.rows import Rows
@@ -120,12 +121,20 @@ def same_vectors(some: dict[int, np.ndarray], others: dict[int, np.ndarray]) -> 
     return some.keys() == others.keys() and all(some[c] is others[c] for c in some)
 
 
-def replay(events: Sequence[Event], rows: Rows) -> tuple[Ledger, Learner, list[Change]]:
-    """Return the ledger, the model, and the changes it has followed since it was last trained.
+def replay(
+    events: Sequence[Event], rows: Rows, kept: Kept | None = None
+) -> tuple[Ledger, Learner, list[Change]]:
+    """Return the ledger, the model, and the changes it has followed since it was last trained, or kept.
+
+    kept : a model of this log, which saves all that came before it; the same comes out without one
 
     What came between the labels it was trained on and its taking over was followed beside the desk, and is so
     here: without the logits, which are brought up once.
     """
+    if kept is not None:
+        found = _from_kept(events, rows, kept)
+        if found is not None:
+            return found
     refits = [(event.seq, event.body) for event in events if isinstance(event.body, Refit)]
     taken, last = max(reversed(refits), key=lambda refit: refit[1].upto, default=(0, Refit(0)))  # the latest
     upto = last.upto
@@ -149,14 +158,33 @@ def replay(events: Sequence[Event], rows: Rows) -> tuple[Ledger, Learner, list[C
     return ledger, learner, changes
 
 
-def training_due(events: Sequence[Event]) -> Event | None:
-    """Return a training to be written behind a log whose last one is long ago.
+def _from_kept(
+    events: Sequence[Event], rows: Rows, kept: Kept
+) -> tuple[Ledger, Learner, list[Change]] | None:
+    """Return what `replay` does, from a kept model on; None if it is of other items or features."""
+    ledger = Ledger(_first(events, rows), rows)
+    for event in events[: kept.seq]:
+        ledger.apply(event)
+    told_by, here = int(kept.arrays["told_by"]), len(kept.arrays["state"])
+    if here != len(ledger.ids) or not 0 < told_by <= here:
+        return None
+    learner = learner_at(Start(0, {}, [], (), {}, True, here), ledger, rows, told_by)
+    if rows_digest(ledger.ids, np.asarray(learner.pool.features)) != kept.rows:
+        return None
+    learner.restore(kept.arrays)
+    changes = [change_of(ledger, event) for event in events[kept.seq :]]
+    learner.follow(changes)
+    return ledger, learner, changes
+
+
+def training_due(events: Sequence[Event], kept: Kept | None = None) -> Event | None:
+    """Return a training to be written behind a log whose last one (and a kept model) is long ago.
 
     Opened without it, the log would be replayed label by label: training on all of them takes seconds.
     """
     since = 0
     for event in reversed(events):
-        if isinstance(event.body, Refit):
+        if isinstance(event.body, Refit) or (kept is not None and event.seq <= kept.seq):
             break
         since += isinstance(event.body, Answered | Undo)
     if since <= LATELY:

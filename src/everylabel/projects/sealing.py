@@ -59,6 +59,12 @@ def read_rows(connection: sa.Connection, project: str, sealed: bool, first: int 
     return [Row(*row) for row in connection.execute(query.order_by(events.c.seq)).all()]
 
 
+def read_chain(connection: sa.Connection, project: str, seq: int) -> str | None:
+    """Return the chain of one event."""
+    query = sa.select(events.c.chain).where(events.c.project == project, events.c.seq == seq)
+    return connection.execute(query).scalar()
+
+
 def read_items(connection: sa.Connection, project: str) -> str | None:
     """Return the source as it was last time."""
     query = sa.select(items.c["items"]).where(items.c.project == project)

@@ -63,6 +63,11 @@ class Store:
                 if kind in (None, row.kind)
             ]
 
+    def mark(self, seq: int) -> str:
+        """Return the chain of an event, a digest of all up to it; "" if it is not there."""
+        with self._telling("read"), self._engine.connect() as connection:
+            return sealing.read_chain(connection, self.project, seq) or ""
+
     def append(self, fresh: Iterable[Event]) -> None:
         """Write events, all or none; they are on disk when this returns."""
         with self._writing.alone() as head:

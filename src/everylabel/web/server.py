@@ -25,6 +25,7 @@ from everylabel.labelling.service import Service
 from everylabel.labelling.views import STRATEGIES
 from everylabel.projects.encoders import word_encoder
 from everylabel.projects.log import Label, open_log
+from everylabel.projects.model_file import ModelFile
 from everylabel.projects.project import Project
 from everylabel.projects.watching import Watched
 from everylabel.web.access import is_local
@@ -177,7 +178,7 @@ def opened_project(
     opening = open_log(project, options.store, settings, *given, note, *more, test=options.test)
     with opening as (store, project):
         project.keep()  # nothing was refused: from now on these are the options
-        desk = Desk(Rows(project.ids_here, project.features), store)
+        desk = Desk(Rows(project.ids_here, project.features), store, ModelFile(project.folder, note))
         project = project.without_features()
         shown = Shown(project, options.fields, allowed)
         service = Service(desk, lambda i: shown.item(desk.ids[i]), encoder)

@@ -46,6 +46,16 @@ class Cache:
         self.features.extend(more)
         self.logits = np.concatenate([self.logits, logits], axis=1)
 
+    def kept(self) -> dict[str, np.ndarray]:
+        """Return copies of what is cached; no variances if none are."""
+        known = np.zeros(0, self.features.dtype) if self._variances is None else self._variances.copy()
+        return {"logits": self.logits.copy(), "variances": known}
+
+    def restore(self, posterior: Posterior, logits: np.ndarray, variances: np.ndarray) -> None:
+        """Go on from what `kept` has returned."""
+        self.posterior, self.logits = posterior, logits
+        self._variances = variances if len(variances) else None
+
     @property
     def variances(self) -> np.ndarray:
         if self._variances is None:

@@ -28,6 +28,7 @@ from everylabel.core.updates import default_step
 from everylabel.selection.pool.cache import Cache
 from everylabel.selection.pool.doubts import RuledIn, RuledOut
 from everylabel.selection.pool.how import check_closed_form, check_how
+from everylabel.selection.pool.kept import as_pairs, from_pairs, kept_arrays, record_of
 from everylabel.selection.pool.state import (
     Answered,
     Conditioned,
@@ -274,6 +275,21 @@ class Pool(LearningPool):
         for i in self.out_idx:
             self._follow(self._record.then(Conditioned(int(i), self._cache.features.native(i))))
         self.auto_step = self._auto_step()
+
+    def kept(self) -> dict[str, np.ndarray]:
+        """Return copies of all that a pool with closed_form knows beyond its features; see `kept.py`."""
+        if not isinstance(self._record, Running):
+            raise EverylabelError("closed_form is False; expected a pool without a history to be kept")
+        own = {"labels": self.labels.copy(), "weights": self.weights.copy(), "state": self.state.copy()}
+        more = {"auto_step": np.array(self.auto_step), "ruled_out": as_pairs(self.ruled_out)}
+        return {**kept_arrays(self._record, self._cache), **own, **more}
+
+    def restore(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Go on from what `kept` of a pool of the same features has returned, to the bit."""
+        self._record, self._behind = record_of(kept), False
+        self._cache.restore(self.posterior, kept["logits"], kept["variances"])
+        self.labels, self.weights, self.state = kept["labels"], kept["weights"], kept["state"]
+        self.auto_step, self.ruled_out = float(kept["auto_step"]), from_pairs(kept["ruled_out"])
 
     def add_class(self, n: int = 1, *, names: tuple[str, ...] | list[str] | None = None) -> None:
         """Make room for n classes more, at the prior; nothing else moves."""

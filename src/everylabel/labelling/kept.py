@@ -1,0 +1,92 @@
+"""The model as plain arrays: a start that finds it need not train, nor replay what came before.
+
+It is a shortcut, never the truth: it may be missing, and one that does not fit this very log up to its place
+in it, these very features and this version is left alone. Where each label is learned exactly the pool is
+small, and nothing is kept.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from everylabel.labelling.events import Event, Refit
+
+FORMAT = 1  # of the arrays, and of what they mean: another number where a replay gives other ones
+
+NAME = "name of "  # and a column: the vectors of a class's name
+
+
+class Kept(NamedTuple):
+    """A model: its place in the log, and its arrays."""
+
+    seq: int
+    log: str  # digest of all events up to there
+    rows: str  # digest of the items and their features
+    made_by: str
+    arrays: Mapping[str, np.ndarray]
+
+
+class Marked(Protocol):
+    """A log whose events have digests."""
+
+    def mark(self, seq: int) -> str:
+        """Return a digest of all events up to one, itself among them; "" if it is not there."""
+
+
+class Shelf(Protocol):
+    """Where a model is kept: in a file, `projects.model_file.ModelFile`."""
+
+    def put(self, kept: Kept) -> None:
+        """Keep a model in place of the one before, whole or not at all."""
+
+    def get(self) -> Kept | None:
+        """Return the one that is kept, if there is one and it is whole."""
+
+    def note(self, sentence: str) -> None:
+        """Tell a person that the one that is kept is of no use."""
+
+
+def rows_digest(ids: Sequence[str], features: np.ndarray) -> str:
+    """Return a digest of items and of their features as the model sees them."""
+    total = hashlib.blake2b("\n".join(ids).encode("utf-8", "surrogatepass"), digest_size=16)
+    total.update(np.ascontiguousarray(features))  # type: ignore[arg-type]
+    return total.hexdigest()
+
+
+def maker() -> str:
+    """Return what makes the numbers: those of another version need not be those of a replay."""
+    from everylabel import __version__
+
+    return f"{FORMAT}, everylabel {__version__}, numpy {np.__version__}"
+
+
+def usable(shelf: Shelf | None, log: Marked, events: Sequence[Event]) -> Kept | None:
+    """Return a kept model that is of this log, whose events these are, and of its last training."""
+    kept = None if shelf is None else shelf.get()
+    if shelf is None or kept is None:
+        return None
+    why = ""
+    if kept.made_by != maker():
+        why = f"it was made by version {kept.made_by}, and this is {maker()}"
+    elif (
+        not 0 < kept.seq <= len(events)
+        or events[kept.seq - 1].seq != kept.seq
+        or log.mark(kept.seq) != kept.log
+    ):
+        why = "it is of another log"
+    if why:
+        shelf.note(f"the model that was kept is left alone: {why}; it is made anew from the log")
+    trained_since = any(isinstance(event.body, Refit) for event in events[kept.seq :])
+    return None if why or trained_since else kept
+
+
+def packed_names(names: Mapping[int, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the vectors of class names as arrays."""
+    return {f"{NAME}{column}": np.array(some) for column, some in names.items()}
+
+
+def unpacked_names(arrays: Mapping[str, np.ndarray]) -> dict[int, np.ndarray]:
+    """Return the vectors of class names."""
+    return {int(key.removeprefix(NAME)): some for key, some in arrays.items() if key.startswith(NAME)}

@@ -1,0 +1,55 @@
+"""The model of a project in a file: plain arrays with a digest of them, for its owner only.
+
+It is no truth, and nothing is lost with it: see `labelling.kept`.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError
+from everylabel.core.files import VERSION, read_file, write_file
+from everylabel.labelling.kept import Kept
+
+FILE = "model.kept.npz"
+FORM = "everylabel kept model"
+
+
+class ModelFile:
+    """A file in a project's folder; `note` gets what a person should know."""
+
+    def __init__(self, folder: Path, note: Callable[[str], Any] = print) -> None:
+        self.path, self.note = folder / FILE, note
+
+    def put(self, kept: Kept) -> None:
+        """Write a model in place of the one before, whole or not at all."""
+        own = {"seq": kept.seq, "log": kept.log, "rows": kept.rows, "made_by": kept.made_by}
+        header = {"format": FORM, "version": VERSION, **own, "content": _digest(kept.arrays)}
+        write_file(self.path, header, dict(kept.arrays), mode=0o600)
+
+    def get(self) -> Kept | None:
+        """Return what is kept; tell if there is something that cannot be read."""
+        if not self.path.exists():
+            return None
+        try:
+            header, arrays = read_file(self.path, FORM, "kept model", "everylabel label")
+            kept = Kept(header["seq"], header["log"], header["rows"], header["made_by"], arrays)
+            if not isinstance(kept.seq, int) or header["content"] != _digest(arrays):
+                raise EverylabelError(f"path {str(self.path)!r} is damaged")
+        except (EverylabelError, KeyError) as error:
+            self.note(f"the model that was kept is left alone: {error}; it is made anew from the log")
+            return None
+        return kept
+
+
+def _digest(arrays: Mapping[str, np.ndarray]) -> str:
+    """Return a digest of arrays, their names, kinds and shapes."""
+    total = hashlib.blake2b(digest_size=16)
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        total.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        total.update(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+    return total.hexdigest()
