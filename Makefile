@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BEFORE ?= $(VENV)/version-0.1
+LABEL_STUDIO ?= build/label-studio
+STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
-.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-models bench-serving bench-label-studio chaos dist screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-models bench-serving bench-label-studio chaos dist test-label-studio screenshots-label-studio screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -85,6 +87,18 @@ dist: install    ## wheel and sdist, checked and used in clean environments; PYT
 
 screenshots: install ## the README's pictures of the labelling page, from the real page (needs chromium)
 	$(BIN)/python -m tests.web.browser.screenshots
+
+$(STUDIO_INSTALLED):
+	$(PYTHON) -m venv $(LABEL_STUDIO)/venv
+	$(LABEL_STUDIO)/venv/bin/python -m pip install --quiet label-studio==1.23.2
+	touch $@
+
+test-label-studio: install system $(STUDIO_INSTALLED) ## a real Label Studio beside the backend; its folder: LABEL_STUDIO=...
+	EVERYLABEL_LABEL_STUDIO=$(LABEL_STUDIO)/venv EVERYLABEL_RESULTS=docs/results \
+	  $(BIN)/python -m pytest tests/live/label_studio
+
+screenshots-label-studio: install system $(STUDIO_INSTALLED) ## pictures of the real Label Studio for docs/label-studio.md
+	EVERYLABEL_LABEL_STUDIO=$(LABEL_STUDIO)/venv $(BIN)/python -m tests.live.label_studio.screenshots
 
 mutants: install ## break every formula in turn and see its test fail
 	$(BIN)/python -m tests.mutants

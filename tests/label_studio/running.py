@@ -102,6 +102,7 @@ def running(
         register(api, studio.number, made.address, password)
         if background:
             project.start()
+            project.renewal.start()
         else:
             project.growth.start()
         try:

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -40,6 +41,7 @@ class LabelStudio:
         self.requests: list[tuple[str, str]] = []
         self.broken = 0  # requests to be answered by 503
         self.losing = 0  # annotations that are made, and acknowledged by an error
+        self.connecting = 0.0  # seconds that it takes to connect a model
         self.telling = True
         self._ids, self._clock = count(1), datetime(2026, 11, 15, 19, 45, tzinfo=UTC)
         self._lock = threading.RLock()
@@ -155,7 +157,6 @@ class LabelStudio:
             ("GET", "/api/webhooks/"): lambda: self.webhooks,
             ("POST", "/api/webhooks/"): lambda: self._add(self.webhooks, body),
             ("GET", "/api/ml/"): lambda: self.backends,
-            ("POST", "/api/ml/"): lambda: self._connect(body),
         }
         if method == "DELETE" and path.startswith("/api/predictions/"):
             self.predictions = [each for each in self.predictions if str(each["id"]) != path.split("/")[3]]
@@ -166,6 +167,8 @@ class LabelStudio:
                 return 404, {"detail": "Not found."}
             self.delete(number)
             return 204, None
+        if (method, path) == ("POST", "/api/ml/"):
+            return 201, self._connect(body)
         if method == "POST" and path.endswith("/annotations/"):
             return self._annotated(int(path.split("/")[3]), body)
         if path in self.files:
@@ -215,6 +218,9 @@ class LabelStudio:
     def _connect(self, body: Json) -> Json:
         with urllib.request.urlopen(_authorized(body["url"] + "/health", body), timeout=60) as reply:
             assert reply.status == 200
+        version = self.project["model_version"]  # read now and saved later, whatever is made of it meanwhile
+        time.sleep(self.connecting)
+        self.project["model_version"] = version or body["title"]
         return self._add(self.backends, body)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:

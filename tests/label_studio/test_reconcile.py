@@ -182,6 +182,15 @@ def process(studio: LabelStudio, folder: Path) -> Iterator["subprocess.Popen[str
         made.stdout.close()
 
 
+def test_a_model_that_is_being_connected_does_not_take_the_order_away(
+    studio: LabelStudio, tmp_path: Path
+) -> None:
+    studio.connecting = 1.0
+    with process(studio, tmp_path):
+        until(lambda: studio.project["model_version"].startswith("0 labels"))
+        assert studio.next_task() is not None
+
+
 def test_killed_it_loses_nothing_and_learns_nothing_twice(studio: LabelStudio, tmp_path: Path) -> None:
     tasks = list(studio.tasks)
     for start in (0, 10):
@@ -207,7 +216,7 @@ def test_killed_it_loses_nothing_and_learns_nothing_twice(studio: LabelStudio, t
 def test_the_pool_is_what_tells_and_not_the_order(studio: LabelStudio, tmp_path: Path) -> None:
     assert len(studio.tasks) == len(TEXTS)
     with running(studio, tmp_path, background=True) as made:
-        until(lambda: studio.project["model_version"] != "")
+        until(lambda: studio.project["model_version"].startswith("0 labels"))
         version = studio.project["model_version"]
         task = studio.next_task()
         assert task is not None

@@ -74,15 +74,13 @@ class Connected:
         self._configured = ""
         self._training, self._trained = threading.Lock(), -1  # the latter: changes of labels then
 
-    def start(self, write: bool = True, page: bool = False) -> None:
-        """Begin with what goes on beside the server.
+    def start(self, page: bool = False) -> None:
+        """Begin with what goes on beside the server, but for `renewal`, which begins when we are registered.
 
-        write : predictions, to Label Studio; page : our own is open, and its answers go there
+        page : our own is open, and its answers go to Label Studio
         """
         self.growth.start()
         self.reconciler.start()
-        if write:
-            self.renewal.start()
         if page:
             self.outbox.start()
 

@@ -74,7 +74,7 @@ def serve_label_studio(
             ready(address)
             for each, event in zip(projects.values(), begin, strict=True):
                 event.set()
-                each.start(write=options.register, page=options.page is not None)
+                each.start(page=options.page is not None)
             if options.register:
                 work = partial(_register, api, projects, address, password, note)
                 threading.Thread(target=work, name="register", daemon=True).start()
@@ -94,8 +94,11 @@ def _compiled(project: Connected) -> Any:
 def _register(
     api: Api, projects: dict[int, Connected], address: str, password: str | None, note: Say
 ) -> None:
-    """Tell Label Studio of us; it asks us back at once, so we must be there."""
-    for number in projects:
+    """Tell Label Studio of us; it asks us back at once, so we must be there.
+
+    Predictions follow: connecting a model may write over the version that they made the project's.
+    """
+    for number, project in projects.items():
         try:
             done = register(api, number, address, password)
         except ApiError as error:
@@ -104,6 +107,7 @@ def _register(
                 "Model, or start again (on one machine, Label Studio must run with ML_BLOCK_LOCAL_IP=false "
                 "and SSRF_PROTECTION_ENABLED=false)"
             )
-            continue
-        if done:
-            note(f"project {number} of Label Studio: {'; '.join(done)}")
+        else:
+            if done:
+                note(f"project {number} of Label Studio: {'; '.join(done)}")
+        project.renewal.start()

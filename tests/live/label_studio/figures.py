@@ -1,0 +1,38 @@
+"""What was measured: docs/results/label-studio.json and .md, written by `make test-label-studio`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.timing import write
+
+Figures = dict[str, dict[str, Any]]  # part -> name -> value
+
+
+def milliseconds(seconds: Sequence[float], name: str) -> dict[str, Any]:
+    """Return the usual figures of times."""
+    if not seconds:
+        return {f"{name}: how many": 0}
+    p50, p99 = np.quantile(np.asarray(seconds) * 1000, [0.5, 0.99]).tolist()
+    return {
+        f"{name}: how many": len(seconds),
+        f"{name}: p50, ms": round(p50, 1),
+        f"{name}: p99, ms": round(p99, 1),
+        f"{name}: longest, ms": round(max(seconds) * 1000, 1),
+    }
+
+
+def write_figures(folder: Path, release: str, figures: Figures) -> None:
+    """Write all parts that were run."""
+    write(folder / "label-studio.json", {"label studio": release, **figures})
+    lines = [f"# Beside Label Studio {release}", "", "Written by `make test-label-studio`."]
+    for part, values in figures.items():
+        lines += ["", f"## {part}", "", "| | |", "|---|---:|"]
+        lines += [f"| {name} | {_shown(value)} |" for name, value in values.items()]
+    (folder / "label-studio.md").write_text("\n".join(lines) + "\n")
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
