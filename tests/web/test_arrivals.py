@@ -184,6 +184,32 @@ def test_an_id_that_comes_twice_is_told(tmp_path: Path) -> None:
         assert made.shown.name("m9") == "m9"
 
 
+def test_features_that_are_others_than_before_are_refused(inbox: Path) -> None:
+    folder = inbox.parent / "inbox.jsonl.everylabel"
+    with served(inbox) as made:
+        made.label("3", "a")
+        inbox.write_text(lines(0, 34))
+        made.look()
+    with served(inbox) as made:
+        pass  # all features are in one file now
+    features = np.load(folder / "features.npy")
+    features[31] *= 1.5  # one that joined
+    np.save(folder / "features.npy", features)
+    with pytest.raises(EverylabelError, match=r"the features of 4 items \(30, 31, 32, 33\)"), served(inbox):
+        pass
+    with served(inbox, accept=True) as made:
+        assert made.labels() == {"3": "a"}
+        before = fingerprint(made.service)
+    with served(inbox) as made:  # these are the features from now on
+        assert fingerprint(made.service) == before
+    (folder / "embedder.npz").unlink()  # which has TF-IDF learn from all rows
+    with served(inbox) as made:
+        assert made.labels() == {"3": "a"}
+        before = fingerprint(made.service)
+    with served(inbox) as made:
+        assert fingerprint(made.service) == before
+
+
 def texts(*numbers: int) -> list[Sent]:
     return [Sent.of(sentence(i), None, {"from": "mail", "split": str(i)}) for i in numbers]
 

@@ -5,7 +5,7 @@ dataset's arrays, which never change, have one hash in all, over shape, type and
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -41,12 +41,13 @@ def row_digests(features: np.ndarray) -> list[str]:
     return digests
 
 
-def features_digest(features: np.ndarray) -> str:
-    """Return one hash over shape, type and rows that are spread evenly."""
-    n = len(features)
+def features_digest(features: np.ndarray, places: Sequence[int] | None = None) -> str:
+    """Return one hash over shape, type and rows that are spread evenly, of all or in some places."""
+    n = len(features) if places is None else len(places)
     rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLED)).astype(np.int64))
-    some = np.ascontiguousarray(features[rows])
-    return _hash(f"{features.shape} {features.dtype.str}".encode() + some.tobytes())
+    some = np.ascontiguousarray(features[rows if places is None else np.asarray(places)[rows]])
+    shape = (n, *features.shape[1:])
+    return _hash(f"{shape} {features.dtype.str}".encode() + some.tobytes())
 
 
 def content_digest(content: Any) -> str:

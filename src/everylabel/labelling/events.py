@@ -293,7 +293,10 @@ class Refit:
 
 @dataclass(frozen=True, slots=True)
 class Extended:
-    """Items that joined the pool, in this order behind those there were; a log's first were there always."""
+    """Items that joined the pool, in this order behind those there were; a log's first were there always.
+
+    Those that had joined before and are named again have other features since.
+    """
 
     kind: ClassVar[str] = "extended"
     ids: Sequence[str]

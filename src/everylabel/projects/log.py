@@ -25,6 +25,7 @@ from everylabel.labelling.events import Event
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.naming import Encoder, packed, phrases_of
 from everylabel.labelling.snapshot import Snapshot
+from everylabel.projects.feature_check import are_made_anew, named_again, refuse, with_other_features
 from everylabel.projects.held_out import held_out_items, to_set_aside
 from everylabel.projects.labelled import by_log_names, reading, store_name, store_place
 from everylabel.projects.project import Project
@@ -121,6 +122,7 @@ def open_log(
             confirm=confirm,
             known_as=lambda item: project.known_as(item if project.here is None else project.here[item]),
             features=project.features,
+            new_features=accept or confirm or are_made_anew(project),
         )
         if known.renewed(project) != known:  # after what was set aside is written down
             log.set_items(known.renewed(project))
@@ -147,6 +149,7 @@ def bring_up_to_date(
     confirm: bool = False,
     known_as: Callable[[int], str] = str,
     features: np.ndarray | None = None,
+    new_features: bool = False,
 ) -> int:
     """Bring a log up to date with what the command says; return how many labels were imported.
 
@@ -154,15 +157,23 @@ def bring_up_to_date(
     id, noted in the first event: see `store_name`. `encoder` makes vectors of class names; without it those
     that are there are taken away. `note` is told if it cannot. Labels of items with other content are
     set aside, and taken back by `confirm`; `known_as` tells what people know an item by. `features`
-    of the ids, which join the pool. `test` are items that are held out, by id or so many at random.
+    of the ids, which join the pool; others than before are refused, unless `new_features` are expected.
+    `test` are items that are held out, by id or so many at random.
     """
-    writer = _Writer(store.read(), ids)
+    before = store.read()
+    writer = _Writer(before, ids)
     settings = settings or {}
     if writer.ledger.seq == 0:
         check_class_count(classes)
         names = list(dict.fromkeys(map(clean_name, classes)))
         writer.emit("", events.Project(names, settings, seed=0, id=project or None))
     if features is not None:
+        other = with_other_features(before, ids, features)
+        if other and not new_features:
+            raise refuse(other)
+        if other:
+            writer.emit("", named_again(writer.joined, ids, features))
+            note(f"the features of {len(other):,} items are others than before; labels stay")
         _join(writer, ids, features)
     changed = {name: value for name, value in settings.items() if writer.ledger.settings[name] != value}
     if changed:
