@@ -17,6 +17,7 @@ from everylabel.label_studio.api import Api
 from everylabel.label_studio.backend import make_backend
 from everylabel.label_studio.connected import Connected, ConnectOptions, connect
 from everylabel.label_studio.registering import register
+from everylabel.labelling import events
 from everylabel.web.server import bound_socket, server_config
 from tests.label_studio.stand_in import LabelStudio
 
@@ -60,6 +61,12 @@ class Running:
         news, desk = self.project.reconciler.look(), self.project.service.desk
         until(lambda: all(str(task) in desk.ledger.position for task in tasks))
         return news + self.project.reconciler.look()
+
+    def told(self) -> int:
+        """Return how many events the log has that Label Studio told; others come by themselves."""
+        of = events.Answered | events.Undo | events.Left | events.Sent
+        self.project.service.desk.read(lambda: None).result()
+        return sum(isinstance(event.body, of) for event in self.project.service.desk.log.read())
 
     def labels(self) -> dict[str, str]:
         """Return the class of each task that has one."""

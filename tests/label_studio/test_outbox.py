@@ -90,6 +90,19 @@ def test_what_is_taken_back_or_changed_follows(studio: LabelStudio, tmp_path: Pa
         assert made.project.reconciler.look() == 0
 
 
+def test_what_is_no_annotation_is_not_sent(studio: LabelStudio, tmp_path: Path) -> None:
+    with running(studio, tmp_path) as made:
+        service = made.project.service
+        task = service.next("anna").result()["next"]["item"]["id"]
+        service.rule_out("anna", task, "fruit").result()
+        service.skip("anna", task).result()
+        assert made.project.outbox.send() == 0
+        service.jump("anna", task).result()
+        service.label("anna", task, "animal").result()
+        assert made.project.outbox.send() == 1
+        assert given(studio) == {int(task): ["animal"]}
+
+
 def test_others_may_change_it_in_label_studio(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         one, two = answer(made, 2)

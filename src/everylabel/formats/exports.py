@@ -100,7 +100,7 @@ def _records(told: Beside, prepared: Callable[[], Prepared], snapshot: Snapshot,
 
     if what == "test":
         return held_out_records(told, snapshot.test, probabilities, classes)
-    known = np.array([*snapshot.labels, *snapshot.test], dtype=np.int64)
+    known = np.array([*snapshot.labels, *snapshot.test, *snapshot.left], dtype=np.int64)
     left = np.setdiff1d(np.arange(len(ready.features)), known)
     return prediction_records(told, left, probabilities, classes)
 

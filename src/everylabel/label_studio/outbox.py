@@ -19,6 +19,7 @@ from everylabel.labelling.refused import Refused
 
 logger = logging.getLogger(__name__)
 EVERY, LONGEST = 0.5, 60.0  # seconds between looks, and at most while Label Studio does not answer
+UNSENT = (events.Skip, events.Not)  # what Label Studio has no annotation for
 CONFLICT = 409  # an annotation with this id is there
 
 
@@ -87,7 +88,7 @@ class Outbox:
         theirs = {event.seq for key, event in ledger.keys.items() if key.startswith(f"{START} ")}
         standing: dict[tuple[int, str], Entry] = {}
         for entry in ledger.history:
-            is_answer = not isinstance(entry.body, events.Skip) and entry.seq not in ledger.undone
+            is_answer = not isinstance(entry.body, UNSENT) and entry.seq not in ledger.undone
             if is_answer and entry.seq not in theirs:
                 standing[entry.item, entry.person] = entry
         ours = {one.seq for one in known.values() if one.own and not one.deleted}

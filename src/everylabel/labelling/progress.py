@@ -79,12 +79,13 @@ def summary(
 ) -> dict[str, Any]:
     """Return the figures beside the page that are the same for all people, without the curve."""
     by_model = sum(item not in ledger.answers for item in ledger.finished)
+    there = len(ledger.ids) - len(ledger.left)
     return {
         "version": ledger.seq,
-        "items": len(ledger.ids),
+        "items": there,
         "labelled": len(ledger.labels),
         "answers": ledger.n_answers,
-        "left": len(ledger.ids) - len(ledger.answers) - by_model,
+        "left": there - len(ledger.answers) - by_model,
         "cannot_tell": ledger.n_cannot_tell(),
         "skipped": sum(item not in ledger.answers for item in ledger.skipped),
         "update_ms": update_ms,

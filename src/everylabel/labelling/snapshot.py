@@ -28,6 +28,7 @@ class Snapshot(NamedTuple):
     none: list[int]  # items that are of none of the classes, which teaches, too
     by_model: dict[int, int]  # labels that the model has given, where a person let it
     ruled_out: dict[int, frozenset[int]]  # classes that items without a label are not of, which teaches, too
+    left: Sequence[int] = ()  # items that are no more where they came from
 
     @classmethod
     def of(cls, ledger: Ledger, names: bool | None = None) -> Snapshot:
@@ -52,7 +53,7 @@ class Snapshot(NamedTuple):
         gone = {i: frozenset(place[number] for number in ledger.place(i).ruled_out) for i in ledger.doubted}
         gone = {i: some for i, some in gone.items() if 0 < len(some) < len(classes)}
         given = list(ledger.ids), classes, labels, answers, times, vectors, aside, test, none, by_model
-        return cls(*given, gone)
+        return cls(*given, gone, list(ledger.left))
 
     def seen_from(self, ids: Sequence[str]) -> Snapshot:
         """Return the same by the places that items have in another list, which holds them all."""
@@ -74,4 +75,5 @@ class Snapshot(NamedTuple):
             none=none,
             by_model=by_model,
             ruled_out={to[item]: some for item, some in self.ruled_out.items()},
+            left=[to[item] for item in self.left],
         )

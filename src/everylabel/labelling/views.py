@@ -69,7 +69,7 @@ class Views:
                 title, _, rest = text.partition(": ")
                 titles.append({"name": name, "title": title, "sentence": rest[0].upper() + rest[1:]})
             return {
-                "items": len(self.ledger.ids),
+                "items": len(self.ledger.ids) - len(self.ledger.left),
                 "classes": progress.classes(self.ledger),
                 "settings": dict(self.ledger.settings),
                 "strategies": titles,
@@ -142,8 +142,8 @@ class Views:
         def look() -> Reply:
             pool, book, columns = self.desk.learner.pool, self.ledger.book, self.ledger.columns
             shown = [columns.index(number) for number in book.order]
-            tested = np.isin(np.arange(len(pool)), list(self.ledger.test_labels))
-            left = np.flatnonzero((pool.state != Where.LABELLED) & ~tested)
+            others = np.isin(np.arange(len(pool)), [*self.ledger.test_labels, *self.ledger.left])
+            left = np.flatnonzero((pool.state != Where.LABELLED) & ~others)
             begin = offset + (0 if after is None else int(np.searchsorted(left, after, side="right")))
             some = left[begin : begin + limit]
             return {
@@ -353,8 +353,8 @@ class Views:
         return {lease.item for lease in leases if lease.reason in BLIND or lease.item in test}
 
     def _hidden(self) -> frozenset[int]:
-        """Return these, and the whole test set."""
-        return frozenset({*self._checks(), *self.ledger.test})
+        """Return these, the whole test set, and what is no more where it came from."""
+        return frozenset({*self._checks(), *self.ledger.test, *self.ledger.left})
 
     def _probabilities(self, i: int) -> list[float] | None:
         if not self._knows():
