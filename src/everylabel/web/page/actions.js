@@ -6,6 +6,7 @@ import { announce, byId, count, milliseconds, plural, setText, toast } from "./d
 import { meanwhileText } from "./meanwhile.js";
 import { missed } from "./missed.js";
 import { arrive } from "./presence.js";
+import { proposed } from "./ranking.js";
 import { changed, className, NONE, setBusy, setProgress, setSettings, setTask, setClasses, state } from "./state.js";
 
 const WAITING = "Waiting";
@@ -25,13 +26,17 @@ function take(reply) {
   shownAt = performance.now();
 }
 
-function describe(task) {
+/** The item in words, and what is asked of it; of one that was in sight before, what is asked alone. */
+function describe(task, before) {
   if (!task) return "Nothing is left to label.";
+  const best = proposed();
+  const question = best ? ` Is it ${className(best.id)}?` : "";
+  if (best && task.item.id === before) return question.trim();
   const { item } = task;
   const fields = item.fields.map(([name, value]) => `${name}: ${value}`).join(", ");
   const content = (item.text ?? fields).slice(0, 300);
   const check = { check: "Random check. ", test: "Test set. " }[task.reason] ?? "";
-  return `${check}Next item: ${content || `picture ${item.name}`}`;
+  return `${check}Next item: ${content || `picture ${item.name}`}${question}`;
 }
 
 function showTick(text) {
@@ -62,13 +67,14 @@ export async function exchange(request, said, doing = "Waiting for the server â€
   if (state.busy) return false;
   setBusy(true);
   const waited = sayWaiting(doing);
+  const before = state.task?.item.id;
   try {
     const reply = await request();
     waited();
     take(reply);
     if (said) {
       showTick(said(reply.progress));
-      announce(`${said(reply.progress)}. ${describe(reply.next)}`);
+      announce(`${said(reply.progress)}. ${describe(reply.next, before)}`);
     }
     return reply;
   } catch (error) {
@@ -145,6 +151,9 @@ export function label(number) {
   const said = ({ update_ms: ms }) => `Saved: ${name}${ms === null ? "" : ` Â· learned in ${milliseconds(ms)}`}`;
   return answer("/api/label", { class: number }, said, LEARNING);
 }
+
+/** What the item is not; it stays, for the next proposal. */
+export const ruleOut = (number) => answer("/api/not", { class: number }, () => `Saved: not ${className(number)}`, LEARNING);
 
 /** One class for several items; one undo takes all of them back. */
 export async function labelMany(items, number) {

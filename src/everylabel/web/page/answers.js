@@ -152,8 +152,10 @@ function drawGuess() {
     // A class added since this item was chosen has no probability yet.
     fill(button, shown ? state.task.probabilities[number] : undefined);
     const mine = state.task?.answer === number;
+    const not = state.task?.ruled_out?.includes(number) ?? false;
     button.classList.toggle("mine", mine);
-    if (mine) button.setAttribute("aria-description", "your answer so far");
+    button.classList.toggle("not", not);
+    if (mine || not) button.setAttribute("aria-description", mine ? "your answer so far" : "you said it is not this");
     else button.removeAttribute("aria-description");
   }
   drawLikely(shown);

@@ -19,6 +19,7 @@ import { openMenu, openSettings, startTheme, toggleProbabilities, toggleTheme } 
 import { startSide } from "./side.js";
 import { on, state } from "./state.js";
 import { startTask, toggleZoom } from "./task.js";
+import { no, startYesNo, toggleYesNo, unfold, yes } from "./yes_no.js";
 
 const COMMANDS = {
   undo,
@@ -26,7 +27,14 @@ const COMMANDS = {
   cannot: cannotTell,
   none: noneOfThese,
   probabilities: () => toast(toggleProbabilities() ? "Probabilities are hidden." : "Probabilities are shown."),
-  filter: focusFilter,
+  yes,
+  no,
+  others: unfold,
+  yesno: toggleYesNo,
+  filter: () => {
+    unfold();
+    focusFilter();
+  },
   zoom: toggleZoom,
   add: openAdd,
   classes: openClasses,
@@ -55,7 +63,7 @@ function startButtons() {
     const button = event.target.closest("[data-do]");
     if (!button) return;
     // As with classes: after a click, Space and Enter must not do it again.
-    if (event.detail > 0 && button.closest(".actions")) button.blur();
+    if (event.detail > 0 && button.closest(".actions, .proposal")) button.blur();
     run(button.dataset.do);
   });
 }
@@ -83,6 +91,7 @@ startTheme();
 startTask();
 startAhead();
 startAnswers();
+startYesNo();
 startSide();
 startGuidelines();
 startCopies();

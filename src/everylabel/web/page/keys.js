@@ -3,6 +3,7 @@ import { chooseByDigit, chooseByLetter, focusFilter } from "./answers.js";
 import { dialogOpen, gaveBack, showDialog } from "./dialogs.js";
 import { make, setText } from "./dom.js";
 import { manyClasses, on, state } from "./state.js";
+import { unfold, YES_NO_KEYS, yesNoKey } from "./yes_no.js";
 
 const SHORTCUTS = [
   { keys: ["u", "Backspace"], also: "Ctrl Z", does: "undo", text: "Take the last answer back (any number of times)" },
@@ -10,6 +11,7 @@ const SHORTCUTS = [
   { keys: ["-"], does: "none", text: "None of these classes: the model learns that, too" },
   { keys: ["x"], does: "cannot", text: "Cannot tell: the model learns nothing from it" },
   { keys: ["p"], does: "probabilities", text: "Hide or show the model's probabilities" },
+  { keys: ["."], does: "yesno", text: "Yes / no: one proposal at a time, or all classes" },
   { keys: ["f"], does: "filter", text: "Filter the classes (when there are more than ten; of more than twenty, any letter does)" },
   { keys: ["z"], does: "zoom", text: "Picture: fit, or pixel by pixel" },
   { keys: ["n", "+"], does: "add", text: "Add a class" },
@@ -60,10 +62,17 @@ function handle(event, run) {
     return;
   }
   if (command || event.altKey || event.repeat || !state.plainKeys || taken(event)) return;
+  if (yesNoKey(event)) {
+    event.preventDefault();
+    return;
+  }
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if (manyClasses() && !event.shiftKey && /^\p{L}$/u.test(event.key)) {
     if (chooseByLetter(key)) event.preventDefault();
-    else focusFilter(); // the letter goes there
+    else {
+      unfold();
+      focusFilter(); // the letter goes there
+    }
     return;
   }
   const shortcut = SHORTCUTS.find((each) => each.keys.includes(key));
@@ -86,15 +95,17 @@ function drawCaps() {
     const shortcut = SHORTCUTS.find((each) => each.does === button.dataset.do);
     const shown = button.querySelector("kbd");
     if (!shortcut) continue;
-    if (shown) setText(shown, cap(shortcut.keys[0]));
-    const letter = /^[a-z]$/.test(shortcut.keys[0]);
-    button.setAttribute("aria-keyshortcuts", manyClasses() && letter ? `Shift+${shortcut.keys[0].toUpperCase()}` : shortcut.keys[0]);
+    const key = shortcut.keys.find((each) => each !== "n" || !state.yesNo || manyClasses()); // "n" is no
+    if (shown) setText(shown, cap(key));
+    const letter = /^[a-z]$/.test(key);
+    button.setAttribute("aria-keyshortcuts", manyClasses() && letter ? `Shift+${key.toUpperCase()}` : key);
   }
 }
 
 export function startKeys(run) {
   document.addEventListener("keydown", (event) => handle(event, run));
   on("classes", drawCaps);
+  on("guess", drawCaps);
 }
 
 function keyCaps(keys, also) {
@@ -106,5 +117,6 @@ export function openHelp() {
   const row = (caps, text) => make("div", {}, make("dt", {}, ...caps), make("dd", {}, text));
   const first = row([make("kbd", {}, "1"), " … ", make("kbd", {}, "0")], "Give the class with this key; ⇧ means with Shift");
   const rows = SHORTCUTS.map(({ keys, also, text }) => row(keyCaps(keys, also), text));
-  showDialog("help", "Keys", [make("dl", { className: "key-list" }, first, ...rows)]);
+  const plain = YES_NO_KEYS.map(([keys, text]) => row(keys.flatMap((key) => [make("kbd", {}, key), " "]), text));
+  showDialog("help", "Keys", [make("dl", { className: "key-list" }, first, ...rows, ...plain)]);
 }

@@ -1,5 +1,5 @@
 // Which classes come first: the likely ones, and those whose name begins as what is typed.
-import { shownName } from "./state.js";
+import { guessShown, shownName, state } from "./state.js";
 
 const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 
@@ -8,6 +8,14 @@ export function byLikelihood(classes, probabilities) {
   if (!probabilities) return classes;
   const chance = ({ id }) => probabilities[id] ?? 0;
   return [...classes].sort((a, b) => chance(b) - chance(a));
+}
+
+/** The class to ask about with yes or no, and whether it is the last one left; null if none may be proposed. */
+export function proposed() {
+  if (!state.yesNo || !guessShown()) return null;
+  const left = state.classes.filter(({ id }) => !state.task.ruled_out?.includes(id));
+  const best = byLikelihood(left, state.task.probabilities)[0];
+  return best ? { ...best, last: left.length === 1 } : null;
 }
 
 /** Classes whose name has the text in it: those that begin with it, then those with a word that does, then the others. */

@@ -17,6 +17,7 @@ export const state = {
   progress: null,
   busy: false,
   hideProbabilities: memory.get("hide") === "yes",
+  yesNo: memory.get("yes-no") === "yes", // one class is proposed at a time
   plainKeys: memory.get("plain-keys") !== "no", // shortcuts of a single character
   undoable: [], // this tab's own answers, the latest last: number and item
   checked: new Set(), // items first seen here as random checks: their guesses stay hidden

@@ -112,9 +112,17 @@ function adaptFocus() {
   }
 }
 
+let drawn = null;
+
 function draw() {
   const { task } = state;
   const box = byId("item");
+  const shown = JSON.stringify(task?.item ?? null);
+  if (task && shown === drawn) {
+    drawReason(); // the same one, of which more is to be said
+    return;
+  }
+  drawn = shown;
   box.dataset.kind = task?.item.image ? "image" : "text";
   box.dataset.item = task?.item.id ?? "";
   box.classList.remove("actual");

@@ -1,0 +1,93 @@
+// Yes or no: one class is proposed, large, and the others are folded away, a key from here.
+//
+// A "no" is learned and brings the next proposal for the same item. Where the model's guess must not be seen (random
+// checks), or there is none yet, all classes are shown, and a line says why. Keys of classes work as ever.
+import { canAnswer, label, noneOfThese, ruleOut } from "./actions.js";
+import { announce, breakable, byId, make, memory, percent, setText } from "./dom.js";
+import { missed } from "./missed.js";
+import { proposed } from "./ranking.js";
+import { changed, className, on, shownName, state } from "./state.js";
+
+const KEYS = { y: yes, Enter: yes, ArrowRight: yes, n: no, ArrowLeft: no, ArrowDown: unfold };
+
+/** What the help says of them. */
+export const YES_NO_KEYS = [
+  [["y", "Enter", "→"], "Yes / no: it is what is proposed"],
+  [["n", "←"], "Yes / no: it is not; the next proposal"],
+  [["↓"], "Yes / no: all classes, for this item"],
+];
+
+let unfolded = null; // the item that all classes were asked for
+
+/** An answer to a proposal counts only if that is in sight. */
+function respond(answer) {
+  const best = proposed();
+  if (best && canAnswer()) answer(best);
+  else if (best) missed();
+}
+
+export function yes() {
+  respond(({ id }) => label(id));
+}
+
+export function no() {
+  respond(({ id, last }) => (last ? noneOfThese() : ruleOut(id)));
+}
+
+/** Shows all classes for the item in sight. */
+export function unfold() {
+  if (!proposed() || unfolded === state.task.item.id) return;
+  unfolded = state.task.item.id;
+  draw();
+  announce("All classes are shown.");
+}
+
+/** Does what a key means while a class is proposed; true if it means something. */
+export function yesNoKey(event) {
+  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  if (event.shiftKey || !KEYS[key] || !proposed()) return false;
+  if (key.startsWith("Arrow") && event.target.closest?.(".scrolls, .class")) return false; // they scroll there
+  KEYS[key]();
+  return true;
+}
+
+export function toggleYesNo() {
+  state.yesNo = !state.yesNo;
+  memory.set("yes-no", state.yesNo ? "yes" : null);
+  changed("guess");
+  announce(state.yesNo ? `Yes or no. ${question() || noProposal()}` : "All classes are shown.");
+}
+
+function question() {
+  const best = proposed();
+  return best ? `Is it ${className(best.id)}?` : "";
+}
+
+/** Why nothing is proposed although it could be. */
+function noProposal() {
+  if (!state.yesNo || !state.task || !state.classes.length || proposed()) return "";
+  if (state.hideProbabilities) return "Nothing is proposed while the model's guess is hidden.";
+  if (!state.task.probabilities && !state.progress?.labelled) return "Proposals begin as soon as a label is learned: choose a class.";
+  return "Nothing is proposed here, so that you are not swayed: choose a class.";
+}
+
+function draw() {
+  const best = proposed();
+  byId("proposal").hidden = !best;
+  setText(byId("no-proposal"), noProposal());
+  document.documentElement.classList.toggle("folded", Boolean(best) && unfolded !== state.task?.item.id);
+  for (const button of document.querySelectorAll('[data-do="yesno"]')) button.setAttribute("aria-pressed", String(state.yesNo));
+  byId("others").setAttribute("aria-expanded", String(!document.documentElement.classList.contains("folded")));
+  if (!best) return;
+  const name = make("strong", { dir: "auto" }, ...breakable(shownName(best.name)));
+  byId("question").replaceChildren("Is it ", name, "? ", make("span", { className: "share" }, percent(state.task.probabilities[best.id] ?? 0)));
+  byId("question").title = best.description || "";
+  setText(byId("no-word"), best.last ? "No: none of these" : "No");
+  const gone = (state.task.ruled_out ?? []).map(className);
+  setText(byId("ruled-out"), gone.length ? `You said it is not: ${gone.join(", ")}${best.last ? ". This is the last class left." : ""}` : "");
+}
+
+export function startYesNo() {
+  for (const topic of ["task", "guess", "classes"]) on(topic, draw);
+  draw();
+}
