@@ -77,7 +77,8 @@ def state(server: Running) -> dict[str, Any]:
 
 
 def test_rows_that_are_appended_join_and_stay(inbox: Path, tmp_path: Path) -> None:
-    with label(tmp_path, *OPTIONS, "--watch") as server:
+    (tmp_path / "guide.md").write_text("*late* is not lost")
+    with label(tmp_path, *OPTIONS, "--watch", "--fields", "none", "--guidelines", "guide.md") as server:
         give(server, "3", 0)
         append(inbox, rows(30, 40))
         until(lambda: items(server) == 40)
@@ -108,6 +109,8 @@ def test_rows_that_are_appended_join_and_stay(inbox: Path, tmp_path: Path) -> No
     with label(tmp_path, "inbox.csv") as server:
         now = state(server)
         assert known.get(now["version"], now["hash"]) == now["hash"]  # to the bit
+        assert "<em>late</em>" in server.client.get("/api/session")["guidelines"]  # as last time, and fields
+        assert server.client.get("/api/items/3")["item"]["fields"] == []
         labelled = {row["row"]: row["message"] for row in exported(server)}
         assert labelled == {"3": sentence(3), "35": sentence(35), "": sentence(50)}
         assert exported(server)[-1]["stars"] == "4"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.web.guidelines import read_guidelines, rendered
+from everylabel.web.guidelines import Guidelines, read_guidelines, rendered
 
 
 def test_what_a_labeller_needs_is_there() -> None:
@@ -45,3 +45,20 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "odd.md").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(EverylabelError, match="expected a Markdown file in UTF-8"):
         read_guidelines(tmp_path / "odd.md")
+
+
+def test_a_project_shows_them_again(tmp_path: Path) -> None:
+    folder, guide = tmp_path / "p", tmp_path / "guide.md"
+    folder.mkdir()
+    guide.write_text("*late* is not lost")
+    assert Guidelines(folder).html() == ""
+    now = Guidelines(folder, guide)
+    assert "<em>late</em>" in now.html()
+    assert Guidelines(folder).html() == ""  # not before all is checked
+    now.keep()
+    guide.unlink()
+    assert "<em>late</em>" in Guidelines(folder).html()
+    none = Guidelines(folder, Path("none"))
+    assert none.html() == ""
+    none.keep()
+    assert Guidelines(folder).html() == ""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from everylabel.projects.log import Label
     from everylabel.projects.project import Project
 
+ALL = "all"  # --fields all: those that are shown unless others are named
 ONCE = ("--accept-changes", "--confirm-labels")  # of the change that was there
 
 
@@ -31,10 +32,10 @@ def label(
         str | None, typer.Option(help="Names parted by commas, or a CSV file: name, description, key.")
     ] = None,
     fields: Annotated[
-        str | None, typer.Option(help="Columns shown beside an item, parted by commas; none.")
+        str | None, typer.Option(help="Columns shown beside an item, parted by commas; none; all.")
     ] = None,
     guidelines: Annotated[
-        Path | None, typer.Option(help="A Markdown file shown beside the task: what to label how.")
+        Path | None, typer.Option(help="A Markdown file shown beside the task; none takes it away.")
     ] = None,
     images_in: Annotated[
         list[Path] | None, typer.Option(help="Folders that images may lie in, besides the source's.")
@@ -123,6 +124,7 @@ def label(
         folder=folder,
         encoding=encoding,
         long_rows=long_rows,
+        fields=fields,
         keep=False,  # before all is checked, nothing changes
         check=check_labelled(store, accept=accept_changes or confirm_labels),
         begin=joined_before(store) if import_file is None and test is None else None,
@@ -153,7 +155,7 @@ def label(
         descriptions=descriptions,
         class_keys=class_keys,
         test=test,
-        fields=column_list(fields),
+        fields=_fields(project),
         images_in=images_in or (),
         guidelines=guidelines,
         watch=watch,
@@ -165,6 +167,12 @@ def label(
     if coming is not None and not coming.complete:
         note(f"{coming.done:,} of {len(project):,} items are embedded; the rest follows at the next start")
     print(f"stopped; everything is kept in {kept_in(project, store)}; to go on: {again}", flush=True)
+
+
+def _fields(project: "Project") -> list[str] | None:
+    """Return the columns that are shown beside an item, as they were named now or last time; None for all."""
+    named = None if project.about is None else project.about.options.fields
+    return None if named == ALL else column_list(named)
 
 
 def _ready(address: str, host: str) -> None:

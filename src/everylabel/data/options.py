@@ -20,6 +20,7 @@ class Options:
     model: str | None = None
     encoding: str | None = None
     long_rows: str | None = None
+    fields: str | None = None  # columns shown beside an item, as they were named
 
     def or_else(self, before: "Options") -> "Options":
         """Return these options, and those of before where these say nothing."""

@@ -131,6 +131,7 @@ def open_project(
     keep: bool = True,
     trust_model_code: bool = False,
     reader: Reader = read,
+    fields: str | None = None,
 ) -> Project:
     """Return a source as a project, with its features: memory-mapped, embedded if they are not there yet.
 
@@ -171,13 +172,15 @@ def open_project(
         As in `everylabel.embed`.
     reader : function
         Reads the source, a full path or a dataset's name, as the options say.
+    fields : str, optional
+        The columns that the page shows beside an item, parted by commas; noted for next time.
 
     Options that are not given are those of last time, if the folder knows of one.
     """
     shown = None if show is None else str(Path(show).absolute())
     names = None if classes is None else tuple(classes)
     columns = text_column, image_column, label_column, id_column
-    given = Options(*columns, names, shown, model, encoding, long_rows)
+    given = Options(*columns, names, shown, model, encoding, long_rows, fields)
     place, about = located(source, folder, given)
     where, options = about.source, about.options
     before = remembered(place)

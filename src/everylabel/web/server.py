@@ -35,8 +35,8 @@ from everylabel.web.arrivals import Arrivals
 from everylabel.web.connections import FROM_ONE, guarded, most_connections, tell_seldom
 from everylabel.web.downloads import Downloads
 from everylabel.web.growth import Growth, Told
-from everylabel.web.guidelines import read_guidelines
-from everylabel.web.shown import Shown
+from everylabel.web.guidelines import Guidelines
+from everylabel.web.shown import Shown, check_fields
 from everylabel.web.tokens import tokens_of
 
 PATIENCE = 3  # seconds that open requests get when the server stops
@@ -59,7 +59,7 @@ class ServeOptions:
     descriptions, class_keys : of classes, by name
     test : how many items are never learned from, or the column that names them
     fields : columns shown beside an item; all but those of labels unless given
-    guidelines : a Markdown file for the labellers
+    guidelines : a Markdown file for the labellers; none; as last time unless given
     images_in : folders that images may lie in, besides the source's own
     watch : have what the source gets meanwhile join
     """
@@ -98,15 +98,17 @@ def serve(
     `note` gets what a person should know: a source that has changed, labels that were imported. `progress`
     is told how many items are embedded, of how many, if that goes on meanwhile.
     """
-    guidelines = "" if options.guidelines is None else read_guidelines(options.guidelines)
+    guidelines = Guidelines(project.folder, options.guidelines)
+    html = guidelines.html()
     tokens = tokens_of(options.token, options.look_token, options.token_file, is_local(options.host))
     with (
         one_thread(),
         bound_socket(options.host, options.port) as bound,
         opened_project(project, options, note, progress) as (service, shown, growth),
     ):
+        guidelines.keep()
         files = Downloads(shown, service.desk, options.layout)
-        app = make_app(service, shown, files, growth.arrivals, tokens=tokens, guidelines=guidelines)
+        app = make_app(service, shown, files, growth.arrivals, tokens=tokens, guidelines=html)
         address = address_of(options.host, bound.getsockname()[1], None if tokens is None else tokens.labels)
         config = server_config(app, options.proxy)
         strategy = service.ledger.settings["strategy"]
@@ -166,6 +168,7 @@ def opened_project(
 ) -> Iterator[tuple[Service, Shown, Growth]]:
     """Yield the service of a project whose log is brought up to date; close all behind it."""
     settings = check_settings(options.settings)
+    check_fields(project, options.fields)
     allowed = allowed_images(project, options.images_in)
     model = None if project.about is None else project.about.options.model
     if project.coming is not None:

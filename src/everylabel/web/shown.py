@@ -26,11 +26,7 @@ class Shown:
         fields : the columns beside an item, all but those of labels unless given
         allowed : the images that may be shown
         """
-        unknown = [name for name in fields or () if name not in project.columns]
-        if unknown:
-            raise EverylabelError(
-                f"--fields names {listed(unknown)}; expected some of {listed(list(project.columns), 12)}"
-            )
+        check_fields(project, fields)
         self._fields = fields
         self._allowed = allowed
         self.become(project)
@@ -87,6 +83,15 @@ class Shown:
             return display.picture(i)
         except EverylabelError as error:
             raise Refused(404, "no_image", str(error)) from error
+
+
+def check_fields(project: Project, fields: Sequence[str] | None) -> None:
+    """Refuse fields that are no columns of the source."""
+    unknown = [name for name in fields or () if name not in project.columns]
+    if unknown:
+        raise EverylabelError(
+            f"--fields names {listed(unknown)}; expected some of {listed(list(project.columns), 12)}"
+        )
 
 
 def _labels_of(project: Project) -> set[str]:
