@@ -190,6 +190,11 @@ CORE = [
     Mutant("labelling/training.py", "[c not in ruled_out[i] for", "[c in ruled_out[i] for", "labelling/test_not.py"),
     Mutant("selection/pool/doubts.py", "[[c not in ruled_out for", "[[True or c not in ruled_out for", "selection/test_ruled_out.py"),
     Mutant("labelling/replay.py", "if event.seq == upto:", "if False:", "labelling/test_replay.py"),
+    Mutant("projects/chain.py", 'digest(f"{before} ', 'digest(f"', "projects/test_sealing.py"),
+    Mutant("projects/chain.py", "if row.seq == head.seq and before != head.chain", "if False", "projects/test_sealing.py"),
+    Mutant("projects/sealing.py", "noted == head.items", "True", "projects/test_sealing.py"),
+    Mutant("projects/guard.py", "noted[:2] != now[:2]", "False", "projects/test_writing.py"),
+    Mutant("labelling/leases.py", "max(self._day() - lease.at, 0.0)", "self._day() - lease.at", "labelling/test_leases.py"),
     Mutant("data/datasets/fetch.py", "have if response.status == 206 else 0", "have", "data/test_fetch.py"),
 ]  # fmt: skip
 

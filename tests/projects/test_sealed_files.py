@@ -105,7 +105,9 @@ def test_doctor_looks_at_them_too(source: Path) -> None:
         assert name in result.output
 
 
-def test_they_are_their_owners_only(tmp_path: Path) -> None:
+def test_they_are_their_owners_only(tmp_path: Path, source: Path) -> None:
+    for path in opened(source).folder.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
     write_sealed(tmp_path / "x.json", {"a": 1, "ü": [None, "☃"]})
     assert read_sealed(tmp_path / "x.json") == {"a": 1, "ü": [None, "☃"]}
     assert stat.S_IMODE((tmp_path / "x.json").stat().st_mode) == 0o600

@@ -10,6 +10,7 @@ import secrets
 import zipfile
 import zlib
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,11 @@ from everylabel.core.posterior import Posterior
 
 FORMAT = "everylabel posterior"
 VERSION = 1
+# what NumPy raises of a file that holds no array, or a damaged one
+NO_ARRAY = (
+    *(OSError, ValueError, EOFError, SyntaxError, TokenError, MemoryError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 _ARRAYS = ("mean", "cov", "class_cov")
 _DATA = ("features", "labels", "weights", "label_sums")
 
@@ -144,10 +150,7 @@ def unpacked(
         ) from error
 
 
-_DAMAGE = (
-    *(ValueError, KeyError, TypeError, AttributeError, EOFError, RuntimeError, NotImplementedError),
-    *(zipfile.BadZipFile, zlib.error),
-)
+_DAMAGE = (*NO_ARRAY, KeyError, TypeError, AttributeError, RuntimeError, NotImplementedError)
 
 
 def _posterior(header: dict[str, Any], arrays: dict[str, np.ndarray], like: Array | None) -> Posterior:

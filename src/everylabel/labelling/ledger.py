@@ -354,6 +354,8 @@ class Ledger:
 
     @_take.register
     def _(self, body: events.Label | events.NoneOfThese, event: Event, item: int) -> None:
+        if isinstance(body, events.Label) and body.class_ not in range(len(self.classes)):
+            raise EverylabelError(f"event {event.seq} gives class {body.class_!r}, which never was")
         self._record(body, event, item)
         if isinstance(body, events.Label) and body.bulk is not None:
             self.bulks.setdefault(body.bulk, []).append(event.seq)

@@ -2,19 +2,18 @@
 
 import shutil
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
+from everylabel.core.files import NO_ARRAY
 from everylabel.projects.journal import JOURNAL
 from everylabel.projects.sealed_files import file_digest, read_sealed
 
 FEATURES, RECORD, EMBEDDER, NEXT = "features.npy", "features.json", "embedder.npz", "next"
 DIGESTS = "digests.npy"  # of the item that each row is of, and of those that are broken
 VERSION = 2
-NO_ARRAY = (OSError, ValueError, EOFError, SyntaxError, TokenError, UnicodeError)  # what np.load finds then
 USUAL = {"text": "minilm", "image": "dinov2"}  # models where none is named
 
 

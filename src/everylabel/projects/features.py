@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.core.errors import EverylabelWarning
-from everylabel.core.files import write_atomically
+from everylabel.core.files import NO_ARRAY, write_atomically
 from everylabel.data.cache import make_folder
 from everylabel.data.items import Items
 from everylabel.data.options import Options
@@ -29,7 +29,6 @@ from everylabel.projects.feature_files import (
     EMBEDDER,
     FEATURES,
     NEXT,
-    NO_ARRAY,
     RECORD,
     VERSION,
     check_fit,
@@ -40,7 +39,7 @@ from everylabel.projects.feature_files import (
     record_of,
 )
 from everylabel.projects.journal import Journal, Kept
-from everylabel.projects.sealed_files import write_sealed
+from everylabel.projects.sealed_files import OWN, write_sealed
 from everylabel.projects.trust import Trust
 
 MADE_BY = ("kind", "model")  # features of these are alike, whatever column they are of
@@ -127,6 +126,9 @@ def _recorded(
         "fitted_on": fitted_on,
         "files": files_digests(place),
     }
+    for name in (FEATURES, EMBEDDER, DIGESTS):
+        if (place / name).exists():
+            (place / name).chmod(OWN)
     write_sealed(place / RECORD, record)
     return Features(rows, broken, place, _grown(fitted_on, len(items), folder))
 

@@ -25,6 +25,7 @@ from everylabel.labelling.events import Event
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.naming import Encoder, packed, phrases_of
 from everylabel.labelling.snapshot import Snapshot
+from everylabel.projects.applied import take_all
 from everylabel.projects.feature_check import are_made_anew, named_again, refuse, with_other_features
 from everylabel.projects.held_out import held_out_items, to_set_aside
 from everylabel.projects.labelled import by_log_names, reading, store_name, store_place
@@ -47,12 +48,11 @@ class Label(NamedTuple):
 class _Writer:
     """Events to append, taken into a ledger as they are made."""
 
-    def __init__(self, before: Sequence[Event], ids: Sequence[str]) -> None:
+    def __init__(self, before: Sequence[Event], ids: Sequence[str], shown: str) -> None:
         self.ledger, self.fresh = Ledger(ids), list[Event]()
         self.imported: dict[tuple[str, str, str], int] = {}  # item, person, from where -> class
         self.joined: set[str] = set()
-        for event in before:
-            self._take(event)
+        take_all(self._take, before, shown)
         self.block = self.ledger.seq + 1
 
     def emit(self, person: str, body: events.Body) -> None:
@@ -161,7 +161,7 @@ def bring_up_to_date(
     `test` are items that are held out, by id or so many at random.
     """
     before = store.read()
-    writer = _Writer(before, ids)
+    writer = _Writer(before, ids, store.shown)
     settings = settings or {}
     if writer.ledger.seq == 0:
         check_class_count(classes)
@@ -281,10 +281,9 @@ def _person(name: str | None) -> str:
 def read_state(project: Project, store: str | None, names: bool | None = None) -> Snapshot:
     """Return what a project's log adds up to; `names`, if given, says in its place whether names teach."""
     with reading(project, store) as log:
-        stored, known = log.read(), log.items()
+        stored, known, shown = log.read(), log.items(), log.shown
     ledger = Ledger(by_log_names(project, known).ids)
-    for event in stored:
-        ledger.apply(event)
+    take_all(ledger.apply, stored, shown)
     if names and not ledger.vectors:
         raise EverylabelError(
             f"--names-prior is on, and project {project.name!r} has no class names that its model knows; "
@@ -297,6 +296,6 @@ def class_names(project: Project, store: str | None) -> set[str]:
     """Return every name that a class of the project has or had."""
     try:
         with reading(project, store) as log:
-            return {*project.classes, *_Writer(log.read(), project.ids).ledger.names}
+            return {*project.classes, *_Writer(log.read(), project.ids, log.shown).ledger.names}
     except StoreError:  # nothing is there yet
         return set(project.classes)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
+from everylabel.core.files import NO_ARRAY
 from everylabel.data.cells import text_of
 from everylabel.data.classes import Names, check_classes, label_numbers, no_labels
 from everylabel.data.digests import features_digest, row_digests
@@ -83,7 +84,9 @@ def open_arrays(path: Path) -> Stored:
             with np.load(path, allow_pickle=False) as file:
                 _check_fits(path)
                 arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+    except EverylabelError:
+        raise
+    except (*NO_ARRAY, KeyError, TypeError, NotImplementedError, RuntimeError) as error:
         raise EverylabelError(f"path {str(path)!r} is empty or damaged ({error}); expected arrays") from error
     features = next((arrays[name] for name in FEATURES if name in arrays), None)
     if features is None or features.ndim != 2 or features.dtype.kind not in "fiu" or not len(features):

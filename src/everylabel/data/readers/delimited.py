@@ -7,6 +7,7 @@ import codecs
 import csv
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from everylabel.core.checks import check_choice
@@ -59,7 +60,8 @@ def delimiter_of(header: str) -> str:
 def header_of(path: Path, encoding: str | None) -> list[str]:
     """Return the names of a file's columns."""
     first = next((line for line in read_lines(path, encoding) if line.strip()), "")
-    return _cells(first, delimiter_of(first))
+    with _telling(path):
+        return _cells(first, delimiter_of(first))
 
 
 def read_delimited(path: Path, encoding: str | None, long_rows: str | None) -> Iterator[list[str]]:
@@ -74,7 +76,7 @@ def read_delimited(path: Path, encoding: str | None, long_rows: str | None) -> I
     before, first = next(((i, line) for i, line in enumerate(lines, 1) if line.strip()), (0, ""))
     delimiter = delimiter_of(first)
     too_long: list[str] = []
-    try:
+    with _telling(path):
         header = _cells(first, delimiter)
         yield header
         n, reader = len(header), csv.reader(lines, delimiter=delimiter)
@@ -85,12 +87,18 @@ def read_delimited(path: Path, encoding: str | None, long_rows: str | None) -> I
                     row[n - 1 :] = [delimiter.join(row[n - 1 :])]
             if row:
                 yield row
+    if too_long:
+        _tell_long(path, too_long, n, delimiter, long_rows)
+
+
+@contextmanager
+def _telling(path: Path) -> Iterator[None]:
+    try:
+        yield
     except csv.Error as error:
         raise EverylabelError(
             f"path {str(path)!r} is no clean CSV file: {error}; expected lines that end in \\n"
         ) from error
-    if too_long:
-        _tell_long(path, too_long, n, delimiter, long_rows)
 
 
 def _tell_long(path: Path, rows: list[str], n: int, delimiter: str, long_rows: str | None) -> None:

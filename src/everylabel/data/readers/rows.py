@@ -173,13 +173,22 @@ def _xlsx(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]
 def _parquet(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
     with _parquet_file(path) as file:
         check_columns(path, file.schema_arrow.names, columns)
-        for batch in file.iter_batches(batch_size=4096, columns=columns):
-            yield from batch.to_pylist()
+        batches = file.iter_batches(batch_size=4096, columns=columns)
+        while (rows := _next_rows(path, batches)) is not None:
+            yield from rows
+
+
+def _next_rows(path: Path, batches: Iterator[Any]) -> list[Row] | None:
+    try:
+        batch = next(batches, None)
+        return None if batch is None else batch.to_pylist()
+    except (ValueError, OSError, RuntimeError, NotImplementedError) as error:
+        raise EverylabelError(f"path {str(path)!r} is damaged ({error}); expected a Parquet file") from error
 
 
 def _parquet_file(path: Path) -> Any:
     parquet = need("pyarrow.parquet", "table", "reading Parquet")
     try:
         return parquet.ParquetFile(path)
-    except ValueError as error:
+    except (ValueError, OSError, RuntimeError, NotImplementedError) as error:
         raise EverylabelError(f"path {str(path)!r} is no Parquet file ({error})") from error

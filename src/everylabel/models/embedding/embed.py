@@ -16,7 +16,7 @@ import numpy as np
 
 from everylabel.core.checks import check_choice, check_count
 from everylabel.core.errors import EverylabelError, EverylabelWarning, listed
-from everylabel.core.files import write_atomically
+from everylabel.core.files import NO_ARRAY, write_atomically
 from everylabel.data.cache import cache_folder, make_folder
 from everylabel.models.embedding.backend import Backend
 from everylabel.models.embedding.choose import How, choose, kind_of
@@ -179,7 +179,7 @@ def _cached(path: Path | None, n: int) -> np.ndarray | None:
         return None
     try:
         rows = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+    except NO_ARRAY:
         return None
     return rows if rows.ndim == 2 and len(rows) == n else None
 
