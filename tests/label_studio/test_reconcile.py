@@ -16,7 +16,7 @@ from everylabel.label_studio.api import ApiError
 from everylabel.labelling import events
 from everylabel.labelling.refit import refit
 from everylabel.labelling.replay import fingerprint, replay
-from everylabel.projects.store import Store
+from everylabel.projects.store import Store, StoreError
 from tests.label_studio.running import TEXTS, Running, kind_of, running, until
 from tests.label_studio.stand_in import TOKEN, LabelStudio
 
@@ -158,6 +158,26 @@ def test_label_studio_may_be_away_for_a_while(studio: LabelStudio, tmp_path: Pat
         with pytest.raises(ApiError, match="503"):
             made.project.reconciler.look()
         studio.broken = 0
+        assert made.labels() == {str(task): "fruit"}
+
+
+def test_what_could_not_be_written_is_told_and_found_again(
+    studio: LabelStudio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(studio, tmp_path) as made:
+        studio.telling = False
+        task = next(iter(studio.tasks))
+        number = studio.annotate(task, "fruit")
+        log = made.project.service.desk.log
+
+        def full(_: object) -> None:
+            raise StoreError("nothing was saved, the disk is full")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(log, "append", full)
+            assert made.post("/webhook", studio.payload("ANNOTATION_CREATED", number))[0] in (200, 503)
+            assert made.labels() == {}
+        assert made.project.reconciler.look() == 1
         assert made.labels() == {str(task): "fruit"}
 
 

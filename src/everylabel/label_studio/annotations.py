@@ -108,7 +108,8 @@ class Book:
         """Return what is known by id; for the desk's thread."""
         if ledger is not self._ledger:
             self._ledger, self._known, self._read = ledger, {}, 0
-        for key, event in islice(ledger.keys.items(), self._read, None):
+        fresh = list(islice(reversed(ledger.keys.items()), len(ledger.keys) - self._read))
+        for key, event in reversed(fresh):
             self._take(key, event, ledger)
         self._read = len(ledger.keys)
         return self._known

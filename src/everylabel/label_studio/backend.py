@@ -19,7 +19,7 @@ from everylabel.label_studio.connected import Connected
 from everylabel.labelling.refused import Refused
 
 logger = logging.getLogger(__name__)
-PATIENCE = 0.05  # seconds after which a webhook is answered, whether or not all is learned
+PATIENCE = 0.04  # seconds after which a webhook is answered, whether or not all is learned
 AT_ONCE = 500  # predictions
 Json = dict[str, Any]
 
@@ -44,6 +44,10 @@ def make_backend(projects: Mapping[int, Connected], password: str | None = None)
     @app.exception_handler(Refused)
     async def refused(_: Request, error: Refused) -> JSONResponse:
         return JSONResponse({"error": str(error)}, error.status)
+
+    @app.exception_handler(EverylabelError)
+    async def failed(_: Request, error: EverylabelError) -> JSONResponse:
+        return JSONResponse({"error": str(error)}, 503)  # such as a disk that is full: found again later
 
     @app.get("/")
     @app.get("/health")

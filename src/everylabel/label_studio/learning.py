@@ -86,7 +86,7 @@ class Learning:
         """Have tasks that left come back; how many."""
 
         def command() -> Finish:
-            back = [name for name in names if self.ledger.position.get(name) in self.ledger.left]
+            back = [name for item in self.ledger.left if (name := self.ledger.ids[item]) in names]
             for name in back:
                 self.desk.emit("", events.Left(name, back=True))
             return lambda: len(back)

@@ -42,10 +42,11 @@ class Predictions:
     def __init__(self, desk: Desk, configuration: Configuration) -> None:
         self.desk, self.configuration = desk, configuration
         self._ranking = Ranking()
+        self._named: tuple[Ledger, int, str] = desk.ledger, -1, ""  # a state, and its version
 
     def version(self) -> "Future[str]":
         """Return what the model is called as it is now."""
-        return self.desk.read(lambda: version_of(self.desk.ledger))
+        return self.desk.read(self._version)
 
     def of(self, tasks: Sequence[str]) -> "Future[list[Json]]":
         """Return a prediction for each task; one that is not in the pool (yet) has none, and comes last."""
@@ -70,9 +71,15 @@ class Predictions:
 
         return self.desk.read(look)
 
+    def _version(self) -> str:
+        ledger, seq, _ = self._named
+        if (ledger, seq) != (self.desk.ledger, self.desk.ledger.seq):
+            self._named = self.desk.ledger, self.desk.ledger.seq, version_of(self.desk.ledger)
+        return self._named[2]
+
     def _ranked(self) -> Ranking:
         """Return the ranking of the model as it is now, made once."""
-        version = version_of(self.desk.ledger)
+        version = self._version()
         if self._ranking.version != version:
             self._ranking = Ranking(version, tuple(self.desk.ledger.ids[i] for i in self._chosen()))
         return self._ranking

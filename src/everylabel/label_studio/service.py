@@ -1,9 +1,10 @@
 """`serve_label_studio`: projects of Label Studio, from start to a clean stop."""
 
+import gc
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -53,10 +54,9 @@ def serve_label_studio(
     if not options.projects:
         raise EverylabelError("--project is missing; expected the number of a project, as its address has it")
     api = Api(options.url, options.token)
-    sys.setswitchinterval(SWITCH)
     local = is_local(options.host)
     password = None if local else password_of(options.token)
-    with one_thread(), bound_socket(options.host, options.port) as bound, ExitStack() as stack:
+    with one_thread(), _prompt(), bound_socket(options.host, options.port) as bound, ExitStack() as stack:
         projects = {
             number: stack.enter_context(connect(api, number, options.connect, note, progress))
             for number in dict.fromkeys(options.projects)
@@ -71,6 +71,7 @@ def serve_label_studio(
                 stack.enter_context(page_of(each, options.host, port, told))
 
         def started() -> None:
+            gc.freeze()  # what is here stays: looking through it takes long enough to be late
             ready(address)
             for each, event in zip(projects.values(), begin, strict=True):
                 event.set()
@@ -80,6 +81,17 @@ def serve_label_studio(
                 threading.Thread(target=work, name="register", daemon=True).start()
 
         Server(server_config(make_backend(projects, password)), started).run(sockets=[bound])
+
+
+@contextmanager
+def _prompt() -> Iterator[None]:
+    """Have the thread that answers webhooks not wait for those that compute, until the block is left."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def _say_page(note: Say, number: int, address: str) -> None:

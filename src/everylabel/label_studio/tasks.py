@@ -7,7 +7,7 @@ labelling page, exports, predictions.
 
 import json
 from base64 import b64decode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, KeysView
 from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
@@ -48,15 +48,16 @@ BLOCKS = (
 
 
 class Tasks:
-    """The table of tasks at `path`; `names` are the ids of those that are in it."""
+    """The table of tasks at `path`."""
 
     def __init__(self, api: Api, path: Path, configuration: Configuration) -> None:
         self.api, self.path, self.configuration = api, path, configuration
-        self._rows = {row[ID]: row for row in _read(path)}
+        self._contents = {row[ID]: row[self.column] for row in _read(path)}
 
     @property
-    def names(self) -> set[str]:
-        return set(self._rows)
+    def names(self) -> KeysView[str]:
+        """The ids of all tasks in the table."""
+        return self._contents.keys()
 
     @property
     def column(self) -> str:
@@ -64,20 +65,21 @@ class Tasks:
         return self.configuration.kind
 
     def take(self, tasks: Iterable[dict[str, Any]]) -> set[str]:
-        """Bring the table up to date with the tasks there are now; return their ids."""
-        there = {str(task["id"]): task for task in tasks}
-        if there:
-            self.path.parent.mkdir(mode=OWN, parents=True, exist_ok=True)
-        contents = {name: self._content(task) for name, task in there.items()}
-        if self.configuration.kind == "image":
-            self._fetch(contents)
-        fresh = {name: {ID: name, self.column: content} for name, content in contents.items()}
-        rows = self._rows | fresh
-        if rows and (rows != self._rows or not self.path.exists()):
-            lines = "".join(json.dumps(row) + "\n" for row in rows.values())  # ASCII: no odd ends of lines
-            write_atomically(self.path, lambda file: file.write(lines.encode()))
-        self._rows = rows
+        """Bring the table up to date with tasks as they are now; return their ids."""
+        there = {str(task["id"]): self._content(task) for task in tasks}
+        if there and self.configuration.kind == "image":
+            self._fetch(there)
+        if any(self._contents.get(name) != content for name, content in there.items()):
+            contents = self._contents | there
+            self._write(contents)
+            self._contents = contents
         return set(there)
+
+    def _write(self, contents: dict[str, str]) -> None:
+        self.path.parent.mkdir(mode=OWN, parents=True, exist_ok=True)
+        rows = ({ID: name, self.column: content} for name, content in contents.items())
+        lines = "".join(json.dumps(row) + "\n" for row in rows)  # ASCII: no odd ends of lines
+        write_atomically(self.path, lambda file: file.write(lines.encode()))
 
     def _content(self, task: dict[str, Any]) -> str:
         """Return what a task shows: a text, or where its image is."""
@@ -90,7 +92,7 @@ class Tasks:
     def _fetch(self, places: dict[str, str]) -> None:
         """Put paths of files in the place of addresses; what cannot be had is fetched at the next start."""
         folder = self.path.parent / "images"
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=OWN, parents=True, exist_ok=True)
 
         def fetched(name: str) -> None:
             path = folder / f"{name}{_suffix(places[name])}"
