@@ -19,7 +19,12 @@ from everylabel.data.options import Options
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "everylabel"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 MAPS = [ROOT / "docs" / "architecture.md", ROOT / "CONTRIBUTING.md"]  # of which every path must be there
 
 
@@ -74,6 +79,12 @@ def test_every_path_is_there(page: Path) -> None:
     assert len(named) > 30
     new = {path for path in named if Path(path).name.startswith("my_")}  # of skeletons
     assert [path for path in named - new if not (there(path) or (page.parent / path).exists())] == []
+
+
+def test_what_is_promised_is_tested() -> None:
+    named = set(re.findall(r"`(tests/[\w./]+)`", (ROOT / "SECURITY.md").read_text()))
+    assert len(named) > 12
+    assert [path for path in named if not (ROOT / path).is_file()] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
