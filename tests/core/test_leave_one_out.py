@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import everylabel as el
+from everylabel.core import leave_one_out as module
 from everylabel.core.leave_one_out import leave_one_out
 
 
@@ -50,6 +51,20 @@ def test_both_sizes_of_the_matrix_give_the_same() -> None:
     more, label = x[:1] * 0.0, y[:1]  # a thirteenth of weight 0 makes it d x d
     again = _posterior(np.r_[x, more], np.r_[y, label], 3, np.r_[weights, 0.0], 0.6, "gaussian")
     np.testing.assert_allclose(np.asarray(leave_one_out(again))[:12], wide, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("n", [90, 8])
+def test_where_classes_are_many_those_seen_stand_for_all(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, weights = _problem(n, 9, 12)
+    posterior = _posterior(x, y, 12, weights, 1.7, "gaussian")
+    whole, trained = np.asarray(leave_one_out(posterior)), np.asarray(el.logits(posterior, x))
+    monkeypatch.setattr(module, "MOST_WORK", 0)
+    monkeypatch.setattr(module, "SEEN", 0.0)
+    np.testing.assert_allclose(leave_one_out(posterior), whole, rtol=1e-8, atol=1e-9)  # all are seen
+    monkeypatch.setattr(module, "SEEN", 1e-3)
+    monkeypatch.setattr(module, "MOST_SEEN", 20)
+    found = np.asarray(leave_one_out(posterior))
+    assert np.abs(found - whole).mean() < 0.1 * np.abs(trained - whole).mean()
 
 
 def test_it_wants_the_labelled_instances() -> None:

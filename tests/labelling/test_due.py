@@ -73,7 +73,7 @@ def test_test_items_come_first_blind_and_teach_nothing(tmp_path: Path) -> None:
         assert shown["estimate"] == pytest.approx(np.mean(guesses == Y[list(made.ledger.test)]))
         assert shown["n"] == 12
         page = made.views.predictions(None, 0, 1000).result()
-        assert page["total"] == len(IDS) - 40 - 12
+        assert page.total == len(IDS) - 40 - 12
         assert made.views.states([next(iter(made.ledger.test))]).result()[0]["state"] == "labelled"
         state = fingerprint(made)
     with service(tmp_path / "log") as made:

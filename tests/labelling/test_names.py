@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
+from everylabel.labelling import learner
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.learner import Learner
 from everylabel.labelling.naming import Encoder, packed, phrases_of, unpacked
@@ -233,3 +234,23 @@ def test_what_people_wrote_of_a_class_stays_though_the_file_says_otherwise(tmp_p
     assert desk.ledger.book.descriptions == {0: "sowing", 1: "harvest"}
     desk.close()
     store.close()
+
+
+def test_names_that_take_long_are_taught_in_the_background(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with named(tmp_path / "log", WORDS[:2]) as made:
+        monkeypatch.setattr(learner, "TAUGHT_UP_TO", 0)
+        for name in WORDS[2:]:
+            made.classes.add("me", name).result()
+        until(lambda: len(made.desk.ledger.vectors) == 4)
+        before = made.desk.learner.pool.posterior.mean
+        assert made.desk.learner.waiting == 2
+        assert not np.asarray(before)[:, 2:].any()  # not yet
+        refit(made.desk)
+        assert made.desk.learner.waiting == 0
+        assert accuracy(made) > 0.9
+        state = fingerprint(made)
+    monkeypatch.undo()
+    with named(tmp_path / "log", WORDS[:2]) as made:
+        assert fingerprint(made) == state

@@ -5,6 +5,10 @@ At the optimum the label of i holds its own class up by m (e_y - p). Without it,
     f_-i,c = f_ic - m s/(1 - w s) (1[y = c] - p_ic),    w = m k/(k-1) p_ic (1 - p_ic)
 with s = h_i' (prior_precision I + H' diag(w) H)^-1 h_i of class c: one matrix a class, n x n or d x d, what
 is smaller. The factor k/(k-1) makes up for the terms between classes, which the block diagonal leaves out.
+Where that is too much work there are many classes, and most instances have little to do with each. Then the
+matrix of a class is prior_precision I + a share of H' diag(mean w over classes) H, as much as its instances
+have together, and what the MOST_SEEN instances that have most of it have beyond: a system of that size.
+Logits that a label hardly moves stay.
 """
 
 from typing import Any
@@ -19,6 +23,9 @@ from everylabel.core.posterior import Posterior
 
 LEAST = 1e-5  # curvature of an instance of which the model is sure
 CLOSEST = 1e-6  # least of 1 - w s: an instance that holds a direction alone
+MOST_WORK = 10**10  # k n d min(n, d) up to which every class has a matrix of all instances
+SEEN = 1e-3  # pull of a label on a logit, against its weight, from which on it counts, where that is too much
+MOST_SEEN = 256  # instances that have a curvature of their own in a class then, at most
 
 
 def leave_one_out(posterior: Posterior) -> Float[Array, "n k"]:
@@ -40,7 +47,10 @@ def leave_one_out(posterior: Posterior) -> Float[Array, "n k"]:
     wider = k / (k - 1) if k > 1 else 1.0
     curvature = weights[:, None] * xp.clip(wider * probs * (1.0 - probs), LEAST, None)
     held = weights[:, None] * (kind.targets(data.labels, k) - probs)
-    inner = features @ features.T if features.shape[0] <= features.shape[1] else None
+    n, d = features.shape
+    if k * n * d * min(n, d) > MOST_WORK:
+        return logits - _of_those_seen(features, curvature, held, weights, posterior.prior_precision)
+    inner = features @ features.T if n <= d else None
     columns = [
         held[:, c] * _without(features, inner, curvature[:, c], posterior.prior_precision) for c in range(k)
     ]
@@ -64,3 +74,38 @@ def _without(
     system = prior_precision * eye(n, features) + root[:, None] * inner * root[None, :]
     left = xp.clip(prior_precision * xp.linalg.diagonal(xp.linalg.inv(system)), CLOSEST, 1.0)  # 1 - w s
     return (1.0 - left) / xp.clip(curvature * left, 1e-300, None)
+
+
+def _of_those_seen(
+    features: Float[Array, "n d"],
+    curvature: Float[Array, "n k"],
+    held: Float[Array, "n k"],
+    weights: Float[Array, " n"],
+    prior_precision: float,
+) -> Float[Array, "n k"]:
+    """Return what the labels hold their logits up by, as the module's head says for many classes."""
+    xp: Any = array_namespace(features)
+    k = held.shape[1]
+    common = xp.mean(curvature, axis=1)
+    spread, turn = xp.linalg.eigh((features.T * common) @ features)
+    rows = features @ turn
+    moved = xp.zeros_like(held)
+    for c in range(k):
+        asked = xp.nonzero(xp.abs(held[:, c]) > SEEN * weights)[0]
+        if not asked.shape[0]:
+            continue
+        order = xp.argsort(curvature[:, c], descending=True)
+        most, rest = order[:MOST_SEEN], order[MOST_SEEN:]
+        left = float(xp.sum(xp.take(common, rest)))
+        share = float(xp.sum(xp.take(curvature[:, c], rest))) / max(left, 1e-300)
+        known = share * common  # w as the shared part has it
+        known[most] = xp.maximum(curvature[most, c], known[most])
+        base = 1.0 / (prior_precision + share * xp.clip(spread, 0.0, None))
+        root = xp.sqrt(xp.take(known - share * common, most))[:, None]
+        seen, ask = xp.take(rows, most, axis=0), xp.take(rows, asked, axis=0)
+        half = (root * seen * base) @ ask.T
+        system = eye(most.shape[0], features) + (root * seen * base) @ (root * seen).T
+        own = xp.sum(ask * base * ask, axis=1) - xp.sum(half * xp.linalg.solve(system, half), axis=0)  # s
+        without = own / xp.clip(1.0 - xp.take(known, asked) * own, CLOSEST, None)
+        moved[asked, c] = xp.take(held[:, c], asked) * without
+    return moved

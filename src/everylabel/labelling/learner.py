@@ -33,6 +33,7 @@ TRIED, FEWEST_TRIED = 300, 60  # candidates for one person, and when many are la
 EVALUATED, FEWEST_EVALUATED = 1000, 250  # instances that a choice is judged by, likewise
 DRAWN_FROM = 5000  # instances that a check of a class is drawn from
 TRAINED = 1e-6  # tolerance of a training that labels are learned on from
+TAUGHT_UP_TO = 10**7  # rows d k: so far names are taught at once, beyond in the background
 MANY = 4  # labels taken back at once from which on training anew is faster than one by one
 EXACT_UP_TO = 10**8  # n d k: so far each label is learned exactly; beyond, by the second-order update
 
@@ -184,8 +185,16 @@ class Learner:
                 self._put(item, place)
 
     def _teach(self, names: Mapping[int, np.ndarray]) -> None:
-        """Train on all labels there are, with these names in place of those before."""
+        """Train on all labels there are, with these names in place of those before.
+
+        Where that is too much for people to wait for, the next training in the background does it.
+        """
         idx = self.pool.labelled_idx
+        n_rows = len(idx) + sum(len(some) for some in names.values())
+        if n_rows * self.pool.features.shape[1] * self.pool.n_classes > TAUGHT_UP_TO:
+            self._taught = names
+            self.waiting += 1
+            return
         labels = dict(zip(idx.tolist(), self.pool.labels[idx].tolist(), strict=True))
         self._taught = names
         rows, k, left = self.rows_of(names), self.pool.n_classes, self._ruled_out()

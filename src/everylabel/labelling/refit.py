@@ -106,7 +106,7 @@ def refit(desk: Desk) -> None:
         return desk.start(), known, desk.learner, scale_is_due(desk)
 
     start, evidence, now, anew = desk.read(look).result()
-    if not start.labels and not anew:
+    if not start.labels and not start.names and not anew:
         return
     told_by = start.here if anew or now.told_by is None else now.told_by
     scaling, features = desk.rows.scaling(desk.ids, told_by), now.pool.features[: start.here]

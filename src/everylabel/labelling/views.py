@@ -16,6 +16,7 @@ from everylabel.labelling.events import Answered, Event, Not, Skip
 from everylabel.labelling.groups import MOST, near_copies
 from everylabel.labelling.joining import Arriving
 from everylabel.labelling.ledger import CANNOT_TELL, Answer, Ledger
+from everylabel.labelling.predicted import Page, rows_of_page
 from everylabel.labelling.presence import Presence
 from everylabel.labelling.queues import Look
 from everylabel.labelling.refused import Refused
@@ -133,26 +134,28 @@ class Views:
             "needed": FEWEST,
         }
 
-    def predictions(self, after: int | None, offset: int, limit: int) -> Future[Reply]:
+    def predictions(self, after: int | None, offset: int, limit: int) -> Future[Page]:
         """Return class probabilities of instances that have no label, in the order of the source.
 
+        The desk's thread only copies logits; where classes are many, a page has fewer instances.
         after : position up to which all has been seen: what has been labelled meanwhile shifts nothing
         """
 
-        def look() -> Reply:
+        def look() -> Page:
             pool, book, columns = self.desk.learner.pool, self.ledger.book, self.ledger.columns
-            shown = [columns.index(number) for number in book.order]
+            place = {number: j for j, number in enumerate(columns)}
             others = np.isin(np.arange(len(pool)), [*self.ledger.test_labels, *self.ledger.left])
             left = np.flatnonzero((pool.state != Where.LABELLED) & ~others)
             begin = offset + (0 if after is None else int(np.searchsorted(left, after, side="right")))
-            some = left[begin : begin + limit]
-            return {
-                "ids": [self.ledger.ids[i] for i in some],
-                "classes": [book.names[number] for number in book.order],
-                "probabilities": pool.probs(some)[:, shown].round(6).tolist(),
-                "total": len(left),
-                "after": int(some[-1]) if begin + limit < len(left) else None,
-            }
+            some = left[begin : begin + rows_of_page(limit, pool.n_classes)]
+            return Page(
+                ids=[self.ledger.ids[i] for i in some],
+                classes=[book.names[number] for number in book.order],
+                logits=np.array(pool.logits(some)),
+                shown=[place[number] for number in book.order],
+                total=len(left),
+                after=int(some[-1]) if begin + len(some) < len(left) and len(some) else None,
+            )
 
         return self.desk.read(look)
 

@@ -26,6 +26,7 @@ class Cache:
         self.features = Features(features, posterior)
         self.posterior = posterior
         self._variances: np.ndarray | None = None
+        self._room: np.ndarray | None = None  # where the logits lie once classes have come, for more of them
 
     def reset(self, posterior: Posterior) -> None:
         """Take another posterior and compute the logits from scratch."""
@@ -132,9 +133,12 @@ class Cache:
 
     def add_class(self, posterior: Posterior) -> None:
         """Follow a posterior that has new columns of zeros."""
-        new = int(posterior.mean.shape[1]) - len(self.logits)
-        empty = np.zeros((new, self.features.n), self.logits.dtype)
-        self.logits, self.posterior = np.concatenate([self.logits, empty]), posterior
+        before, k = len(self.logits), int(posterior.mean.shape[1])
+        if self._room is None or self.logits.base is not self._room or len(self._room) < k:
+            self._room = np.empty((k + k // 2, self.features.n), self.logits.dtype)
+            self._room[:before] = self.logits
+        self._room[before:k] = 0.0
+        self.logits, self.posterior = self._room[:k], posterior
         if not shares_cov(self.posterior):
             self._variances = None
 

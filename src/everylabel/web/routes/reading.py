@@ -12,6 +12,7 @@ from everylabel.web.access import LOOKS
 from everylabel.web.bodies import Anybody, Person
 from everylabel.web.errors import problems
 from everylabel.web.shown import Shown
+from everylabel.web.streamed import JsonStream, pieces
 
 SNIPPET = 200  # characters of a text in a list
 Limit = Annotated[int, Query(ge=1, le=500)]
@@ -89,17 +90,18 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
         """Return all that is known of one instance."""
         return await wrap_future(views.item(item))
 
-    @router.get("/predictions", responses=problems())
+    @router.get("/predictions", responses=problems(), response_model=dict[str, Any])
     async def predictions(
         after: Annotated[int | None, Query(ge=0, le=2**40)] = None,
         offset: Annotated[int, Query(ge=0, le=2**40)] = 0,
         limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
-    ) -> dict[str, Any]:
+    ) -> JsonStream:
         """Return class probabilities of instances that have no label; `after` of one page asks for the next.
 
-        An `offset` counts what has no label now: while people label, pages by it leave instances out.
+        A page has a million numbers at most: where classes are many, fewer instances than `limit`. An
+        `offset` counts what has no label now: while people label, pages by it leave instances out.
         """
-        return await wrap_future(views.predictions(after, offset, limit))
+        return JsonStream(pieces(await wrap_future(views.predictions(after, offset, limit))))
 
     return router
 
