@@ -6,7 +6,7 @@ BEFORE ?= $(VENV)/version-0.1
 LABEL_STUDIO ?= build/label-studio
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
-.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-models bench-serving bench-label-studio chaos dist test-label-studio screenshots-label-studio screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-models bench-embedding bench-serving bench-label-studio chaos dist test-label-studio screenshots-label-studio screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -55,6 +55,9 @@ bench-updates: install ## quality and speed of the exact update; tables, docs/re
 
 bench-models: install ## features by a hook, embedding, stored features, ensembles: as ratios
 	$(BIN)/python -m benchmarks.models
+
+bench-embedding: install ## rows a second, time to the first item, label to next while the pool grows; DATA=folder
+	$(BIN)/python -m benchmarks.embedding --data $(or $(DATA),../shared/data) --out docs/results
 
 bench-selection: install   ## speed of selection against bare products and other libraries
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'

@@ -1,11 +1,13 @@
 """kill -9 at random moments under load: no acknowledged label lost, none twice, the replay equals the state.
 
-    python -m benchmarks.kills [--kills 200] [--stores sqlite postgresql] [--out docs/results]
+    python -m benchmarks.kills [--kills 200] [--stores sqlite postgresql growing] [--out docs/results]
 
 Four people label digits through the HTTP API of a real server process, each request with a key and sent
 again until it is answered. The server is killed at random moments and started again on the same store.
 At the end the log is read: every label that was acknowledged is there once, under the number it was
 given; and each hash of the state that the server told while it ran is that of the log replayed up to there.
+`growing` is a table (SQLite) that is watched, appended to in pieces that end anywhere, and sent to meanwhile:
+what was acknowledged has joined once, and at the end all rows have.
 """
 
 import argparse
@@ -22,6 +24,7 @@ import threading
 import time
 import uuid
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,13 +32,18 @@ from rich.progress import Progress
 from sklearn.datasets import load_digits
 
 from benchmarks.timing import report, write
+from everylabel.labelling.events import Extended
 from everylabel.labelling.replay import fingerprint, replay
 from everylabel.labelling.rows import Rows
+from everylabel.projects.labelled import check_labelled
+from everylabel.projects.project import open_project
 from everylabel.projects.store import Store
+from everylabel.projects.watching import read_watched
 from everylabel.web.server import one_thread
 from tests.projects import postgres
 
 PEOPLE = 4
+FIRST = 30  # rows that a table that grows begins with
 LONGEST = 3.0  # seconds that a server lives at most
 TRUTH = load_digits().target
 
@@ -59,18 +67,21 @@ class Outcome(NamedTuple):
 class Killed:
     """A server that is killed and started again, and people who do not mind."""
 
+    name = "digits"  # of the project
+
     def __init__(self, folder: Path, store: str | None) -> None:
         self.folder, self.store = folder, store
         self.port = postgres.free_port()
         self.done = threading.Event()
         self.acknowledged: dict[str, int] = {}
+        self.sent: set[str] = set()  # ids that have to be there
         self.states: dict[int, str] = {}
         self.starts: list[float] = []
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start the server and wait until it answers."""
         began = time.perf_counter()
-        command = [sys.executable, "-m", "everylabel.cli", "label", "digits", "--no-browser"]
+        command = [sys.executable, "-m", "everylabel.cli", "label", *self.arguments(), "--no-browser"]
         command += ["--port", str(self.port), "--project", str(self.folder)]
         command += ["--store", self.store] if self.store else []
         with (self.folder.parent / "server.log").open("w") as log:
@@ -84,6 +95,25 @@ class Killed:
                 told = (self.folder.parent / "server.log").read_text()
                 raise RuntimeError(f"the server did not start: {told}")
             time.sleep(0.05)
+
+    def arguments(self) -> list[str]:
+        """Return the source and how it is read."""
+        return ["digits"]
+
+    def class_of(self, item: str) -> int:
+        """Return an item's class."""
+        return int(TRUTH[int(item)])
+
+    def rows(self) -> Rows:
+        """Return the features of all items, when all is over."""
+        return Rows([str(i) for i in range(len(TRUTH))], load_digits().data / 16.0)
+
+    def others(self) -> list[Callable[[], None]]:
+        """Return what else goes on, each in a thread of its own."""
+        return []
+
+    def settle(self) -> None:
+        """Wait for what is to be there at the end."""
 
     def environment(self) -> dict[str, str]:
         """Return the server's environment."""
@@ -117,7 +147,7 @@ class Killed:
                 reply = self.insist("/api/next", {"person": name})
                 continue
             item, key = reply["next"]["item"]["id"], uuid.uuid4().hex
-            body = {"person": name, "item": item, "class": int(TRUTH[int(item)]), "key": key}
+            body = {"person": name, "item": item, "class": self.class_of(item), "key": key}
             path = "/api/label"
             chance = rng.random()
             if chance < 0.3:
@@ -143,7 +173,7 @@ class Killed:
         """
         rng, process = random.Random(seed), self.start()
         threads = [threading.Thread(target=self.person, args=(f"p{i}",)) for i in range(PEOPLE)]
-        threads.append(threading.Thread(target=self.watch))
+        threads += [threading.Thread(target=target) for target in (self.watch, *self.others())]
         for thread in threads:
             thread.start()
         try:
@@ -157,6 +187,7 @@ class Killed:
             time.sleep(0.5)
             while min(len(self.acknowledged), len(self.states)) < least and process.poll() is None:
                 time.sleep(0.05)
+            self.settle()
         finally:
             self.done.set()
             for thread in threads:
@@ -168,7 +199,7 @@ class Killed:
     def outcome(self, kills: int) -> Outcome:
         """Read the log and compare, on one thread as the server has it."""
         where = self.store or self.folder / "labels.sqlite"
-        store = Store(where, "digits", write=False)
+        store = Store(where, self.name, write=False)
         events = store.read()
         store.close()
         written = {event.key: event.seq for event in events if event.key is not None}
@@ -176,20 +207,98 @@ class Killed:
         keys = Counter(event.key for event in events if event.key is not None)
         checked = random.Random(0).sample(sorted(self.states), min(100, len(self.states)))
         with one_thread():
-            rows = Rows([str(i) for i in range(len(TRUTH))], load_digits().data / 16.0)
-            other = 0
+            rows, other = self.rows(), 0
             for version in checked:
                 ledger, learner, _ = replay([e for e in events if e.seq <= version], rows)
                 other += fingerprint(ledger, learner)["hash"] != self.states[version]
-        twice = sum(count > 1 for count in keys.values())
+        joined = Counter(name for e in events if isinstance(e.body, Extended) for name in e.body.ids)
+        lost += sum(name not in joined for name in self.sent)
+        twice = sum(count > 1 for count in (*keys.values(), *joined.values()))
         seconds = sorted(self.starts)[len(self.starts) // 2]
         return Outcome(kills, len(self.acknowledged), lost, twice, len(checked), other, seconds)
+
+
+class Growing(Killed):
+    """The same on a table that grows while it is labelled."""
+
+    name = "inbox.csv"
+
+    def __init__(self, folder: Path, store: str | None) -> None:
+        super().__init__(folder, store)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        self.source, self.written, self.pending = folder.parent / self.name, FIRST, ""
+        self.halted, self.appending, self.sending = threading.Event(), threading.Lock(), threading.Lock()
+        self.source.write_text("id,text\n" + "".join(map(_line, range(self.written))))
+
+    def arguments(self) -> list[str]:
+        options = ["--watch", "--model", "tfidf", "--classes", ",".join("0123456789")]
+        return [str(self.source), *options]
+
+    def class_of(self, item: str) -> int:
+        return int(item[1:]) % 10
+
+    def others(self) -> list[Callable[[], None]]:
+        return [self.append, self.send]
+
+    def append(self) -> None:
+        """Write rows in pieces that end anywhere, within a line, too."""
+        rng = random.Random(2)
+        while not self.done.is_set():
+            with self.appending:
+                if self.halted.is_set():
+                    return
+                if len(self.pending) < 60:
+                    self.pending += _line(self.written)
+                    self.sent.add(f"r{self.written}")
+                    self.written += 1
+                self._write(rng.randrange(1, 60))
+            time.sleep(rng.uniform(0.0, 0.3))
+
+    def _write(self, size: int) -> None:
+        with self.source.open("a") as file:
+            file.write(self.pending[:size])
+        self.pending = self.pending[size:]
+
+    def send(self) -> None:
+        """Send texts, each until it is acknowledged, and some of them twice."""
+        rng, number = random.Random(3), 0
+        while not self.done.is_set():
+            with self.sending:
+                if self.halted.is_set():
+                    return
+                items = [{"id": f"s{i}", "text": _text(100_000 + i)} for i in (number, number + 1)]
+                reply = self.insist("/api/items", {"items": items})
+                if reply is not None and "joined" in reply:
+                    self.sent.update(str(item["id"]) for item in items)
+            number += rng.choice((1, 2))
+            time.sleep(rng.uniform(0.0, 0.5))
+
+    def settle(self) -> None:
+        self.halted.set()
+        with self.appending, self.sending:
+            self._write(len(self.pending))
+        while self.ask("GET", "/api/progress")["items"] < FIRST + len(self.sent):
+            time.sleep(0.1)
+
+    def rows(self) -> Rows:
+        check = check_labelled(None)
+        project = open_project(self.source, folder=self.folder, keep=False, check=check, reader=read_watched)
+        return Rows(project.ids, project.features)
+
+
+def _text(number: int) -> str:
+    rng = random.Random(number)
+    return " ".join(f"word{rng.randrange(80)}" for _ in range(8))
+
+
+def _line(number: int) -> str:
+    return f'r{number},"{_text(number)}"\n'
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--stores", nargs="+", default=["sqlite", "postgresql"])
+    parser.add_argument("--stores", nargs="+", default=["sqlite", "postgresql", "growing"])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="folder for kills.json")
     given = parser.parse_args()
@@ -209,7 +318,8 @@ def _killed(kind: str, kills: int, seed: int) -> Outcome:
     database = postgres.server() if kind == "postgresql" else contextlib.nullcontext()
     with tempfile.TemporaryDirectory() as folder, database as url, Progress() as progress:
         task = progress.add_task(f"killing, {kind}", total=kills)
-        killed = Killed(Path(folder) / "digits.everylabel", url)
+        of = Growing if kind == "growing" else Killed
+        killed = of(Path(folder) / f"{of.name}.everylabel", url)
         return killed.run(kills, seed, lambda n: progress.update(task, completed=n))
 
 

@@ -74,7 +74,10 @@ def test_labelling_begins_with_a_sample_and_the_rest_joins(photos: Path, tmp_pat
 
 
 def test_a_server_that_is_killed_goes_on_where_it_was(photos: Path, tmp_path: Path) -> None:
-    options = ("photos", "--model", "colour.onnx", "--classes", "a,b", "--check-every", "0")
+    cells = "".join(f"photos/{i:03}.png,{'test' if i % 10 == 0 else ''}\n" for i in range(N))
+    (tmp_path / "photos.csv").write_text("path,split\n" + cells)
+    source = ("photos.csv", "--image-column", "path", "--model", "colour.onnx", "--classes", "a,b")
+    options = (*source, "--check-every", "0", "--test", "split", "--tester", "anna")
     with label(tmp_path, *options) as server:
         label_some(server, 8)
         server.process.send_signal(signal.SIGKILL)
@@ -83,7 +86,8 @@ def test_a_server_that_is_killed_goes_on_where_it_was(photos: Path, tmp_path: Pa
     assert embedded
     with label(tmp_path, *options) as server:
         until(lambda: items(server) == N - 1)
-        assert server.client.get("/api/progress")["labelled"] == 8
+        figures = server.client.get("/api/progress")
+        assert (figures["labelled"], figures["test"]["items"]) == (8, N // 10)
         assert server.stop()[0] == 0
     for path, written in embedded.items():
         assert path.stat().st_mtime_ns == written  # nothing was embedded twice

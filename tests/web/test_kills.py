@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.kills import Killed
+from benchmarks.kills import Growing, Killed
 
 
 def test_killed_servers_lose_nothing(where: str, tmp_path: Path) -> None:
@@ -11,3 +11,10 @@ def test_killed_servers_lose_nothing(where: str, tmp_path: Path) -> None:
     assert found.fine, found
     assert found.acknowledged > 10
     assert found.states > 3
+
+
+def test_killed_servers_lose_nothing_that_joins(tmp_path: Path) -> None:
+    killed = Growing(tmp_path / "inbox.csv.everylabel", None)
+    found = killed.run(kills=1, seed=1, least=4)
+    assert found.fine, found
+    assert len(killed.sent) > 3

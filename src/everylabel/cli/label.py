@@ -127,7 +127,7 @@ def label(
         fields=fields,
         keep=False,  # before all is checked, nothing changes
         check=check_labelled(store, accept=accept_changes or confirm_labels),
-        begin=joined_before(store) if import_file is None and test is None else None,
+        begin=joined_before(store) if import_file is None and not _drawn(test) else None,
         **{"reader": read_watched} if watch else {},
     )
     columns = {
@@ -167,6 +167,11 @@ def label(
     if coming is not None and not coming.complete:
         note(f"{coming.done:,} of {len(project):,} items are embedded; the rest follows at the next start")
     print(f"stopped; everything is kept in {kept_in(project, store)}; to go on: {again}", flush=True)
+
+
+def _drawn(test: str | None) -> bool:
+    """Return whether test items are drawn at random, among all items; else a column names them."""
+    return test is not None and test.strip().isdigit()
 
 
 def _fields(project: "Project") -> list[str] | None:

@@ -95,8 +95,8 @@ class Arrivals:
             if places:
                 labelled = [i for i in places if project.labels[i] >= 0]
                 labels = {project.ids[i]: project.classes[int(project.labels[i])] for i in labelled}
-                ids = [project.ids[i] for i in places]
-                self.state.joined += join(self.desk, ids, coming.rows[places], labels).result()
+                ids, test = [project.ids[i] for i in places], self._for_test(project)
+                self.state.joined += join(self.desk, ids, coming.rows[places], labels, test).result()
             self._rest = len(coming.items) - coming.done
             if coming.complete:
                 self._leave_out({project.ids[i] for i in coming.broken})
@@ -196,10 +196,13 @@ class Arrivals:
             labels = {
                 items.ids[i]: items.classes[int(items.labels[i])] for i in places if items.labels[i] >= 0
             }
-            test = set(says_test(items, self._test)) if self._test else set()
-            self.state.joined += join(self.desk, ids, rows[good], labels, test).result()
+            joined = join(self.desk, ids, rows[good], labels, self._for_test(items)).result()
+            self.state.joined += joined
         self._broken.update(broken.values())
         self._leave_out(broken)
+
+    def _for_test(self, items: Items) -> set[str]:
+        return set(says_test(items, self._test)) if self._test else set()
 
     def _embed(self, content: Any) -> np.ndarray:
         """Return features of items, as those of the project were made."""

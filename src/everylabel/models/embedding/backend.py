@@ -39,6 +39,7 @@ class Network:
     batch_size: int
     device: str | None
     trust_code: bool = False  # of a model that brings its own
+    beside: bool = False  # a server: a core is left to that
 
     form: ClassVar[str]  # of the backend, in its key
     chunk: ClassVar[int]

@@ -48,7 +48,8 @@ def can_run(folder: Path) -> bool:
 class BertOnnx:
     """The model of a folder; mean of tokens, of norm 1 if the folder says so."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, threads: int = 0) -> None:
+        """Load it; `threads` compute, all cores if 0."""
         runtime = need("onnxruntime", "onnx", "embedding by ONNX Runtime")
         self.tokenizer = need("tokenizers", "text", "reading texts").Tokenizer.from_file(
             str(folder / "tokenizer.json")
@@ -57,6 +58,7 @@ class BertOnnx:
         self.tokenizer.enable_truncation(int(_json(folder / "sentence_bert_config.json")["max_seq_length"]))
         self.normed = len(_json(folder / "modules.json")) == 3
         options = runtime.SessionOptions()
+        options.intra_op_num_threads = threads
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         model = _graph(folder).SerializeToString()
         self.session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

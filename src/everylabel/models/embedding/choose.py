@@ -26,11 +26,12 @@ Sample = Callable[[], Any]
 
 
 class How(NamedTuple):
-    """How a network is run: items at once, where, and whether code that a model brings may run."""
+    """How a network is run: items at once, where, whether it may run code of its own, beside a server."""
 
     batch_size: int = 32
     device: str | None = None
     trust_code: bool = False
+    beside: bool = False
 
 
 def kind_of(model: str | None) -> str | None:

@@ -107,7 +107,8 @@ def check_out(out: str | os.PathLike[str]) -> None:
 class Embedder:
     """A model that is loaded once and embeds again and again; what it has seen is in the cache.
 
-    It is pretrained, or has learned from other items: `fit` is the file of that.
+    It is pretrained, or has learned from other items: `fit` is the file of that. It runs beside a server, and
+    leaves a core to that where it can.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class Embedder:
 def _backend(kind: str, model: str | None, trust_code: bool, fit: Path | None) -> Backend:
     if fit is not None:
         return load_fit(fit, kind, model)
-    return choose(kind, model, list, How(trust_code=trust_code))
+    return choose(kind, model, list, How(trust_code=trust_code, beside=True))
 
 
 class NoImage(EverylabelError):

@@ -1,5 +1,6 @@
 """Texts by a sentence-transformers model: pooled as the model says."""
 
+import os
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ class Sentences(Network):
     def fast(self) -> BertOnnx | None:
         """The model run without torch, if it can be."""
         folder = Path(located(self.name, INSTEAD, self.trust_code).name)
-        return BertOnnx(folder) if self.device in (None, "cpu") and can_run(folder) else None
+        threads = max(1, (os.cpu_count() or 1) - 1) if self.beside else 0
+        return BertOnnx(folder, threads) if self.device in (None, "cpu") and can_run(folder) else None
 
     @cached_property
     def model(self) -> Any:
