@@ -83,6 +83,13 @@ def test_what_is_taken_back_or_changed_follows(studio: LabelStudio, tmp_path: Pa
         assert made.project.outbox.send() == 3  # one more, two fewer
         assert given(studio) == {one: ["größe & 大きさ"]}
         assert made.labels() == {str(one): "größe & 大きさ"}
+        service.undo("anna").result()  # back to what was said first, though its annotation is gone
+        kind = kind_of(studio.tasks[one]["data"]["text"])
+        assert made.labels() == {str(one): kind}
+        made.project.outbox.send()
+        assert given(studio) == {one: [kind]}
+        service.label("anna", str(one), "größe & 大きさ").result()
+        made.project.outbox.send()
         service.jump("anna", str(two)).result()
         service.cannot_tell("anna", str(two)).result()
         made.project.outbox.send()
