@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.events import Event, Label, NewClass
+from everylabel.data.known import Known
+from everylabel.labelling.events import Event, Extended, Label, NewClass
 from everylabel.projects.chain import Row, chained
 from everylabel.projects.doctor import Findings, Place, examine
 from everylabel.projects.mending import mended
@@ -159,3 +160,30 @@ def test_a_log_in_use_and_an_output_that_is_there_are_refused(tmp_path: Path) ->
     with pytest.raises(EverylabelError, match="which is there; expected a file that is not"):
         examined(where, tmp_path)
     assert (tmp_path / NEW).read_text() == "mine"
+
+
+def test_a_bit_of_a_long_event_or_of_what_is_noted_is_put_right(tmp_path: Path) -> None:
+    """The items of a large source are one long event, and one long text beside it."""
+    where, new = tmp_path / "labels.sqlite", tmp_path / NEW
+    ids = [f"row {i}" for i in range(3000)]
+    known = Known(ids, [f"{i:016x}" for i in range(3000)])
+    first = [events(3)[0], Event(2, 1, 1.0, "", Extended(ids, "0" * 16))]
+    stored = [*first, Event(3, 3, 2.0, "me", Label("row 7", 1))]
+    with closing(Store(where, "p")) as store:
+        store.append(stored)
+        store.set_items(known)
+    content = where.read_bytes()
+    for what, bit in ((b'"row 1203"', 9), (b'"row 1203"', 40), (b'"row 1203",', 82), (b'"row 2210"', 79)):
+        for place in (content.index(what), content.rindex(what)):  # of the event, and of what is noted
+            damaged = bytearray(content)
+            damaged[place + bit // 8] ^= 1 << bit % 8
+            where.write_bytes(damaged)
+            found = examined(where, tmp_path)
+            assert "put right" in found.wrong[0], found
+            with closing(Store(new, "p")) as store:
+                assert (store.read(), store.items()) == (stored, known)
+            new.unlink()
+    damaged = bytearray(content)
+    damaged[content.rindex(b'"00000000000004d2"') + 3] ^= 0x80  # no longer UTF-8
+    where.write_bytes(damaged)
+    assert "put right" in examined(where, tmp_path).wrong[0]

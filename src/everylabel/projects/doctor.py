@@ -20,6 +20,7 @@ from everylabel.projects.feature_files import find_changed
 from everylabel.projects.labelled import STORE
 from everylabel.projects.locks import FileLock, Taken
 from everylabel.projects.log_errors import StoreError
+from everylabel.projects.mending import mended_text
 from everylabel.projects.options import Remembered
 from everylabel.projects.project import ENDING, located
 from everylabel.projects.raw_log import RawLog, read_raw
@@ -127,17 +128,18 @@ def _items(raw: RawLog, rows: Sequence[Row]) -> tuple[str | None, list[str]]:
     lost = "what was noted of the source is lost: see that its rows are as they were, in the same order"
     if raw.items is None:
         return None, [lost]
+    joined = _joined(rows)
+    right = None if raw.head is None else mended_text(raw.items, raw.head.items, joined)
+    if right is not None:
+        return right, ["what was noted of the source: one bit had changed, and was put right"]
+    text = raw.items.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     try:
-        noted = json.loads(raw.items)
-        keys = noted["keys"]
-        fits = len(set(keys)) == len(keys) and set(keys) <= _joined(rows)
+        keys = json.loads(text)["keys"]
+        fits = len(set(keys)) == len(keys) and set(keys) <= joined
     except (ValueError, TypeError, KeyError, RecursionError):
-        return None, [lost]
-    if not fits:
-        return None, [lost]
-    return raw.items, [
-        "what was noted of the source has changed; its names fit, and the next start compares the rest"
-    ]
+        fits = False
+    changed = "what was noted of the source has changed; its names fit, and the next start compares the rest"
+    return (text, [changed]) if fits else (None, [lost])
 
 
 def _joined(rows: Sequence[Row]) -> set[str]:

@@ -48,9 +48,11 @@ def salvage(log: RawLog, keep_later: bool = False) -> Salvage:
     kept: list[Row] = []
     lost: list[str] = []
     put_right: list[str] = []
+    names = _names(log.items)
     before, last = {""}, 0  # chains that the event before may have, and its number
     for i, row in enumerate(log.rows):
-        found, before = _as_written(row, before, log.rows[i + 1 : i + 2], log.head)
+        then = log.rows[i + 1] if i + 1 < len(log.rows) else None
+        found, before = _as_written(row, before, then, log.head, names)
         if found is not None:
             kept.append(found)
             if found[:-1] != row[:-1]:
@@ -69,20 +71,28 @@ def salvage(log: RawLog, keep_later: bool = False) -> Salvage:
 
 
 def _as_written(
-    row: Row, before: set[str], then: Sequence[Row], head: Head | None
+    row: Row, before: set[str], then: Row | None, head: Head | None, names: Sequence[str]
 ) -> tuple[Row | None, set[str]]:
     """Return the event as it was written, if that can be known, and the chains it may have."""
     if any(fits(one, row) for one in before):
         return row, {str(row.chain)}
     computed = {chain for one in before if (chain := _link(one, row)) is not None}
     for chain in computed:
-        if fits(chain, then[0]) if then else (head is not None and chain == head.chain):
+        if fits(chain, then) if then is not None else (head is not None and chain == head.chain):
             return row, {chain}
     for one in before:
-        other = mended(row, one)
+        other = mended(row, one, names)
         if other is not None:
             return other, {str(row.chain)}
     return None, {str(row.chain), *computed}
+
+
+def _names(items: str | None) -> list[str]:
+    """Return what the source's items are called, if that can be read."""
+    try:
+        return [str(name) for name in json.loads(items or "")["keys"]]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return []
 
 
 def _link(before: str, row: Row) -> str | None:
@@ -96,11 +106,20 @@ def _unsealed(log: RawLog) -> Salvage:
     """Return the events of a log of a version before: those that can be understood."""
     kept, lost = list[Row](), list[str]()
     for row in log.rows:
-        if _body(row) is None:
+        if _body(row) is None or not _is_text(row):
             lost.append(_told(row, row.seq - 1))
         else:
             kept.append(row)
     return Salvage(kept, lost, [])
+
+
+def _is_text(row: Row) -> bool:
+    """Return whether an event is of texts and numbers that can be written again."""
+    try:
+        "".join([row.person, row.kind, row.body, row.key or ""]).encode()
+        return isinstance(row.block, int) and isinstance(row.at, float | int)
+    except (TypeError, UnicodeEncodeError):
+        return False
 
 
 def _body(row: Row) -> Any:
