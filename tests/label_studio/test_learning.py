@@ -220,15 +220,6 @@ def test_old_versions_are_removed_later_and_others_never(
     assert all(OURS.fullmatch(version) for version in versions)
 
 
-def test_with_several_people_only_the_best_have_predictions(studio: LabelStudio, backend: Running) -> None:
-    for user, task in enumerate(first(studio, 2)):
-        studio.annotate(task, "fruit", user)
-    renewal = renewal_of(backend)
-    renewal.renew()
-    renewal.tidy()
-    assert len(studio.predictions) == 30
-
-
 def test_tasks_come_and_go(studio: LabelStudio, backend: Running) -> None:
     new = studio.add_tasks([{"text": "a tame dog sleeps at night"}, {"text": ""}, {"other": 3}])
     backend.look(new[0])
@@ -240,7 +231,7 @@ def test_tasks_come_and_go(studio: LabelStudio, backend: Running) -> None:
     assert len(backend.project.service.ledger.left) == 2
     views = backend.project.service.views
     assert views.figures("me")["items"] == 59
-    left = views.predictions(None, 0, 100).result()["ids"]
+    left = views.predictions(None, 0, 100).result().ids
     assert left == [str(task) for task in studio.tasks if task not in new]
     predictions = backend.project.predictions
     wanted = {*predictions.ranking().result().tasks, *predictions.unsure(100).result()}

@@ -19,7 +19,6 @@ from everylabel.labelling.refused import Refused
 
 logger = logging.getLogger(__name__)
 MORE = 160  # tasks that get a prediction besides the ranked ones, when it is quiet
-FEW = 30  # where several people annotate: Label Studio shows any of those that have one, by chance
 PAUSE, LONGEST = (
     0.5,
     60.0,
@@ -35,7 +34,7 @@ class Renewal:
     def __init__(self, api: Api, project: int, predictions: Predictions, quiet: Callable[[], Any]) -> None:
         self.api, self.project, self.predictions, self._quiet = api, project, predictions, quiet
         self._stopped, self._due = threading.Event(), threading.Event()
-        self._now, self._tidied, self._people = "", "", 0
+        self._now, self._tidied = "", ""
         self._kept: dict[str, float] = {}  # versions of the last minutes -> when they were replaced
         self._thread = threading.Thread(target=self._work, name="predictions", daemon=True)
 
@@ -57,22 +56,21 @@ class Renewal:
 
     def renew(self) -> bool:
         """Write the predictions of the model as it is now, if it is another one; return whether it was."""
-        ranking, people = self.predictions.ranking().result(), self._annotators()
-        if (ranking.version, people > 1) == (self._now, self._people > 1):
+        ranking = self.predictions.ranking().result()
+        if ranking.version == self._now:
             return False
-        tasks = ranking.tasks if people < 2 else ranking.tasks[:FEW]
-        if tasks:
-            version = self._write(tasks)
+        if ranking.tasks:
+            version = self._write(ranking.tasks)
             self.api.change_project(self.project, model_version=version)
             self._kept[self._now] = time.monotonic()
-        self._now, self._people = ranking.version, people
+        self._now = ranking.version
         return True
 
     def tidy(self) -> None:
         """Do what can wait, until something is learned."""
         if self._tidied != self._now:
             self._quiet()
-            if self._people < 2 and not self._due.is_set():
+            if not self._due.is_set():
                 self._write(self.predictions.unsure(MORE).result())
             self._tidied = self._now
         for number in self._outdated():
@@ -109,11 +107,6 @@ class Renewal:
             logger.exception("predictions could not be renewed")
             return False
         return True
-
-    def _annotators(self) -> int:
-        desk = self.predictions.desk
-        found: int = desk.read(lambda: sum(n > 0 for n in desk.ledger.by_person.values())).result()
-        return found
 
     def _write(self, tasks: Sequence[str]) -> str:
         """Write the predictions of tasks; return their version."""

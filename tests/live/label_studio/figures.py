@@ -1,5 +1,6 @@
 """What was measured: docs/results/label-studio.json and .md, written by `make test-label-studio`."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,11 @@ def milliseconds(seconds: Sequence[float], name: str) -> dict[str, Any]:
 
 
 def write_figures(folder: Path, release: str, figures: Figures) -> None:
-    """Write all parts that were run."""
-    write(folder / "label-studio.json", {"label studio": release, **figures})
+    """Write all parts that were run; those of earlier runs stay."""
+    path = folder / "label-studio.json"
+    before = json.loads(path.read_text())["parts"] if path.exists() else {}
+    figures = {**before, **figures}
+    write(path, {"label studio": release, "parts": figures})
     lines = [f"# Beside Label Studio {release}", "", "Written by `make test-label-studio`."]
     for part, values in figures.items():
         lines += ["", f"## {part}", "", "| | |", "|---|---:|"]

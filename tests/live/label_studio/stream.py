@@ -2,6 +2,7 @@
 
 from selenium import webdriver
 from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
 
 from tests.live.label_studio.studio import PASSWORD, USER, Studio
 from tests.web.browser.pages import Page, start_browser
@@ -33,9 +34,13 @@ class Stream(Page):
         self.until(lambda: "/login" not in self.driver.current_url)
 
     def begin(self, project: int) -> None:
-        """Open the stream of a project."""
-        self.driver.get(f"{self.url}/projects/{project}/data?labeling=1")
+        """Open the stream of a project by its button: by its address it would follow the order of a tab."""
+        self.driver.get(f"{self.url}/projects/{project}/data")
+        self.until(lambda: self._button()).click()
         self.until(lambda: self.shown and self.all(CHOICE))
+
+    def _button(self) -> WebElement | None:
+        return next((each for each in self.all("button") if each.text == "Label All Tasks"), None)
 
     @property
     def shown(self) -> str:

@@ -130,28 +130,28 @@ class Project:
             if len(found) >= reply["total"] or not reply["tasks"]:
                 return found
 
-    def next_task(self) -> dict[str, Any]:
-        """Return the task that the label stream shows next."""
-        return dict(self.studio.ask("GET", f"/api/projects/{self.number}/next/"))
+    def next_task(self, token: str = TOKEN) -> dict[str, Any]:
+        """Return the task that the label stream shows next to a person."""
+        return dict(self.studio.ask("GET", f"/api/projects/{self.number}/next/", token=token))
 
-    def annotate(self, task: int, choice: str, name: str = "label", **more: Any) -> int:
+    def annotate(self, task: int, choice: str, token: str = TOKEN) -> int:
         """Submit an annotation as the page does and return its number."""
         path = f"/api/tasks/{task}/annotations/?project={self.number}"
-        body = {"result": _result(choice, name), "lead_time": 2.5, **more}
-        return int(self.studio.ask("POST", path, body)["id"])
+        body = {"result": _result(choice), "lead_time": 2.5}
+        return int(self.studio.ask("POST", path, body, token)["id"])
 
     def skip(self, task: int) -> int:
         path = f"/api/tasks/{task}/annotations/?project={self.number}"
         return int(self.studio.ask("POST", path, {"result": [], "was_cancelled": True})["id"])
 
-    def update(self, annotation: int, choice: str, name: str = "label") -> None:
+    def update(self, annotation: int, choice: str) -> None:
         path = f"/api/annotations/{annotation}/?project={self.number}"
-        self.studio.ask("PATCH", path, {"result": _result(choice, name)})
+        self.studio.ask("PATCH", path, {"result": _result(choice)})
 
     def delete(self, annotation: int) -> None:
         self.studio.ask("DELETE", f"/api/annotations/{annotation}/?project={self.number}")
 
 
-def _result(choice: str, name: str) -> list[dict[str, Any]]:
+def _result(choice: str) -> list[dict[str, Any]]:
     value = {"choices": [choice]}
-    return [{"from_name": name, "to_name": "text", "type": "choices", "value": value}]
+    return [{"from_name": "label", "to_name": "text", "type": "choices", "value": value}]

@@ -51,6 +51,7 @@ def test_nothing_is_lost_or_learned_twice(
             "tasks with another prediction than it has": as_learned.others,
             "largest difference of a probability, as learned": as_learned.largest,
             "largest difference after the training button": trained.largest,
+            **milliseconds(people.proxy.webhooks(), "webhook answered"),
             **milliseconds(people.backend.starts, "start again until it answers"),
         }
     assert labels_in(version) == len(labels)

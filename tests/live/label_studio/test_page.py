@@ -15,7 +15,7 @@ from tests.live.label_studio.studio import Studio
 from tests.live.label_studio.team import team
 from tests.web.browser import pages
 
-LABELS = 60
+LABELS = 40
 PACE = 2.0  # seconds that a person takes to read a message and choose
 BAR = 0.95
 
