@@ -10,6 +10,7 @@ Writes label_studio.json.
 
 import argparse
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -131,6 +132,7 @@ def measure(n: int, pause: float) -> dict[str, Any]:
     every = np.array([each for some in person.seconds.values() for each in some])
     return {
         "pool": [N, D, K],
+        "load average of the machine": round(os.getloadavg()[1], 1),
         "from start to first predictions, s": round(starting, 1),
         "webhooks": len(every),
         "all webhooks, ms": _figures(every),

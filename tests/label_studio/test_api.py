@@ -98,6 +98,7 @@ def test_with_a_password_only_label_studio_is_heard(studio: LabelStudio, tmp_pat
             {"results": []},
         )
     assert password != password_of("another token")
+    assert password != password_of(TOKEN, "page 7")
 
 
 def test_several_projects_in_one_process(studio: LabelStudio, tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_the_thread_sends_by_itself(studio: LabelStudio, tmp_path: Path) -> None
 def test_our_page_is_open_on_the_same_project(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         told: list[str] = []
-        with page_of(made.project, "127.0.0.1", 0, told.append):
+        with page_of(made.project, "127.0.0.1", 0, "", told.append):
             until(lambda: bool(told))
             client = Client(told[0])
             task = client.post("/api/next", person="anna")["next"]["item"]

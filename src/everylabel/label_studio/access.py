@@ -20,9 +20,9 @@ USER = "everylabel"
 LARGEST = 64_000_000  # bytes of a request: tasks are told with their data
 
 
-def password_of(token: str) -> str:
-    """Return the password that Label Studio proves itself by, from the token of its API."""
-    return hmac.new(token.strip().encode(), b"everylabel backend", hashlib.sha256).hexdigest()
+def password_of(token: str, whose: str = "backend") -> str:
+    """Return the password of the backend, or of the page, from the token of Label Studio's API."""
+    return hmac.new(token.strip().encode(), f"everylabel {whose}".encode(), hashlib.sha256).hexdigest()
 
 
 def authorization(password: str) -> str:

@@ -14,9 +14,14 @@ from everylabel.web.tokens import tokens_of
 
 
 @contextmanager
-def page_of(project: Connected, host: str, port: int, ready: Callable[[str], Any]) -> Iterator[None]:
-    """Serve the page of a project until the block is left; `ready` gets its address."""
-    tokens = tokens_of(None, None, None, is_local(host))
+def page_of(
+    project: Connected, host: str, port: int, token: str, ready: Callable[[str], Any]
+) -> Iterator[None]:
+    """Serve the page of a project until the block is left; `ready` gets its address.
+
+    token : asked for unless host is this machine's own
+    """
+    tokens = None if is_local(host) else tokens_of(token, None, None, False)
     files = Downloads(project.shown, project.service.desk, "pca")
     app = make_app(project.service, project.shown, files, project.growth.arrivals, tokens=tokens)
     with bound_socket(host, port) as bound:

@@ -68,7 +68,8 @@ def serve_label_studio(
             if options.page is not None:
                 told = partial(_say_page, note, number)
                 port = options.page + at if options.page else 0
-                stack.enter_context(page_of(each, options.host, port, told))
+                token = password_of(options.token, f"page {number}")  # the same at every start
+                stack.enter_context(page_of(each, options.host, port, token, told))
 
         def started() -> None:
             gc.freeze()  # what is here stays: looking through it takes long enough to be late
