@@ -137,7 +137,7 @@ def label_to_next(texts: list[str]) -> dict[str, float]:
             if grows:
                 grows = server.ask("/api/progress")["arriving"]["coming"] > 0
         server.stop()
-    while_growing, after = (float(np.median(times[which][10:])) for which in (True, False))
+    while_growing, after = (float(np.median(times[which][3:])) for which in (True, False))
     return {
         "ms while it grows": while_growing,
         "ms afterwards": after,

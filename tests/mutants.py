@@ -200,6 +200,11 @@ CORE = [
     Mutant("projects/sealing.py", "noted == head.items", "True", "projects/test_sealing.py"),
     Mutant("projects/guard.py", "noted[:2] != now[:2]", "False", "projects/test_writing.py"),
     Mutant("labelling/leases.py", "max(self._day() - lease.at, 0.0)", "self._day() - lease.at", "labelling/test_leases.py"),
+    Mutant("projects/journal.py", "found = found[sums == found[\"check\"]]", "found = found[sums == sums]", "web/test_arrivals.py"),
+    Mutant("projects/feature_check.py", "known and names and features_digest", "False and features_digest", "web/test_arrivals.py"),
+    Mutant("data/changes.py", "taken, numbers = {*known, *sent}", "taken, numbers = {*known}", "web/test_arrivals.py"),
+    Mutant("data/readers/whole_rows.py", "elif row != [_END]:", "elif False:", "web/test_arrivals.py"),
+    Mutant("labelling/ledger.py", "self.absent.add(event.body.item)", "pass", "web/test_arrivals.py"),
     Mutant("data/datasets/fetch.py", "have if response.status == 206 else 0", "have", "data/test_fetch.py"),
 ]  # fmt: skip
 

@@ -17,6 +17,7 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.rows import Rows
 from everylabel.labelling.service import Service
+from everylabel.models.embedding.tfidf import Tfidf
 from everylabel.projects.journal import JOURNAL, Journal
 from everylabel.projects.labelled import check_labelled
 from everylabel.projects.log import open_log
@@ -184,30 +185,33 @@ def test_an_id_that_comes_twice_is_told(tmp_path: Path) -> None:
         assert made.shown.name("m9") == "m9"
 
 
-def test_features_that_are_others_than_before_are_refused(inbox: Path) -> None:
+def test_features_that_are_others_than_before_are_refused(
+    inbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = inbox.parent / "inbox.jsonl.everylabel"
     with served(inbox) as made:
         made.label("3", "a")
         inbox.write_text(lines(0, 34))
         made.look()
     with served(inbox) as made:
-        pass  # all features are in one file now
-    features = np.load(folder / "features.npy")
-    features[31] *= 1.5  # one that joined
-    np.save(folder / "features.npy", features)
-    with pytest.raises(EverylabelError, match=r"the features of 4 items \(30, 31, 32, 33\)"), served(inbox):
-        pass
-    with served(inbox, accept=True) as made:
-        assert made.labels() == {"3": "a"}
         before = fingerprint(made.service)
+    for name in ("features.npy", "digests.npy"):
+        (folder / name).unlink()
+    with monkeypatch.context() as another_library:
+        usual = Tfidf.encode
+        another_library.setattr(Tfidf, "encode", lambda self, items: np.float32(1.5) * usual(self, items))
+        another_library.setenv("EVERYLABEL_CACHE", str(inbox.parent / "another"))
+        with pytest.raises(EverylabelError, match=r"the features of 34 items \(0, 1, 2"), served(inbox):
+            pass
+        with served(inbox, accept=True) as made:
+            assert made.labels() == {"3": "a"}
+            now = fingerprint(made.service)
+            assert now != before
     with served(inbox) as made:  # these are the features from now on
-        assert fingerprint(made.service) == before
+        assert fingerprint(made.service) == now
     (folder / "embedder.npz").unlink()  # which has TF-IDF learn from all rows
     with served(inbox) as made:
         assert made.labels() == {"3": "a"}
-        before = fingerprint(made.service)
-    with served(inbox) as made:
-        assert fingerprint(made.service) == before
 
 
 def texts(*numbers: int) -> list[Sent]:

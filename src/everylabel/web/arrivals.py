@@ -52,8 +52,11 @@ class Arrivals:
         model = None if project.about is None else project.about.options.model
         self._journal = Journal(project.folder, project.kind, model)
         self._waiting: deque[str] = deque()  # ids of items that are to be embedded
-        self._rest = self._unfinished = 0  # of what it began without; files that are not whole
+        coming = project.coming
+        self._rest = 0 if coming is None else len(coming.items) - coming.done  # what it began without
+        self._unfinished = 0  # files that are not whole
         self._broken: set[str] = set()  # digests of images that cannot be embedded
+        self._count()
 
     @property
     def project(self) -> Project:
@@ -155,8 +158,9 @@ class Arrivals:
         change = compare(self._known, items, () if self._sent is None else self._sent.ids)
         items, here = replace(items, ids=change.keys), set(self._source.ids)
         new = [i for i, name in enumerate(items.ids) if name not in here]
-        late = [i for i in new if items.ids[i] in self.desk.ledger.absent]
-        ready = [i for i in new if i not in late and items.digests[i] not in self._broken]
+        absent = self.desk.ledger.absent
+        late = [i for i in new if items.ids[i] in absent]
+        ready = [i for i in new if items.ids[i] not in absent and items.digests[i] not in self._broken]
         whole = watched.whole(items, ready)
         with self._lock:
             if whole:
