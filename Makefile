@@ -6,7 +6,7 @@ BEFORE ?= $(VENV)/version-0.1
 LABEL_STUDIO ?= build/label-studio
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
-.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-models bench-embedding bench-serving bench-label-studio chaos dist test-label-studio screenshots-label-studio screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-serving bench-label-studio chaos dist test-label-studio screenshots-label-studio screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -68,6 +68,9 @@ bench-quality: install   ## paired active-learning curves; DATA=folder of the fe
 
 bench-accuracy: install   ## whether the accuracy on the page can be believed; DATA=folder of the feature files
 	$(BIN)/python -m benchmarks.accuracy --data $(or $(DATA),../shared/data)
+
+bench-noes: install   ## what a "no" teaches; DATA=folder of the feature files
+	$(BIN)/python -m benchmarks.noes --data $(or $(DATA),../shared/data)
 
 bench-labels: install   ## what a label buys, against others; DATA=folder of the feature files, BEFORE=checkout of version 0.1
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'

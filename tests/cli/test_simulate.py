@@ -85,6 +85,20 @@ def test_hands_that_label_in_bulk_press_fewer_keys(tmp_path: Path) -> None:
     assert f"60 labels by {last['keys']} keys" in " ".join(result.output.split())
 
 
+def test_hands_that_say_yes_or_no_count_what_they_press(tmp_path: Path) -> None:
+    result = run("digits", "--budget", 40, "--hands", "yes-no", "-o", "curve.csv")
+    assert result.exit_code == 0, result.output
+    last = list(csv.DictReader((tmp_path / "curve.csv").read_text().splitlines()))[-1]
+    keys, noes, looked_up = (int(last[name]) for name in ("keys", "noes", "looked_up"))
+    assert (int(last["labels"]), keys) == (40, 40 + noes)
+    assert 0 < looked_up < 40
+    assert noes > 0
+    assert float(last["accuracy"]) > 0.7
+    told = f"40 labels by {keys} keys; {40 - looked_up} proposals taken, {noes} refused, {looked_up} classes"
+    assert told in " ".join(result.output.split())
+    assert run("digits", "--hands", "three").exit_code == 2
+
+
 def test_milestones_end_with_the_budget() -> None:
     assert milestones(1) == [1]
     assert milestones(3)[-1] == 3

@@ -40,7 +40,9 @@ def simulate(
     names_prior: options.NamesPrior = None,
     noise: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of wrong answers.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Of the wrong answers.")] = 0,
-    hands: Annotated[str, typer.Option(help="one: a key an item; bulk: near copies together.")] = "one",
+    hands: Annotated[
+        str, typer.Option(help="one: a key an item; bulk: near copies together; yes-no: to proposals.")
+    ] = "one",
     url: Annotated[
         str | None, typer.Option(help="A running server of this source; else one is started.")
     ] = None,
@@ -53,9 +55,10 @@ def simulate(
         from everylabel.core.checks import check_choice
         from everylabel.simulation import simulate as label_by_truth
         from everylabel.simulation.curve import check_ending, write_curve
+        from everylabel.simulation.people import HANDS
 
         check_ending(out)
-        check_choice(hands, "--hands", ["one", "bulk"])
+        check_choice(hands, "--hands", HANDS)
         project = opened(
             source,
             text_column=text_column,
@@ -87,16 +90,21 @@ def simulate(
                 )
             )
         console.print(_table(points, project.name))
-        if points and hands == "bulk":
-            last = points[-1]
-            console.print(
-                f"{last.labels:,} labels by {last.keys:,} keys; {last.groups:,} lists of near copies, "
-                f"out of which {last.wrong:,} items of another class were taken",
-                highlight=False,
-            )
+        if points and hands != "one":
+            console.print(_keys(points[-1], hands), highlight=False)
         if out is not None:
             write_curve(points, out, project.name)
             console.print(f"curve saved as {escape(str(out))}", highlight=False)
+
+
+def _keys(last: "Point", hands: str) -> str:
+    """Return what the hands did, in a sentence."""
+    keys = f"{last.labels:,} labels by {last.keys:,} keys; "
+    if hands == "bulk":
+        more = f"out of which {last.wrong:,} items of another class were taken"
+        return f"{keys}{last.groups:,} lists of near copies, {more}"
+    taken = last.labels - last.looked_up
+    return f"{keys}{taken:,} proposals taken, {last.noes:,} refused, {last.looked_up:,} classes looked up"
 
 
 def _truth(project: "Project") -> dict[str, str]:

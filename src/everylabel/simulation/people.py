@@ -4,7 +4,9 @@ accuracy        share of items without a label whose most probable class is the 
 estimate        the page's own, from random checks, with its 95 % interval
 milliseconds    from sending a label to having the next item: the median since the last point, p99 of all
 keys            one a label. Hands that label in bulk open a list of near copies (one key), take out each item
-                that is of another class (one key each), and give the class (one key)
+                that is of another class (one key each), and give the class (one key). Hands that say yes or
+                no take what is proposed (one key), or say no (one key each) and after NOES look the class up
+                (one key), as they do where nothing is proposed
 """
 
 import threading
@@ -20,6 +22,9 @@ from everylabel.simulation.client import Client, new_key
 
 PAGE = 10_000  # predictions asked for at a time
 POINTS = 20  # of the curve
+NOES = 2  # to an item, before one looks for its class oneself
+COUNTED = ("keys", "groups", "wrong", "noes", "looked_up")  # by each person
+HANDS = ("one", "bulk", "yes-no")
 
 
 class Point(NamedTuple):
@@ -36,16 +41,19 @@ class Point(NamedTuple):
     keys: int = 0  # pressed so far: one a label, or fewer by hands that label near copies together
     groups: int = 0  # lists of near copies that were opened,
     wrong: int = 0  # and items that had to be taken out of them
+    noes: int = 0  # to what was proposed,
+    looked_up: int = 0  # and labels whose class was not
 
 
 class _Person:
     """One who labels; knows the truth, and errs with a probability."""
 
     def __init__(
-        self, client: Client, name: str, truth: dict[str, str], noise: float, seed: int, bulk: bool = False
+        self, client: Client, name: str, truth: dict[str, str], noise: float, seed: int, hands: str = "one"
     ) -> None:
         self.client, self.name, self.truth, self.noise = client, name, truth, noise
-        self.bulk, self.keys, self.groups, self.wrong = bulk, 0, 0, 0
+        self.hands, self.keys, self.groups, self.wrong, self.noes, self.looked_up = hands, 0, 0, 0, 0, 0
+        self.numbers = {each["name"]: each["id"] for each in client.get("/api/classes")["classes"]}
         self.rng = np.random.default_rng(seed)
         self.names = sorted(set(truth.values()))
         self.task: dict[str, Any] | None = client.post("/api/next", person=name)["next"]
@@ -56,6 +64,7 @@ class _Person:
         while self.task is not None and self._skip_unknown() and budget.acquire(blocking=False):
             item = self.task["item"]["id"]
             said = self._answer(item)
+            self._say_no(item, said)
             copies = self._copies(item, budget)
             body = {"person": self.name, "class": said, "key": new_key()}
             start = time.perf_counter()
@@ -70,9 +79,30 @@ class _Person:
                 done()
         return taken
 
+    def _say_no(self, item: str, said: str) -> None:
+        """Say no to what is proposed, as often as one does, until it is what one would say."""
+        while self.hands == "yes-no" and self.task is not None:
+            proposed = self._proposed()
+            if proposed == self.numbers[said]:
+                return
+            gone = len(self.task["ruled_out"])
+            if proposed is None or gone >= min(NOES, len(self.numbers) - 1):
+                self.looked_up += 1
+                return
+            body = {"person": self.name, "item": item, "class": proposed, "key": new_key()}
+            self.task = self.client.post("/api/not", **body)["next"]
+            self.keys, self.noes = self.keys + 1, self.noes + 1
+
+    def _proposed(self) -> int | None:
+        """Return the class that the page would propose."""
+        assert self.task is not None
+        probabilities = self.task["probabilities"]
+        left = [number for number in self.numbers.values() if number not in self.task["ruled_out"]]
+        return None if probabilities is None else max(left, key=lambda number: probabilities[number])
+
     def _copies(self, item: str, budget: threading.Semaphore) -> list[str]:
         """Return near copies of an item that are of its class, as far as the budget goes; count the keys."""
-        if not self.bulk or self.task is None or self.task["reason"] != "chosen":
+        if self.hands != "bulk" or self.task is None or self.task["reason"] != "chosen":
             return []
         found = [each["id"] for each in self.client.get("/api/queues/copies", item=item)["items"]]
         right = [each for each in found if self.truth.get(each) == self.truth[item]]
@@ -116,14 +146,14 @@ def simulate(
     """Yield points of the learning curve while `people` give `budget` labels in all.
 
     truth : id -> class name
-    hands : "one" key an item, or "bulk": near copies together
+    hands : "one" key an item, "bulk": near copies together, or "yes-no" to what is proposed
     done : called after each label
     """
     clients = [Client(url, token) for _ in range(people)]
     try:
         _check(clients[0], truth, classes)
         crew = [
-            _Person(client, f"simulated {i}", truth, noise, seed + i, hands == "bulk")
+            _Person(client, f"simulated {i}", truth, noise, seed + i, hands)
             for i, client in enumerate(clients, 1)
         ]
         all_taken: list[float] = []
@@ -135,8 +165,8 @@ def simulate(
                 all_taken += taken
                 if taken:
                     point = _point(clients[0], truth, taken, all_taken)
-                    keys, groups, wrong = zip(*((p.keys, p.groups, p.wrong) for p in crew), strict=True)
-                    yield point._replace(keys=sum(keys), groups=sum(groups), wrong=sum(wrong))
+                    counted = {name: sum(getattr(person, name) for person in crew) for name in COUNTED}
+                    yield point._replace(**counted)
                 if all(person.task is None for person in crew):
                     return
     finally:
