@@ -1,7 +1,7 @@
 """Events as they are stored: logs of the version before are read as they are, and written as they were."""
 
 import json
-import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,8 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling import events
 from everylabel.labelling.ledger import Ledger
+from everylabel.projects.chain import Row
 from everylabel.projects.store import Store
-from tests.labelling.desks import service
 
 ROWS: list[tuple[str, dict[str, Any]]] = [  # as the version before has written them
     ("project", {"classes": ["a", "b"], "settings": {"strategy": "margin"}, "seed": 0}),
@@ -102,13 +102,8 @@ def test_a_kind_or_a_field_that_is_missing_is_told() -> None:
 
 
 def test_a_log_with_an_unknown_kind_does_not_open(tmp_path: Path) -> None:
-    with service(tmp_path / "log"):
-        pass
-    row = ("test", 2, 2, 0.0, "me", "note", '{"item": "digit 1"}')
-    with sqlite3.connect(tmp_path / "log") as connection:
-        query = "INSERT INTO everylabel_events (project, seq, block, at, person, kind, body) VALUES"
-        connection.execute(f"{query} (?, ?, ?, ?, ?, ?, ?)", row)
-    connection.close()
+    with closing(Store(tmp_path / "log", "test")) as store:  # as a version to come would write it
+        store.take_over([Row(1, 1, 0.0, "me", "note", '{"item": "digit 1"}', None)], None)
     store = Store(tmp_path / "log", "test", write=False)
     with pytest.raises(EverylabelError, match="event of kind 'note'"):
         store.read()
