@@ -6,7 +6,7 @@ BEFORE ?= $(VENV)/version-0.1
 LABEL_STUDIO ?= build/label-studio
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
-.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-serving bench-label-studio chaos dist test-label-studio screenshots-label-studio screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-serving bench-label-studio chaos dist test-label-studio screenshots-label-studio screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -79,6 +79,9 @@ bench-labels: install   ## what a label buys, against others; DATA=folder of the
 
 chaos: install   ## kills, full disks, cut connections, slow clients and clock jumps while people label
 	$(BIN)/python -m benchmarks.chaos --minutes 5 --out docs/results
+
+bench-crowd: install   ## many people who disagree, over HTTP; what an answer costs, and a restart
+	$(BIN)/python -m benchmarks.crowd --out docs/results
 
 bench-serving: install   ## the labelling server over HTTP; kill -9 under load on SQLite and PostgreSQL
 	$(BIN)/python -m benchmarks.serving --out docs/results

@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import http.client
 import json
+import os
 import re
 import signal
 import subprocess
@@ -111,10 +112,17 @@ def memory(process: int) -> float:
     return 0.0 if found is None else int(found.group(1)) / 1024
 
 
+def computed(process: int) -> float:
+    """Return the seconds that a process has computed, on all its threads: whatever else runs beside it."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(given: argparse.Namespace) -> dict[str, Any]:
     """Return all figures."""
     features, labels = data()
     found: dict[str, Any] = {"pool": [N, D, K], "wrong": given.wrong, "labels before": given.labels}
+    found["others' load at the start"] = round(os.getloadavg()[0], 1)
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "pool.npy"
         np.save(source, features)
@@ -125,9 +133,10 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
             if given.labels:
                 prefill(log, labels, given.labels)
             with server(source, log, annotators) as (port, starting, process):
-                before = memory(process)
+                before, began = memory(process), computed(process)
                 seconds = labelling(port, labels, people, given.wrong, given.seconds)
-                after = memory(process)
+                after, spent = memory(process), computed(process) - began
+            print(people, quantiles(seconds), flush=True)
             with contextlib.closing(Store(log, "pool.npy", write=False)) as store:
                 events = store.read()
             with server(source, log, annotators) as (port, again, _):
@@ -136,6 +145,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
                 "annotators": annotators,
                 "ms": quantiles(seconds),
                 "answers": len(seconds),
+                "computed an answer, ms": round(1e3 * spent / max(1, len(seconds)), 1),
                 "trainings": sum(isinstance(event.body, Refit) for event in events),
                 "events": len(events),
                 "MB before and after": [round(before), round(after)],
