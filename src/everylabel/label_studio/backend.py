@@ -19,7 +19,7 @@ from everylabel.label_studio.connected import Connected
 from everylabel.labelling.refused import Refused
 
 logger = logging.getLogger(__name__)
-PATIENCE = 0.04  # seconds after which a webhook is answered, whether or not all is learned
+PATIENCE = 0.025  # seconds after which a webhook is answered, whether or not all is learned
 AT_ONCE = 500  # predictions
 Json = dict[str, Any]
 
