@@ -5,7 +5,7 @@
 `everylabel label-studio` runs as a process on 100,000 tasks x 384 features in 20 classes, connected over HTTP
 on loopback to a stand-in of Label Studio, in which one person annotates the task that is shown, every so many
 seconds; some annotations are changed and deleted again. Timed is what Label Studio waits for: the webhook.
-Writes label_studio.json.
+Writes label-studio-webhooks.json.
 """
 
 import argparse
@@ -160,7 +160,7 @@ def main() -> None:
     rows = [[name, json.dumps(value)] for name, value in figures.items()]
     report("Label Studio's webhooks", ["what", "figure"], rows)
     if options.out is not None:
-        write(options.out / "label_studio.json", figures)
+        write(options.out / "label-studio-webhooks.json", figures)
 
 
 if __name__ == "__main__":
