@@ -310,3 +310,27 @@ def test_those_who_look_are_answered_though_a_write_fails() -> None:
         assert looking.result() == 0
         with pytest.raises(EverylabelError, match="no room"):
             saying_so.result()
+
+
+def test_a_log_that_cannot_be_read_either_is_told_once_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = Memory()
+    with desk(log) as made:
+        tried: list[int] = []
+
+        def read() -> list[Event]:
+            tried.append(1)
+            raise EverylabelError("no answer")
+
+        log.failing = EverylabelError("no answer")
+        with monkeypatch.context() as broken:
+            broken.setattr(log, "read", read)
+            for n in range(1, 4):
+                with pytest.raises(EverylabelError, match="no answer"):
+                    asking(made, "ana")
+                assert len(tried) >= n
+        told = [record for record in caplog.records if "cannot be read either" in record.message]
+        assert [record.exc_info for record in told] == [None]
+        log.failing = None
+        assert list(asking(made, "ana")) == ["ana"]

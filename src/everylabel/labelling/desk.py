@@ -297,8 +297,11 @@ class Desk:
             logger.exception("a round of the desk failed")
         self._quiet_until = time.monotonic() + QUIET
         try:
-            self._reload()
-        except Exception:  # tried again before the next request
+            if not self._stale:  # otherwise it has just been tried
+                self._reload()
+        except EverylabelError as problem:  # tried again before the next request
+            logger.warning("the log cannot be read either: %s", problem)
+        except Exception:
             logger.exception("the log cannot be read either")
         for job in jobs:
             try:
