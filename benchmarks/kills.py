@@ -43,7 +43,7 @@ from everylabel.web.server import one_thread
 from tests.projects import postgres
 
 PEOPLE = 4
-FIRST = 30  # rows that a table that grows begins with
+FIRST, MOST = 30, 1500  # rows that a table that grows begins with, and ends with at most
 LONGEST = 3.0  # seconds that a server lives at most
 TRUTH = load_digits().target
 
@@ -245,7 +245,7 @@ class Growing(Killed):
         rng = random.Random(2)
         while not self.done.is_set():
             with self.appending:
-                if self.halted.is_set():
+                if self.halted.is_set() or self.written >= MOST:
                     return
                 if len(self.pending) < 60:
                     self.pending += _line(self.written)

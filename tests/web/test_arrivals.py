@@ -267,6 +267,17 @@ def test_ids_are_sent_with_one_text_only(tmp_path: Path) -> None:
         assert made.told == ""
 
 
+def test_a_new_row_never_gets_a_name_that_was_sent(inbox: Path) -> None:
+    with served(inbox) as made:
+        assert made.arrivals.send([Sent("30", "sent by this name")]) == 1
+        inbox.write_text(lines(0, 31))
+        assert made.look() == 32
+        assert made.shown.item("30")["text"] == "sent by this name"
+        ids = list(made.service.desk.ids)
+    with served(inbox) as made:
+        assert made.service.desk.ids == ids
+
+
 def test_what_cannot_be_written_is_not_shown(inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(inbox) as made:
         log = made.service.desk.log
