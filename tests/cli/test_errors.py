@@ -18,6 +18,8 @@ COMMANDS = {
     "label-studio": ["--url", "http://127.0.0.1:9", "--token", "t", "--project", "7", "--port", "0"],
     "simulate": ["gone.csv"],
     "export": ["gone.csv", "-o", "x.csv"],
+    "doctor": ["gone.csv"],
+    "backup": ["gone.csv"],
     "predict": ["gone.csv", "--project", "gone.csv"],
     "reproduce": ["fig9"],
 }
