@@ -204,7 +204,6 @@ CORE = [
     Mutant("projects/feature_check.py", "known and names and features_digest", "False and features_digest", "web/test_arrivals.py"),
     Mutant("data/changes.py", "taken, numbers = {*known, *sent}", "taken, numbers = {*known}", "web/test_arrivals.py"),
     Mutant("data/readers/whole_rows.py", "elif row != [_END]:", "elif False:", "web/test_arrivals.py"),
-    Mutant("labelling/ledger.py", "self.absent.add(name)", "pass", "web/test_arrivals.py"),
     Mutant("data/datasets/fetch.py", "have if response.status == 206 else 0", "have", "data/test_fetch.py"),
 ]  # fmt: skip
 
