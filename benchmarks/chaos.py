@@ -41,7 +41,7 @@ from rich.progress import Progress
 
 from benchmarks.kills import TRUTH, Killed
 from benchmarks.timing import report, write
-from everylabel.projects.store import Store
+from everylabel.projects.database.store import Store
 from tests.projects import postgres
 from tests.projects.proxies import Proxy, proxied
 

@@ -30,7 +30,7 @@ import numpy as np
 from benchmarks.serving import Client, quantiles
 from benchmarks.timing import report, write
 from everylabel.labelling.events import Event, Label, Refit
-from everylabel.projects.store import Store
+from everylabel.projects.database.store import Store
 
 N, D, K, RATE = 20_000, 384, 20, 2.0
 

@@ -35,9 +35,9 @@ from benchmarks.timing import report, write
 from everylabel.labelling.events import Extended
 from everylabel.labelling.replay import fingerprint, replay
 from everylabel.labelling.rows import Rows
+from everylabel.projects.database.store import Store
 from everylabel.projects.labelled import check_labelled
 from everylabel.projects.project import open_project
-from everylabel.projects.store import Store
 from everylabel.projects.watching import read_watched
 from everylabel.web.server import one_thread
 from tests.projects import postgres

@@ -24,7 +24,7 @@ IMPORTS = {
     "text": "sentence_transformers",
     "image": "transformers, torch",
     "table": "pandas, pyarrow",
-    "onnx": "onnx, onnxruntime",
+    "onnx": "onnx, onnxruntime, safetensors, tokenizers",
     "timm": "timm",
     "heif": "pillow_heif",
     "postgresql": "psycopg",

@@ -20,8 +20,8 @@ from everylabel.labelling.naming import Encoder
 from everylabel.labelling.refit import EARLY, EARLY_UP_TO, EVERY, refit
 from everylabel.labelling.rows import Prepared, Rows, prepare
 from everylabel.labelling.service import Service
+from everylabel.projects.database.store import Store
 from everylabel.projects.log import bring_up_to_date
-from everylabel.projects.store import Store
 
 PERSON = "simulated"
 NOT_EXACT_EVERY = 5  # labels between trainings where labels are learned by updates: many classes

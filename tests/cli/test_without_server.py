@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from everylabel.data.known import Known
+from everylabel.projects.database.store import Store
 from everylabel.projects.labelled import store_name, store_place
 from everylabel.projects.log import Label, bring_up_to_date
 from everylabel.projects.project import open_project
-from everylabel.projects.store import Store
 
 COMMANDS = """
 --help

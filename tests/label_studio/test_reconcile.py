@@ -16,7 +16,7 @@ from everylabel.label_studio.api import ApiError
 from everylabel.labelling import events
 from everylabel.labelling.refit import refit
 from everylabel.labelling.replay import fingerprint, replay
-from everylabel.projects.store import Store, StoreError
+from everylabel.projects.database.store import Store, StoreError
 from tests.label_studio.running import TEXTS, Running, kind_of, running, until
 from tests.label_studio.stand_in import TOKEN, LabelStudio
 

@@ -13,8 +13,8 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.kept import Shelf
 from everylabel.labelling.rows import Rows, prepare
 from everylabel.labelling.service import Service
+from everylabel.projects.database.store import Store
 from everylabel.projects.log import bring_up_to_date
-from everylabel.projects.store import Store
 
 CLASSES = [str(i) for i in range(10)]
 X, Y = load_digits(return_X_y=True)

@@ -8,8 +8,8 @@ import pytest
 from everylabel.labelling import events
 from everylabel.labelling.refit import refit
 from everylabel.labelling.refused import Refused
+from everylabel.projects.database.store import Store
 from everylabel.projects.log import bring_up_to_date
-from everylabel.projects.store import Store
 from tests.labelling.desks import CLASSES, IDS, Y, fingerprint, label, service, truth
 
 

@@ -10,8 +10,8 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling import events
 from everylabel.labelling.ledger import Ledger
-from everylabel.projects.chain import Row
-from everylabel.projects.store import Store
+from everylabel.projects.database.chain import Row
+from everylabel.projects.database.store import Store
 
 ROWS: list[tuple[str, dict[str, Any]]] = [  # as the version before has written them
     ("project", {"classes": ["a", "b"], "settings": {"strategy": "margin"}, "seed": 0}),

@@ -14,8 +14,8 @@ from everylabel.labelling.joining import join
 from everylabel.labelling.refit import Refitter, refit
 from everylabel.labelling.rows import Rows, on_scale, prepare
 from everylabel.labelling.service import Service
+from everylabel.projects.database.store import Store
 from everylabel.projects.log import bring_up_to_date
-from everylabel.projects.store import Store
 from everylabel.selection.pool import Where
 from tests.labelling.desks import CLASSES, IDS, N, X, fingerprint, label, until
 from tests.labelling.test_replay import busy

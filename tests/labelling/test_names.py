@@ -16,8 +16,8 @@ from everylabel.labelling.naming import Encoder, packed, phrases_of, unpacked
 from everylabel.labelling.refit import refit
 from everylabel.labelling.rows import Rows, prepare
 from everylabel.labelling.service import Service
+from everylabel.projects.database.store import Store
 from everylabel.projects.log import bring_up_to_date
-from everylabel.projects.store import Store
 from tests.labelling.desks import fingerprint, until
 
 WORDS = ["river", "engine", "violin", "harvest"]

@@ -10,7 +10,7 @@ from everylabel.labelling.refit import Refitter, refit
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.rows import prepare
 from everylabel.labelling.service import Service
-from everylabel.projects.store import StoreError
+from everylabel.projects.database.store import StoreError
 from tests.labelling.desks import CLASSES, FEATURES, IDS, N, Y, fingerprint, label, service, truth, until
 
 

@@ -12,9 +12,9 @@ import hypothesis
 from hypothesis import strategies as st
 
 from everylabel.core.errors import EverylabelError
-from everylabel.projects.doctor import Place, examine
+from everylabel.projects.database.doctor import Place, examine
+from everylabel.projects.database.store import Store
 from everylabel.projects.log import bring_up_to_date
-from everylabel.projects.store import Store
 from tests.damage import damaged
 from tests.labelling.desks import IDS, label, service
 

@@ -11,10 +11,10 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.data.known import Known
 from everylabel.labelling.events import Event, Extended, Label, NewClass
-from everylabel.projects.chain import Row, chained
-from everylabel.projects.doctor import Findings, Place, examine
-from everylabel.projects.mending import mended
-from everylabel.projects.store import Store, StoreError
+from everylabel.projects.database.chain import Row, chained
+from everylabel.projects.database.doctor import Findings, Place, examine
+from everylabel.projects.database.mending import mended
+from everylabel.projects.database.store import Store, StoreError
 from tests.projects.test_sealing import KNOWN, change, events, written
 
 NEW = "new.sqlite"

@@ -10,9 +10,9 @@ from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.readers.table import read_table
 from everylabel.labelling.ledger import Ledger
+from everylabel.projects.database.store import Store
 from everylabel.projects.held_out import held_out_items, to_set_aside
 from everylabel.projects.log import Label, bring_up_to_date
-from everylabel.projects.store import Store
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from everylabel.core.errors import EverylabelError
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.replay import replay
 from everylabel.labelling.rows import Rows
+from everylabel.projects.database.store import Store
 from everylabel.projects.log import Label, bring_up_to_date
-from everylabel.projects.store import Store
 from tests.labelling.desks import FEATURES, IDS, service, truth
 
 LABELS = [Label(IDS[i], str(truth(IDS[i])), "Ann" if i % 2 else None) for i in range(20)]

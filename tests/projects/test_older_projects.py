@@ -14,10 +14,10 @@ from everylabel.data.known import NOT_NOTED, Known
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.rows import Rows
 from everylabel.labelling.service import Service
+from everylabel.projects.database.store import Store
 from everylabel.projects.labelled import check_labelled, store_name, store_place
 from everylabel.projects.log import bring_up_to_date, read_state
 from everylabel.projects.project import Project, open_project
-from everylabel.projects.store import Store
 
 TEXTS = [
     "send money",

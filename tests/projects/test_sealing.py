@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from everylabel.data.known import Known
 from everylabel.labelling.events import Event, Label, Project, Skip
-from everylabel.projects.databases import postgres
-from everylabel.projects.store import Damaged, Store, StoreError
+from everylabel.projects.database.databases import postgres
+from everylabel.projects.database.store import Damaged, Store, StoreError
 
 KNOWN = Known([f"row {i}" for i in range(60)], [f"{i:016x}" for i in range(60)])
 

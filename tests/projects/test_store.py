@@ -10,7 +10,7 @@ import pytest
 
 from everylabel.data.known import Known
 from everylabel.labelling.events import Event, Label
-from everylabel.projects.store import Store, StoreError
+from everylabel.projects.database.store import Store, StoreError
 
 
 def event(seq: int, key: str | None = None) -> Event:
@@ -140,7 +140,7 @@ def test_the_lock_of_a_lost_session_is_taken_again(postgres: str) -> None:
 FILL = """
 import resource, signal, sys
 from tests.labelling.desks import label, service
-from everylabel.projects.store import StoreError
+from everylabel.projects.database.store import StoreError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with service(sys.argv[1]) as made:
     label(made, 3)

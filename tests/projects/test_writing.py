@@ -11,7 +11,7 @@ import pytest
 
 from everylabel.data.known import Known
 from everylabel.projects import guard as module
-from everylabel.projects.store import Store, StoreError
+from everylabel.projects.database.store import Store, StoreError
 from tests.projects.proxies import proxied
 from tests.projects.test_sealing import events, written
 from tests.projects.test_store import event

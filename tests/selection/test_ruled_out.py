@@ -134,7 +134,7 @@ def test_what_came_with_training_can_be_taken_back_also_with_more_classes(how: d
 
 
 def test_in_closed_form_all_steps_are_taken_back_at_once_also_those_of_a_training() -> None:
-    how = {"step_size": 1.5, "closed_form": True}
+    how: dict[str, Any] = {"step_size": 1.5, "closed_form": True}
     pool = problem(**how).pool
     before, i = np.asarray(pool.posterior.mean), int(pool.free_idx[0])
     pool.rule_out(i, [0])

@@ -22,8 +22,8 @@ from everylabel.data.display import Texts
 from everylabel.data.items import Items
 from everylabel.formats.queue_tables import Of
 from everylabel.labelling.snapshot import Snapshot
+from everylabel.projects.database.store import Store
 from everylabel.projects.project import Project
-from everylabel.projects.store import Store
 from everylabel.web.app import PAGE, make_app
 from everylabel.web.arrivals import Arrivals
 from everylabel.web.downloads import Downloads

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from everylabel.cli import app
-from everylabel.projects.store import Store
+from everylabel.projects.database.store import Store
 from everylabel.simulation.client import Client
 from tests.projects.test_sealing import change
 from tests.web.servers import label

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.projects.store import Store
+from everylabel.projects.database.store import Store
 from everylabel.simulation.client import Client, new_key
 from tests.projects.proxies import proxied
 from tests.web.servers import label

@@ -18,8 +18,8 @@ def backup(
     folder: options.Folder = None,
 ) -> None:
     """Copy the log of a project to a file, also while people are labelling."""
-    from everylabel.projects.backup import back_up
-    from everylabel.projects.doctor import find
+    from everylabel.projects.database.backup import back_up
+    from everylabel.projects.database.doctor import find
 
     written, n = back_up(find(source, folder, store), out)
     again = shlex.join(["everylabel", "label", source, "--store", str(written)])

@@ -25,7 +25,7 @@ def doctor(
     folder: options.Folder = None,
 ) -> None:
     """Check that a project is what was written; rebuild a damaged log from what is whole."""
-    from everylabel.projects.doctor import examine, find
+    from everylabel.projects.database.doctor import examine, find
 
     found = examine(find(source, folder, store), out, keep_later)
     for text in found.fine:

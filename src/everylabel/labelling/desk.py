@@ -51,7 +51,7 @@ Command = Callable[[], Finish]
 
 
 class Log(Protocol):
-    """Where events are kept: in a database, `projects.store.Store`."""
+    """Where events are kept: in a database, `projects.database.store.Store`."""
 
     def read(self) -> list[Event]:
         """Return all events, in order."""

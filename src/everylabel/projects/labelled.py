@@ -10,8 +10,8 @@ from everylabel.data.items import Items
 from everylabel.data.known import Known
 from everylabel.data.sent import Sent, with_sent
 from everylabel.labelling import events
+from everylabel.projects.database.store import Damaged, Store, StoreError
 from everylabel.projects.project import Begin, Check, Opening, Project
-from everylabel.projects.store import Damaged, Store, StoreError
 
 STORE = "labels.sqlite"  # in the project's folder
 Some = TypeVar("Some", bound=Items)

@@ -25,12 +25,12 @@ from everylabel.labelling.events import Event
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.naming import Encoder, packed, phrases_of
 from everylabel.labelling.snapshot import Snapshot
-from everylabel.projects.applied import take_all
+from everylabel.projects.database.applied import take_all
+from everylabel.projects.database.store import Store, StoreError
 from everylabel.projects.feature_check import are_made_anew, named_again, refuse, with_other_features
 from everylabel.projects.held_out import held_out_items, to_set_aside
 from everylabel.projects.labelled import by_log_names, reading, store_name, store_place
 from everylabel.projects.project import Project
-from everylabel.projects.store import Store, StoreError
 
 IMPORTER = "import"  # who gave labels that came with the source
 SOURCE, FILE = "source", "file"  # where labels came from

@@ -12,7 +12,7 @@ from typing import Any
 
 from everylabel.core.errors import EverylabelError
 from everylabel.core.files import write_atomically
-from everylabel.projects.chain import digest
+from everylabel.projects.database.chain import digest
 
 DIGEST = "digest"
 OWN = 0o600  # a file that nobody else on this machine reads

@@ -22,11 +22,11 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.joining import Arriving, join
 from everylabel.labelling.refused import Refused
 from everylabel.models.embedding.embed import Embedder
+from everylabel.projects.database.store import Store
 from everylabel.projects.growing import PIECE, Growing
 from everylabel.projects.held_out import says_test
 from everylabel.projects.journal import Journal
 from everylabel.projects.project import Project, with_clean_classes
-from everylabel.projects.store import Store
 from everylabel.projects.watching import Look, Watched
 from everylabel.web.shown import Shown
 

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.refused import Refused
-from everylabel.projects.store import StoreError
+from everylabel.projects.database.store import StoreError
 
 log = logging.getLogger(__name__)
 _MEANING = {

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from everylabel.labelling.events import Event, Refit
-from everylabel.projects.store import Store
+from everylabel.projects.database.store import Store
 from tests.live.label_studio.studio import TOKEN, Project
 
 COMMAND = [sys.executable, "-m", "everylabel.cli", "label-studio"]

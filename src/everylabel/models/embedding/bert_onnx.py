@@ -51,7 +51,7 @@ class BertOnnx:
     def __init__(self, folder: Path, threads: int = 0) -> None:
         """Load it; `threads` compute, all cores if 0."""
         runtime = need("onnxruntime", "onnx", "embedding by ONNX Runtime")
-        self.tokenizer = need("tokenizers", "text", "reading texts").Tokenizer.from_file(
+        self.tokenizer = need("tokenizers", "onnx", "reading texts").Tokenizer.from_file(
             str(folder / "tokenizer.json")
         )
         self.tokenizer.no_padding()
@@ -113,7 +113,7 @@ def _graph(folder: Path) -> Any:
     """Return the model as a graph from ids (b, t) to tokens (b, t, d)."""
     onnx = need("onnx", "onnx", "embedding by ONNX Runtime")
     config = _json(folder / "config.json")
-    stored = need("safetensors.numpy", "text", "reading a model").load_file(folder / "model.safetensors")
+    stored = need("safetensors.numpy", "onnx", "reading a model").load_file(folder / "model.safetensors")
     weights = {name.removeprefix("bert."): array for name, array in stored.items()}
     writer = _Writer(onnx, weights)
     eps: dict[str, Any] = {"epsilon": float(config["layer_norm_eps"])}

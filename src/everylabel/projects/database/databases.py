@@ -10,8 +10,8 @@ from urllib.parse import quote
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from everylabel.projects.log_errors import StoreError
-from everylabel.projects.patience import impatient
+from everylabel.projects.database.log_errors import StoreError
+from everylabel.projects.database.patience import impatient
 
 OWN = 0o600  # a file that nobody else on this machine reads
 

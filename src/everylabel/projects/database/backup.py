@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 
 from everylabel.core.errors import EverylabelError
-from everylabel.projects.doctor import Place
-from everylabel.projects.store import Store, write_log
+from everylabel.projects.database.doctor import Place
+from everylabel.projects.database.store import Store, write_log
 
 
 def back_up(place: Place, out: Path | None = None) -> tuple[Path, int]:

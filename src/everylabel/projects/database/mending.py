@@ -13,7 +13,7 @@ import struct
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
-from everylabel.projects.chain import Row, digest, fits
+from everylabel.projects.database.chain import Row, digest, fits
 
 MOST = 10**9  # bytes that are hashed at most: some seconds
 ODD = 40  # names that look odd, at most: more are no single bit

@@ -14,13 +14,13 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from everylabel.projects import sealing
-from everylabel.projects.chain import Head, Row
-from everylabel.projects.databases import reason
-from everylabel.projects.guard import FileGuard
-from everylabel.projects.locks import FileLock, Session, SessionLock, Taken
-from everylabel.projects.log_errors import StoreError
-from everylabel.projects.tables import events
+from everylabel.projects.database import sealing
+from everylabel.projects.database.chain import Head, Row
+from everylabel.projects.database.databases import reason
+from everylabel.projects.database.guard import FileGuard
+from everylabel.projects.database.locks import FileLock, Session, SessionLock, Taken
+from everylabel.projects.database.log_errors import StoreError
+from everylabel.projects.database.tables import events
 
 TRIED = "everylabel tries whether it can write"  # in the place of a project's name
 

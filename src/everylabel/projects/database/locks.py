@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from everylabel.projects.databases import make_file
-from everylabel.projects.log_errors import StoreError
+from everylabel.projects.database.databases import make_file
+from everylabel.projects.database.log_errors import StoreError
 
 ENDS_WITHIN = 5.0  # seconds that a lost session gets to end
 

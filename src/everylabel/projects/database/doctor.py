@@ -14,18 +14,18 @@ from typing import NamedTuple
 from everylabel.core.errors import EverylabelError
 from everylabel.data.options import Options
 from everylabel.labelling import events
-from everylabel.projects import sealing
-from everylabel.projects.chain import Row
+from everylabel.projects.database import sealing
+from everylabel.projects.database.chain import Row
+from everylabel.projects.database.locks import FileLock, Taken
+from everylabel.projects.database.log_errors import StoreError
+from everylabel.projects.database.mending import mended_text
+from everylabel.projects.database.raw_log import RawLog, read_raw
+from everylabel.projects.database.salvage import Salvage, salvage, understood
+from everylabel.projects.database.store import Store, write_log
 from everylabel.projects.feature_files import find_changed
 from everylabel.projects.labelled import STORE
-from everylabel.projects.locks import FileLock, Taken
-from everylabel.projects.log_errors import StoreError
-from everylabel.projects.mending import mended_text
 from everylabel.projects.options import Remembered
 from everylabel.projects.project import ENDING, located
-from everylabel.projects.raw_log import RawLog, read_raw
-from everylabel.projects.salvage import Salvage, salvage, understood
-from everylabel.projects.store import Store, write_log
 
 
 class Findings(NamedTuple):

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from everylabel.projects import databases, sealing
-from everylabel.projects.chain import Head, Row
-from everylabel.projects.log_errors import StoreError
-from everylabel.projects.tables import events, heads, items
+from everylabel.projects.database import databases, sealing
+from everylabel.projects.database.chain import Head, Row
+from everylabel.projects.database.log_errors import StoreError
+from everylabel.projects.database.tables import events, heads, items
 
 BEYOND = 1000  # rows that are looked for after the last that is known of
 

@@ -18,12 +18,12 @@ from sqlalchemy.exc import DBAPIError
 from everylabel.core.errors import EverylabelError
 from everylabel.data.known import NOT_NOTED, Known
 from everylabel.labelling.events import Event, from_row, to_row
-from everylabel.projects import databases, sealing
-from everylabel.projects.chain import Head, Row, chained, digest
-from everylabel.projects.databases import reason
-from everylabel.projects.log_errors import Damaged, StoreError
-from everylabel.projects.tables import BEFORE, FORMAT, events, items
-from everylabel.projects.writing import Writer
+from everylabel.projects.database import databases, sealing
+from everylabel.projects.database.chain import Head, Row, chained, digest
+from everylabel.projects.database.databases import reason
+from everylabel.projects.database.log_errors import Damaged, StoreError
+from everylabel.projects.database.tables import BEFORE, FORMAT, events, items
+from everylabel.projects.database.writing import Writer
 
 __all__ = ["Damaged", "Store", "StoreError", "write_log"]
 _GARBLED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)

@@ -5,7 +5,7 @@ from typing import Any
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.events import Event
-from everylabel.projects.log_errors import Damaged
+from everylabel.projects.database.log_errors import Damaged
 
 _MISFITS = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError, StopIteration)
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from everylabel.labelling import events
 from everylabel.labelling.events import Event, from_row
 from everylabel.labelling.ledger import Ledger
-from everylabel.projects.chain import Head, Row, fits, link
-from everylabel.projects.mending import mended
-from everylabel.projects.raw_log import RawLog
+from everylabel.projects.database.chain import Head, Row, fits, link
+from everylabel.projects.database.mending import mended
+from everylabel.projects.database.raw_log import RawLog
 
 ALONE = frozenset(
     body.kind

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from everylabel.projects.chain import Head, Row, chained, digest, find_damage
-from everylabel.projects.tables import FORMAT, events, heads, items, tables
+from everylabel.projects.database.chain import Head, Row, chained, digest, find_damage
+from everylabel.projects.database.tables import FORMAT, events, heads, items, tables
 
 WRITTEN = Row._fields[:-1]  # of an event, by all versions
 
