@@ -1,7 +1,11 @@
 """Answers of our own page: annotations in Label Studio, once, whoever is killed when."""
 
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from everylabel.label_studio.api import ApiError
 from everylabel.label_studio.page import page_of
 from everylabel.labelling import events
 from everylabel.simulation.client import Client
@@ -163,3 +167,33 @@ def test_our_page_is_open_on_the_same_project(studio: LabelStudio, tmp_path: Pat
             client.close()
             made.project.outbox.send()
         assert given(studio) == {int(task["id"]): ["fruit"]}
+
+
+def test_an_answer_that_is_refused_for_now_is_sent_later(studio: LabelStudio, tmp_path: Path) -> None:
+    usual, refused = studio.answer, list[str]()
+
+    def limited(method: str, path: str, query: Any, body: Any) -> Any:
+        if method == "POST" and path.endswith("/annotations/") and len(refused) < 3:
+            refused.append(path)
+            return 429, {"detail": "slow down"}
+        return usual(method, path, query, body)
+
+    with running(studio, tmp_path) as made:
+        studio.answer = limited  # type: ignore[method-assign]
+        answer(made, 3)
+        with pytest.raises(ApiError):
+            made.project.outbox.send()
+        made.project.outbox.send()
+        assert len(studio.annotations) == 3
+
+
+def test_no_key_of_a_client_is_taken_for_an_annotation(studio: LabelStudio, tmp_path: Path) -> None:
+    with running(studio, tmp_path) as made:
+        service, taken = made.project.service, set[str]()
+        for key in ("annotation", "annotation x", "annotation 1 inf 1"):
+            item = service.next("eve").result()["next"]["item"]["id"]
+            service.label("eve", item, 0, key=key).result()
+            taken.add(item)
+        studio.annotate(next(number for number in studio.tasks if str(number) not in taken), "fruit")
+        made.project.reconciler.look()
+        assert len(service.ledger.labels) == 4

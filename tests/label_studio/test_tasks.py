@@ -109,3 +109,17 @@ def test_images_are_fetched_with_the_token_and_learned(tmp_path: Path) -> None:
         assert results[24]["result"] == results[25]["result"] == []
         assert made.project.shown.picture(str(numbers[0]))
     studio.close()
+
+
+def test_a_task_with_another_image_gets_another_file(studio: LabelStudio, tmp_path: Path) -> None:
+    xml = '<View><Image name="i" value="$image"/><Choices name="c" toName="i"><Choice value="a"/></Choices>'
+    api, shown = Api(studio.url, TOKEN), []
+    for colour in ("red", "blue"):
+        file = io.BytesIO()
+        Image.new("RGB", (4, 4), colour).save(file, "PNG")
+        address = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+        tasks = Tasks(api, tmp_path / "tasks.jsonl", read_configuration(f"{xml}</View>", None))  # a new start
+        tasks.take([{"id": 1, "data": {"image": address}}])
+        (row,) = map(json.loads, (tmp_path / "tasks.jsonl").read_text().splitlines())
+        shown.append(Image.open(tmp_path / row["image"]).getpixel((0, 0)))
+    assert shown == [(255, 0, 0), (0, 0, 255)]

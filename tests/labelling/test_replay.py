@@ -1,6 +1,8 @@
 """Replaying a log gives the same posterior, logits and next instance, bit for bit."""
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -160,3 +162,31 @@ def test_a_start_long_after_the_last_training_trains_first(
     with service(tmp_path / "log") as made:  # not again
         assert fingerprint(made) == before
         assert [event.body.kind for event in made.desk.log.read()] == kinds
+
+
+def test_a_training_that_a_later_one_has_overtaken_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, go_on, usual = threading.Event(), threading.Event(), replaying.learner_at
+
+    def slow(*given: Any, **how: Any) -> Any:
+        made = usual(*given, **how)
+        if threading.current_thread().name == "slow":
+            held.set()
+            go_on.wait()
+        return made
+
+    monkeypatch.setattr(module, "learner_at", slow)
+    with service(tmp_path / "log") as made:
+        label(made, 20)
+        first = threading.Thread(target=refit, args=(made.desk,), name="slow")
+        first.start()
+        held.wait()
+        label(made, 5)
+        refit(made.desk)  # begun later, done sooner
+        go_on.set()
+        first.join()
+        assert len(made.desk.read(lambda: made.desk.learner.pool.labelled_idx).result()) == 25
+        state = fingerprint(made)
+    with service(tmp_path / "log") as again:
+        assert fingerprint(again) == state

@@ -10,7 +10,7 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.known import Known
-from everylabel.labelling.events import Event, Extended, Label, NewClass
+from everylabel.labelling.events import Event, Extended, Label, NewClass, Not, Sent
 from everylabel.projects.database.chain import Row, chained
 from everylabel.projects.database.doctor import Findings, Place, examine
 from everylabel.projects.database.mending import mended
@@ -89,6 +89,17 @@ def test_what_a_loss_may_have_given_another_meaning_is_asked_for(tmp_path: Path)
     later = examined(where, tmp_path, keep_later=True)
     assert any("event 21 stands on one that is lost" in text for text in later.wrong)
     assert [event.seq for event in read(tmp_path / NEW)] == [*range(1, 8), *range(11, 20)]
+
+
+@pytest.mark.parametrize("body", [Not("row 1", 0), Sent(5)])
+def test_a_loss_that_changes_no_other_s_meaning_costs_itself_alone(tmp_path: Path, body: Any) -> None:
+    where = tmp_path / "labels.sqlite"
+    with closing(Store(where, "p")) as store:
+        store.append(events(20)[:19])
+        store.append([Event(20, 20, 1.0, "me", body), Event(21, 21, 1.0, "me", Label("row 1", 1))])
+    change(str(where), "UPDATE everylabel_events SET person = 'eve' WHERE seq = 20")
+    assert examined(where, tmp_path).left == 0
+    assert [event.seq for event in read(tmp_path / NEW)] == [*range(1, 20), 21]
 
 
 def test_flipped_bits_are_put_right(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.known import Known
 from everylabel.data.readers import whole_rows
 from everylabel.data.sent import Sent
 from everylabel.formats.beside import beside
@@ -18,6 +19,7 @@ from everylabel.labelling.refused import Refused
 from everylabel.labelling.rows import Rows
 from everylabel.labelling.service import Service
 from everylabel.models.embedding.tfidf import Tfidf
+from everylabel.projects.database.store import StoreError
 from everylabel.projects.journal import JOURNAL, Journal
 from everylabel.projects.labelled import check_labelled
 from everylabel.projects.log import open_log
@@ -334,3 +336,24 @@ def test_a_journal_forgets_what_a_crash_left_half_written(tmp_path: Path) -> Non
     (tmp_path / JOURNAL).write_bytes(data)
     assert list(journal.read().at) == [f"{i:016x}" for i in range(3)]
     assert not Journal(tmp_path, "text", "other").read().at
+
+
+def test_rows_that_could_not_be_noted_are_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "inbox.jsonl"
+    path.write_text(lines(0, 30))
+    with served(path) as made:
+        assert made.look() == 30
+        log, usual, tried = made.arrivals.log, made.arrivals.log.set_items, list[int]()
+
+        def fails_once(known: Known) -> None:
+            tried.append(1)
+            if len(tried) == 1:
+                raise StoreError("nothing was saved: the disk is full")
+            usual(known)
+
+        monkeypatch.setattr(log, "set_items", fails_once)
+        path.write_text(lines(0, 34))
+        made.look()
+        assert made.look() == 34

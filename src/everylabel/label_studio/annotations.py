@@ -6,6 +6,7 @@ whatever came when. The keys of events hold both, so that a log tells after a re
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import islice
@@ -14,10 +15,12 @@ from uuid import UUID
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling import events
+from everylabel.labelling.class_book import ClassBook
 from everylabel.labelling.events import Event
 from everylabel.labelling.ledger import Ledger
 
 START, DELETED = "annotation", "deleted"  # of an event's key
+_KEY = re.compile(rf"{START} (\d+) ({DELETED}|[-+.\de]+) \d+")
 
 
 class Annotation(NamedTuple):
@@ -115,10 +118,10 @@ class Book:
         return self._known
 
     def _take(self, key: str, event: Event, ledger: Ledger) -> None:
-        start, _, rest = key.partition(" ")
-        if start != START:
+        found = _KEY.fullmatch(key)
+        if found is None:
             return
-        number, told, *_ = rest.split(" ")
+        number, told = found.groups()
         before = self._known.get(int(number))
         body = event.body
         if told == DELETED:
@@ -142,15 +145,15 @@ def deletion_key(number: int, ledger: Ledger) -> str:
     return f"{START} {number} {DELETED} {ledger.seq + 1}"
 
 
-def same(known: Known, person: str, body: events.Answered) -> bool:
-    """Return whether the log has an annotation with this very meaning.
+def same(known: Known, person: str, body: events.Answered, book: ClassBook) -> bool:
+    """Return whether the log has an annotation with this very meaning, as classes are now.
 
     Our own answers are sent in the name of one user, and all that is no class as skipped.
     """
     told = known.body
     if isinstance(told, events.Label) or isinstance(body, events.Label):
         alike = isinstance(told, events.Label) and isinstance(body, events.Label)
-        if not alike or (told.class_, told.truth) != (body.class_, body.truth):  # type: ignore[union-attr]
+        if not alike or book.now(told.class_) != book.now(body.class_) or told.truth != body.truth:  # type: ignore
             return False
     elif not known.own and type(told) is not type(body):
         return False

@@ -203,7 +203,7 @@ class Learning:
         if known is None or known.deleted:
             return True
         try:
-            return not same(known, annotation.person, self._body(annotation))
+            return not same(known, annotation.person, self._body(annotation), self.ledger.book)
         except EverylabelError as error:
             logger.warning("annotation %s is left alone: %s", annotation.id, error)
             return False

@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 EVERY, LONGEST = 0.5, 60.0  # seconds between looks, and at most while Label Studio does not answer
 UNSENT = (events.Skip, events.Not)  # what Label Studio has no annotation for
 CONFLICT = 409  # an annotation with this id is there
+NEVER = (400, 404, 422)  # it will not be taken tomorrow, either
 
 
 class Waiting(NamedTuple):
@@ -114,7 +115,7 @@ class Outbox:
         except ApiError as error:
             if error.status == CONFLICT:
                 self._find(mark)
-            elif 400 <= error.status < 500:
+            elif error.status in NEVER:
                 logger.warning("Label Studio does not take an answer of %s: %s", entry.person, error)
                 self._refused.add(entry.seq)
             else:

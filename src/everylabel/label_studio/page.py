@@ -23,7 +23,7 @@ def page_of(
     """
     tokens = None if is_local(host) else tokens_of(token, None, None, False)
     files = Downloads(project.shown, project.service.desk, "pca")
-    app = make_app(project.service, project.shown, files, project.growth.arrivals, tokens=tokens)
+    app = make_app(project.service, project.shown, files, None, tokens=tokens)
     with bound_socket(host, port) as bound:
         address = address_of(host, bound.getsockname()[1], None if tokens is None else tokens.labels)
         server = Server(server_config(app), lambda: ready(address))

@@ -5,6 +5,7 @@ have left the pool by an event, and a log is replayed with them. So all that ope
 labelling page, exports, predictions.
 """
 
+import hashlib
 import json
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, KeysView
@@ -95,7 +96,8 @@ class Tasks:
         folder.mkdir(mode=OWN, parents=True, exist_ok=True)
 
         def fetched(name: str) -> None:
-            path = folder / f"{name}{_suffix(places[name])}"
+            mark = hashlib.sha256(places[name].encode()).hexdigest()[:12]  # another address, another file
+            path = folder / f"{name}-{mark}{_suffix(places[name])}"
             if not path.exists():
                 try:
                     content = self._image(places[name])

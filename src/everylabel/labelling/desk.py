@@ -97,6 +97,7 @@ class Desk:
         self.learned = threading.Event()  # a label came since the last exact training
         self.rounds = 0  # so far; between two replies of one nothing changes
         self._changes: list[Change] = []
+        self._trained = 0  # the last event that the model was trained on; changes are those since
         self._fresh: list[Event] = []
         self._asking: list[str] = []
         self._stale = self._closed = False
@@ -186,16 +187,18 @@ class Desk:
         """Go on with a newly trained model that has followed all changes up to `seen`, and follow the rest.
 
         If class names have changed since it started, or classes have gone, what it was told of them is out of
-        date: it is dropped.
+        date: it is dropped. So is one that was overtaken by a training of later labels.
         """
         self._check_writable()
         gone = any(change.anew is not None for change in self.changes_since(start.seq))
+        gone = gone or start.seq < self._trained
         if gone or not same_vectors(start.vectors, taught(self.ledger, self.ledger.columns)):
             self.learned.set()
             return
         learner.follow(self.changes_since(seen), later=True)
         learner.settle()
         self.learner, self._changes = learner, self.changes_since(start.seq)
+        self._trained = start.seq
         told_by = None if self.rows.ready else learner.told_by
         self.emit("", Refit(start.seq, start.names_hold if start.vectors else None, told_by))
 
@@ -220,6 +223,8 @@ class Desk:
 
     def _load(self, events: Sequence[Event], kept: Kept | None) -> None:
         self.ledger, self.learner, self._changes = replay(events, self.rows, kept)
+        refits = (event.body for event in events if isinstance(event.body, Refit))
+        self._trained = max((body.upto for body in refits), default=0)
         self._fresh, self._asking, self._stale = [], [], False
         self.learned.set()
 

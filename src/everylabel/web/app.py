@@ -31,13 +31,14 @@ def make_app(
     service: Service,
     shown: Shown,
     files: Downloads,
-    arrivals: Arrivals,
+    arrivals: Arrivals | None,
     *,
     tokens: Tokens | None = None,
     guidelines: str = "",
 ) -> FastAPI:
     """Return the application of one project; its id tells it from others of the same name.
 
+    arrivals : what takes texts that other programs send; None where the items are another program's
     guidelines : HTML that `guidelines.rendered` has made
     """
     project = shown.project
@@ -49,7 +50,8 @@ def make_app(
     about["guidelines"] = guidelines
     app.include_router(answers(service))
     app.include_router(several(service))
-    app.include_router(sending(arrivals))
+    if arrivals is not None:
+        app.include_router(sending(arrivals))
     app.include_router(classes(service))
     app.include_router(people(service.views.presence, asks=tokens is not None))
     app.include_router(finishing(service.views))

@@ -122,6 +122,7 @@ class Arrivals:
                 return 0
             column = None if project.about is None else project.about.options.text_column
             items, before = sent_items(list(fresh.values()), project, column), self._sent
+            self._check_writable()
             rows = self._embed(items.items)
             self._journal.add(items.digests, rows)
             try:
@@ -174,22 +175,23 @@ class Arrivals:
         rest = set(new).difference(whole)
         names = [items.ids[i] for i in whole]
         if change.only_appended:
-            self._source = items.without(sorted(rest))
+            source = items.without(sorted(rest))
         else:
             others = set(range(len(items.ids))).difference(whole)
-            self._source = self._source.followed_by(items.without(sorted(others)))
-        self._keep()
+            source = self._source.followed_by(items.without(sorted(others)))
+        self._keep(source)
         self._show()
         self._waiting.extend(names)
 
-    def _keep(self) -> None:
-        """Note which rows there are, by their names in the log."""
-        known = self._known.renewed(self._source)
+    def _keep(self, source: Items) -> None:
+        """Note which rows there are, by their names in the log; if that fails, all is as it was."""
+        known = self._known.renewed(source)
         self.log.set_items(known)
-        self._known, self._names = known, set(known.keys)
+        self._source, self._known, self._names = source, known, set(known.keys)
 
     def _join(self, items: Items, places: Sequence[int]) -> None:
         """Embed items and have them join the pool; those that cannot be embedded are left out."""
+        self._check_writable()
         rows = self._embed(items.some(places))
         good = [not np.isnan(row).any() and row.size > 0 for row in rows]
         ids = [items.ids[i] for i, fine in zip(places, good, strict=True) if fine]
@@ -204,6 +206,12 @@ class Arrivals:
             self.state.joined += joined
         self._broken.update(broken.values())
         self._leave_out(broken)
+
+    def _check_writable(self) -> None:
+        """Refuse before anything is embedded what the log would not take in the end."""
+        refusal = self.log.refusal()
+        if refusal is not None:
+            raise refusal
 
     def _for_test(self, items: Items) -> set[str]:
         return set(says_test(items, self._test)) if self._test else set()
@@ -220,8 +228,7 @@ class Arrivals:
     def _leave_out(self, ids: Collection[str]) -> None:
         """Note that some items are none: images that turned out to be broken."""
         if ids:
-            self._source = self._source.without([i for i, name in enumerate(self._source.ids) if name in ids])
-            self._keep()
+            self._keep(self._source.without([i for i, name in enumerate(self._source.ids) if name in ids]))
 
     def _count(self) -> None:
         self.state.coming = self._rest + len(self._waiting) + self._unfinished

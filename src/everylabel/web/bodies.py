@@ -29,6 +29,13 @@ def _no_importer(value: str) -> str:
     return value
 
 
+def _no_annotation(value: str) -> str:
+    """Refuse keys of the kind that tells which annotation of Label Studio an answer is."""
+    if value.partition(" ")[0] == "annotation":
+        raise ValueError("keys that begin with 'annotation' are taken; expected another")
+    return value
+
+
 def _no_blank(value: str) -> str:
     if not value.strip():
         raise ValueError("expected a text that is not empty")
@@ -44,7 +51,7 @@ Person = Annotated[
 Anybody = Annotated[str, StringConstraints(max_length=64), AfterValidator(no_control)]  # "" is all people
 Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
 Handle = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(no_control)]
-Key = Handle | None
+Key = Annotated[Handle, AfterValidator(_no_annotation)] | None
 Name = Annotated[str, StringConstraints(max_length=1000)]
 Whole = Annotated[int, BeforeValidator(_no_bool)]  # JSON's 3.0 is whole, true is not
 Number = Annotated[Whole, Field(ge=0, le=2**31)]

@@ -21,7 +21,8 @@ from everylabel.projects.database.raw_log import RawLog
 ALONE = frozenset(
     body.kind
     for body in (
-        *(events.Label, events.NoneOfThese, events.CannotTell, events.Skip, events.Undo, events.Out),
+        *(events.Label, events.NoneOfThese, events.CannotTell, events.Not, events.Skip, events.Undo),
+        *(events.Out, events.Sent),
         *(events.Release, events.Refit, events.Assessed, events.Wish, events.Finished, events.Unfinished),
     )
 )  # the others mean the same without one of these
