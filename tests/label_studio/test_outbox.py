@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.api import ApiError
 from everylabel.label_studio.page import page_of
 from everylabel.labelling import events
@@ -164,6 +165,8 @@ def test_our_page_is_open_on_the_same_project(studio: LabelStudio, tmp_path: Pat
             task = client.post("/api/next", person="anna")["next"]["item"]
             assert task["text"] in TEXTS
             client.post("/api/label", person="anna", item=task["id"], **{"class": "fruit"})
+            with pytest.raises(EverylabelError):  # it would have no task there
+                client.post("/api/items", items=[{"text": "a wild dog"}])
             client.close()
             made.project.outbox.send()
         assert given(studio) == {int(task["id"]): ["fruit"]}
@@ -185,6 +188,18 @@ def test_an_answer_that_is_refused_for_now_is_sent_later(studio: LabelStudio, tm
             made.project.outbox.send()
         made.project.outbox.send()
         assert len(studio.annotations) == 3
+
+
+def test_answers_sent_after_a_merge_of_classes_stay_the_person_s(studio: LabelStudio, tmp_path: Path) -> None:
+    with running(studio, tmp_path) as made:
+        service = made.project.service
+        answer(made, 4)
+        before = dict(service.ledger.labels)
+        service.classes.remove("anna", 0, 1).result()
+        made.project.outbox.send()
+        assert made.project.reconciler.look() == 0
+        service.classes.undo("anna", service.ledger.class_changes[-1].seq).result()
+        assert dict(service.ledger.labels) == before
 
 
 def test_no_key_of_a_client_is_taken_for_an_annotation(studio: LabelStudio, tmp_path: Path) -> None:

@@ -357,3 +357,20 @@ def test_rows_that_could_not_be_noted_are_found_again(
         path.write_text(lines(0, 34))
         made.look()
         assert made.look() == 34
+
+
+def test_nothing_is_embedded_while_the_log_takes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "inbox.jsonl"
+    path.write_text(lines(0, 30))
+    with served(path) as made:
+        journal = made.arrivals.project.folder / JOURNAL
+        size = journal.stat().st_size if journal.exists() else 0
+        monkeypatch.setattr(made.arrivals.log, "refusal", lambda: StoreError("the disk is full"))
+        with pytest.raises(StoreError):
+            made.arrivals.send([Sent.of("a text", "mail 1", {})])
+        assert (journal.stat().st_size if journal.exists() else 0) == size
+        monkeypatch.undo()
+        assert made.arrivals.send([Sent.of("a text", "mail 1", {})]) == 1
+        assert journal.stat().st_size > size
