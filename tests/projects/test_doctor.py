@@ -102,6 +102,24 @@ def test_a_loss_that_changes_no_other_s_meaning_costs_itself_alone(tmp_path: Pat
     assert [event.seq for event in read(tmp_path / NEW)] == [*range(1, 20), 21]
 
 
+def test_a_log_of_which_nothing_can_be_read_is_told_and_not_replaced_by_an_empty_one(tmp_path: Path) -> None:
+    where = tmp_path / "labels.sqlite"
+    written(where)
+    content = bytearray(where.read_bytes())
+    with closing(sqlite3.connect(where)) as connection:
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'everylabel_events'"
+        (root,) = connection.execute(query).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    content[(root - 1) * size] ^= 0xFF  # what kind of page it is
+    where.write_bytes(content)
+    with pytest.raises(StoreError, match="everylabel doctor"):
+        read(where)
+    found = examined(where, tmp_path)
+    assert found.written is None
+    assert "backup" in found.wrong[-1]
+    assert not (tmp_path / NEW).exists()
+
+
 def test_flipped_bits_are_put_right(tmp_path: Path) -> None:
     """Most of them hit an event, whose chain tells what it was; a rebuilt log never says anything else."""
     where, new = tmp_path / "labels.sqlite", tmp_path / NEW

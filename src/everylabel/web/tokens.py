@@ -86,7 +86,7 @@ def tokens_of(token: str | None, look: str | None, file: Path | None, local: boo
 def _read(file: Path) -> tuple[str, str | None]:
     """Return the tokens of a file: the first line lets label, the second, if there is one, look."""
     try:
-        if not file.is_file() or file.stat().st_size > LARGEST_FILE:
+        if file.exists() and (not file.is_file() or file.stat().st_size > LARGEST_FILE):
             raise EverylabelError(
                 f"--token-file {str(file)!r} is no small file; expected a line or two of text"
             )

@@ -27,6 +27,11 @@ from everylabel.projects.labelled import STORE
 from everylabel.projects.options import Remembered
 from everylabel.projects.project import ENDING, located
 
+NOTHING = (
+    "nothing of the log can be read: put a backup in its place (`everylabel backup` makes them), or look for "
+    "an older copy of the file"
+)
+
 
 class Findings(NamedTuple):
     """What is fine, what is wrong, and where the new log is, if one was written."""
@@ -88,6 +93,8 @@ def examine(place: Place, out: Path | None = None, keep_later: bool = False) -> 
         return Findings([fine], others)
     target = out or place.folder / f"labels-mended-{datetime.now():%Y%m%d-%H%M%S}.sqlite"
     rows, unclear = _understood(found)
+    if not rows:
+        return Findings([], [*others, *wrong, *unclear, NOTHING])
     write_log(target, raw.project, rows, text)
     fine = f"{len(rows):,} of {len(raw.rows):,} events of the log {place.log!r} are whole"
     return Findings([fine], [*others, *wrong, *unclear], target, found.left)

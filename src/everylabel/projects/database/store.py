@@ -26,6 +26,7 @@ from everylabel.projects.database.tables import BEFORE, FORMAT, events, items
 from everylabel.projects.database.writing import Writer
 
 __all__ = ["Damaged", "Store", "StoreError", "write_log"]
+_UNREADABLE = ("malformed", "Could not decode")  # what SQLite says of a damaged file
 _GARBLED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 
 
@@ -239,6 +240,8 @@ class Store:
         except EverylabelError:
             raise
         except DBAPIError as error:
+            if any(sign in str(error.orig) for sign in _UNREADABLE):
+                raise Damaged(self.shown, f"{reason(error):.100}") from error
             raise StoreError(f"store {self.shown} cannot be {what}: {reason(error)}") from error
         except (*_GARBLED, sa.exc.SQLAlchemyError) as error:
             raise Damaged(self.shown, f"it holds what cannot be understood ({error})") from error
