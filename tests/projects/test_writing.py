@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from everylabel.data.known import Known
-from everylabel.projects import guard as module
+from everylabel.projects.database import guard as module
 from everylabel.projects.database.store import Store, StoreError
 from tests.projects.proxies import proxied
 from tests.projects.test_sealing import events, written
