@@ -27,20 +27,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.serving import Client, quantiles
+from benchmarks.serving import Client, data, quantiles
 from benchmarks.timing import report, write
 from everylabel.labelling.events import Event, Label, Refit
 from everylabel.projects.database.store import Store
 
 N, D, K, RATE = 20_000, 384, 20, 2.0
-
-
-def data(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return features of overlapping clusters and their labels."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(K, size=N)
-    centers = 0.25 * rng.standard_normal((K, D))
-    return (centers[labels] + rng.standard_normal((N, D))).astype(np.float32), labels
 
 
 @contextlib.contextmanager
@@ -120,7 +112,7 @@ def computed(process: int) -> float:
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:
     """Return all figures."""
-    features, labels = data()
+    features, labels = data(N, D, K)
     found: dict[str, Any] = {"pool": [N, D, K], "wrong": given.wrong, "labels before": given.labels}
     found["others' load at the start"] = round(os.getloadavg()[0], 1)
     with tempfile.TemporaryDirectory() as folder:

@@ -35,12 +35,12 @@ N, D, K = 100_000, 384, 20
 WARM_UP, LABELS, PEOPLE, RATE = 60, 300, 16, 2.0
 
 
-def data(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def data(n: int = N, d: int = D, k: int = K) -> tuple[np.ndarray, np.ndarray]:
     """Return features of overlapping clusters and their labels."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(K, size=N)
-    centers = 0.25 * rng.standard_normal((K, D))
-    return (centers[labels] + rng.standard_normal((N, D))).astype(np.float32), labels
+    rng = np.random.default_rng(0)
+    labels = rng.integers(k, size=n)
+    centers = 0.25 * rng.standard_normal((k, d))
+    return (centers[labels] + rng.standard_normal((n, d))).astype(np.float32), labels
 
 
 def in_process(features: np.ndarray, labels: np.ndarray) -> np.ndarray:

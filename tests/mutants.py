@@ -72,7 +72,7 @@ CORE = [
     Mutant("labelling/learner.py", "self.pool.n_classes > TAUGHT_UP_TO", "self.pool.n_classes > 10**12", "labelling/test_names.py"),
     Mutant("selection/pool/cache.py", "self._room[before:k] = 0.0", "self._room[before:k] = 1.0", "selection/test_pool.py"),
     Mutant("labelling/predicted.py", "MOST_NUMBERS // max(1, n_columns)", "MOST_NUMBERS", "labelling/test_views.py"),
-    Mutant("selection/pool/kept.py", "np.asarray(known.padded(k))", "0.0 * np.asarray(known.padded(k))", "selection/test_closed_form.py"),
+    Mutant("selection/pool/kept.py", "np.asarray(wide(known.residual, posterior))", "0.0 * np.asarray(wide(known.residual, posterior))", "selection/test_closed_form.py"),
     Mutant("labelling/replay.py", "if rows_digest(ledger.ids, np.asarray(learner.pool.features)) != kept.rows:", "if False:", "labelling/test_kept.py"),
     Mutant("labelling/kept.py", "or log.mark(kept.seq) != kept.log", "", "labelling/test_kept.py"),
     Mutant("labelling/replay.py", "if since <= LATELY:", "if since <= 10**9:", "labelling/test_replay.py"),

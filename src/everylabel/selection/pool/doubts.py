@@ -55,7 +55,7 @@ def shares_without(posterior: Posterior, features: Array, ruled_out: Ruled) -> A
 
 
 def wide(shares: Array, posterior: Posterior) -> Array:
-    """Return numbers of the classes there were as those of all there are: 0 for later ones."""
+    """Return a copy of numbers of the classes there were as those of all there are: 0 for later ones."""
     xp: Any = array_namespace(shares)
     room = zeros((shares.shape[0], posterior.n_classes - shares.shape[1]), shares)
     return xp.concat([shares, room], axis=1)

@@ -22,7 +22,7 @@ def kept_arrays(record: Running, cache: Cache) -> dict[str, np.ndarray]:
     """Return copies of the posterior, of what labels were learned with, and of the logits."""
     posterior, taught = record.posterior, record.taught
     k = posterior.n_classes
-    residuals = [np.asarray(known.padded(k)) for known in taught.values()]
+    residuals = [np.asarray(wide(known.residual, posterior)) for known in taught.values()]
     return {
         "mean": np.array(posterior.mean),
         "cov": np.array(posterior.cov),

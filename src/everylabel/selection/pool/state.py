@@ -11,10 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace
-
 from everylabel.core import revise
-from everylabel.core.arrays import Array, zeros
+from everylabel.core.arrays import Array
 from everylabel.core.checks import check_features, check_labels
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
@@ -140,12 +138,6 @@ class Taught(NamedTuple):
     residual: Array
     step_size: float
 
-    def padded(self, n_classes: int) -> Array:
-        """Return a copy of the residual with zeros for classes that have come since."""
-        xp: Any = array_namespace(self.residual)
-        new = zeros((1, n_classes - self.residual.shape[1]), self.residual)
-        return xp.concat([self.residual, new], axis=1)
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Unlearned:
@@ -160,7 +152,7 @@ class Unlearned:
     def after(self, posterior: Posterior) -> Posterior:
         if self.taught is None:
             return revise.forget(posterior, self.features, [self.label], weights=[self.weight])
-        residual = self.taught.padded(posterior.n_classes)
+        residual = wide(self.taught.residual, posterior)
         return revise.unlearn(posterior, self.features, residual, self.taught.step_size, weight=self.weight)
 
 
@@ -318,7 +310,7 @@ class Running:
         """Return the record with a label that is another one now."""
         known = self.taught.get(step.idx)
         if known is not None:
-            residual = known.padded(self.posterior.n_classes)
+            residual = wide(known.residual, self.posterior)
             residual[0, step.before] += step.weight
             residual[0, step.label] -= step.weight
             self.taught[step.idx] = Taught(residual, known.step_size)
