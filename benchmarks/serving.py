@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.timing import report, write
 from everylabel.labelling.learner import Change, Learner
-from everylabel.labelling.ledger import Place
+from everylabel.labelling.records import Place
 from everylabel.labelling.rows import prepare
 from everylabel.selection.pool import Where
 

@@ -9,7 +9,7 @@ from benchmarks.labels.figures import Curves
 from benchmarks.labels.served import served
 from benchmarks.labels.sets import SETS, Data
 from benchmarks.labels.version_before import COMMIT, version_before
-from everylabel.labelling.ledger import DEFAULTS
+from everylabel.labelling.records import DEFAULTS
 
 OURS, NO_NAMES = "page", "page, no names"
 MARGIN = "margin"

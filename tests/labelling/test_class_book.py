@@ -3,9 +3,11 @@
 import pytest
 
 from everylabel.labelling import events
+from everylabel.labelling.applying import apply
 from everylabel.labelling.class_book import ClassBook, change_in_words
 from everylabel.labelling.events import Body, Event
-from everylabel.labelling.ledger import IMPORT, Ledger, Place
+from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.records import IMPORT, Place
 from everylabel.selection.pool import Where
 
 IDS = [f"i{i}" for i in range(6)]
@@ -22,7 +24,7 @@ def ledger(*said: tuple[str, Body]) -> Ledger:
     """Return a ledger of three classes, some answers (events 2 to 6), and what came then."""
     made = Ledger(IDS)
     for seq, (person, body) in enumerate([("", events.Project(["a", "b", "c"], {}, 0)), *ANSWERS, *said], 1):
-        made.apply(Event(seq, seq, 0.0, person, body))
+        apply(made, Event(seq, seq, 0.0, person, body))
     return made
 
 
@@ -46,7 +48,7 @@ def test_labels_of_a_merged_class_are_those_of_the_other() -> None:
 def test_merges_follow_each_other() -> None:
     made = ledger(("me", events.Remove(1, 0)), ("me", events.Remove(0, 2)))
     assert made.labels == {0: 2, 1: 2, 2: 2}
-    made.apply(Event(9, 9, 0.0, "me", events.Restore(1)))  # where it went once does not matter any more
+    apply(made, Event(9, 9, 0.0, "me", events.Restore(1)))  # where it went once does not matter any more
     assert made.labels == {0: 2, 1: 2, 2: 2}  # of a tie, what was said last
     assert [answer.value for answer in made.answers[1]] == [1, 2]
 
@@ -81,7 +83,7 @@ def test_a_class_that_was_added_and_taken_back_keeps_its_number() -> None:
         ("me", events.NewClass("d")), ("me", events.Label(IDS[4], 3)), ("me", events.UndoClasses(7))
     )
     assert (made.classes, made.book.order, 4 in made.labels) == (["a", "b", "c", "d"], (0, 1, 2), False)
-    made.apply(Event(10, 10, 0.0, "me", events.NewClass("d")))
+    apply(made, Event(10, 10, 0.0, "me", events.NewClass("d")))
     assert (made.names["d"], made.book.order) == (4, (0, 1, 2, 4))
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from everylabel.labelling.drawn import check_weights
-from everylabel.labelling.ledger import Check
+from everylabel.labelling.records import Check
 
 
 def test_checks_of_a_class_count_as_many_as_chance_would_have_drawn() -> None:

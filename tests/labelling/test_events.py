@@ -9,6 +9,7 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling import events
+from everylabel.labelling.applying import apply
 from everylabel.labelling.ledger import Ledger
 from everylabel.projects.database.chain import Row
 from everylabel.projects.database.store import Store
@@ -73,7 +74,7 @@ def test_the_ledger_applies_every_kind() -> None:
     ledger = Ledger(["0", "1", "2", "3"])
     for seq, (kind, stored) in enumerate([*ROWS, *NEWER], 1):
         row = {"saved": seq - 1} if kind == "undo_classes" else stored
-        ledger.apply(events.Event(seq, seq, 0.0, "me", events.from_row(kind, row)))
+        apply(ledger, events.Event(seq, seq, 0.0, "me", events.from_row(kind, row)))
     assert ledger.classes == ["alpha", "b", "c"]
     assert ledger.labels == {1: 0}
     assert (ledger.book.order, dict(ledger.book.removed)) == ((1, 0), {2: 0})

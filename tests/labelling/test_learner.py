@@ -5,7 +5,7 @@ import pytest
 
 from everylabel.labelling import learner as module
 from everylabel.labelling.learner import Change, Learner
-from everylabel.labelling.ledger import Place
+from everylabel.labelling.records import Place
 from everylabel.labelling.training import train
 from everylabel.selection.pool import Where
 from tests.labelling.desks import FEATURES, N, Y

@@ -1,7 +1,7 @@
 """What people have for too long, by a clock that nobody sets."""
 
 from everylabel.labelling.leases import LeaseClock
-from everylabel.labelling.ledger import Lease
+from everylabel.labelling.records import Lease
 
 
 class Clocks:

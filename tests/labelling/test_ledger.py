@@ -8,8 +8,10 @@ import pytest
 
 from everylabel.labelling import events
 from everylabel.labelling.agreement import Agreement
+from everylabel.labelling.applying import apply
 from everylabel.labelling.events import Body, Event
-from everylabel.labelling.ledger import CANNOT_TELL, IMPORT, Check, Ledger, Place
+from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.records import CANNOT_TELL, IMPORT, Check, Place
 from everylabel.selection.pool import Where
 
 IDS = [f"i{i}" for i in range(8)]
@@ -26,7 +28,7 @@ def took(made: Ledger, *said: tuple[str, Body]) -> int | None:
     """Have a ledger take in events; return the item that the last one was about."""
     item = None
     for person, body in said:
-        item = made.apply(Event(made.seq + 1, made.seq + 1, float(made.seq), person, body))
+        item = apply(made, Event(made.seq + 1, made.seq + 1, float(made.seq), person, body))
     return item
 
 
@@ -128,7 +130,7 @@ def test_items_that_the_source_no_longer_has_are_left_alone() -> None:
 def test_a_key_is_remembered_with_its_event() -> None:
     made = ledger()
     event = Event(2, 2, 0.0, "me", label(0, 1), "key")
-    made.apply(event)
+    apply(made, event)
     assert made.keys == {"key": event}
 
 

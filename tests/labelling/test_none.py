@@ -7,7 +7,7 @@ import pytest
 
 from everylabel.core import fit_map
 from everylabel.core.softmax import softmax
-from everylabel.labelling.ledger import NONE
+from everylabel.labelling.records import NONE
 from everylabel.labelling.refit import refit
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.service import Service

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from everylabel.labelling import events
 from everylabel.labelling.learner import Learner
-from everylabel.labelling.ledger import NONE
+from everylabel.labelling.records import NONE
 from everylabel.labelling.refit import refit
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.service import Service

@@ -7,7 +7,8 @@ import pytest
 from everylabel.labelling import progress
 from everylabel.labelling.agreement import Agreement
 from everylabel.labelling.events import Assessed, Label
-from everylabel.labelling.ledger import Check, Entry, Ledger
+from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.records import Check, Entry
 
 
 def ledger(n_labels: int, n_checks: int = 0) -> Ledger:

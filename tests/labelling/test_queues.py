@@ -8,8 +8,8 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.assessing import LeftOut
 from everylabel.labelling.groups import COPY, MOST
-from everylabel.labelling.ledger import CANNOT_TELL, Answer
 from everylabel.labelling.queues import QUEUES, Asked, Look, labelled_otherwise, queue
+from everylabel.labelling.records import CANNOT_TELL, Answer
 from everylabel.labelling.refit import refit
 from tests.labelling.desks import label, service, truth
 

@@ -9,6 +9,7 @@ import everylabel as el
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.readers.table import read_table
+from everylabel.labelling.applying import apply
 from everylabel.labelling.ledger import Ledger
 from everylabel.projects.database.store import Store
 from everylabel.projects.held_out import held_out_items, to_set_aside
@@ -50,7 +51,7 @@ def test_labels_of_test_items_that_come_with_the_source_are_not_learned(tmp_path
         bring_up_to_date(store, ids, source=labels, test=["3", "4", "gone"], note=told.append)
         ledger = Ledger(ids)
         for event in store.read():
-            ledger.apply(event)
+            apply(ledger, event)
         kinds = [event.body.kind for event in store.read()]
     assert ledger.test_labels == {3: ledger.names["a"], 4: ledger.names["b"]}
     assert set(ledger.labels) == set(range(10)) - {3, 4}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
+from everylabel.labelling.applying import apply
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.replay import replay
 from everylabel.labelling.rows import Rows
@@ -23,7 +24,7 @@ def begun(path: Path, **options: Any) -> tuple[int, Ledger]:
         imported = bring_up_to_date(store, IDS, **options)
         ledger = Ledger(IDS)
         for event in store.read():
-            ledger.apply(event)
+            apply(ledger, event)
     return imported, ledger
 
 

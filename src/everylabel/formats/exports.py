@@ -17,8 +17,8 @@ from everylabel.formats.model import export_model
 from everylabel.formats.queue_tables import Of, queue_records
 from everylabel.formats.records import Given, answer_records, label_records, prediction_records
 from everylabel.formats.tables import Records, write_table
-from everylabel.labelling.ledger import CANNOT_TELL, NONE
 from everylabel.labelling.queues import QUEUES
+from everylabel.labelling.records import CANNOT_TELL, NONE
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.rows import Prepared
 from everylabel.labelling.snapshot import Snapshot

@@ -14,7 +14,7 @@ from everylabel.label_studio.annotations import START, Annotation, read_annotati
 from everylabel.label_studio.api import Api, ApiError, Json
 from everylabel.label_studio.learning import Learning
 from everylabel.labelling import events
-from everylabel.labelling.ledger import Entry
+from everylabel.labelling.records import Entry
 from everylabel.labelling.refused import Refused
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from everylabel.labelling.learner import Change, Learner
-from everylabel.labelling.ledger import Place
+from everylabel.labelling.records import Place
 from everylabel.selection.pool import Where
 from everylabel.selection.threads import SMALL
 

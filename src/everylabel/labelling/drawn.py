@@ -10,7 +10,7 @@ and 1 if no more were drawn of its class.
 from collections import defaultdict
 from collections.abc import Sequence
 
-from everylabel.labelling.ledger import Check
+from everylabel.labelling.records import Check
 
 
 def check_weights(checks: Sequence[Check]) -> dict[int, float]:

@@ -2,7 +2,7 @@
 
 The log is the only truth. All that a server knows is computed from it: who labelled what by
 `ledger.Ledger`, what the model has learned by `learner.Learner`. One class a kind; a new kind is a class
-here, a member of `Body`, and a method of the ledger that applies it. In the store an event is its kind and
+here, a member of `Body`, and a function of `applying`. In the store an event is its kind and
 a JSON object of its fields, without those at their default; `class_` is `class` there.
 """
 

@@ -11,7 +11,7 @@ from everylabel.data.classes import clean_name
 from everylabel.data.digests import features_digest
 from everylabel.labelling import events
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.ledger import IMPORT
+from everylabel.labelling.records import IMPORT
 
 
 @dataclass

@@ -18,7 +18,7 @@ import numpy as np
 from everylabel.core.posterior import Posterior
 from everylabel.core.softmax import softmax
 from everylabel.labelling.kept import packed_names, unpacked_names
-from everylabel.labelling.ledger import Place
+from everylabel.labelling.records import Place
 from everylabel.labelling.training import RuledOut, in_order, train
 from everylabel.models.names import NameRows, name_rows
 from everylabel.models.scaling import Scaling

@@ -8,7 +8,7 @@ times in the log say, at least nothing and at most as long as people may keep th
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from everylabel.labelling.ledger import Lease
+from everylabel.labelling.records import Lease
 
 
 class LeaseClock:

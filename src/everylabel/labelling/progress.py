@@ -14,7 +14,8 @@ from everylabel.labelling.accuracy import FEWEST
 from everylabel.labelling.class_book import change_in_words
 from everylabel.labelling.events import Answered, Assessed, Label, Not, Skip
 from everylabel.labelling.finishing import audit
-from everylabel.labelling.ledger import CANNOT_TELL, Answer, Ledger
+from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.records import CANNOT_TELL, Answer
 from everylabel.labelling.stopping import stop
 
 POINTS = 200  # of the learning curve at most

@@ -13,7 +13,7 @@ import numpy as np
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.assessing import LeftOut
-from everylabel.labelling.ledger import CANNOT_TELL, NONE, Answer, is_tied
+from everylabel.labelling.records import CANNOT_TELL, NONE, Answer, is_tied
 
 LOW, HIGH = 0.5, 0.7  # probabilities between which the model is half sure
 PLAUSIBLE = 0.1  # probability from which an item may well be of a class

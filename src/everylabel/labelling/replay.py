@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from everylabel.labelling.applying import apply
 from everylabel.labelling.events import Answered, Event, Extended, Label, Named, Refit, Settings, Undo
 from everylabel.labelling.kept import Kept, rows_digest
 from everylabel.labelling.learner import Beginning, Change, Learner, ruled_out
-from everylabel.labelling.ledger import Ledger, Place, bulk_of
+from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.records import Place, bulk_of
 from everylabel.labelling.rows import Rows
 from everylabel.models.scaling import Scaling
 from everylabel.selection.pool import Where
@@ -99,7 +101,7 @@ def change_of(ledger: Ledger, event: Event) -> Change:
     """
     body, columns = event.body, ledger.columns
     before = taught(ledger, columns) if ledger.names_hold and isinstance(body, Named | Settings) else {}
-    item = ledger.apply(event)
+    item = apply(ledger, event)
     now = ledger.columns
     if now[: len(columns)] != columns:
         start = start_of(ledger)
@@ -164,7 +166,7 @@ def _from_kept(
     """Return what `replay` does, from a kept model on; None if it is of other items or features."""
     ledger = Ledger(_first(events, rows), rows)
     for event in events[: kept.seq]:
-        ledger.apply(event)
+        apply(ledger, event)
     told_by, here = int(kept.arrays["told_by"]), len(kept.arrays["state"])
     if here != len(ledger.ids) or not 0 < told_by <= here:
         return None

@@ -8,8 +8,9 @@ from everylabel.labelling import events
 from everylabel.labelling.class_service import ClassService
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.events import Body, Event
-from everylabel.labelling.ledger import CANNOT_TELL, Ledger, bulk_of
+from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.naming import Encoder
+from everylabel.labelling.records import CANNOT_TELL, bulk_of
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.requests import class_number, sent_before
 from everylabel.labelling.views import STRATEGIES, Reply, ShowItem, Views

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everylabel.labelling.ledger import NONE, Answer, Ledger
+from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.records import NONE, Answer
 
 
 class Snapshot(NamedTuple):

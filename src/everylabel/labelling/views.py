@@ -15,10 +15,11 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.events import Answered, Event, Not, Skip
 from everylabel.labelling.groups import MOST, near_copies
 from everylabel.labelling.joining import Arriving
-from everylabel.labelling.ledger import CANNOT_TELL, Answer, Ledger
+from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.predicted import Page, rows_of_page
 from everylabel.labelling.presence import Presence
 from everylabel.labelling.queues import Look
+from everylabel.labelling.records import CANNOT_TELL, Answer
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.replay import fingerprint
 from everylabel.labelling.snapshot import Snapshot

@@ -21,6 +21,7 @@ from everylabel.data.classes import check_class_count, clean_name
 from everylabel.data.digests import features_digest
 from everylabel.data.known import Known
 from everylabel.labelling import events
+from everylabel.labelling.applying import apply
 from everylabel.labelling.events import Event
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.naming import Encoder, packed, phrases_of
@@ -61,7 +62,7 @@ class _Writer:
         self.fresh.append(event)
 
     def _take(self, event: Event) -> None:
-        self.ledger.apply(event)
+        apply(self.ledger, event)
         body = event.body
         if isinstance(body, events.Extended):
             self.joined.update(body.ids)
@@ -283,7 +284,7 @@ def read_state(project: Project, store: str | None, names: bool | None = None) -
     with reading(project, store) as log:
         stored, known, shown = log.read(), log.items(), log.shown
     ledger = Ledger(by_log_names(project, known).ids)
-    take_all(ledger.apply, stored, shown)
+    take_all(lambda event: apply(ledger, event), stored, shown)
     if names and not ledger.vectors:
         raise EverylabelError(
             f"--names-prior is on, and project {project.name!r} has no class names that its model knows; "

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from everylabel.labelling import events
+from everylabel.labelling.applying import apply
 from everylabel.labelling.events import Event, from_row
 from everylabel.labelling.ledger import Ledger
 from everylabel.projects.database.chain import Head, Row, fits, link
@@ -155,7 +156,7 @@ def understood(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
         try:
             if getattr(body, "class_", -1) >= len(ledger.classes):
                 raise LookupError
-            ledger.apply(Event(row.seq, row.block, row.at, row.person, body, row.key))
+            apply(ledger, Event(row.seq, row.block, row.at, row.person, body, row.key))
             kept.append(row)
         except (LookupError, ValueError, TypeError, AttributeError, StopIteration):
             unclear.append(row)

@@ -1,0 +1,62 @@
+"""What the answers to an item add up to: its label, and the counts of answers, classes and agreement."""
+
+from collections import Counter
+
+from everylabel.labelling import events
+from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.records import CANNOT_TELL, IMPORT, Answer, is_tied
+
+
+def settle(ledger: Ledger, item: int, answers: list[Answer]) -> None:
+    """Learn what most people say; of a tie, what a person said last, before what was imported.
+
+    Where somebody speaks for all, only such answers count.
+    """
+    count(ledger, item, -1)
+    told = sorted(answers, key=lambda answer: (answer.person != IMPORT, answer.seq))
+    told = [answer for answer in told if _is_truth(ledger, answer)] or told
+    values = [answer.value for answer in told if answer.value != CANNOT_TELL]
+    labels = ledger.test_labels if item in ledger.test else ledger.labels
+    if values:
+        counts = Counter(values)
+        most = max(counts.values())
+        labels[item] = next(value for value in reversed(values) if counts[value] == most)
+    else:
+        labels.pop(item, None)
+    ledger.answers[item] = answers
+    count(ledger, item, 1)
+    if not answers:
+        del ledger.answers[item]
+    ledger.n_changes += 1
+
+
+def _is_truth(ledger: Ledger, answer: Answer) -> bool:
+    """Return whether an answer speaks for all."""
+    body = ledger.entries[answer.seq].body
+    return isinstance(body, events.Label) and body.truth
+
+
+def count(ledger: Ledger, item: int, sign: int) -> None:
+    """Add an item's answers to the counts, or take them off."""
+    answers = ledger.answers.get(item, [])
+    ledger.n_answers += sign * len(answers)
+    for answer in answers:
+        ledger.by_person[answer.person] += sign
+    if item in ledger.labels:
+        ledger.by_class[ledger.labels[item]] += sign
+    values = [answer.value for answer in answers if answer.value != CANNOT_TELL]
+    ledger.agreement.add(values, sign)
+    if len(values) > 1 and is_tied(values):
+        _mark(ledger.disputed, item, sign)
+    if 0 < len(answers) < ledger.settings["annotators_per_item"]:
+        for answer in answers:
+            ledger.not_wanted[answer.person] += sign
+        _mark(ledger.wanting, item, sign)
+
+
+def _mark(items: dict[int, None], item: int, sign: int) -> None:
+    """Take an item in, as the latest, or take it out (sign -1)."""
+    if sign > 0:
+        items[item] = None
+    else:
+        del items[item]
