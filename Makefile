@@ -6,7 +6,7 @@ BEFORE ?= $(VENV)/version-0.1
 LABEL_STUDIO ?= build/label-studio
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
-.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-serving bench-label-studio chaos dist test-label-studio screenshots-label-studio screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-serving bench-label-studio results-index chaos dist test-label-studio screenshots-label-studio screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -89,6 +89,9 @@ bench-serving: install   ## the labelling server over HTTP; kill -9 under load o
 
 bench-label-studio: install   ## Label Studio's webhooks beside 100,000 tasks
 	$(BIN)/python -m benchmarks.label_studio --out docs/results
+
+results-index: install   ## docs/results/README.md: which code made each result, and whether it has changed since
+	$(BIN)/python -m benchmarks.index
 
 dist: install    ## wheel and sdist, checked and used in clean environments; PYTHONS, EXTRAS choose which
 	$(BIN)/python -m pip install --quiet build twine

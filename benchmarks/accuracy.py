@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks import made_by
 from benchmarks.labels.sets import DEVELOPED_ON, FILES, load
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.softmax import softmax
@@ -254,7 +255,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/results"))
     parser.add_argument("--tables-only", action="store_true")
     given = parser.parse_args()
-    given.curves.mkdir(parents=True, exist_ok=True)
+    records = {made_by.WHOLE: made_by.kept(given.curves, ("core", "selection", "labelling"))}
     for seed in range(0 if given.tables_only else given.reps):
         for name in given.sets.split(","):
             for strategy in ("herding", "margin"):
@@ -276,13 +277,14 @@ def main() -> None:
         "# Whether the accuracy can be believed",
         "",
         __doc__ or "",
-        "In points; `make bench-accuracy`.",
+        f"In points; `make bench-accuracy`. {made_by.sentence(records)}",
         "",
     ]
     tables = [line for title, some in parts.items() if some for line in table(some, title)]
     advice = [stops(some, title) for title, some in list(parts.items())[:2] if some]
     (given.out / "accuracy.md").write_text("\n".join([*text, *tables, "## When to stop", "", *advice, ""]))
-    (given.out / "accuracy.json").write_text(json.dumps(rows).replace("}, {", "},\n{") + "\n")
+    found = json.dumps({"made_by": records, "rows": rows}).replace("}, {", "},\n{")
+    (given.out / "accuracy.json").write_text(found + "\n")
 
 
 if __name__ == "__main__":

@@ -136,7 +136,7 @@ def main() -> None:
     for title, rows in results.items():
         cells = [[f"{v:,.2f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
         report(title.replace("_", " ") + f" (d={D}, k={K})", list(rows[0]), cells)
-    write(options.out, results)
+    write(options.out, results, measures=("core", "models/recipe.py"))
 
 
 if __name__ == "__main__":

@@ -164,7 +164,7 @@ def main() -> None:
     found = measure(given)
     report("many people", ["what", "figure"], [[name, json.dumps(value)] for name, value in found.items()])
     if given.out is not None:
-        write(given.out / "crowd.json", found)
+        write(given.out / "crowd.json", found, measures=("core", "selection", "labelling", "projects", "web"))
 
 
 if __name__ == "__main__":

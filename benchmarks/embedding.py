@@ -172,7 +172,11 @@ def main() -> None:
     ]
     report("embedding", ["what", "measured", "bar"], rows)
     if given.out is not None:
-        write(given.out / "embedding.json", {"bars": BARS, **found})
+        write(
+            given.out / "embedding.json",
+            {"bars": BARS, **found},
+            measures=("data", "models", "labelling", "projects", "web"),
+        )
 
 
 if __name__ == "__main__":

@@ -306,7 +306,8 @@ def main() -> None:
     for kind in given.stores:
         found[kind] = _killed(kind, given.kills, given.seed)
         if given.out is not None:
-            write(given.out / "kills.json", {name: outcome._asdict() for name, outcome in found.items()})
+            counted = {name: outcome._asdict() for name, outcome in found.items()}
+            write(given.out / "kills.json", counted, measures=("labelling", "projects", "web"))
     columns = ["store", *(name.replace("_", " ") for name in Outcome._fields)]
     rows = [[kind, *(f"{value:.3g}" for value in outcome)] for kind, outcome in found.items()]
     report("kill -9 under load", columns, rows)

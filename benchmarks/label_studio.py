@@ -160,7 +160,11 @@ def main() -> None:
     rows = [[name, json.dumps(value)] for name, value in figures.items()]
     report("Label Studio's webhooks", ["what", "figure"], rows)
     if options.out is not None:
-        write(options.out / "label-studio-webhooks.json", figures)
+        write(
+            options.out / "label-studio-webhooks.json",
+            figures,
+            measures=("core", "selection", "labelling", "label_studio"),
+        )
 
 
 if __name__ == "__main__":

@@ -222,7 +222,7 @@ def main() -> None:
     for rows in results.values():
         for row in rows:
             row.update({key: None for key, value in row.items() if value != value})  # JSON has no NaN
-    write(options.out, results)
+    write(options.out, results, measures=("core", "models"))
 
 
 if __name__ == "__main__":

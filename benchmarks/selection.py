@@ -8,7 +8,6 @@ Results go to docs/results/selection.json.
 import argparse
 import json
 import os
-import platform
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from rich.table import Table
 
 import everylabel as el
 from benchmarks import selection_peers
-from benchmarks.timing import seconds
+from benchmarks.timing import seconds, write
 from everylabel.selection.strategies import DEFAULT
 
 OUT = Path("docs/results/selection.json")
@@ -182,14 +181,8 @@ def main() -> None:
     for part in asked.parts:
         results[part] = parts[part]()
         show(part, results[part])
-        results["machine"] = {
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "cores": os.cpu_count(),
-            "threads": os.environ.get("OMP_NUM_THREADS", "all"),
-        }
-        asked.out.parent.mkdir(parents=True, exist_ok=True)
-        asked.out.write_text(json.dumps(results, indent=1) + "\n")
+        results["threads"] = os.environ.get("OMP_NUM_THREADS", "all")
+        write(asked.out, results, measures=("core", "selection"), parts=[part])
 
 
 if __name__ == "__main__":

@@ -209,7 +209,9 @@ def main() -> None:
     rows = [[name, json.dumps(value)] for name, value in found.items()]
     report("the labelling server", ["what", "figure"], rows)
     if given.out is not None:
-        write(given.out / "serving.json", found)
+        write(
+            given.out / "serving.json", found, measures=("core", "selection", "labelling", "projects", "web")
+        )
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import os
 import platform
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks import made_by
 
 
 def seconds(
@@ -61,8 +63,19 @@ def report(title: str, columns: list[str], rows: list[list[str]]) -> None:
     Console().print(table)
 
 
-def write(path: Path, results: dict[str, Any]) -> None:
-    """Write results and the machine they come from as JSON."""
+def write(
+    path: Path, results: dict[str, Any], *, measures: Sequence[str], parts: Sequence[str] | None = None
+) -> None:
+    """Write results as JSON, with the machine and the code they come from.
+
+    `measures` are folders or files below src/everylabel, as "core" or "selection/pool": by them the index of
+    results tells whether the code has changed since. `parts` are those that this run has measured, where the
+    others are kept from an earlier run.
+    """
+    made = made_by.record(measures)
+    before = {} if parts is None else made_by.records(path)
+    records = {**before, **dict.fromkeys([made_by.WHOLE] if parts is None else parts, made)}
+    figures = {name: value for name, value in results.items() if name not in ("made_by", "machine")}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"machine": machine(), **results}, indent=2) + "\n")
-    Console().print(f"results written to {path}")
+    path.write_text(json.dumps({"made_by": records, "machine": machine(), **figures}, indent=2) + "\n")
+    Console().print(f"results written to {path}; `make results-index` lists it")

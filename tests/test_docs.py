@@ -12,6 +12,8 @@ import pytest
 from typer.main import get_command
 
 import everylabel as el
+from benchmarks import index
+from benchmarks.made_by import records, version
 from everylabel.cli import app
 from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
@@ -24,6 +26,7 @@ PAGES = [
     ROOT / "CONTRIBUTING.md",
     ROOT / "SECURITY.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "docs" / "results" / "README.md",
 ]
 MAPS = [ROOT / "docs" / "architecture.md", ROOT / "CONTRIBUTING.md"]  # of which every path must be there
 
@@ -61,6 +64,22 @@ def test_every_command_is_in_the_readme() -> None:
     text = (ROOT / "README.md").read_text()
     commands = get_command(app).commands  # type: ignore[attr-defined]
     assert [name for name in commands if f"everylabel {name}" not in text] == []
+
+
+def test_the_page_of_results_is_true() -> None:
+    told = index.PAGE.read_text() == index.page()
+    assert told, "docs/results/README.md is not true: run `make results-index` and commit it"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_figures_on_a_page_name_the_version_that_made_them(page: Path) -> None:
+    for paragraph in re.split(r"\n\s*\n", page.read_text()):
+        for name in set(re.findall(r"results/([\w-]+)\.json", paragraph)):
+            made = [version(one) for one in records(index.FOLDER / f"{name}.json").values()]
+            assert any(one in paragraph for one in made), (
+                f"{page.name} shows figures of {name}.json, which was made by {made}: bring them up to date "
+                "and name that version beside the link"
+            )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -11,6 +11,7 @@ from benchmarks.labels.curve import Point
 from benchmarks.labels.figures import Curves
 from benchmarks.labels.plots import plot
 from benchmarks.labels.sets import SETS, has_words, load
+from benchmarks.made_by import kept
 
 STEPS = ("curves", "trust", "setfit", "report")
 
@@ -30,6 +31,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/results"), help="folder of the report")
     given = parser.parse_args()
     steps = given.steps or STEPS
+    made = kept(given.cache, ("core", "selection", "labelling", "models"))
     curves = Cells(given.cache / "curves")
     trusted = Rows(given.cache / "trust.jsonl", trust.FIELDS)
     tuned = Rows(given.cache / "fine_tuning.jsonl", fine_tuning.FIELDS)
@@ -42,7 +44,7 @@ def main() -> None:
         tuned.make(fine_tuning.keys(given.tuned), partial(fine_tuning.compare, folder=given.data))
     if "report" in steps:
         found = Curves(curves.all())
-        report.write(found, list(trusted.rows.values()), list(tuned.rows.values()), given.out)
+        report.write(found, list(trusted.rows.values()), list(tuned.rows.values()), given.out, made)
         plot(found, given.out / "labels.png")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import made_by
 from benchmarks.labels import sets
 from benchmarks.labels.arms import BEFORE, MARGIN, NO_NAMES, OUR_ARMS, OURS, in_order, rivals_of
 from benchmarks.labels.bars import bars
@@ -35,12 +36,20 @@ truth. Differences are over the repetitions that both arms had. An arm had, at l
 """
 
 
-def write(curves: Curves, trusted: list[dict[str, Any]], tuned: list[dict[str, Any]], out: Path) -> None:
+def write(
+    curves: Curves,
+    trusted: list[dict[str, Any]],
+    tuned: list[dict[str, Any]],
+    out: Path,
+    made: made_by.Record,
+) -> None:
     """Write the report of what there is."""
+    records = {made_by.WHOLE: made}
     rivals = rivals_of(curves)
     draws = Counter((row["set"], row["seed"]) for row in trusted)
     trusted = [row for row in trusted if draws[row["set"], row["seed"]] == len(KINDS)]  # whole ones
     text = [HEAD.format(developed=", ".join(sets.DEVELOPED_ON), rivals=len(rivals), repetitions=_had(curves))]
+    text += [made_by.sentence(records), ""]
     text += ["## The bars", "", *_table(["bar", "measured", "met"], bars(curves, trusted, tuned)), ""]
     text += ["Label to next over HTTP is measured by `make bench-serving` (`serving.json`).", ""]
     text += ["## Labels needed", "", *needs(curves), ""]
@@ -52,7 +61,9 @@ def write(curves: Curves, trusted: list[dict[str, Any]], tuned: list[dict[str, A
     for name in in_order(curves):
         text += [f"### {name}", "", *curve_table(curves, name), ""]
     (out / "labels.md").write_text("\n".join(text))
-    (out / "labels.json").write_text(json.dumps(_numbers(curves, trusted, tuned), indent=0) + "\n")
+    (out / "labels.json").write_text(
+        json.dumps({"made_by": records, **_numbers(curves, trusted, tuned)}, indent=0) + "\n"
+    )
 
 
 def _had(curves: Curves) -> str:

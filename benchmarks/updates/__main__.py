@@ -12,6 +12,7 @@ import typer  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.progress import track  # noqa: E402
 
+from benchmarks.timing import write  # noqa: E402
 from benchmarks.updates import quality, report, speed  # noqa: E402
 from benchmarks.updates.datasets import Dataset, load  # noqa: E402
 
@@ -31,10 +32,9 @@ def main(
         PARTS[name](results, datasets, reps)
     results["quality"] = quality.figures(results["cells"])
     results["figures"] = _figures(results)
-    out.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(results, indent=1))
+    write(path, results, measures=("core",), parts=part or list(PARTS))
     report.show(console, results)
-    (out / "updates.md").write_text(report.markdown(results))
+    (out / "updates.md").write_text(report.markdown(json.loads(path.read_text())))
     report.plot(results, out / "updates.png")
     console.print(f"saved updates.json, updates.md and updates.png in {out}")
 

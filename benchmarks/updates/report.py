@@ -7,6 +7,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.made_by import sentence
 from benchmarks.updates.quality import ADDED
 from benchmarks.updates.rivals import EXACT, PAPER
 
@@ -40,6 +41,7 @@ def show(console: Console, report: dict[str, Any]) -> None:
 def markdown(report: dict[str, Any]) -> str:
     """Return all tables as a page."""
     parts = [f"# Measured by `make bench-updates`, {report['repetitions']} repetitions\n"]
+    parts += [sentence(report["made_by"]) + "\n"]
     for title, (headings, *rows) in tables(report).items():
         lines = [headings, ["---"] * len(headings), *rows]
         parts.append(f"## {title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines))

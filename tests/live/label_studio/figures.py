@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.made_by import records, sentence
 from benchmarks.timing import write
 
 Figures = dict[str, dict[str, Any]]  # part -> name -> value
@@ -29,9 +30,11 @@ def write_figures(folder: Path, release: str, figures: Figures) -> None:
     """Write all parts that were run; those of earlier runs stay."""
     path = folder / "label-studio.json"
     before = json.loads(path.read_text())["parts"] if path.exists() else {}
-    figures = {**before, **figures}
-    write(path, {"label studio": release, "parts": figures})
-    lines = [f"# Beside Label Studio {release}", "", "Written by `make test-label-studio`."]
+    now, figures = list(figures), {**before, **figures}
+    measures = ("core", "selection", "labelling", "label_studio")
+    write(path, {"label studio": release, "parts": figures}, measures=measures, parts=now)
+    lines = [f"# Beside Label Studio {release}", "", "Written by `make test-label-studio`.", ""]
+    lines += [sentence(records(path))]
     for part, values in figures.items():
         lines += ["", f"## {part}", "", "| | |", "|---|---:|"]
         lines += [f"| {name} | {_shown(value)} |" for name, value in values.items()]
