@@ -31,12 +31,14 @@ IMPORTS = {
     "export": "onnx, pyarrow, skops.io",
     "umap": "umap",
     "mlflow": "mlflow",
+    "ray": "ray, pyarrow, fsspec",
 }  # of each extra
 MISSING = {
     "text": "el.embed(['a', 'b'], model='sentence-transformers/all-MiniLM-L6-v2')",
     "timm": "el.embed([np.zeros((8, 8, 3), np.uint8)] * 3, model='timm:resnet18')",
     "onnx": "el.embed([np.zeros((8, 8, 3), np.uint8)] * 3, model='some.onnx')",
     "torch": "import everylabel.torch",
+    "ray": "from everylabel.scale.cluster import connect; connect('local')",
 }  # what has to be refused without an extra, naming it
 
 
