@@ -15,11 +15,11 @@ install: $(VENV)/installed   ## make the virtual environment .venv with all that
 
 $(VENV)/plain: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fast,plot]'
 	touch $@
 
 $(VENV)/installed: $(VENV)/plain
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch,text,image,table,onnx,export,test]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fast,plot,torch,text,image,table,onnx,export,test]'
 	touch $@
 
 demo: $(VENV)/plain ## the paper's two scenarios on handwritten digits: tables, a plot, a report
@@ -93,9 +93,9 @@ bench-label-studio: install   ## Label Studio's webhooks beside 100,000 tasks
 results-index: install   ## docs/results/README.md: which code made each result, and whether it has changed since
 	$(BIN)/python -m benchmarks.index
 
-dist: install    ## wheel and sdist, checked and used in clean environments; PYTHONS, EXTRAS choose which
+dist: install    ## wheel and sdist, checked and used in clean environments; PYTHONS, EXTRAS, LOWEST choose which
 	$(BIN)/python -m pip install --quiet build twine
-	$(BIN)/python -m tests.distribution $(if $(PYTHONS),--pythons $(PYTHONS)) $(if $(EXTRAS),--extras $(EXTRAS))
+	$(BIN)/python -m tests.distribution $(if $(PYTHONS),--pythons $(PYTHONS)) $(if $(EXTRAS),--extras $(EXTRAS)) $(if $(LOWEST),--lowest $(LOWEST))
 
 screenshots: install ## the README's pictures of the labelling page, from the real page (needs chromium)
 	$(BIN)/python -m tests.web.browser.screenshots

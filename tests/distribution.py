@@ -1,9 +1,10 @@
 """The package as people get it: built, checked, and used in clean environments. Run by `make dist`.
 
-    python -m tests.distribution [--extras table export ...] [--pythons python3.12 ...]
+    python -m tests.distribution [--extras table ...] [--pythons python3.12 ...] [--lowest tests/core ...]
 
 Wheel and sdist are built and checked; the wheel alone has to run the demo, the page, a simulation and the
-README's Python; each extra alone has to import what it is for; what is missing has to name its extra.
+README's Python; each extra alone has to import what it is for; what is missing has to name its extra. The
+lowest version that we say of each dependency has to pass the tests of the rooms that need nothing else.
 """
 
 import argparse
@@ -19,7 +20,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 LARGEST_WHEEL, LARGEST_INSTALL = 1_000_000, 400 * 10**6  # bytes
+OWN = ("test", "bench", "docs")  # extras for development
+TOOLS = ("array-api-strict", "beartype", "httpx", "hypothesis", "pytest", "pytest-xdist", "torch")
+LOWEST = ("tests/core", "tests/selection", "tests/labelling", "tests/web/test_server.py")
 IMPORTS = {
+    "fast": "numba, everylabel.selection.pool.loops",
+    "plot": "matplotlib, everylabel.experiments.reporting.report",
     "torch": "everylabel.torch",
     "text": "sentence_transformers",
     "image": "transformers, torch",
@@ -34,6 +40,7 @@ IMPORTS = {
     "ray": "ray, pyarrow, fsspec",
 }  # of each extra
 MISSING = {
+    "plot": "from everylabel.simulation.curve import check_ending; check_ending(Path('a.png'))",
     "text": "el.embed(['a', 'b'], model='sentence-transformers/all-MiniLM-L6-v2')",
     "timm": "el.embed([np.zeros((8, 8, 3), np.uint8)] * 3, model='timm:resnet18')",
     "onnx": "el.embed([np.zeros((8, 8, 3), np.uint8)] * 3, model='some.onnx')",
@@ -61,8 +68,8 @@ class Environment:
         run(python, "-m", "venv", folder)
         self.folder, self.bin = folder, folder / "bin"
 
-    def install(self, what: str) -> None:
-        run(self.bin / "python", "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", what)
+    def install(self, *what: str) -> None:
+        run(self.bin / "python", "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", *what)
 
     def python(self, code: str, **how: object) -> str:
         return run(self.bin / "python", "-c", code, **how)
@@ -93,7 +100,7 @@ def plain(wheel: Path, folder: Path, python: str) -> None:
     size = here.size() - before
     say(f"{python}: installed {size / 1e6:.0f} MB")
     if size > LARGEST_INSTALL:
-        say(f"  more than the {LARGEST_INSTALL / 1e6:.0f} MB that we want; most of it is numba's compiler")
+        raise SystemExit(f"expected at most {LARGEST_INSTALL / 1e6:.0f} MB")
     work = folder / "work"
     work.mkdir()
     environment = {**os.environ, "PYTHONPATH": "", "HF_HUB_OFFLINE": "1"}
@@ -106,9 +113,8 @@ def plain(wheel: Path, folder: Path, python: str) -> None:
     here.python("\n".join(code for code in blocks if "torch" not in code), cwd=work, env=environment)
     say("  the README's Python")
     for extra, code in MISSING.items():
-        asked = (
-            f"import numpy as np, everylabel as el\ntry:\n    {code}\nexcept Exception as e:\n    print(e)"
-        )
+        names = "import numpy as np, everylabel as el; from pathlib import Path"
+        asked = f"{names}\ntry:\n    {code}\nexcept Exception as e:\n    print(e)"
         told = here.python(asked, cwd=work, env=environment)
         if f"everylabel[{extra}]" not in told:
             raise SystemExit(f"without the extra {extra}, {code} says {told!r}; expected how to install it")
@@ -131,12 +137,26 @@ def served(command: Path, work: Path, environment: dict[str, str]) -> None:
     say("  everylabel label digits")
 
 
+def lowest(wheel: Path, folder: Path, tests: list[str]) -> None:
+    """Run tests with the lowest version of each dependency that we say we take."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needs = [*project["dependencies"], *project["optional-dependencies"]["fast"]]
+    oldest = [re.sub(r">=", "==", need) for need in needs]
+    here = Environment(folder / "lowest")
+    here.install(str(wheel), *oldest, *TOOLS)
+    say("with " + ", ".join(oldest))
+    how = ["-q", "-p", "no:cacheprovider", "-W", "default", "--numprocesses=2"]
+    told = run(here.bin / "python", "-m", "pytest", *how, *tests, cwd=ROOT)
+    say(f"  {told.strip().splitlines()[-1]}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    usual = [extra for extra in known if extra not in ("test", "bench", "docs")]
+    usual = [extra for extra in known if extra not in OWN]
     parser.add_argument("--extras", nargs="*", default=usual)
     parser.add_argument("--pythons", nargs="*", default=[sys.executable])
+    parser.add_argument("--lowest", nargs="*", default=LOWEST)
     given = parser.parse_args()
     out = ROOT / "dist"
     shutil.rmtree(out, ignore_errors=True)
@@ -144,6 +164,9 @@ def main() -> None:
     for python in given.pythons:
         with tempfile.TemporaryDirectory() as folder:
             plain(wheel, Path(folder), python)
+    if given.lowest:
+        with tempfile.TemporaryDirectory() as folder:
+            lowest(wheel, Path(folder), list(given.lowest))
     for extra in given.extras:
         with tempfile.TemporaryDirectory() as folder:
             here = Environment(Path(folder) / "extra")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import everylabel as el
-from tests import mutants
+from tests import distribution, mutants
 
 ROOT = Path(__file__).parents[1]
 
@@ -43,7 +43,7 @@ def test_what_is_imported_is_declared() -> None:
         if module not in sys.stdlib_module_names and name not in declared | {"everylabel"}:
             undeclared.add(name)
             assert name in optional, f"{file} imports {module}; expected it among the dependencies"
-    assert undeclared <= {"torch", "pillow-heif"}  # imported where they are there
+    assert undeclared <= {"torch", "pillow-heif", "numba", "matplotlib"}  # imported where they are there
 
 
 def _name(requirement: str) -> str:
@@ -63,6 +63,11 @@ def test_the_version_is_written_once() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", el.__version__)
     assert el.__version__ not in text
     assert tomllib.loads(text)["tool"]["hatch"]["version"]["path"] == "src/everylabel/__init__.py"
+
+
+def test_every_extra_is_tried_by_make_dist() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(extras) - set(distribution.OWN) == set(distribution.IMPORTS)
 
 
 @pytest.mark.parametrize("name", el.__all__)

@@ -31,6 +31,18 @@ def test_demo_shows_both_scenarios(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "Batch selection with updates" in (out / "report.html").read_text()
 
 
+def test_without_matplotlib_the_tables_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selecting, "CYCLES", 2)
+    monkeypatch.setattr(selecting, "BATCHES", 50)
+    monkeypatch.setattr("everylabel.cli.demo.find_spec", lambda name: None)
+    arguments = ["demo", "--reps", "1", "--jobs", "1", "--out", str(tmp_path)]
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "120"})
+    assert result.exit_code == 0, result.output
+    assert "second order" in result.output
+    assert "pip install 'everylabel[plot]'" in result.output
+    assert not (tmp_path / "demo.png").exists()
+
+
 def test_wrong_options_are_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["demo", "--reps", "0"])
     assert result.exit_code == 2

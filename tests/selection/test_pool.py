@@ -191,6 +191,12 @@ def test_the_compiled_loop_is_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> 
     np.testing.assert_array_equal(results[0][1], results[1][1])
 
 
+def test_without_numba_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert threads.worth_compiling(threads.SMALL)
+    monkeypatch.setattr(threads, "can_compile", lambda: False)
+    assert not threads.worth_compiling(threads.SMALL)
+
+
 def test_threads_share_all_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert threads.workers() == 1

@@ -1,6 +1,7 @@
 """`everylabel demo`."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,6 @@ def demo(
 ) -> None:
     """Show the paper's two scenarios on handwritten digits: tables, a plot, a report."""
     from everylabel.experiments import demo as experiment
-    from everylabel.experiments.reporting.report import write_report
     from everylabel.experiments.results import Results
 
     console = Console()
@@ -38,10 +38,17 @@ def demo(
             progress.update(task, advance=1, description=f"choosing: {cell.part}")
     rows = results.rows()
     console.print(_updating(updating, reps), _selection(rows, reps))
-    experiment.plot(updating, rows, out / "demo.png")
-    page = write_report(results, f"everylabel demo --reps {reps}", out)
+    if find_spec("matplotlib") is None:
+        told = "for the plot and the report: pip install 'everylabel[plot]'"
+    else:
+        from everylabel.experiments.reporting.demo import plot
+        from everylabel.experiments.reporting.report import write_report
+
+        plot(updating, rows, out / "demo.png")
+        page = write_report(results, f"everylabel demo --reps {reps}", out)
+        told = f"plot saved as {out / 'demo.png'}; report: {page.resolve().as_uri()}"
     results.close()
-    console.print(f"plot saved as {out / 'demo.png'}; report: {page.resolve().as_uri()}", soft_wrap=True)
+    console.print(told, soft_wrap=True, markup=False)
 
 
 def _updating(rows: "list[Row]", reps: int) -> Table:

@@ -97,6 +97,8 @@ def _list(console: Console, folder: str) -> None:
 def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, mlflow: bool) -> None:
     """Run the cells that are missing, then write the report and whatever else is asked for."""
     from everylabel.core.errors import need
+
+    need("matplotlib", "plot", "the report's plots")  # before hours of work, not after
     from everylabel.experiments.reporting.pages import TRAININGS
     from everylabel.experiments.reporting.report import check_folder, write_report
     from everylabel.experiments.reporting.tracking import log_to_mlflow, need_mlflow
@@ -114,7 +116,7 @@ def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, m
     if not run.fast and not run.report_only:
         need("torch", "torch", "training by the paper's recipe (without it: --fast)")
     if mlflow:
-        need_mlflow()  # before hours of work, not after
+        need_mlflow()
     check_folder(report)
     if export is not None:
         _check_export(export, run.results)

@@ -2,20 +2,28 @@
 
 The loops are imported and compiled on first use and kept on disk. They let go of the interpreter's lock, so
 plain threads share the work; numba's own thread pool, which must not be entered from two threads
-of a server at once, is not used.
+of a server at once, is not used. Without numba (the extra `fast`) NumPy does all of it.
 """
 
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 SMALL = 2**19  # numbers that NumPy works through before a compiled loop has started
 
 
+@cache
+def can_compile() -> bool:
+    """Return whether numba is installed."""
+    return find_spec("numba") is not None
+
+
 def worth_compiling(work: int) -> bool:
-    """Return whether so many numbers are worth a compiled loop."""
-    return work >= SMALL
+    """Return whether so many numbers are worth a compiled loop, and one can be had."""
+    return work >= SMALL and can_compile()
 
 
 def workers() -> int:

@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from everylabel.core.errors import EverylabelError
+from everylabel.core.errors import EverylabelError, need
 from everylabel.core.files import write_atomically
 from everylabel.simulation.people import Point
 
@@ -18,6 +18,8 @@ def check_ending(out: Path | None) -> None:
         raise EverylabelError(
             f"--out is {str(out)!r}; expected an ending of {', '.join(ENDINGS)}, in a folder that is there"
         )
+    if out is not None and out.suffix.lower() != ".csv":
+        need("matplotlib", "plot", f"a curve as {out.suffix.lower()}")
 
 
 def write_curve(points: Sequence[Point], out: Path, name: str) -> None:
