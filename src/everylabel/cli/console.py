@@ -56,10 +56,10 @@ def progress_bar(console: Console) -> Progress:
 
 
 @contextmanager
-def embedding_bar() -> Iterator[Callable[[int, int], None]]:
+def embedding_bar(doing: str = "embedding") -> Iterator[Callable[[int, int], None]]:
     """Yield a function of rows done and in all, which shows them as a bar once it is called."""
     bar = progress_bar(Console(stderr=True))
-    task = bar.add_task("embedding")
+    task = bar.add_task(doing)
 
     def show(done: int, total: int) -> None:
         bar.start()  # nothing to embed prints nothing

@@ -1,23 +1,33 @@
 """`everylabel embed`."""
 
+import os
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import Progress
 
 from everylabel.cli import options
 from everylabel.cli.console import note, progress_bar
 
+if TYPE_CHECKING:
+    from everylabel.data.options import Options
+
 
 def embed(
     source: Annotated[
-        Path, typer.Argument(help="A CSV, JSON, JSONL, Excel or Parquet file, or a folder of images.")
+        str,
+        typer.Argument(
+            help="A CSV, JSON, JSONL, Excel or Parquet file, a folder of images, or of Parquet files."
+        ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The .npy file to write.")],
+    out: Annotated[str, typer.Option("--out", "-o", help="The .npy file to write, or a folder of shards.")],
     text_column: options.TextColumn = None,
     image_column: options.ImageColumn = None,
     label_column: Annotated[str | None, typer.Option(help="A column of a table to leave out.")] = None,
@@ -35,37 +45,119 @@ def embed(
     fit: Annotated[
         Path | None, typer.Option(help="What tfidf or pixels learned before: a project's embedder.npz.")
     ] = None,
+    shard_rows: Annotated[
+        int | None, typer.Option(min=1, help="Rows of a shard, if a folder is written; 65,536 if not given.")
+    ] = None,
+    ray: options.Ray = None,
+    worker_cpus: options.WorkerCpus = None,
 ) -> None:
-    """Turn texts, images or a table into features, one row each, with a progress bar and the rate."""
+    """Turn texts, images or a table into features, one row each, with a progress bar and the rate.
+
+    A folder as target gets shards, file by file; begun again, only those that are missing are made.
+    """
+    from everylabel.core.errors import EverylabelError
     from everylabel.data.options import Options
+
+    reading = Options(text_column, image_column, label_column, encoding=encoding, long_rows=long_rows)
+    how: dict[str, Any] = {"batch_size": batch_size, "device": device, "fit": fit, "dtype": dtype}
+    how["trust_model_code"] = trust_model_code
+    if is_folder(out):
+        if whole_table:
+            raise EverylabelError(
+                "--whole-table learns from all rows, and no shard has them; expected a .npy file as -o"
+            )
+        sizes = {"shard_rows": shard_rows, "worker_cpus": worker_cpus}
+        how |= {name: given for name, given in sizes.items() if given is not None}
+        _into_shards(source, out, model, reading, ray, how)
+        return
+    for name, given in (("--ray", ray), ("--shard-rows", shard_rows), ("--worker-cpus", worker_cpus)):
+        if given is not None:
+            raise EverylabelError(f"{name} is for shards, and -o is {out!r}; expected a folder: -o shards/")
+    _into_file(Path(source), Path(out), model, reading, whole_table, {**how, "cache": cache})
+
+
+def is_folder(out: str) -> bool:
+    """Return whether a target is a folder, which may be yet to make."""
+    is_file = out.endswith(".npy") and not Path(out).is_dir()
+    return not is_file and (
+        "://" in out or out.endswith(("/", os.sep)) or Path(out).is_dir() or not Path(out).suffix
+    )
+
+
+def _into_file(
+    source: Path, out: Path, model: str | None, reading: "Options", whole: bool, how: dict[str, Any]
+) -> None:
     from everylabel.data.read import read_rows
     from everylabel.models.embedding import embed as run
     from everylabel.models.embedding.embed import check_out
 
     check_out(out)
-    reading = Options(text_column, image_column, label_column, encoding=encoding, long_rows=long_rows)
-    console = Console(stderr=True)
-    times: list[float] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        items = read_rows(source, reading, whole=whole_table)
+    with _telling() as console:
+        items = read_rows(source, reading, whole=whole)
         for text in items.notes:
             note(text)
-        with progress_bar(console) as bar:
-            task = bar.add_task("embedding", total=len(items))
-
-            def show(done: int) -> None:
-                times.append(time.perf_counter())
-                rate = done / max(times[-1] - times[0], 1e-9)
-                bar.update(task, completed=done, description=f"embedding, {rate:,.0f} rows a second")
-
-            how: dict[str, Any] = {"batch_size": batch_size, "device": device, "cache": cache, "fit": fit}
-            how["trust_model_code"] = trust_model_code
-            features = run(items, model, out=out, dtype=dtype, progress=show, **how)
-    for warning in caught:
-        note(str(warning.message))
+        with _rated(console, len(items)) as show:
+            features = run(items, model, out=out, progress=show, **how)
     n, d = features.shape
-    rate = n / max(times[-1] - times[0], 1e-9)
-    console.print(
-        f"{n:,} rows of {d} features in {escape(str(out))}, {rate:,.0f} rows a second", highlight=False
+    _done(console, f"{n:,} rows of {d} features in {out}", show)
+
+
+def _into_shards(
+    source: str, out: str, model: str | None, reading: "Options", ray: str | None, how: dict[str, Any]
+) -> None:
+    from everylabel.scale.embedding import embed_shards
+
+    with _telling() as console, _rated(console) as show:
+        made = embed_shards(source, out, model, options=reading, ray=ray, progress=show, **how)
+    if reading.text_column is None and reading.image_column is None:
+        note(f"column {made.column!r} is embedded (--text-column chooses another)")
+    if made.kept:
+        note(f"{made.kept:,} rows were there already")
+    if made.broken:
+        note(f"{made.broken:,} images cannot be read and are rows of NaN")
+    _done(
+        console,
+        f"{made.shards.rows:,} rows of {made.width} features in {len(made.shards.parts):,} shards in {out}",
+        show,
     )
+
+
+class _Shown:
+    """A bar, and how fast it grows."""
+
+    def __init__(self, bar: Progress, total: int | None) -> None:
+        self.bar, self.task = bar, bar.add_task("embedding", total=total)
+        self.times: list[tuple[float, int]] = []
+
+    def __call__(self, done: int, total: int | None = None) -> None:
+        self.times.append((time.perf_counter(), done))
+        if total is not None:
+            self.bar.update(self.task, total=total)
+        self.bar.update(self.task, completed=done, description=f"embedding, {self.rate:,.0f} rows a second")
+
+    @property
+    def rate(self) -> float:
+        """Rows a second since the work began."""
+        (began, there), (now, done) = self.times[0], self.times[-1]
+        return (done - there) / max(now - began, 1e-9)
+
+
+@contextmanager
+def _rated(console: Console, total: int | None = None) -> Iterator[_Shown]:
+    with progress_bar(console) as bar:
+        yield _Shown(bar, total)
+
+
+@contextmanager
+def _telling() -> Iterator[Console]:
+    """Yield where to print; warnings are told as notes at the end."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield Console(stderr=True)
+    for warning in caught:
+        if issubclass(warning.category, UserWarning):
+            note(str(warning.message))
+
+
+def _done(console: Console, text: str, shown: _Shown) -> None:
+    console.print(f"{escape(text)}, {shown.rate:,.0f} rows a second", highlight=False, soft_wrap=True)

@@ -39,6 +39,12 @@ Encoding = Annotated[str | None, typer.Option(help="Of a text file that is not U
 Store = Annotated[
     str | None, typer.Option("--store", help="A file, or postgresql://...; else in the project's folder.")
 ]
+Ray = Annotated[
+    str | None, typer.Option(help="A Ray cluster to work on: auto, local or its address (extra ray).")
+]
+WorkerCpus = Annotated[
+    int | None, typer.Option(min=1, help="Cores of each of Ray's workers; 1 if not given.")
+]
 
 
 class OnOff(StrEnum):

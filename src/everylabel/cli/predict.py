@@ -15,10 +15,15 @@ from everylabel.cli.export import format_of
 
 
 def predict(
-    new: Annotated[Path, typer.Argument(help="New items: a table, a folder of images, or features.")],
+    new: Annotated[
+        str, typer.Argument(help="New items: a table, a folder of images, features, or a folder of shards.")
+    ],
     project: Annotated[str, typer.Option(help="The project's folder, or the source that was labelled.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The file to write; else CSV on standard output.")
+        str | None,
+        typer.Option(
+            "--out", "-o", help="The file to write (of shards, a folder); else CSV on standard output."
+        ),
     ] = None,
     form: Annotated[str | None, typer.Option("--format", help="csv, jsonl or parquet.")] = None,
     text_column: options.TextColumn = None,
@@ -31,8 +36,14 @@ def predict(
     names_prior: options.NamesPrior = None,
     model: options.Model = None,
     trust_model_code: options.TrustModelCode = False,
+    ray: options.Ray = None,
+    worker_cpus: options.WorkerCpus = None,
 ) -> None:
-    """Predict new items by a project's model, embedded as its own items were; also beside a server."""
+    """Predict new items by a project's model, embedded as its own items were; also beside a server.
+
+    Of a folder of shards, as embed writes them, each becomes a table in the folder that --out names; begun
+    again, only those that are missing are made.
+    """
     console = Console(stderr=True)
     from everylabel.core.checks import check_choice
     from everylabel.core.errors import EverylabelError
@@ -45,8 +56,18 @@ def predict(
     from everylabel.projects.labelled import check_labelled
     from everylabel.projects.log import read_state
     from everylabel.projects.predictions import predict as predict_new
+    from everylabel.scale.predicting import is_shards, predict_shards
 
-    chosen = form or ("csv" if out is None else format_of(out, TABLES))
+    sharded = is_shards(new)
+    if sharded and (out is None or columns is not None):
+        what = (
+            "--out is missing" if out is None else f"--columns is {columns!r}, and shards hold features only"
+        )
+        raise EverylabelError(f"{new!r} is a folder of shards and {what}; expected --out with a folder alone")
+    if not sharded and (ray or worker_cpus) is not None:
+        raise EverylabelError(f"--ray is for shards, and {new!r} is none; expected a folder that embed wrote")
+    usual = "parquet" if sharded else "csv" if out is None else format_of(Path(out), TABLES)
+    chosen = form or usual
     check_choice(chosen, "--format", list(TABLES))
     beside = column_list(columns)
     if not Path(project).exists() and dataset_key(project) is None:
@@ -57,6 +78,16 @@ def predict(
     named: dict[str, Any] = {"model": model, "trust_model_code": trust_model_code}
     about = opened(project, keep=False, check=check_labelled(store, needed=True), **named)
     names = None if names_prior is None else names_prior is options.OnOff.ON
+    if sharded and out is not None:
+        state = read_state(about, store, names)
+        with embedding_bar("predicting") as progress:
+            made = predict_shards(
+                new, out, about, state, chosen, ray=ray, worker_cpus=worker_cpus or 1, progress=progress
+            )
+        if made.kept:
+            note(f"{made.kept:,} rows were predicted before")
+        _done(console, made.predictions.rows - made.broken, out)
+        return
     reading = Options(text_column, image_column, id_column=id_column, encoding=encoding, long_rows=long_rows)
     with embedding_bar() as progress:
         predicted = predict_new(about, read_state(about, store, names), new, reading, progress)
@@ -67,9 +98,9 @@ def predict(
         sys.stdout.buffer.writelines(pieces)
         sys.stdout.buffer.flush()
         return
-    write_atomically(out, lambda file: file.writelines(pieces))
-    console.print(
-        f"predictions of {len(predicted.items.ids):,} items in {escape(str(out))}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    write_atomically(Path(out), lambda file: file.writelines(pieces))
+    _done(console, len(predicted.items.ids), out)
+
+
+def _done(console: Console, n: int, out: str) -> None:
+    console.print(f"predictions of {n:,} items in {escape(out)}", highlight=False, soft_wrap=True)

@@ -1,6 +1,6 @@
 """Columns of a user's file: which one holds what is to be labelled, and what is shown beside it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -58,16 +58,27 @@ def find_column(path: Path, taken: Sequence[str | None], options: Options) -> tu
     rows = list(islice(some, LOOK_AT)) if names else []
     if not rows:
         raise EverylabelError(f"source {str(path)!r} has no rows to label; expected a header and rows")
-    columns = {name: [text_of(row[name]).strip() for row in rows] for name in names}
+    return looks_like(str(path), {name: [row[name] for row in rows] for name in names}, there, path.parent)
+
+
+def looks_like(
+    source: str, some: Mapping[str, Sequence[Any]], there: Sequence[str], base: Path
+) -> tuple[str, str] | None:
+    """Return "text" or "image" and the one column that looks like it, by some of its values.
+
+    there : all columns that the source has
+    base : where paths of images start
+    """
+    columns = {name: [text_of(value).strip() for value in values] for name, values in some.items()}
     texts = _texts(columns)
     if len(texts) == 1:
         return "text", texts[0]
-    images = [name for name in names if _are_images(path.parent, columns[name])]
+    images = [name for name in columns if _are_images(base, columns[name])]
     if not texts:
         return ("image", images[0]) if len(images) == 1 else None
-    found, many = (listed([repr(name) for name in some], 30) for some in (there, texts))
+    found, many = (listed([repr(name) for name in names], 30) for names in (there, texts))
     raise EverylabelError(
-        f"source {str(path)!r} has columns {found}, and {many} could all be the text; pass --text-column or "
+        f"source {source!r} has columns {found}, and {many} could all be the text; pass --text-column or "
         "--image-column"
     )
 

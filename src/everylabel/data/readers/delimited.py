@@ -88,7 +88,7 @@ def read_delimited(path: Path, encoding: str | None, long_rows: str | None) -> I
             if row:
                 yield row
     if too_long:
-        _tell_long(path, too_long, n, delimiter, long_rows)
+        tell_long(path.name, too_long, n, delimiter, long_rows)
 
 
 @contextmanager
@@ -101,9 +101,9 @@ def _telling(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _tell_long(path: Path, rows: list[str], n: int, delimiter: str, long_rows: str | None) -> None:
+def tell_long(name: str, rows: list[str], n: int, delimiter: str, long_rows: str | None) -> None:
     """Say which rows have more cells than the header, and refuse them unless it was said what to do."""
-    told = f"{len(rows):,} row(s) of {path.name} have more cells than the header's {n}"
+    told = f"{len(rows):,} row(s) of {name} have more cells than the header's {n}"
     if long_rows is None:
         raise EverylabelError(
             f"{told}: {listed(rows)}; put a cell that holds {delimiter!r} in double quotes, or pass "

@@ -109,7 +109,7 @@ def _csv(path: Path, columns: list[str], encoding: str | None, long_rows: str | 
         yield {name: row[i] if i < len(row) else None for name, i in at.items()}
 
 
-def _parsed(text: str) -> Any:
+def parsed_json(text: str) -> Any:
     """Return what JSON holds, each half of a character (a lone surrogate) as a question mark."""
     stored = json.loads(text)
     if "\\ud" not in text and "\\uD" not in text:
@@ -120,7 +120,7 @@ def _parsed(text: str) -> Any:
 def _object(path: Path, number: int, line: str) -> Row:
     """Return a line's object."""
     try:
-        row = _parsed(line)
+        row = parsed_json(line)
     except (ValueError, RecursionError) as error:
         raise EverylabelError(
             f"line {number} of {str(path)!r} is no JSON ({error}); expected one object a line"
@@ -145,7 +145,7 @@ def _jsonl(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row
 def _objects(path: Path, encoding: str | None) -> list[Row]:
     """Return the objects of a JSON file: a list of them, alone or as the one list of an object."""
     try:
-        stored = _parsed("".join(read_lines(path, encoding)))
+        stored = parsed_json("".join(read_lines(path, encoding)))
     except (ValueError, RecursionError) as error:
         raise EverylabelError(f"path {str(path)!r} is no JSON ({error}); expected [{{...}}, ...]") from error
     if isinstance(stored, dict):

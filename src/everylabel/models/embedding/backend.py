@@ -40,6 +40,7 @@ class Network:
     device: str | None
     trust_code: bool = False  # of a model that brings its own
     beside: bool = False  # a server: a core is left to that
+    threads: int = 0  # that compute, where there is no such server; 0: as many as there are cores
 
     form: ClassVar[str]  # of the backend, in its key
     chunk: ClassVar[int]

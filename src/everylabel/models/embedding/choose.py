@@ -26,12 +26,13 @@ Sample = Callable[[], Any]
 
 
 class How(NamedTuple):
-    """How a network is run: items at once, where, whether it may run code of its own, beside a server."""
+    """How a network is run: items at once, where, by code of its own, beside a server, in so many threads."""
 
     batch_size: int = 32
     device: str | None = None
     trust_code: bool = False
     beside: bool = False
+    threads: int = 0
 
 
 def kind_of(model: str | None) -> str | None:

@@ -84,7 +84,7 @@ def embed(
     if fit_out is not None:
         save_fit(backend, Path(fit_out))
     broken: list[str] = []
-    rows = _rows(source, backend, cache, broken, progress)
+    rows = encoded_rows(source, backend, cache, broken, progress)
     if out is None:
         features = np.concatenate([chunk.astype(dtype, copy=False) for chunk in rows])
     else:
@@ -124,7 +124,7 @@ class Embedder:
     def rows(self, items: Any) -> np.ndarray:
         """Return features (n, d); NaN for images that cannot be read, (n, 0) if none can."""
         try:
-            return np.concatenate(list(_rows(Chunks(items, self.kind), self.backend, True, [], None)))
+            return np.concatenate(list(encoded_rows(Chunks(items, self.kind), self.backend, True, [], None)))
         except NoImage:
             return np.zeros((len(items), 0), np.float32)
 
@@ -139,7 +139,7 @@ class NoImage(EverylabelError):
     """Not one of the images could be read."""
 
 
-def _rows(
+def encoded_rows(
     source: Chunks, backend: Backend, cache: bool, broken: list[str], progress: Callable[[int], Any] | None
 ) -> Iterator[np.ndarray]:
     """Yield the features of each chunk, from the cache where they are."""
@@ -186,14 +186,15 @@ def _cached(path: Path | None, n: int) -> np.ndarray | None:
 
 
 def _stream(rows: Iterator[np.ndarray], path: Path, dtype: np.dtype) -> np.ndarray:
-    """Write chunks into a .npy file as they come; the header is put right when all are there."""
+    """Write chunks into a .npy file, and return it memory-mapped."""
     make_folder(path.parent)
-    write_atomically(path, lambda file: _write(file, rows, dtype))
+    write_atomically(path, lambda file: write_rows(file, rows, dtype))
     mapped: np.ndarray = np.load(path, mmap_mode="r")
     return mapped
 
 
-def _write(file: IO[bytes], rows: Iterator[np.ndarray], dtype: np.dtype) -> None:
+def write_rows(file: IO[bytes], rows: Iterator[np.ndarray], dtype: np.dtype) -> None:
+    """Write chunks into an open .npy file as they come; the header is put right when all are there."""
     n, d = 0, 0
     for chunk in rows:
         if n == 0:

@@ -25,7 +25,7 @@ class Sentences(Network):
     def fast(self) -> BertOnnx | None:
         """The model run without torch, if it can be."""
         folder = Path(located(self.name, INSTEAD, self.trust_code).name)
-        threads = max(1, (os.cpu_count() or 1) - 1) if self.beside else 0
+        threads = max(1, (os.cpu_count() or 1) - 1) if self.beside else self.threads
         return BertOnnx(folder, threads) if self.device in (None, "cpu") and can_run(folder) else None
 
     @cached_property

@@ -1,0 +1,173 @@
+"""`embed_shards`: a source of any size becomes a folder of .npy files, each made by whoever is free.
+
+The shards of 65,536 rows, one after the other, are what `everylabel.embed` makes of the source in one file.
+A worker holds a chunk of the rows at a time, whatever the size of the source and of a shard.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from everylabel.core.checks import check_choice, check_count
+from everylabel.core.errors import EverylabelError
+from everylabel.data.options import Options
+from everylabel.models.embedding.backend import Backend
+from everylabel.models.embedding.choose import How, choose, kind_of
+from everylabel.models.embedding.chunks import Chunks
+from everylabel.models.embedding.embed import encoded_rows, write_rows
+from everylabel.models.embedding.fitted import load_fit
+from everylabel.scale import places
+from everylabel.scale.npy import header
+from everylabel.scale.parted import Parted, begun
+from everylabel.scale.running import made
+from everylabel.scale.sources import Part, Source, open_source
+
+SHARD_ROWS = 65_536  # a multiple of every backend's chunk
+MODEL, DIGEST = "--model", "the model of digest"  # in the manifest
+
+
+class Embedded(NamedTuple):
+    """What was made: the folder, rows that were there already, images that could not be read, the width."""
+
+    shards: Parted
+    kept: int
+    broken: int
+    width: int
+    column: str  # that was embedded
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """The job: parts of a source through an encoder into a folder."""
+
+    source: Source
+    backend: Backend
+    shards: Parted
+    dtype: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.shards.folder} {self.backend.key} {self.dtype}"
+
+    def make(self, part: Part) -> int:
+        """Write the shard of a part; return how many images are rows of NaN."""
+        broken: list[str] = []
+
+        def rows() -> Iterator[np.ndarray]:
+            items, n = Chunks(self.source.values(part), self.source.kind), 0
+            for chunk in encoded_rows(items, self.backend, False, broken, None):
+                n += len(chunk)
+                yield chunk
+            if n != part.rows:
+                raise EverylabelError(
+                    f"source {self.source.place!r} has {n:,} rows from row {part.first:,} on where there "
+                    f"were {part.rows:,}; expected that nobody changes it meanwhile"
+                )
+
+        places.write(self.shards.place(part), lambda file: write_rows(file, rows(), np.dtype(self.dtype)))
+        return len(broken)
+
+
+def embed_shards(
+    source: str,
+    out: str,
+    model: str | None = None,
+    *,
+    options: Options | None = None,
+    ray: str | None = None,
+    shard_rows: int = SHARD_ROWS,
+    dtype: str = "float32",
+    batch_size: int = 32,
+    device: str | None = None,
+    fit: Path | None = None,
+    trust_model_code: bool = False,
+    worker_cpus: int = 1,
+    progress: Callable[[int, int], Any] | None = None,
+) -> Embedded:
+    """Write the features of a source's rows into a folder of shards; only those that are not there yet.
+
+    Parameters
+    ----------
+    source : str
+        A Parquet, CSV, TSV or JSONL file, or a folder of Parquet files; here, or any address that fsspec
+        knows.
+    out : str
+        The folder, here or elsewhere. With Ray on several machines all have to reach it, as the source.
+    model, dtype, batch_size, device, trust_model_code
+        As in `everylabel.embed`. The model is pretrained, since no worker sees all rows.
+    options : Options
+        The columns, and how the file is to be read.
+    ray : str, optional
+        The address of a Ray cluster, see `cluster.connect`; None works in this process.
+    shard_rows : int
+        Rows of a shard; the last has what is left.
+    fit : path, optional
+        What TF-IDF or pixels learned from other items, as in `everylabel.embed`.
+    worker_cpus : int
+        Cores, and threads, of one worker of Ray.
+    progress : function, optional
+        Called with the rows that are there and in all.
+    """
+    check_choice(dtype, "dtype", ["float32", "float16"])
+    size, cpus = check_count(shard_rows, "shard_rows"), check_count(worker_cpus, "worker_cpus")
+    origin = open_source(source, options or Options())
+    if kind_of(model) not in (None, origin.kind):
+        raise EverylabelError(
+            f"model is {model!r}, and column {origin.column!r} holds items of kind {origin.kind!r}"
+        )
+    how = How(
+        check_count(batch_size, "batch_size"), device, trust_model_code, threads=0 if ray is None else cpus
+    )
+    backend = _backend(origin.kind, model, fit, how)
+    about = {
+        MODEL: getattr(backend, "name", origin.kind),
+        DIGEST: model_digest(backend),
+        f"--{origin.kind}-column": origin.column,
+        "--dtype": dtype,
+        "--encoding": origin.options.encoding,
+        "--long-rows": origin.options.long_rows,
+        "--shard-rows": size,
+    }
+    shards = begun(out, about, ".npy", origin, size)
+    job = Embedding(origin, backend, shards, dtype)
+    return _made(job, ray, cpus, progress)
+
+
+def model_digest(backend: Backend) -> str:
+    """Return what tells models apart: the same digest and items give the same features."""
+    return hashlib.sha256(backend.key.encode()).hexdigest()[:16]
+
+
+def _made(job: Embedding, ray: str | None, cpus: int, progress: Callable[[int, int], Any] | None) -> Embedded:
+    missing = job.shards.missing()
+    total = job.shards.rows
+    kept = done = total - sum(part.rows for part in missing)
+    if progress is not None:
+        progress(done, total)
+    gpus = int(str(getattr(job.backend, "device", None)).startswith("cuda"))
+    broken = 0
+    for part, unread in made(job, missing, ray, cpus=cpus, gpus=gpus):
+        done, broken = done + part.rows, broken + unread
+        if progress is not None:
+            progress(done, total)
+    return Embedded(
+        job.shards, kept, broken, header(job.shards.place(job.shards.parts[0]))[1], job.source.column
+    )
+
+
+def _backend(kind: str, model: str | None, fit: Path | None, how: How) -> Backend:
+    if fit is not None:
+        return load_fit(fit, kind, model)
+
+    def sample() -> Any:
+        raise EverylabelError(
+            f"--model {model or '(none: no language or vision model is installed)'} learns from all rows, "
+            "and no shard has them; expected a pretrained model, or --fit with what it has learned from some "
+            "(embedder.npz of a project, or the file of everylabel.embed(..., fit_out=...))"
+        )
+
+    return choose(kind, model, sample, how)

@@ -1,0 +1,64 @@
+"""Rows of a Parquet file from any row on: only the row groups that hold them are read."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from everylabel.core.errors import EverylabelError, need
+from everylabel.data.readers.rows import check_columns
+from everylabel.scale import places
+
+AT_A_TIME = 1024  # rows in memory
+BUFFER = 2**20  # bytes of a column that are read at once
+
+# what pyarrow raises of a file that is damaged; its errors are subclasses of these
+DAMAGED = (ValueError, RuntimeError, NotImplementedError, OSError)
+
+
+def columns(file: str) -> list[str]:
+    """Return the names of the columns."""
+    with _parquet(file) as parquet:
+        return [str(name) for name in parquet.schema_arrow.names]
+
+
+def count(file: str, column: str) -> int:
+    """Return how many rows there are; the column has to be there."""
+    with _parquet(file) as parquet:
+        check_columns(file, parquet.schema_arrow.names, [column])
+        return int(parquet.metadata.num_rows)
+
+
+def cells(file: str, column: str, first: int, rows: int) -> Iterator[Any]:
+    """Yield a column's values of so many rows, from one on."""
+    with _parquet(file) as parquet:
+        groups, before, at = [], 0, 0
+        for group in range(parquet.metadata.num_row_groups):
+            held = parquet.metadata.row_group(group).num_rows
+            if at + held <= first:
+                before = at + held  # rows of groups that need not be read
+            elif at < first + rows:
+                groups.append(group)
+            at += held
+        skip, left = first - before, rows
+        for batch in parquet.iter_batches(batch_size=AT_A_TIME, row_groups=groups, columns=[column]):
+            if skip >= len(batch):
+                skip -= len(batch)
+                continue
+            some = batch.column(0).slice(skip, left).to_pylist()
+            skip, left = 0, left - len(some)
+            yield from some
+            if not left:
+                return
+
+
+@contextmanager
+def _parquet(file: str) -> Iterator[Any]:
+    library = need("pyarrow.parquet", "table", "reading Parquet")
+    with places.opened(file) as stream:
+        try:
+            with library.ParquetFile(stream, buffer_size=BUFFER) as parquet:
+                yield parquet
+        except EverylabelError:
+            raise
+        except DAMAGED as error:
+            raise EverylabelError(f"path {file!r} is no Parquet file, or damaged ({error})") from error

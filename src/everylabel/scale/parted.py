@@ -1,0 +1,149 @@
+"""A folder that is filled part by part, and can be gone on with after a kill at any moment.
+
+A manifest, written first, says what the parts are made of and by: the model, the options, the source's files,
+and which rows each part has. A part is in the folder whole or not at all, under a name that the manifest
+gives it, so what is missing is what is not there. What has changed since is refused, never mixed.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from everylabel.core.errors import EverylabelError, listed
+from everylabel.scale import places
+from everylabel.scale.places import Stamp
+from everylabel.scale.sources import Part, Stretch
+
+MANIFEST = "manifest.json"
+FORMAT, VERSION = "everylabel parts", 1
+CURE = "name another folder with -o, or delete this one to begin anew"
+
+
+class Parts(Protocol):
+    """What is cut into parts."""
+
+    @property
+    def place(self) -> str:
+        """Return where it lies."""
+
+    @property
+    def files(self) -> Sequence[str]:
+        """Return its files."""
+
+    def stamps(self) -> list[Stamp]:
+        """Return what its files are known by, without reading them."""
+
+    def planned(self, size: int) -> tuple[list[Part], list[Stamp]]:
+        """Return its parts, and what its files hold."""
+
+
+@dataclass(frozen=True)
+class Parted:
+    """A folder and its manifest."""
+
+    folder: str
+    about: Mapping[str, Any]  # what the parts depend on beside the source, by what a user calls it
+    ending: str
+    parts: Sequence[Part]
+    files: Sequence[Stamp]
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are in all parts."""
+        return sum(part.rows for part in self.parts)
+
+    def place(self, part: Part) -> str:
+        """Return where a part lies, or will."""
+        return places.inside(self.folder, self.name(part))
+
+    def name(self, part: Part) -> str:
+        """Return the name of a part's file; by name, they sort as their rows do."""
+        return f"part-{part.number:06d}{self.ending}"
+
+    def missing(self) -> list[Part]:
+        """Return the parts that are not there yet."""
+        there = set(places.listed_in(self.folder))
+        return [part for part in self.parts if self.name(part) not in there]
+
+
+def begun(folder: str, about: Mapping[str, Any], ending: str, source: Parts, size: int) -> Parted:
+    """Return a folder to fill: a new one, or one that was begun by the same model, options and source."""
+    before = read_parted(folder)
+    if before is None:
+        others = places.listed_in(folder)
+        if others:
+            raise EverylabelError(
+                f"folder {folder!r} holds other files ({listed(others, 3)}) and no {MANIFEST}; {CURE}"
+            )
+        parts, files = source.planned(size)
+        fresh = Parted(folder, about, ending, parts, files)
+        _write(fresh)
+        return fresh
+    _check_about(before, about, ending)
+    _check_files(before, source)
+    return before
+
+
+def read_parted(folder: str) -> Parted | None:
+    """Return what a folder's manifest says; None if it has none."""
+    place = places.inside(folder, MANIFEST)
+    if not places.exists(place):
+        return None
+    try:
+        stored = json.loads(places.read_bytes(place))
+        if stored["format"] != FORMAT or stored["version"] != VERSION:
+            raise ValueError(f"it is {stored['format']!r}, version {stored['version']!r}")
+        files = [Stamp(**one) for one in stored["files"]]
+        parts = [
+            Part(number, first, rows, tuple(Stretch(*stretch) for stretch in stretches))
+            for number, (first, rows, stretches) in enumerate(stored["parts"])
+        ]
+        return Parted(folder, dict(stored["about"]), str(stored["ending"]), parts, files)
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise EverylabelError(
+            f"{place!r} cannot be read ({error}); expected a manifest that this everylabel writes: {CURE}"
+        ) from error
+
+
+def _write(parted: Parted) -> None:
+    stored = {
+        "format": FORMAT,
+        "version": VERSION,
+        "about": dict(parted.about),
+        "ending": parted.ending,
+        "rows": parted.rows,
+        "files": [one._asdict() for one in parted.files],
+        "parts": [part[1:] for part in parted.parts],  # first row, rows, stretches
+    }
+    text = json.dumps(stored, ensure_ascii=False).encode("utf-8", "surrogateescape")
+    places.write(places.inside(parted.folder, MANIFEST), lambda file: file.write(text))
+
+
+def _check_about(before: Parted, about: Mapping[str, Any], ending: str) -> None:
+    now, was = ({**one, "--format": end} for one, end in ((about, ending), (before.about, before.ending)))
+    other = [name for name in dict.fromkeys([*was, *now]) if was.get(name) != now.get(name)]
+    if other:
+        name = other[0]
+        raise EverylabelError(
+            f"folder {before.folder!r} was begun with {name} {was.get(name)}; this is {name} "
+            f"{now.get(name)}: {CURE}"
+        )
+
+
+def _check_files(before: Parted, source: Parts) -> None:
+    """Refuse files that hold else than when the folder was begun; another time alone is no reason."""
+    stamps = source.stamps()
+    if [one.name for one in stamps] != [one.name for one in before.files]:
+        raise EverylabelError(
+            f"folder {before.folder!r} was begun with {len(before.files)} file(s) ({_names(before.files)}); "
+            f"source {source.place!r} has {len(stamps)} ({_names(stamps)}) now: {CURE}"
+        )
+    for file, now, was in zip(source.files, stamps, before.files, strict=True):
+        if now.same_file(was) or (now.size == was.size and places.digest(file) == was.digest):
+            continue
+        raise EverylabelError(f"source {file!r} has changed since folder {before.folder!r} was begun: {CURE}")
+
+
+def _names(files: Sequence[Stamp]) -> str:
+    return listed([one.name for one in files], 3)

@@ -1,0 +1,134 @@
+"""Files of this machine, and of any other store that fsspec knows (s3://, gs://, abfs://, memory:// ...).
+
+A file is written whole or not at all: here as `core/files.py` does it, elsewhere under another name first.
+"""
+
+import hashlib
+import os
+import secrets
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from everylabel.core.errors import EverylabelError, need
+from everylabel.core.files import write_atomically
+from everylabel.data.cache import make_folder
+
+
+class Stamp(NamedTuple):
+    """What a file is known by: its name, size and time, and (once it had to be read) its content."""
+
+    name: str
+    size: int
+    changed: str
+    digest: str = ""
+
+    def same_file(self, other: "Stamp") -> bool:
+        """Return whether nobody can have changed it, as far as size and time tell."""
+        return self[:3] == other[:3]
+
+
+def is_remote(place: str) -> bool:
+    """Return whether a place is the address of another store."""
+    return "://" in place
+
+
+def base_name(place: str) -> str:
+    """Return the last part of a place."""
+    return place.rstrip("/").rsplit("/", 1)[-1]
+
+
+def inside(folder: str, name: str) -> str:
+    """Return the place of a file in a folder."""
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def is_folder(place: str) -> bool:
+    """Return whether a folder is there."""
+    return _files(place).isdir(place) if is_remote(place) else Path(place).is_dir()
+
+
+def exists(place: str) -> bool:
+    """Return whether a file or a folder is there."""
+    return bool(_files(place).exists(place)) if is_remote(place) else Path(place).exists()
+
+
+def listed_in(folder: str) -> list[str]:
+    """Return the names of the files in a folder, sorted; none if it is not there."""
+    if not is_folder(folder):
+        return []
+    if not is_remote(folder):
+        return sorted(path.name for path in Path(folder).iterdir() if path.is_file())
+    found = _files(folder).ls(folder, detail=True)
+    return sorted(base_name(str(one["name"])) for one in found if one["type"] == "file")
+
+
+def sizes_in(folder: str) -> dict[str, int]:
+    """Return the sizes of all files in a folder, by their names."""
+    if not is_folder(folder):
+        return {}
+    if not is_remote(folder):
+        return {path.name: path.stat().st_size for path in Path(folder).iterdir() if path.is_file()}
+    found = _files(folder).ls(folder, detail=True)
+    return {base_name(str(one["name"])): int(one["size"]) for one in found if one["type"] == "file"}
+
+
+def opened(place: str) -> IO[bytes]:
+    """Return a file that is open for reading."""
+    if is_remote(place):
+        file: IO[bytes] = _files(place).open(place, "rb")
+        return file
+    return Path(place).open("rb")
+
+
+def read_bytes(place: str) -> bytes:
+    """Return all that a file holds."""
+    with opened(place) as file:
+        return file.read()
+
+
+def stamp(place: str) -> Stamp:
+    """Return what a file is known by, without reading it; of another store, its own mark of the content."""
+    if is_remote(place):
+        files = _files(place)
+        return Stamp(base_name(place), int(files.size(place) or 0), str(files.ukey(place)))
+    about = Path(place).stat()
+    return Stamp(base_name(place), about.st_size, str(about.st_mtime_ns))
+
+
+def digest(place: str) -> str:
+    """Return a hash of what a file holds; of another store, its own mark of the content."""
+    if is_remote(place):
+        return str(_files(place).ukey(place))
+    with Path(place).open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def write(place: str, fill: Callable[[Any], Any]) -> None:
+    """Have a new file, which can be sought in, filled, then put it in place, whole."""
+    if not is_remote(place):
+        make_folder(Path(place).parent)
+        write_atomically(Path(place), fill)
+        return
+    files, other = _files(place), f"{place}.{secrets.token_hex(6)}.part"
+    handle, here = tempfile.mkstemp()
+    try:
+        with os.fdopen(handle, "w+b") as file:
+            fill(file)
+        files.makedirs(place.rstrip("/").rsplit("/", 1)[0], exist_ok=True)
+        files.put_file(here, other)
+        files.mv(other, place)
+    finally:
+        Path(here).unlink()
+
+
+def _files(place: str) -> Any:
+    fsspec = need("fsspec", "ray", f"reading {place!r}")
+    try:
+        return fsspec.core.url_to_fs(place)[0]
+    except (ImportError, ValueError) as error:
+        raise EverylabelError(
+            f"{place!r} cannot be reached ({error}); expected a file or folder here, or an address that "
+            "fsspec knows"
+        ) from error

@@ -1,0 +1,206 @@
+"""`predict_shards`: what a project's model says of every row of a folder of shards, file by file.
+
+Each shard becomes one table; a job that was stopped goes on with the tables that are missing. The model is
+sent to the workers as it is: some hundred KB, whatever was labelled to make it.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from everylabel.core import Posterior, predict_proba
+from everylabel.core.checks import check_choice, check_count
+from everylabel.core.errors import EverylabelError
+from everylabel.formats.beside import ROW, Beside, Cells
+from everylabel.formats.known import TABLES
+from everylabel.formats.records import prediction_records
+from everylabel.formats.tables import write_table
+from everylabel.labelling.rows import prepare
+from everylabel.labelling.snapshot import Snapshot
+from everylabel.models.scaling import Scaling
+from everylabel.projects.predictions import trained
+from everylabel.projects.project import Project
+from everylabel.scale import places
+from everylabel.scale.embedding import DIGEST, MODEL, model_digest
+from everylabel.scale.npy import header, rows_of
+from everylabel.scale.parted import Parted, begun, read_parted
+from everylabel.scale.places import Stamp
+from everylabel.scale.running import made
+from everylabel.scale.sources import Part, Stretch
+
+BLOCK = 4096  # rows that are looked at together
+
+
+class Predicted(NamedTuple):
+    """What was made: the folder, rows that were there already, and rows of NaN, which have no prediction."""
+
+    predictions: Parted
+    kept: int
+    broken: int
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The files of a folder of shards, a part each."""
+
+    place: str
+    files: tuple[str, ...]
+
+    def stamps(self) -> list[Stamp]:
+        """Return what the files are known by, without reading them."""
+        return [places.stamp(file) for file in self.files]
+
+    def planned(self, size: int) -> tuple[list[Part], list[Stamp]]:
+        """Return a part for each file, and what the files hold."""
+        stamps, parts, first = self.stamps(), list[Part](), 0
+        for number, file in enumerate(self.files):
+            n, _ = header(file)
+            parts.append(Part(number, first, n, (Stretch(number, 0, n),)))
+            first += n
+        held = [places.digest(file) for file in self.files]
+        return parts, [one._replace(digest=digest) for one, digest in zip(stamps, held, strict=True)]
+
+
+class Head(NamedTuple):
+    """A model on features as they come."""
+
+    posterior: Posterior  # without the labels that made it
+    scaling: Scaling
+    classes: tuple[str, ...]
+
+    def probabilities(self, features: np.ndarray) -> np.ndarray:
+        """Return the probabilities (n, k) of features (n, d)."""
+        scaled = self.scaling(features.astype(np.float64))
+        return np.asarray(predict_proba(self.posterior, scaled, method="mean"))
+
+    @property
+    def digest(self) -> str:
+        """What tells it from other models."""
+        total = hashlib.blake2b(repr((self.classes, self.scaling.scale)).encode(), digest_size=8)
+        for array in (self.posterior.mean, self.scaling.center, self.scaling.matrix):
+            total.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
+        return total.hexdigest()
+
+
+@dataclass(frozen=True)
+class Predicting:
+    """The job: shards through a model into tables."""
+
+    shards: Shards
+    head: Head
+    predictions: Parted
+    form: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.predictions.folder} {self.head.digest} {self.form}"
+
+    def make(self, part: Part) -> int:
+        """Write the table of a shard; return how many of its rows have no prediction."""
+        features = rows_of(self.shards.files[part.number])
+        finite = _finite(features)
+        beside = Beside({ROW: Cells(int, lambda i: part.first + i)}, {})
+        records = prediction_records(
+            beside, finite, lambda at: self.head.probabilities(features[at]), self.head.classes
+        )
+        places.write(
+            self.predictions.place(part), lambda file: file.writelines(write_table(records, self.form))
+        )
+        return len(features) - len(finite)
+
+
+def _finite(features: np.ndarray) -> np.ndarray:
+    """Return the rows that hold numbers only: an image that could not be read is a row of NaN."""
+    blocks = [np.isfinite(features[at : at + BLOCK]).all(axis=1) for at in range(0, len(features), BLOCK)]
+    return np.flatnonzero(np.concatenate(blocks))
+
+
+def is_shards(place: str) -> bool:
+    """Return whether a place is a folder that `embed_shards` has made or begun."""
+    try:
+        return places.is_folder(place) and read_parted(place) is not None
+    except EverylabelError:  # a manifest of something else
+        return False
+
+
+def predict_shards(
+    shards: str,
+    out: str,
+    project: Project,
+    snapshot: Snapshot,
+    form: str = "parquet",
+    *,
+    ray: str | None = None,
+    worker_cpus: int = 1,
+    progress: Callable[[int, int], Any] | None = None,
+) -> Predicted:
+    """Write what a project's model says of all rows into a folder of tables; only those not there yet.
+
+    Parameters
+    ----------
+    shards, out : str
+        Folders, here or any address that fsspec knows.
+    project, snapshot
+        Whose model predicts, and its labels: `log.read_state`.
+    form : {"parquet", "csv", "jsonl"}
+        Of the tables: the row in the source, from 0, the label, its probability, and those of all classes.
+    ray, worker_cpus, progress
+        As in `embedding.embed_shards`.
+    """
+    check_choice(form, "format", list(TABLES))
+    check_count(worker_cpus, "worker_cpus")
+    files = _finished(shards, project)
+    head = _head(project, snapshot, header(files.files[0])[1], shards)
+    about = {"a model that learned": head.digest, "classes": list(head.classes)}
+    predictions = begun(out, about, TABLES[form].ending, files, 0)
+    missing, total = predictions.missing(), predictions.rows
+    kept = done = total - sum(part.rows for part in missing)
+    if progress is not None:
+        progress(done, total)
+    broken, job = 0, Predicting(files, head, predictions, form)
+    for part, left_out in made(job, missing, ray, cpus=worker_cpus):
+        done, broken = done + part.rows, broken + left_out
+        if progress is not None:
+            progress(done, total)
+    return Predicted(predictions, kept, broken)
+
+
+def _finished(folder: str, project: Project) -> Shards:
+    """Return the shards, if all are there and made by the project's own model."""
+    parted = read_parted(folder)
+    if parted is None or parted.ending != ".npy":
+        raise EverylabelError(
+            f"folder {folder!r} holds no shards; expected one that everylabel embed -o wrote"
+        )
+    missing = parted.missing()
+    if missing:
+        raise EverylabelError(
+            f"folder {folder!r} lacks {len(missing):,} of {len(parted.parts):,} shards; expected all: run "
+            "the command that began it once more"
+        )
+    embedder = project.embedder()
+    if embedder is not None and model_digest(embedder.backend) != parted.about.get(DIGEST):
+        raise EverylabelError(
+            f"shards {folder!r} were made by another model ({parted.about.get(MODEL)}) than the features of "
+            f"project {project.name!r}; expected shards by the project's own: embed them with its --model, "
+            "or with --fit and its embedder.npz"
+        )
+    return Shards(folder, tuple(parted.place(part) for part in parted.parts))
+
+
+def _head(project: Project, snapshot: Snapshot, width: int, shards: str) -> Head:
+    if width != project.features.shape[1]:
+        raise EverylabelError(
+            f"shards {shards!r} have {width} features; expected {project.features.shape[1]}, as the project "
+            "has"
+        )
+    prepared = prepare(project.features)
+    posterior = trained(prepared, snapshot).replace(data=None)
+    return Head(posterior, prepared.scaling, _names(snapshot.classes))
+
+
+def _names(classes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(map(str, classes))

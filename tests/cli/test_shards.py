@@ -1,0 +1,95 @@
+"""`everylabel embed -o shards/` and `everylabel predict shards/`, as a user runs them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from everylabel.cli import app
+from tests.cli.test_label import labelled_reviews
+
+pytestmark = pytest.mark.usefixtures("own_place")
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(part) for part in arguments])
+
+
+def lines(path: Path) -> list[str]:
+    return [line for part in sorted(path.glob("part-*.jsonl")) for line in part.read_text().splitlines()]
+
+
+def test_shards_are_embedded_and_predicted_as_one_file_is(tmp_path: Path) -> None:
+    source = labelled_reviews(tmp_path)
+    words = ["soap that cleans", "beans that taste", "lamps that shine"]
+    new = [f"a review of {words[i % 3]} number {i}" for i in range(25)]
+    (tmp_path / "new.csv").write_text("body\n" + "".join(f"{text}\n" for text in new))
+    fit = tmp_path / "reviews.csv.everylabel" / "embedder.npz"
+    embedded = run("embed", "new.csv", "-o", "shards/", "--fit", fit, "--shard-rows", 10)
+    assert embedded.exit_code == 0, embedded.output
+    assert "column 'body' is embedded (--text-column chooses another)" in embedded.output
+    assert "25 rows of" in embedded.output
+    assert "in 3 shards in shards/" in embedded.output
+    predicted = run("predict", "shards/", "--project", source, "-o", "predictions", "--format", "jsonl")
+    assert predicted.exit_code == 0, predicted.output
+    assert "predictions of 25 items in predictions" in predicted.output
+    assert (
+        run("predict", "new.csv", "--project", source, "-o", "new.jsonl", "--columns", "none").exit_code == 0
+    )
+    slow = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text().splitlines()]
+    assert [json.loads(line) for line in lines(tmp_path / "predictions")] == slow
+    before = lines(tmp_path / "predictions")
+    (tmp_path / "predictions" / "part-000001.jsonl").unlink()
+    again = run("predict", "shards/", "--project", source, "-o", "predictions", "--format", "jsonl")
+    assert "note: 15 rows were predicted before" in again.output
+    assert lines(tmp_path / "predictions") == before
+    other = run("predict", "shards/", "--project", source, "-o", "predictions", "--format", "csv")
+    assert "was begun with --format .jsonl; this is --format .csv: name another folder" in other.output
+    _refusals(tmp_path, source)
+
+
+def _refusals(folder: Path, source: Path) -> None:
+    without = run("predict", "shards/", "--project", source)
+    assert (
+        "'shards/' is a folder of shards and --out is missing; expected --out with a folder" in without.output
+    )
+    columns = run("predict", "shards/", "--project", source, "-o", "p", "--columns", "body")
+    assert "shards hold features only" in columns.output
+    ray = run("predict", "new.csv", "--project", source, "--ray", "auto")
+    assert "--ray is for shards, and 'new.csv' is none" in ray.output
+    part = folder / "shards" / "part-000002.npy"
+    rows = part.read_bytes()
+    part.unlink()
+    missing = run("predict", "shards/", "--project", source, "-o", "p")
+    assert "folder 'shards/' lacks 1 of 3 shards; expected all: run the command" in missing.output
+    part.write_bytes(rows)
+    manifest = folder / "shards" / "manifest.json"
+    stored = json.loads(manifest.read_text())
+    stored["about"]["the model of digest"] = "another"
+    manifest.write_text(json.dumps(stored))
+    other = run("predict", "shards/", "--project", source, "-o", "p")
+    assert "were made by another model (tfidf) than the features of project 'reviews.csv'" in other.output
+    assert not (folder / "p").exists()
+
+
+def test_options_of_shards_are_refused_where_there_are_none(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("body\nsome text\n")
+    for option in (("--ray", "auto"), ("--shard-rows", "5"), ("--worker-cpus", "2")):
+        wrong = run("embed", "x.csv", "-o", "x.npy", *option)
+        assert wrong.exit_code == 2
+        assert f"{option[0]} is for shards, and -o is 'x.npy'; expected a folder" in wrong.output
+    whole = run("embed", "x.csv", "-o", "shards/", "--whole-table")
+    assert "--whole-table learns from all rows, and no shard has them" in whole.output
+    assert not (tmp_path / "shards").exists()
+
+
+def test_a_language_model_makes_the_same_rows_in_shards(tmp_path: Path, minilm: str) -> None:
+    texts = [f"the {word} of a village, number {i}" for i in range(4) for word in ("school", "river")]
+    (tmp_path / "x.csv").write_text("body\n" + "".join(f'"{text}"\n' for text in texts))
+    for out in ("x.npy", "shards"):
+        done = run("embed", "x.csv", "-o", out, "--model", minilm, "--text-column", "body")
+        assert done.exit_code == 0, done.output
+    shards = np.load(tmp_path / "shards" / "part-000000.npy")
+    assert np.allclose(shards, np.load(tmp_path / "x.npy"), atol=1e-6)

@@ -1,0 +1,166 @@
+"""embed_shards: the rows that embed makes, part by part; gone on with after a stop, refused if changed."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import everylabel as el
+from everylabel.core.errors import EverylabelError
+from everylabel.data.options import Options
+from everylabel.models.embedding.tfidf import Tfidf
+from everylabel.scale.embedding import embed_shards
+from everylabel.scale.parted import read_parted
+from tests.scale.shards import BODY, TEXTS, content, rows, source
+
+
+def test_shards_are_what_embed_makes(tmp_path: Path) -> None:
+    place, fit = source(tmp_path)
+    done: list[tuple[int, int]] = []
+    made = embed_shards(
+        place,
+        str(tmp_path / "s"),
+        options=BODY,
+        fit=fit,
+        shard_rows=256,
+        progress=lambda *at: done.append(at),
+    )
+    slow = el.embed(TEXTS, fit=fit, cache=False)
+    assert np.array_equal(rows(tmp_path / "s"), slow)
+    assert (made.kept, made.broken, made.width, made.shards.rows) == (0, 0, slow.shape[1], len(TEXTS))
+    assert done == [(n, 1100) for n in (0, 256, 512, 768, 1024, 1100)]
+    assert sorted(content(tmp_path / "s")) == ["manifest.json", *(f"part-{i:06d}.npy" for i in range(5))]
+    stored = read_parted(str(tmp_path / "s"))
+    assert stored is not None
+    assert [(part.first, part.rows) for part in stored.parts] == [(256 * i, 256) for i in range(4)] + [
+        (1024, 76)
+    ]
+    half = embed_shards(place, str(tmp_path / "h"), options=BODY, fit=fit, shard_rows=500, dtype="float16")
+    assert rows(half.shards.folder).dtype == np.float16
+    assert np.array_equal(rows(half.shards.folder), slow.astype(np.float16))
+
+
+def test_a_stopped_run_goes_on_with_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, fit = source(tmp_path)
+    arguments: dict[str, Any] = {"options": BODY, "fit": fit, "shard_rows": 200}
+    embed_shards(place, str(tmp_path / "whole"), **arguments)
+    encoded, encode = [0], Tfidf.encode
+
+    def stops(self: Tfidf, items: Any) -> np.ndarray:
+        encoded[0] += 1
+        if encoded[0] == 4:
+            raise KeyboardInterrupt
+        return encode(self, items)
+
+    monkeypatch.setattr(Tfidf, "encode", stops)
+    with pytest.raises(KeyboardInterrupt):
+        embed_shards(place, str(tmp_path / "s"), **arguments)
+    assert sorted(content(tmp_path / "s")) == ["manifest.json", *(f"part-{i:06d}.npy" for i in range(3))]
+    (tmp_path / "s" / "part-000001.npy").unlink()
+    encoded[0] = 100
+    os.utime(place)  # its time is another, its content is not
+    made = embed_shards(place, str(tmp_path / "s"), **arguments)
+    assert (made.kept, encoded[0]) == (400, 104)  # 4 of 6 parts were missing
+    manifests = [content(tmp_path / name).pop("manifest.json") for name in ("s", "whole")]
+    assert manifests[0] == manifests[1]
+    assert content(tmp_path / "s") == content(tmp_path / "whole")
+    again = embed_shards(place, str(tmp_path / "s"), **arguments)
+    assert (again.kept, encoded[0]) == (1100, 104)
+
+
+def test_what_has_changed_is_refused(tmp_path: Path) -> None:
+    place, fit = source(tmp_path)
+    out = str(tmp_path / "s")
+    embed_shards(place, out, options=BODY, fit=fit)
+    before = content(out)
+    cure = "name another folder with -o, or delete this one to begin anew"
+    with pytest.raises(
+        EverylabelError, match=rf"begun with --dtype float32; this is --dtype float16: {cure}"
+    ):
+        embed_shards(place, out, options=BODY, fit=fit, dtype="float16")
+    with pytest.raises(EverylabelError, match="begun with --shard-rows 65536; this is --shard-rows 100"):
+        embed_shards(place, out, options=BODY, fit=fit, shard_rows=100)
+    other = tmp_path / "other.npz"
+    el.embed(TEXTS[:70], "tfidf", fit_out=other, cache=False)
+    with pytest.raises(EverylabelError, match="begun with the model of digest"):
+        embed_shards(place, out, options=BODY, fit=other)
+    text = Path(place).read_text()
+    Path(place).write_text(text.replace("number 1099", "number 1o99"))
+    with pytest.raises(EverylabelError, match=rf"big.jsonl' has changed since folder .* was begun: {cure}"):
+        embed_shards(place, out, options=BODY, fit=fit)
+    moved = str(Path(place).rename(tmp_path / "moved.jsonl"))
+    with pytest.raises(
+        EverylabelError, match=r"begun with 1 file.s. .big.jsonl.; source .* has 1 .moved.jsonl"
+    ):
+        embed_shards(moved, out, options=BODY, fit=fit)
+    assert content(out) == before
+    (tmp_path / "s" / "manifest.json").write_text("{}")
+    with pytest.raises(EverylabelError, match=r"manifest.json' cannot be read \('format'\)"):
+        embed_shards(moved, out, options=BODY, fit=fit)
+    (tmp_path / "s" / "manifest.json").unlink()
+    with pytest.raises(EverylabelError, match=r"holds other files \(part-000000.npy\) and no manifest.json"):
+        embed_shards(moved, out, options=BODY, fit=fit)
+
+
+def test_a_source_that_shrinks_meanwhile_is_told(tmp_path: Path) -> None:
+    place, fit = source(tmp_path)
+    out = str(tmp_path / "s")
+    lines = Path(place).read_text().splitlines(keepends=True)
+
+    def cut(done: int, total: int) -> None:
+        if done == 1000:
+            Path(place).write_text("".join(lines[:1050]))
+
+    with pytest.raises(EverylabelError, match="has 50 rows from row 1,000 on where there were 100"):
+        embed_shards(place, out, options=BODY, fit=fit, shard_rows=500, progress=cut)
+    assert sorted(content(out)) == ["manifest.json", "part-000000.npy", "part-000001.npy"]
+
+
+def test_a_model_that_would_learn_from_all_rows_is_refused(tmp_path: Path) -> None:
+    place, _ = source(tmp_path)
+    with pytest.raises(EverylabelError, match="--model tfidf learns from all rows, and no shard has them"):
+        embed_shards(place, str(tmp_path / "s"), "tfidf", options=BODY)
+    with pytest.raises(
+        EverylabelError, match="model is 'pixels', and column 'body' holds items of kind 'text'"
+    ):
+        embed_shards(place, str(tmp_path / "s"), "pixels", options=BODY)
+    assert not (tmp_path / "s").exists()
+
+
+def test_other_stores_than_this_machine(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec", reason="needs the extra everylabel[ray]")
+    place, fit = source(tmp_path)
+    with fsspec.open("memory://there/big.jsonl", "wb") as file:
+        file.write(Path(place).read_bytes())
+    arguments: dict[str, Any] = {"options": BODY, "fit": fit, "shard_rows": 300}
+    embed_shards(place, str(tmp_path / "s"), **arguments)
+    made = embed_shards("memory://there/big.jsonl", "memory://there/s", **arguments)
+    files = fsspec.filesystem("memory")
+    names = sorted(Path(name).name for name in files.ls("/there/s", detail=False))
+    assert names == sorted(content(tmp_path / "s"))
+    for name in names[1:]:
+        assert files.cat(f"/there/s/{name}") == (tmp_path / "s" / name).read_bytes()
+    files.rm(made.shards.place(made.shards.parts[1]))
+    assert embed_shards("memory://there/big.jsonl", "memory://there/s", **arguments).kept == 800
+    files.pipe("/there/big.jsonl", Path(place).read_bytes().replace(b"soap", b"soup"))
+    with pytest.raises(EverylabelError, match=r"big.jsonl' has changed since"):
+        embed_shards("memory://there/big.jsonl", "memory://there/s", **arguments)
+
+
+def test_images_by_their_paths(tmp_path: Path) -> None:
+    from PIL import Image
+
+    for i in range(5):
+        Image.new("RGB", (8, 8), (50 * i, 0, 99)).save(tmp_path / f"{i}.png")
+    (tmp_path / "4.png").write_text("broken")
+    (tmp_path / "x.csv").write_text("path\n" + "".join(f"{i}.png\n" for i in range(5)))
+    fit = tmp_path / "fit.npz"
+    slow = el.embed([tmp_path / f"{i}.png" for i in range(4)], "pixels", fit_out=fit, cache=False)
+    made = embed_shards(
+        str(tmp_path / "x.csv"), str(tmp_path / "s"), options=Options(None, "path"), fit=fit, shard_rows=3
+    )
+    assert made.broken == 1
+    assert np.allclose(rows(tmp_path / "s")[:4], slow, atol=1e-4)  # products of other shapes
+    assert np.isnan(rows(tmp_path / "s")[4]).all()

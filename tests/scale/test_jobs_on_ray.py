@@ -1,0 +1,103 @@
+"""Jobs on a real Ray: the same files as without it, also after a kill; errors as if they were made here."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from everylabel.core import fit_map, laplace
+from everylabel.core.errors import EverylabelError
+from everylabel.models.scaling import no_scaling
+from everylabel.scale.cluster import connect
+from everylabel.scale.embedding import embed_shards
+from everylabel.scale.parted import begun
+from everylabel.scale.predicting import Head, Predicting, Shards
+from everylabel.scale.running import made
+from tests.scale import gated
+from tests.scale.shards import BODY, TEXTS, content, rows, source
+
+pytest.importorskip("ray", reason="needs the extra everylabel[ray]")
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """An own cluster, shut down afterwards."""
+    ray = connect("local", num_cpus=2)
+    yield "local"
+    ray.shutdown()
+
+
+def test_embedding_on_ray_writes_the_same_files(tmp_path: Path, cluster: str) -> None:
+    place, fit = source(tmp_path)
+    arguments: dict[str, Any] = {"options": BODY, "fit": fit, "shard_rows": 200}
+    embed_shards(place, str(tmp_path / "here"), **arguments)
+    done: list[int] = []
+    embed_shards(
+        place, str(tmp_path / "there"), ray=cluster, progress=lambda n, _: done.append(n), **arguments
+    )
+    assert (done[0], done[-1], len(done)) == (0, len(TEXTS), 7)
+    assert content(tmp_path / "there") == content(tmp_path / "here")
+    (tmp_path / "there" / "part-000003.npy").unlink()
+    again = embed_shards(place, f"file://{tmp_path}/there", ray=cluster, **arguments)  # by fsspec
+    assert again.kept == len(TEXTS) - 200
+    assert content(tmp_path / "there") == content(tmp_path / "here")
+
+
+def test_an_error_on_ray_is_the_sentence_it_is_here(tmp_path: Path, cluster: str) -> None:
+    place, fit = source(tmp_path)
+    with Path(place).open("a") as file:
+        file.write("no object\n" * 30)
+    with pytest.raises(EverylabelError, match=r"^a line of .* is no JSON .* expected one object a line$"):
+        embed_shards(place, str(tmp_path / "s"), options=BODY, fit=fit, shard_rows=200, ray=cluster)
+    assert "part-000000.npy" in content(tmp_path / "s")
+
+
+def test_predictions_on_ray_are_the_same_files(tmp_path: Path, cluster: str) -> None:
+    rng = np.random.default_rng(0)
+    (tmp_path / "shards").mkdir()
+    for i in range(3):
+        np.save(tmp_path / "shards" / f"{i}.npy", rng.normal(size=(50 + i, 4)).astype(np.float32))
+    x, y = rng.normal(size=(30, 4)), np.arange(30) % 3
+    head = Head(laplace(fit_map(x, y, 3), x), no_scaling(4), ("a", "b", "c"))
+    shards = Shards(str(tmp_path), tuple(str(tmp_path / "shards" / f"{i}.npy") for i in range(3)))
+    for folder, ray in (("here", None), ("there", cluster)):
+        out = begun(str(tmp_path / folder), {"model": head.digest}, ".csv", shards, 0)
+        job = Predicting(shards, head, out, "csv")
+        assert sorted(part.rows for part, _ in made(job, out.missing(), ray)) == [50, 51, 52]
+    assert content(tmp_path / "there") == content(tmp_path / "here")
+
+
+def test_a_killed_run_begun_again_makes_the_same_shards(tmp_path: Path) -> None:
+    place, fit = source(tmp_path)
+    out = tmp_path / "killed"
+    command = [sys.executable, "-m", "tests.scale.gated", place, str(out), str(fit)]
+    driver = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+    try:
+        ends = time.monotonic() + gated.PATIENCE
+        while len(list(out.glob("*.npy"))) < gated.BEFORE and driver.poll() is None:
+            assert time.monotonic() < ends
+            time.sleep(0.05)
+    finally:
+        os.kill(driver.pid, signal.SIGKILL)
+        driver.wait()
+    kept = {name: (out / name).stat().st_mtime_ns for name in content(out)}
+    assert sorted(kept) == ["manifest.json", *(f"part-{i:06d}.npy" for i in range(gated.BEFORE))]
+    arguments = [place, "--text-column", "body", "--fit", str(fit), "--shard-rows", str(gated.ROWS)]
+    embed = [sys.executable, "-m", "everylabel.cli", "embed", *arguments]
+    again = subprocess.run(
+        [*embed, "-o", str(out), "--ray", "local"], check=True, capture_output=True, text=True
+    )
+    assert "note: 300 rows were there already" in again.stderr
+    assert "1,100 rows of" in again.stderr
+    assert {name: (out / name).stat().st_mtime_ns for name in kept} == kept
+    embed_shards(place, str(tmp_path / "whole"), options=BODY, fit=fit, shard_rows=gated.ROWS)
+    assert content(out) == content(tmp_path / "whole")
+    assert len(rows(out)) == len(TEXTS)

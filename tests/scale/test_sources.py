@@ -1,0 +1,133 @@
+"""A source cut into parts: whatever the size of a part, the parts are the rows that the readers read."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everylabel.core.errors import EverylabelError, EverylabelWarning
+from everylabel.data.cells import text_of
+from everylabel.data.options import Options
+from everylabel.data.readers.rows import read_rows
+from everylabel.scale.sources import open_source
+
+TEXTS = ["plain", 'with "quotes", and a comma', "two\nlines", "", "  ", "ünïcode", "\n\n", "a,b;c\td", "last"]
+
+
+def in_parts(place: Path | str, options: Options, size: int) -> list[Any]:
+    """Return all values, part by part, and see that the parts say what they hold."""
+    source = open_source(str(place), options)
+    parts, _ = source.planned(size)
+    values: list[Any] = []
+    for number, part in enumerate(parts):
+        assert (part.number, part.first) == (number, len(values))
+        found = list(source.values(part))
+        assert len(found) == part.rows <= size
+        values += found
+    return values
+
+
+def written(folder: Path, ending: str) -> Path:
+    path = folder / f"source{ending}"
+    if ending in (".csv", ".tsv"):
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, delimiter="\t" if ending == ".tsv" else ",")
+        writer.writerows([["n", "body"], *([i, one] for i, one in enumerate(TEXTS))])
+        path.write_bytes(
+            text.getvalue().replace("\r\n7,", "\r\n\r\n\r\n7,").encode()
+        )  # empty rows count for none
+    elif ending == ".jsonl":
+        lines = [json.dumps({"n": i, "body": one}) for i, one in enumerate(TEXTS)]
+        path.write_text("\n\n".join(lines) + "\n")
+    else:
+        arrow = pytest.importorskip("pyarrow", reason="needs the extra everylabel[table]")
+        table = arrow.table({"n": list(range(len(TEXTS))), "body": TEXTS})
+        arrow.parquet.write_table(table, path, row_group_size=4)
+    return path
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl", ".parquet"])
+@pytest.mark.parametrize("size", [1, 2, 4, 5, 9, 100])
+def test_parts_are_the_rows_that_the_readers_read(tmp_path: Path, ending: str, size: int) -> None:
+    if ending == ".parquet":
+        pytest.importorskip("pyarrow.parquet", reason="needs the extra everylabel[table]")
+    path = written(tmp_path, ending)
+    slow = [text_of(row["body"]) for row in read_rows(path, ["body"])]
+    assert in_parts(path, Options("body"), size) == slow == TEXTS
+
+
+def test_a_part_may_begin_in_one_file_and_end_in_another(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra everylabel[table]")
+    arrow = pytest.importorskip("pyarrow")
+    words, at = [f"text number {i}" for i in range(23)], 0
+    for name, n in (("a", 7), ("b", 0), ("c", 1), ("d", 15)):
+        table = arrow.table({"body": arrow.array(words[at : at + n], arrow.string())})
+        parquet.write_table(table, tmp_path / f"{name}.parquet")
+        at += n
+    (tmp_path / "_SUCCESS").write_text("")
+    for size in (1, 3, 8, 23, 50):
+        assert in_parts(tmp_path, Options("body"), size) == words
+    assert in_parts(tmp_path, Options(), 5) == words  # the column is found
+
+
+def test_marks_encodings_and_long_rows(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"\xef\xbb\xbfbody,n\nfirst,1\nsecond,2\n")
+    assert in_parts(path, Options("body"), 1) == ["first", "second"]
+    path.write_bytes("body\nschön\nwärme\n".encode("latin-1"))
+    assert in_parts(path, Options("body", encoding="latin-1"), 1) == ["schön", "wärme"]
+    with pytest.warns(EverylabelWarning, match="2 line"):
+        assert in_parts(path, Options("body"), 1) == ["sch�n", "w�rme"]
+    path.write_text("n,body\n1,one, two\n2,three\n")
+    with pytest.raises(EverylabelError, match=r"1 row.s. of x.csv have more cells"):
+        in_parts(path, Options("body"), 1)
+    with pytest.warns(EverylabelWarning, match="joined to the last"):
+        assert in_parts(path, Options("body", long_rows="join"), 1) == ["one, two", "three"]
+    with pytest.warns(EverylabelWarning, match="left out"):
+        assert in_parts(path, Options("body", long_rows="cut"), 1) == ["one", "three"]
+    path.write_text("body\nx\n", encoding="utf-16")
+    with pytest.raises(EverylabelError, match="UTF-16, which cannot be cut into parts"):
+        in_parts(path, Options("body"), 1)
+
+
+def test_another_store_than_this_machine(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec", reason="needs the extra everylabel[ray]")
+    with fsspec.open("memory://bucket/source.csv", "wb") as file:
+        file.write(written(tmp_path, ".csv").read_bytes())
+    assert in_parts("memory://bucket/source.csv", Options("body"), 2) == TEXTS
+    with pytest.raises(EverylabelError, match="nowhere://x"):
+        open_source("nowhere://x", Options("body"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("x.csv", b"", "is empty"),
+        ("x.csv", b"body\n", "has no rows"),
+        ("x.jsonl", b'{"body": "a"}\n{"body": \n', "a line of .* is no JSON"),
+        ("x.jsonl", b'{"body": "a"}\n[1]\n', "is no object"),
+        ("x.parquet", b"PAR1 nothing", "is no Parquet file"),
+        ("x.xlsx", b"", "cannot be cut into shards"),
+        ("x.csv", b"text\na\n", "column 'body' is not in"),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_sentence(tmp_path: Path, name: str, content: bytes, told: str) -> None:
+    pytest.importorskip("pyarrow", reason="needs the extra everylabel[table]")
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(EverylabelError, match=told):
+        in_parts(tmp_path / name, Options("body"), 2)
+
+
+def test_a_source_that_is_not_there_or_holds_no_text(tmp_path: Path) -> None:
+    with pytest.raises(EverylabelError, match="is not there; expected a file"):
+        open_source(str(tmp_path / "x.csv"), Options())
+    with pytest.raises(EverylabelError, match=r"holds no \.parquet files"):
+        open_source(str(tmp_path), Options())
+    (tmp_path / "x.csv").write_text("age,stars\n1,2\n3,4\n")
+    with pytest.raises(EverylabelError, match="none looks like text; pass --text-column"):
+        open_source(str(tmp_path / "x.csv"), Options())
+    with pytest.raises(EverylabelError, match="expected one only"):
+        open_source(str(tmp_path / "x.csv"), Options("age", "stars"))
