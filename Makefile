@@ -6,7 +6,7 @@ BEFORE ?= $(VENV)/version-0.1
 LABEL_STUDIO ?= build/label-studio
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
-.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-serving bench-label-studio results-index chaos dist test-label-studio screenshots-label-studio screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-serving bench-label-studio results-index chaos dist docs reference test-label-studio screenshots-label-studio screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -97,8 +97,15 @@ dist: install    ## wheel and sdist, checked and used in clean environments; PYT
 	$(BIN)/python -m pip install --quiet build twine
 	$(BIN)/python -m tests.distribution $(if $(PYTHONS),--pythons $(PYTHONS)) $(if $(EXTRAS),--extras $(EXTRAS)) $(if $(LOWEST),--lowest $(LOWEST))
 
-screenshots: install ## the README's pictures of the labelling page, from the real page (needs chromium)
+docs: install    ## the documentation site, in build/docs/site, to be read from the disk
+	$(BIN)/python -m website
+
+reference: install   ## write docs/reference anew from the code: Python, command line, HTTP
+	$(BIN)/python -m website.reference
+
+screenshots: install ## pictures: of the labelling page, from the real page (needs chromium); of tutorials, by their code
 	$(BIN)/python -m tests.web.browser.screenshots
+	MPLBACKEND=agg $(BIN)/python -m website.pictures
 
 $(STUDIO_INSTALLED):
 	$(PYTHON) -m venv $(LABEL_STUDIO)/venv

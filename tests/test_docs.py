@@ -25,8 +25,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "SECURITY.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-    ROOT / "docs" / "results" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 MAPS = [ROOT / "docs" / "architecture.md", ROOT / "CONTRIBUTING.md"]  # of which every path must be there
 
@@ -71,7 +70,7 @@ def test_the_page_of_results_is_true() -> None:
     assert told, "docs/results/README.md is not true: run `make results-index` and commit it"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_figures_on_a_page_name_the_version_that_made_them(page: Path) -> None:
     for paragraph in re.split(r"\n\s*\n", page.read_text()):
         for name in set(re.findall(r"results/([\w-]+)\.json", paragraph)):
@@ -82,7 +81,7 @@ def test_figures_on_a_page_name_the_version_that_made_them(page: Path) -> None:
             )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for target, heading in re.findall(r"\]\(([^)#:]+)(?:#([^)]*))?\)", page.read_text()):
         assert (page.parent / target).exists(), target

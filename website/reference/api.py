@@ -1,0 +1,119 @@
+"""The Python reference: every public name, as its docstring has it, with its example."""
+
+import inspect
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from website.reference.docstrings import rendered
+from website.reference.signatures import signature
+
+START = """import numpy as np
+from sklearn.datasets import load_digits
+
+import everylabel as el
+
+x, y = load_digits(return_X_y=True)
+x = x / 16
+rng = np.random.default_rng(0)
+post = el.laplace(el.fit_map(x[:100], y[:100], 10), x[:100], labels=y[:100])
+"""  # what every example begins with
+
+PAGES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
+    "posterior": (
+        "Posteriors and updates",
+        "everylabel",
+        "A Gaussian over the weights of a last layer: made, moved by labels, asked, kept. The equations are "
+        "in [the maths](../maths.md), what each update is worth in [updates](../updates.md).",
+        (
+            *("fit_map", "laplace", "update", "condition", "forget", "add_class"),
+            *("predict_proba", "logits", "logit_variance"),
+            *("sample", "reweight", "mix", "save", "load", "Posterior", "Samples", "EverylabelError"),
+        ),
+    ),
+    "selection": (
+        "Choosing what to label",
+        "everylabel",
+        "A pool of instances, and strategies that choose from it; [which one to use](../selection.md).",
+        ("Pool", "select", "strategies", "optimal_batch"),
+    ),
+    "data": (
+        "Data and features",
+        "everylabel",
+        "From files, texts and images to features; [more about each](../models-and-data.md).",
+        ("read_items", "embed", "embed_names", "name_rows", "load_dataset"),
+    ),
+    "classifier": (
+        "The classifier",
+        "everylabel",
+        "A scikit-learn estimator that learns label by label, and its file.",
+        ("LaplaceClassifier", "save_classifier", "load_classifier"),
+    ),
+    "torch": (
+        "PyTorch",
+        "everylabel.torch",
+        "Any network's last layer, and ensembles (the extra `torch`).",
+        ("LastLayer", "ensemble_logits", "dropout_logits", "train_ensemble", "train_head"),
+    ),
+}  # page -> its title, the module, what it is about, the names in their order
+
+
+def public() -> list[tuple[str, str]]:
+    """Return every public name, with the module that it is imported from."""
+    modules = dict.fromkeys(module for _, module, _, _ in PAGES.values())
+    return [(module, name) for module in modules for name in import_module(module).__all__]
+
+
+def pages() -> dict[str, str]:
+    """Return the Python pages, by their names."""
+    return {f"{page}.md": _page(*what) for page, what in PAGES.items()}
+
+
+def overview() -> str:
+    """Return a list of all names, each with its first sentence, for the page that leads to the others."""
+    lines = []
+    for page, (title, module, _, names) in PAGES.items():
+        lines += ["", f"### [{title}]({page}.md)", "", "| name | what it is |", "|---|---|"]
+        for name in names:
+            lines.append(f"| [`{name}`]({page}.md#{name.lower()}) | {_headline(_get(module, name))} |")
+    return "\n".join(lines)
+
+
+def _page(title: str, module: str, about: str, names: tuple[str, ...]) -> str:
+    parts = [f"# {title}", about, "Examples begin with", f"```python\n{START}```"]
+    for name in names:
+        parts += _described(name, _get(module, name), "el" if module == "everylabel" else module)
+    return "\n\n".join(parts) + "\n"
+
+
+def _described(name: str, what: Any, prefix: str) -> Iterator[str]:
+    yield f"## {name}"
+    yield f"```python\n{signature(what, f'{prefix}.{name}')}\n```"
+    yield rendered(inspect.getdoc(what) or "")
+    if inspect.isclass(what):
+        for key, member in _members(what):
+            yield f"### {name}.{key}"
+            if callable(member):
+                yield f"```python\n{signature(member, key)}\n```"
+            yield rendered(inspect.getdoc(member) or "")
+
+
+def _members(owner: type) -> Iterator[tuple[str, Any]]:
+    """Return methods and properties of our own that have something to say, in the order of the source."""
+    ours = [base for base in owner.__mro__ if base.__module__.startswith("everylabel")]
+    for key in dict.fromkeys(key for base in ours for key in vars(base)):
+        member = inspect.getattr_static(owner, key)
+        if isinstance(member, classmethod | staticmethod):
+            member = member.__func__
+        says = inspect.isfunction(member) or isinstance(member, property)
+        if says and not key.startswith("_") and (member.__doc__ or "").strip():
+            yield key, member
+
+
+def _headline(what: Any) -> str:
+    text = (inspect.getdoc(what) or "").split("\n\n")[0].replace("\n", " ")
+    return text.replace("|", "\\|")
+
+
+def _get(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
