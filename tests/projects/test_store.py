@@ -1,16 +1,20 @@
 """The log in real databases: order, all or none, one writer, readers beside it, and what failure says."""
 
 import resource
+import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from everylabel.data.known import Known
 from everylabel.labelling.events import Event, Label
-from everylabel.projects.database.store import Store, StoreError
+from everylabel.projects.database import store as stores
+from everylabel.projects.database.chain import chained
+from everylabel.projects.database.store import Store, StoreError, _row
 
 
 def event(seq: int, key: str | None = None) -> Event:
@@ -28,6 +32,43 @@ def test_events_come_back_as_they_were(where: str) -> None:
     again = Store(where, "p")
     assert len(again.read()) == 3
     again.close()
+
+
+def test_a_log_is_read_once_by_all_who_open_it(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening checks it, its writer and then its desk read it: each event is parsed once."""
+    with closing(Store(where, "p")) as store:
+        store.append([event(1, "k"), event(2)])
+    parsed: list[int] = []
+    parse = stores.from_row
+    monkeypatch.setattr(stores, "from_row", lambda *row: (parsed.append(1), parse(*row))[1])
+    with closing(Store(where, "p")) as store:
+        assert store.first() == event(1, "k")
+        assert store.glance("label") == [event(1, "k"), event(2)]
+        assert store.glance("skip") == []
+        parsed.clear()
+        assert store.read(again=True) == [event(1, "k"), event(2)]
+        store.append([event(3)])
+        assert store.read() == [event(1, "k"), event(2), event(3)]
+        assert len(parsed) == 3
+        assert store.read() == [event(1, "k"), event(2), event(3)]  # and whoever comes later reads all
+        assert len(parsed) == 6
+
+
+def test_a_log_that_changes_between_two_readings_is_told(tmp_path: Path) -> None:
+    place = tmp_path / "log.sqlite"
+    with closing(Store(place, "p")) as store:
+        store.append([event(1), event(2)])
+    for again in (False, True):
+        with closing(Store(place, "p")) as store:
+            if again:
+                store.read(again=True)
+            with closing(sqlite3.connect(place)) as other, other:
+                other.execute("UPDATE everylabel_events SET chain = 'another' WHERE seq = 2")
+            with pytest.raises(StoreError, match="event 2 is not what was read before"):
+                store.read()
+        with closing(sqlite3.connect(place)) as other, other:  # as it was
+            chains = chained("", map(_row, [event(1), event(2)]))
+            other.execute("UPDATE everylabel_events SET chain = ? WHERE seq = 2", (chains[-1].chain,))
 
 
 def test_events_are_written_all_or_none(where: str) -> None:

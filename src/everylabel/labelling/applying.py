@@ -267,7 +267,8 @@ def _release(ledger: Ledger, person: str, item: int) -> None:
     lease = ledger.leases.get(person)
     if lease is not None and lease.item == item:
         del ledger.leases[person]
-        del ledger.holder[item]
+        if ledger.holder.get(item) == person:
+            del ledger.holder[item]
 
 
 def _record(ledger: Ledger, body: events.Answered, event: Event, item: int) -> None:

@@ -225,5 +225,6 @@ class Ledger:
         for entry in self.by_item.get(item, []):
             if after < entry.seq < before and self.stands(entry):
                 last[entry.person] = entry
-        values = ((entry, self.value_of(entry.body)) for entry in last.values())
-        return sorted(Answer(entry.seq, entry.person, value) for entry, value in values if value is not None)
+        values = [(entry, self.value_of(entry.body)) for entry in last.values()]
+        found = [Answer(entry.seq, entry.person, value) for entry, value in values if value is not None]
+        return found if len(found) < 2 else sorted(found)

@@ -12,15 +12,13 @@ def settle(ledger: Ledger, item: int, answers: list[Answer]) -> None:
 
     Where somebody speaks for all, only such answers count.
     """
-    count(ledger, item, -1)
-    told = sorted(answers, key=lambda answer: (answer.person != IMPORT, answer.seq))
-    told = [answer for answer in told if _is_truth(ledger, answer)] or told
+    if item in ledger.answers:
+        count(ledger, item, -1)
+    told = answers if len(answers) < 2 else _in_order(ledger, answers)
     values = [answer.value for answer in told if answer.value != CANNOT_TELL]
     labels = ledger.test_labels if item in ledger.test else ledger.labels
     if values:
-        counts = Counter(values)
-        most = max(counts.values())
-        labels[item] = next(value for value in reversed(values) if counts[value] == most)
+        labels[item] = _most_said(values)
     else:
         labels.pop(item, None)
     ledger.answers[item] = answers
@@ -28,6 +26,21 @@ def settle(ledger: Ledger, item: int, answers: list[Answer]) -> None:
     if not answers:
         del ledger.answers[item]
     ledger.n_changes += 1
+
+
+def _in_order(ledger: Ledger, answers: list[Answer]) -> list[Answer]:
+    """Return the answers that count, the one that decides a tie last."""
+    told = sorted(answers, key=lambda answer: (answer.person != IMPORT, answer.seq))
+    return [answer for answer in told if _is_truth(ledger, answer)] or told
+
+
+def _most_said(values: list[int]) -> int:
+    """Return what most say; of a tie, the last."""
+    if len(values) == 1:
+        return values[0]
+    counts = Counter(values)
+    most = max(counts.values())
+    return next(value for value in reversed(values) if counts[value] == most)
 
 
 def _is_truth(ledger: Ledger, answer: Answer) -> bool:
@@ -44,10 +57,11 @@ def count(ledger: Ledger, item: int, sign: int) -> None:
         ledger.by_person[answer.person] += sign
     if item in ledger.labels:
         ledger.by_class[ledger.labels[item]] += sign
-    values = [answer.value for answer in answers if answer.value != CANNOT_TELL]
-    ledger.agreement.add(values, sign)
-    if len(values) > 1 and is_tied(values):
-        _mark(ledger.disputed, item, sign)
+    if len(answers) > 1:
+        values = [answer.value for answer in answers if answer.value != CANNOT_TELL]
+        ledger.agreement.add(values, sign)
+        if len(values) > 1 and is_tied(values):
+            _mark(ledger.disputed, item, sign)
     if 0 < len(answers) < ledger.settings["annotators_per_item"]:
         for answer in answers:
             ledger.not_wanted[answer.person] += sign

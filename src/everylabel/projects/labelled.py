@@ -63,13 +63,13 @@ def joined_before(store: str | None) -> Begin:
         place, now = str(opening.folder / STORE) if store is None else store, opening.now
         try:
             with closing(Store(place, log_name(now.name, now.id, opening.items, store), write=False)) as log:
-                bodies = [event.body for event in log.read()]
+                begun, bodies = log.first() is not None, [event.body for event in log.glance("extended")]
         except Damaged:
             raise
         except StoreError:  # nothing is there yet
             return []
         joined = {name for body in bodies if isinstance(body, events.Extended) for name in body.ids}
-        if bodies and not joined:  # of the version before
+        if begun and not joined:  # of the version before
             return None
         return [i for i, name in enumerate(opening.items.ids) if name in joined]
 
@@ -101,7 +101,7 @@ def log_name(name: str, own_id: str, items: Items, store: str | None) -> str:
         return name
     try:
         with closing(Store(store, name, write=False)) as log:
-            first, before = next(iter(log.read()), None), log.items()
+            first, before = log.first(), log.items()
     except StoreError:  # nothing is there yet, or opening it tells what is wrong
         return name
     owner = first.body.id if first is not None and isinstance(first.body, events.Project) else None

@@ -161,7 +161,7 @@ def bring_up_to_date(
     of the ids, which join the pool; others than before are refused, unless `new_features` are expected.
     `test` are items that are held out, by id or so many at random.
     """
-    before = store.read()
+    before = store.read(again=True)  # by the desk
     writer = _Writer(before, ids, store.shown)
     settings = settings or {}
     if writer.ledger.seq == 0:

@@ -52,10 +52,13 @@ def read_head(connection: sa.Connection, project: str) -> Head | None:
     return None if row is None else Head(*row)
 
 
-def read_rows(connection: sa.Connection, project: str, sealed: bool, first: int = 0) -> list[Row]:
-    """Return a project's events as they are stored, in order, from a number on."""
+def read_rows(
+    connection: sa.Connection, project: str, sealed: bool, where: sa.ColumnElement[bool] | None = None
+) -> list[Row]:
+    """Return a project's events (or some of them) as they are stored, in order."""
     columns = [events.c[name] for name in (Row._fields if sealed else WRITTEN)]
-    query = sa.select(*columns).where(events.c.project == project, events.c.seq >= first)
+    query = sa.select(*columns).where(events.c.project == project)
+    query = query if where is None else query.where(where)
     return [Row(*row) for row in connection.execute(query.order_by(events.c.seq)).all()]
 
 

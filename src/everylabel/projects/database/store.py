@@ -40,6 +40,8 @@ class Store:
         self.where, self.project, self.told = str(where), project, ""
         self._path = None if "://" in self.where else Path(where)
         self._writer: Writer | None = None
+        self._checked_rows: list[Row] = []  # seen to be whole at opening: for the next who reads
+        self._parsed: tuple[list[Event], str] | None = None  # what was read last, and its chain: for the next
         self._engine = self._connect(write)
         try:
             with self._telling("opened"):
@@ -53,16 +55,32 @@ class Store:
         """The store's place without a password."""
         return repr(str(self._path)) if self._path else repr(self._engine.url.render_as_string())
 
-    def read(self, after: int = 0, kind: str | None = None) -> list[Event]:
-        """Return all events after number `after`, of one kind if it is named, in order."""
+    def read(self, after: int = 0, kind: str | None = None, *, again: bool = False) -> list[Event]:
+        """Return all events after number `after`, of one kind if it is named, in order.
+
+        again : all will be read once more, which then takes no longer than what has come meanwhile
+        """
         with self._telling("read"):
-            return [
-                Event(
-                    row.seq, row.block, row.at, row.person, from_row(row.kind, json.loads(row.body)), row.key
-                )
-                for row in self._rows(after)
-                if kind in (None, row.kind)
-            ]
+            known, self._parsed = self._parsed, None
+            if known is not None and not after and kind is None:
+                return [*known[0], *map(_event, self._rows(known[0][-1].seq, known[1]))]
+            rows = self._rows(after)
+            found = [_event(row) for row in rows if kind in (None, row.kind)]
+            if again and rows:
+                self._parsed = found, rows[-1].chain or ""
+            return found
+
+    def first(self) -> Event | None:
+        """Return the first event, without a look at the others."""
+        return next(iter(self._glance(events.c.seq == 1)), None)
+
+    def glance(self, kind: str) -> list[Event]:
+        """Return the events of one kind, without a look at the others: opening to write checks all."""
+        return self._glance(events.c.kind == kind)
+
+    def _glance(self, where: sa.ColumnElement[bool]) -> list[Event]:
+        with self._telling("read"), self._engine.connect() as connection:
+            return [_event(row) for row in sealing.read_rows(connection, self.project, self._sealed, where)]
 
     def mark(self, seq: int) -> str:
         """Return the chain of an event, a digest of all up to it; "" if it is not there."""
@@ -165,11 +183,12 @@ class Store:
                 found = connection.execute(sa.text("PRAGMA quick_check(1)")).scalar()
             if found != "ok":
                 raise Damaged(self.shown, f"the file's pages do not fit together ({found})")
-        self.content()
+        self._checked_rows, *_ = self.content()
         with self._engine.begin() as connection:
             head = self._head(connection)
             if head is None:
                 head, n = sealing.seal(connection, self.project)
+                self._checked_rows = []  # without their chain
                 if n:
                     self.told = (
                         f"the log is from a version before: its {n:,} events are sealed now, so that damage "
@@ -177,16 +196,21 @@ class Store:
                     )
         return head
 
-    def _rows(self, after: int = 0) -> list[Row]:
-        """Return events after a number as they are stored, which are whole."""
+    def _rows(self, after: int = 0, chain: str | None = None) -> list[Row]:
+        """Return events after a number as they are stored, whole; chain : that event's, if known."""
+        checked, self._checked_rows = self._checked_rows, []
+        if checked and not after:
+            return [*checked, *self._rows(checked[-1].seq, checked[-1].chain)]
         with self._engine.connect() as connection:
             head = self._head(connection)
-            rows = sealing.read_rows(connection, self.project, self._sealed, after)
+            rows = sealing.read_rows(connection, self.project, self._sealed, events.c.seq >= after)
         before, there = "", head
         if after:
             if not rows or rows[0].seq != after:
                 return [row for row in self._rows() if row.seq > after]
             before, rows = rows[0].chain or "", rows[1:]
+            if chain not in (None, before):
+                raise Damaged(self.shown, f"event {after} is not what was read before")
             there = None if head is None or head.seq <= after else head
         self._refuse(sealing.find_loss(rows, there, before) if rows or not after else None)
         if self._writer is not None and head is not None and not after:
@@ -278,6 +302,10 @@ def write_log(target: Path, project: str, rows: Sequence[Row], text: str | None)
         raise
     finally:
         target.with_name(f"{target.name}.lock").unlink(missing_ok=True)
+
+
+def _event(row: Row) -> Event:
+    return Event(row.seq, row.block, row.at, row.person, from_row(row.kind, json.loads(row.body)), row.key)
 
 
 def _row(event: Event) -> Row:
