@@ -11,7 +11,6 @@ from everylabel.core.arrays import CHUNK, to_numpy
 from everylabel.core.softmax import softmax
 from everylabel.core.updates.monte_carlo import sample
 from everylabel.selection.pool import PoolView
-from everylabel.selection.ranking import smallest
 
 
 class Members:
@@ -45,6 +44,7 @@ def candidates(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator
     """Return which of idx are tried: all, or half by margin and half drawn from the others."""
     if len(idx) <= n:
         return np.arange(len(idx))
-    narrow = smallest(pool.margins(idx), n // 2)
-    others = np.delete(np.arange(len(idx)), narrow)
-    return np.r_[narrow, rng.choice(others, n - n // 2, replace=False)]
+    narrow = pool.smallest_margins(idx, n // 2)
+    others = rng.choice(len(idx) - len(narrow), n - n // 2, replace=False)  # counted without the narrow ones
+    skipped = np.sort(narrow) - np.arange(len(narrow))
+    return np.r_[narrow, others + np.searchsorted(skipped, others, side="right")]

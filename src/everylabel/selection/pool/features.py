@@ -23,8 +23,10 @@ class Features:
     """Products with the design matrix of a pool; results are NumPy arrays on the host."""
 
     def __init__(self, features: Any, posterior: Posterior) -> None:
-        self.array = _check(features, posterior)
-        self.bias = posterior.bias
+        self._hold(_check(features, posterior), posterior.bias)
+
+    def _hold(self, array: Array, bias: bool) -> None:
+        self.array, self.bias = array, bias
         self.n = int(self.array.shape[0])
         numpy = isinstance(self.array, np.ndarray)
         native = str(self.array.dtype).removeprefix("torch.") in ("float32", "float64")

@@ -27,8 +27,10 @@ from everylabel.core.posterior import Posterior
 from everylabel.core.updates import default_step
 from everylabel.selection.pool.cache import Cache
 from everylabel.selection.pool.doubts import RuledIn, RuledOut
+from everylabel.selection.pool.features import Features
 from everylabel.selection.pool.how import check_closed_form, check_how
 from everylabel.selection.pool.kept import as_pairs, from_pairs, kept_arrays, record_of
+from everylabel.selection.pool.numbers import Numbers
 from everylabel.selection.pool.state import (
     Answered,
     Conditioned,
@@ -86,9 +88,8 @@ class Pool(LearningPool):
         self._record = self._begin(posterior)
         self._late: list[Record | Running] | None = None  # what the logits have yet to follow
         self._behind = False  # the logits are those of an earlier posterior
-        self._cache = Cache(features, posterior)
-        self.labels = np.full(self._cache.features.n, -1)
-        self.weights = np.ones(self._cache.features.n)
+        self._cache = Cache(self._numbers(features, posterior), posterior)
+        self.labels, self.weights = self._room(self._cache.features.n)
         self.state = np.zeros(self._cache.features.n, np.int8)
         self.ruled_out = {int(i): frozenset(classes) for i, classes in (ruled_out or {}).items() if classes}
         self.dtype = self._cache.features.dtype
@@ -314,18 +315,18 @@ class Pool(LearningPool):
         return _read_only(self._cache.logits_of(idx))
 
     def variances(self, idx: Any = None) -> np.ndarray:
-        return _read_only(self._cache.variances if idx is None else self._cache.variances[idx])
+        return _read_only(self._cache.variances_of(idx))
 
     def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
         return self._cache.features.rows(idx, dtype)
 
     def margins(self, idx: np.ndarray) -> np.ndarray:
         """Return p_first - p_second of the instances, by a compiled loop where they are many."""
-        found = self._cache.margins(idx)
+        found = self._cache.numbers.margins(idx)
         return super().margins(idx) if found is None else found
 
     def narrowest(self, idx: np.ndarray) -> int:
-        found = self._cache.narrowest(idx)
+        found = self._cache.numbers.narrowest(idx)
         return super().narrowest(idx) if found is None else found
 
     def inner(self, idx: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
@@ -334,6 +335,14 @@ class Pool(LearningPool):
         if 2 * len(idx) > len(self):
             return lambda w: features.product(w)[..., idx], features.norms()[idx]
         return super().inner(idx)
+
+    def _numbers(self, features: Any, posterior: Posterior) -> Numbers:
+        """Return what keeps the logits and variances; another kind of pool has others."""
+        return Numbers(Features(features, posterior))
+
+    def _room(self, n: int) -> tuple[np.ndarray, Any]:
+        """Return the labels and weights of n instances, none of which has one."""
+        return np.full(n, -1), np.ones(n)
 
     def _begin(self, posterior: Posterior) -> Record | Running:
         check_closed_form(self.closed_form, posterior, self.method)

@@ -19,7 +19,7 @@ from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.core.posterior import Posterior
 from everylabel.core.softmax import softmax
 from everylabel.selection.pool.state import Where
-from everylabel.selection.ranking import best
+from everylabel.selection.ranking import best, smallest
 
 
 class PoolView(Protocol):
@@ -79,6 +79,10 @@ class PoolView(Protocol):
     def narrowest(self, idx: np.ndarray) -> int:
         """Return the position in idx of the smallest margin."""
         return int(best(-self.margins(idx), 1)[0])
+
+    def smallest_margins(self, idx: np.ndarray, n: int) -> np.ndarray:
+        """Return the positions in idx of the n smallest margins, in order."""
+        return smallest(self.margins(idx), n)
 
     def top(
         self, score: Callable[["PoolView", np.ndarray], np.ndarray], idx: np.ndarray, n: int

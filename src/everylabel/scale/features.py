@@ -1,0 +1,142 @@
+"""Features that lie in the shards of a folder, as the driver sees them: an array of which rows can be had.
+
+Each stretch of shards is held by an actor; Ray starts one anew where it dies, on another node if need be, and
+it reads its files again. Rows that were asked for one by one stay with the driver, so that a label of an
+instance that was shown can be learned whatever becomes of its shard.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError
+from everylabel.scale.cluster import connect
+from everylabel.scale.mapped import Map
+from everylabel.scale.shards import find_shards, shared_out
+from everylabel.scale.worker import Worker
+
+KEPT = 20_000  # rows that stay with the driver
+PATIENCE = 300.0  # seconds that an actor has to come back in, when nobody else can answer
+AGAIN = 0.2  # seconds between attempts
+
+
+class ShardedFeatures:
+    """Rows (n, d) of a folder of shards, by actors of a Ray cluster.
+
+    Parameters
+    ----------
+    folder : str
+        Of .npy or Parquet files, here or anywhere that fsspec reaches; all nodes have to.
+    ray : str
+        The cluster: "auto", "local" or an address; see `cluster.connect`.
+    actors : int, optional
+        How many hold the shards; one a core of the cluster unless given, and at most one a shard.
+    """
+
+    ndim = 2
+
+    def __init__(self, folder: str, ray: str = "auto", actors: int | None = None) -> None:
+        self.ray = connect(ray)
+        shards = find_shards(folder)
+        cores = max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+        stretches = shared_out(shards, cores if actors is None else actors)
+        self.starts = np.cumsum([0, *(sum(shard.rows for shard in some) for some in stretches)])
+        self.shape = int(self.starts[-1]), shards[0].width
+        self.how = Map(bias=False)
+        kind: Any = self.ray.remote(max_restarts=-1, max_task_retries=0, num_cpus=0.01)(Worker)
+        self.actors = [
+            kind.options(scheduling_strategy="SPREAD").remote([shard.place for shard in some])
+            for some in stretches
+        ]
+        self.stored = np.dtype(self.ray.get(self.actors[0].about.remote())[2])
+        self._rows: OrderedDict[int, np.ndarray] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"ShardedFeatures({self.shape[0]:,} x {self.shape[1]}, {len(self.actors)} actors)"
+
+    @property
+    def size(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(np.float64 if self.stored == np.float64 else np.float32)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return rows as the model sees them, without a bias; all of them in a slice are these features."""
+        if isinstance(key, slice):
+            if key.indices(len(self)) == (0, len(self), 1):
+                return self
+            key = np.arange(*key.indices(len(self)))
+        return self.rows(key, self.dtype.type)[:, : self.shape[1]]
+
+    def close(self) -> None:
+        """Let go of the actors."""
+        for actor in self.actors:
+            self.ray.kill(actor)
+
+    def parts(self, idx: np.ndarray) -> list[np.ndarray]:
+        """Return where in idx each actor's instances are."""
+        owner = np.searchsorted(self.starts, idx, side="right") - 1
+        return [np.flatnonzero(owner == part) for part in range(len(self.actors))]
+
+    def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
+        """Return the rows of some instances as they came; a few of them stay here."""
+        idx = np.asarray(idx, np.int64).reshape(-1)
+        few = len(idx) <= KEPT // 10
+        with self._lock:
+            known = {int(i): self._rows[int(i)] for i in idx if int(i) in self._rows} if few else {}
+        missing = idx if not few else np.asarray([i for i in idx if int(i) not in known], np.int64)
+        found = self._fetch(missing)
+        if not few:
+            return found.astype(dtype)
+        self.keep(missing, found)
+        known.update(zip(missing.tolist(), found, strict=True))
+        out = np.empty((len(idx), self.shape[1]), dtype)
+        for at, i in enumerate(idx.tolist()):
+            out[at] = known[i]
+        return out
+
+    def keep(self, idx: Sequence[int] | np.ndarray, rows: np.ndarray) -> None:
+        """Have rows stay here, the latest of them."""
+        with self._lock:
+            for i, row in zip(idx, rows, strict=True):
+                self._rows[int(i)] = row
+                self._rows.move_to_end(int(i))
+            while len(self._rows) > KEPT:
+                self._rows.popitem(last=False)
+
+    def _fetch(self, idx: np.ndarray) -> np.ndarray:
+        out = np.empty((len(idx), self.shape[1]), self.stored)
+        asked = []
+        for actor, start, at in zip(self.actors, self.starts, self.parts(idx), strict=False):
+            if len(at):
+                call = partial(actor.raw.remote, idx[at] - start)
+                asked.append((at, call, call()))
+        for at, call, ref in asked:
+            out[at] = self.insist(call, ref)
+        return out
+
+    def insist(self, again: Callable[[], Any], ref: Any = None) -> Any:
+        """Return what an actor answers, asked again and again while it is being started anew."""
+        end, errors = time.monotonic() + PATIENCE, self.ray.exceptions
+        while True:
+            try:
+                return self.ray.get(again() if ref is None else ref)
+            except errors.RayActorError as error:
+                ref = None
+                if time.monotonic() > end:
+                    raise EverylabelError(
+                        f"a part of the pool has not come back within {PATIENCE:.0f} s ({error}); expected "
+                        "nodes with room for its shards"
+                    ) from error
+                time.sleep(AGAIN)

@@ -1,0 +1,280 @@
+"""The numbers of a pool in shards: each step is told to all actors at once, in a few KB.
+
+An actor that dies is away: the others go on. It is begun anew from the posterior once Ray has started it, and
+while it computes, the steps that are made meanwhile queue up behind that.
+"""
+
+import itertools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.arrays import to_numpy
+from everylabel.core.errors import EverylabelError
+from everylabel.core.posterior import Posterior
+from everylabel.scale.features import ShardedFeatures
+from everylabel.scale.worker import Behind, Few
+from everylabel.selection.pool import PoolView, Where
+
+_count = itertools.count()
+Taken = tuple[np.ndarray, np.ndarray]  # instances of a part, and where each is
+
+
+@dataclass
+class Part:
+    """What the driver knows of one actor's part of this pool."""
+
+    actor: Any
+    start: int
+    stop: int
+    here: bool = True  # it answers
+    coming: list[Any] = field(default_factory=list)  # what it has yet to do until it is here again
+
+
+class DesignRows:
+    """The design of a pool in shards, as a cache asks for it."""
+
+    def __init__(self, features: ShardedFeatures, bias: bool) -> None:
+        self.array, self.bias, self.n = features, bias, len(features)
+        self.dtype: type = features.dtype.type
+
+    def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
+        """Return design rows with the bias column."""
+        found = self.array.rows(idx, dtype)
+        return np.c_[found, np.ones(len(found), dtype)] if self.bias else found
+
+    def native(self, i: int) -> np.ndarray:
+        """Return one instance (1, d) as it came."""
+        return self.array.rows([i], self.dtype)
+
+
+class ShardedNumbers:
+    """Logits and variances that lie with the actors."""
+
+    def __init__(
+        self,
+        features: ShardedFeatures,
+        posterior: Posterior,
+        state: Callable[[], np.ndarray],
+        now: Callable[[], Posterior],
+    ) -> None:
+        """Take the features; state() and now() are the pool's, and the posterior that the logits are of."""
+        if posterior.n_features != features.shape[1]:
+            raise EverylabelError(
+                f"the shards have {features.shape[1]} features and the posterior {posterior.n_features}; "
+                "expected those that it was made with"
+            )
+        self.features = DesignRows(features, posterior.bias)
+        self.sharded, self.n = features, len(features)
+        self.binary = posterior.likelihood == "binary"
+        self.how = features.how._replace(bias=posterior.bias)
+        self.key = f"{os.getpid()}-{next(_count)}"
+        bounds = zip(features.starts[:-1], features.starts[1:], strict=True)
+        self.parts = [Part(a, int(b), int(e)) for a, (b, e) in zip(features.actors, bounds, strict=True)]
+        self._state, self._posterior = state, now
+        self._mean: np.ndarray | None = None  # of a reset that is under way
+        self.moves: dict[int, int] = {}  # instances that the actors have yet to hear of, and where they are
+        self._heard_last: dict[int, int] = {}  # and those they heard of with the last step
+        self.steps = 0
+        self.has_variances = False
+        self.want_few = False  # whether steps are answered with what is narrowest
+        self.few: list[tuple[Part, Few]] | None = None  # the last such answer
+
+    def rows(self, idx: Any) -> np.ndarray:
+        """Return design rows (n, d) with the bias column."""
+        return self.features.rows(idx)
+
+    def reset(self, mean: np.ndarray) -> None:
+        """Have all actors compute the logits of another mean."""
+        self.steps += 1
+        self.has_variances, self.few, self._mean = False, None, mean
+        try:
+            for part in self.parts:
+                self._begin(part)
+            for part in self.parts:
+                self._settle(part, wait=True)
+        finally:
+            self._mean = None
+
+    def move(self, v: np.ndarray, residual: np.ndarray, taken: float) -> None:
+        """Follow a step along one direction."""
+        self.tell("move", self._cast(v), self._cast(residual), taken)
+
+    def move_many(self, v: np.ndarray, factors: np.ndarray) -> None:
+        """Follow several labels at once."""
+        self.has_variances = False
+        self.tell("move_many", self._cast(v), self._cast(factors))
+
+    def replace(self, moved: np.ndarray, columns: np.ndarray, v: np.ndarray | None, taken: float) -> None:
+        """Compute the logits of some columns anew."""
+        self.tell("replace", moved, self._cast(columns), None if v is None else self._cast(v), taken)
+
+    def add_classes(self, k: int) -> None:
+        """Have logits of k classes."""
+        self.tell("add_classes", k)
+
+    def forget_variances(self) -> None:
+        """Have the variances computed when they are asked for next."""
+        if self.has_variances:
+            self.has_variances = False
+            self.tell("forget_variances")
+
+    def find_variances(self, posterior: Posterior) -> None:
+        """Compute the variances from scratch."""
+        self.has_variances = True
+        self.tell("find_variances", posterior.replace(data=None))
+
+    def variances(self, idx: Any = None) -> np.ndarray:
+        """Return variances that were computed."""
+        return self.gather(idx, lambda part, some: part.variances(some))
+
+    def logits_of(self, idx: Any, binary: bool) -> np.ndarray:
+        """Return logits (n, k)."""
+        return self.gather(idx, lambda part, some: part.logits(some))
+
+    def extend(self, features: Any, posterior: Posterior) -> None:
+        """Refuse: shards are what they are."""
+        raise EverylabelError(
+            "features cannot be added to a pool in shards; put another shard into the folder and start again"
+        )
+
+    def tell(self, name: str, *args: Any) -> None:
+        """Have all actors make a step, and take up who is where; those that die are away."""
+        calls = []
+        for part in self.parts:
+            if part.here or part.coming:
+                sent = self.key, self.steps, self._heard(part), name, args, self.want_few and part.here
+                calls.append((part, part.actor.step.remote(*sent)))
+        self.steps += 1
+        self._heard_last, self.moves = self.moves, {}
+        few: list[tuple[Part, Few]] = []
+        for part, ref in calls:
+            if not part.here:
+                part.coming.append(ref)
+                continue
+            found = self._answer(part, ref)
+            if part.here and found is not None:
+                few.append((part, found))
+        self.few = few if self.want_few else None
+        self._bring_back()
+
+    def ask(self, name: str, *args: Any) -> list[tuple[Part, Any]]:
+        """Return what all that are here answer."""
+        self.hear()
+        self._bring_back()
+        calls = [
+            (part, part.actor.ask.remote(self.key, self.steps, name, args))
+            for part in self.parts
+            if part.here
+        ]
+        found = [(part, self._answer(part, ref)) for part, ref in calls]
+        answers = [(part, answer) for part, answer in found if part.here]
+        if answers:
+            return answers
+        self._settle(self.parts[0], wait=True)
+        return self.ask(name, *args)
+
+    def gather(self, idx: Any, score: Callable[[PoolView, np.ndarray], np.ndarray]) -> np.ndarray:
+        """Return what the parts say of instances, in their order; parts that are away are waited for."""
+        return self.collect(idx, "score", score)
+
+    def collect(self, idx: Any, name: str, *args: Any, axis: int = 0) -> np.ndarray:
+        """Return what a method of the actors answers for some instances, in their order along an axis."""
+
+        def call(part: Part, some: np.ndarray) -> Any:
+            return getattr(part.actor, name).remote(self.key, self.steps, *args, some)
+
+        self.hear()
+        idx = np.arange(self.n) if idx is None else np.asarray(idx, np.int64).reshape(-1)
+        places = self.sharded.parts(idx)
+        asked = [
+            (part, at, idx[at] - part.start)
+            for part, at in zip(self.parts, places, strict=True)
+            if len(at) or (not len(idx) and part is self.parts[0])
+        ]
+        answers = []
+        for part, _, _ in asked:
+            self._settle(part, wait=True)
+        refs = [call(part, local) for part, _, local in asked]
+        for (part, _, local), ref in zip(asked, refs, strict=True):
+            answer = self._answer(part, ref)
+            while not part.here:
+                self._settle(part, wait=True)
+                answer = self._answer(part, call(part, local))
+            answers.append(np.asarray(answer))
+        order = np.argsort(np.concatenate([at for _, at, _ in asked]), kind="stable")
+        return np.take(np.concatenate(answers, axis=axis), order, axis=axis)
+
+    def hear(self) -> None:
+        """Have the actors know who is where."""
+        if self.moves:
+            self.tell("")
+
+    def end(self) -> None:
+        """Have the actors let go of this pool."""
+        for part in self.parts:
+            part.actor.end.remote(self.key)
+
+    def away(self) -> list[Part]:
+        """Return the parts that cannot answer now."""
+        self._bring_back()
+        if not any(part.here for part in self.parts):
+            self._settle(self.parts[0], wait=True)
+        return [part for part in self.parts if not part.here]
+
+    def _heard(self, part: Part) -> Taken:
+        own = [(i - part.start, w) for i, w in self.moves.items() if part.start <= i < part.stop]
+        return np.asarray([i for i, _ in own], np.int64), np.asarray([w for _, w in own], np.int8)
+
+    def _cast(self, array: np.ndarray) -> np.ndarray:
+        return np.asarray(array, self.features.dtype)
+
+    def _begin(self, part: Part) -> None:
+        """Have an actor begin this pool anew, as it is now."""
+        state = self._state()[part.start : part.stop]
+        places = {int(i): int(state[i]) for i in np.flatnonzero(state != Where.FREE)}
+        for told in (self._heard_last, self.moves):
+            places |= {i - part.start: where for i, where in told.items() if part.start <= i < part.stop}
+        taken = np.asarray(list(places), np.int64), np.asarray(list(places.values()), np.int8)
+        now = self._posterior().replace(data=None)
+        mean = to_numpy(now.mean) if self._mean is None else self._mean
+        sent = self.key, self.steps, self.how, mean, self.binary, taken, now if self.has_variances else None
+        part.here, part.coming = False, [part.actor.begin.remote(*sent)]
+
+    def _bring_back(self) -> None:
+        for part in self.parts:
+            self._settle(part, wait=False)
+
+    def _settle(self, part: Part, wait: bool) -> None:
+        """Have an actor that was away be here once it has done all that it was told."""
+        ray = self.sharded.ray
+        while not part.here:
+            if not part.coming:
+                self._begin(part)
+            done, _ = ray.wait(part.coming, num_returns=len(part.coming), timeout=None if wait else 0)
+            if len(done) < len(part.coming):
+                return
+            try:
+                ray.get(part.coming)
+                part.here, part.coming = True, []
+            except (ray.exceptions.RayActorError, Behind):
+                part.coming = []
+                if not wait:
+                    return
+                self.sharded.insist(part.actor.about.remote)
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause from None
+
+    def _answer(self, part: Part, ref: Any) -> Any:
+        """Return an answer; None from a part that is away from now on."""
+        errors = self.sharded.ray.exceptions
+        try:
+            return self.sharded.ray.get(ref)
+        except (errors.RayActorError, Behind):
+            part.here, part.coming = False, []
+            return None
+        except errors.RayTaskError as error:
+            raise error.cause from None

@@ -1,0 +1,180 @@
+"""A pool whose features lie in shards: the posterior here, logits and variances with the actors.
+
+It is `Pool`, with other numbers: what a label does to the posterior is done here, and the actors get the
+factors of the step. Strategies run on it unchanged. What looks at each instance by itself is looked at where
+the instances are, and a few of each part come back; those that need an array of all free instances get it.
+While an actor is away, its instances are not free.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError
+from everylabel.core.posterior import Posterior
+from everylabel.scale.features import ShardedFeatures
+from everylabel.scale.numbers import Part, ShardedNumbers
+from everylabel.scale.worker import Few, Unknown
+from everylabel.selection.pool import Pool, PoolView, Where
+from everylabel.selection.ranking import TIE, best
+from everylabel.selection.threads import worth_compiling
+
+
+class Ones(dict[int, float]):
+    """Weights of instances, of which few are not 1."""
+
+    def __missing__(self, i: int) -> float:
+        return 1.0
+
+
+class ShardPool(Pool):
+    """A pool over `ShardedFeatures`; all else is as in `Pool`."""
+
+    keeps = False  # its logits are with the actors, which compute them anew
+
+    def __init__(self, features: ShardedFeatures, posterior: Posterior, **options: Any) -> None:
+        self._free: np.ndarray | None = None
+        super().__init__(features, posterior, **options)
+
+    @property
+    def free_idx(self) -> np.ndarray:
+        """Return the free instances of the parts that are here."""
+        if self._free is None:
+            usable = self.state == Where.FREE
+            for part in self.numbers.away():
+                usable[part.start : part.stop] = False
+            self._free = np.flatnonzero(usable)
+        return self._free
+
+    @property
+    def numbers(self) -> ShardedNumbers:
+        return self._cache.numbers  # type: ignore[return-value]
+
+    def put(self, idx: int, where: Where, label: int | None = None, weight: float = 1.0, **how: Any) -> None:
+        i = self._check_one(idx)
+        before = dict(self.numbers.moves)
+        self.numbers.moves[i] = int(where) if where in list(Where) else int(self.state[i])
+        self._free = None
+        try:
+            super().put(idx, where, label, weight, **how)
+        except BaseException:
+            self.numbers.moves = before
+            raise
+
+    def refit(self, posterior: Posterior) -> None:
+        self._free = None
+        super().refit(posterior)
+
+    def close(self) -> None:
+        """Have the actors let go of this pool; the features stay."""
+        self.numbers.end()
+
+    def kept(self) -> dict[str, np.ndarray]:
+        raise EverylabelError("a pool in shards is not kept; its log is replayed")
+
+    def margins(self, idx: np.ndarray) -> np.ndarray:
+        return self.numbers.gather(idx, _margins)
+
+    def narrowest(self, idx: np.ndarray) -> int:
+        """Return the position in idx of the smallest margin: if idx is all, by what the last step brought."""
+        if not self._is_free(idx):
+            return int(best(-self.margins(idx), 1)[0])
+        numbers = self.numbers
+        if numbers.few is None or numbers.moves:
+            numbers.want_few = True
+            numbers.few = numbers.ask("narrowest_few")
+        size = 1.0 if worth_compiling(len(self) * self.n_classes) else max(f.size for _, f in numbers.few)
+        return self._at(idx, numbers.few, size)
+
+    def smallest_margins(self, idx: np.ndarray, n: int) -> np.ndarray:
+        if not self._is_free(idx):
+            return super().smallest_margins(idx, n)
+        positions, scores = _joined(self.numbers.ask("narrow_few", n))
+        order = np.lexsort((positions, -scores))[:n]
+        return np.searchsorted(idx, positions[order])
+
+    def top(self, score: Callable[[PoolView, np.ndarray], np.ndarray], idx: np.ndarray, n: int) -> np.ndarray:
+        try:
+            return self._top(score, idx, n)
+        except Unknown:
+            self.numbers.find_variances(self.posterior)
+            return self._top(score, idx, n)
+
+    def inner(self, idx: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
+        """Return w -> H[idx] w and |h|^2 of idx, both computed where the instances are."""
+        collect, dtype = self.numbers.collect, self.dtype
+
+        def along(w: np.ndarray) -> np.ndarray:
+            return collect(idx, "product", np.asarray(w, dtype), axis=w.ndim - 1)
+
+        return along, collect(idx, "norms")
+
+    def _top(
+        self, score: Callable[[PoolView, np.ndarray], np.ndarray], idx: np.ndarray, n: int
+    ) -> np.ndarray:
+        if not self._is_free(idx):
+            return best(self.numbers.gather(idx, score), n)
+        found = self.numbers.ask("top_few", score, n)
+        size = max((few.size for _, few in found), default=0.0)
+        if n == 1:
+            return np.asarray([self._at(idx, found, size)])
+        positions, chosen, last = _best(found, size, n)
+        if last <= max(
+            (_rounded(few.left, size) for _, few in found), default=-np.inf
+        ):  # a tie may be left off
+            positions, chosen, _ = _best(self.numbers.ask("top_exactly", score, n, TIE * size), size, n)
+        return np.searchsorted(idx, positions[chosen])
+
+    def _is_free(self, idx: np.ndarray) -> bool:
+        """Return whether these are all free instances that can be asked."""
+        if idx is self._free:
+            return True
+        return len(idx) == len(self.free_idx) and np.array_equal(idx, self.free_idx)
+
+    def _at(self, idx: np.ndarray, found: list[tuple[Part, Few]], size: float) -> int:
+        """Return where in idx the best is, and have its row here: it is about to be shown."""
+        features, position = self.numbers.sharded, _first(found, size)
+        for part, few in found:
+            if few.rows is not None and part.start <= position < part.stop:
+                features.keep(part.start + few.idx[-len(few.rows) :], few.rows)
+        return int(np.searchsorted(idx, position))
+
+    def _numbers(self, features: Any, posterior: Posterior) -> Any:
+        if not isinstance(features, ShardedFeatures):
+            raise EverylabelError(
+                f"features is a {type(features).__name__}; expected ShardedFeatures(folder, ray=...)"
+            )
+        return ShardedNumbers(features, posterior, lambda: self.state, lambda: self._cache.posterior)
+
+    def _room(self, n: int) -> tuple[np.ndarray, Any]:
+        return np.full(n, -1, np.int16), Ones()
+
+
+def _margins(part: PoolView, idx: np.ndarray) -> np.ndarray:
+    return part.margins(idx)
+
+
+def _first(found: list[tuple[Part, Few]], size: float) -> int:
+    """Return the first instance whose score is the highest but for a tie."""
+    positions, scores = _joined(found)
+    order = np.argsort(positions)
+    near = scores[order] >= scores.max() - TIE * size
+    return int(positions[order][np.argmax(near)])
+
+
+def _joined(found: list[tuple[Part, Few]]) -> tuple[np.ndarray, np.ndarray]:
+    positions = np.concatenate([part.start + few.idx for part, few in found])
+    return positions, np.concatenate([few.scores for _, few in found])
+
+
+def _rounded(scores: Any, size: float) -> Any:
+    return np.where(np.isfinite(scores), np.round(scores / (TIE * size)), scores) if size > 0.0 else scores
+
+
+def _best(found: list[tuple[Part, Few]], size: float, n: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return all positions, which of them are the n best, and the (rounded) score of the last of these."""
+    positions, scores = _joined(found)
+    rounded = _rounded(scores, size)
+    chosen = np.lexsort((positions, -rounded))[:n]
+    return positions, chosen, float(rounded[chosen[-1]]) if len(chosen) else -np.inf

@@ -1,0 +1,122 @@
+"""A folder of shards: files of rows of features, in the order of their names, here or elsewhere by fsspec.
+
+part-000000.npy         rows of features
+part-000000.parquet     a row each, the features in a column of that name (lists of one length)
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError, listed, need
+from everylabel.core.files import NO_ARRAY
+
+COLUMN = "features"
+ENDINGS = (".npy", ".parquet")
+
+
+class Shard(NamedTuple):
+    """One file: its place, and how many rows of how many numbers it has."""
+
+    place: str
+    rows: int
+    width: int
+
+
+def find_shards(folder: str) -> list[Shard]:
+    """Return the shards of a folder in their order; refuse what cannot be one pool."""
+    names = _names(folder)
+    kinds = {ending: [name for name in names if name.endswith(ending)] for ending in ENDINGS}
+    found = [some for some in kinds.values() if some]
+    if len(found) != 1:
+        what = "no .npy or .parquet file" if not found else ".npy and .parquet files"
+        raise EverylabelError(f"folder {folder!r} holds {what}; expected the shards of one pool, of one kind")
+    shards = [_header(f"{folder.rstrip('/')}/{name}") for name in found[0]]
+    widths = {shard.width for shard in shards}
+    if len(widths) > 1:
+        raise EverylabelError(
+            f"the shards of {folder!r} have {listed([str(width) for width in sorted(widths)])} features; "
+            "expected rows of one model"
+        )
+    return shards
+
+
+def load(places: Sequence[str]) -> np.ndarray:
+    """Return the rows of some shards: of a single file of this machine mapped, else in memory."""
+    parts = [_rows(place) for place in places]
+    if len(parts) == 1:
+        return parts[0]
+    whole = np.empty((sum(len(part) for part in parts), parts[0].shape[1]), parts[0].dtype)
+    at = 0
+    while parts:  # each is let go of once it is copied
+        part = parts.pop(0)
+        whole[at : at + len(part)] = part
+        at += len(part)
+    return whole
+
+
+def shared_out(shards: Sequence[Shard], n: int) -> list[list[Shard]]:
+    """Return the shards as n stretches of about as many rows; fewer if there are fewer shards."""
+    n = min(n, len(shards))
+    total, sizes = sum(shard.rows for shard in shards), np.cumsum([shard.rows for shard in shards])
+    middles = sizes - np.asarray([shard.rows for shard in shards]) / 2
+    owner = np.minimum((middles * n / max(total, 1)).astype(int), n - 1)
+    return [some for i in range(n) if (some := [s for s, o in zip(shards, owner, strict=True) if o == i])]
+
+
+def _names(folder: str) -> list[str]:
+    if "://" not in folder:
+        place = Path(folder)
+        if not place.is_dir():
+            raise EverylabelError(f"folder {folder!r} is not there; expected a folder of shards")
+        return sorted(path.name for path in place.iterdir() if path.is_file())
+    files, path = need("fsspec", "ray", f"reading {folder!r}").core.url_to_fs(folder)
+    return sorted(str(name).rsplit("/", 1)[-1] for name in files.ls(path, detail=False))
+
+
+def _open(place: str) -> Any:
+    if "://" not in place:
+        return Path(place).open("rb")
+    return need("fsspec", "ray", f"reading {place!r}").open(place, "rb").open()
+
+
+def _header(place: str) -> Shard:
+    try:
+        with _open(place) as file:
+            if place.endswith(".parquet"):
+                about = _parquet().ParquetFile(file)
+                first = next(about.iter_batches(1, columns=[COLUMN])).column(0)[0]
+                return Shard(place, int(about.metadata.num_rows), len(first))
+            version = np.lib.format.read_magic(file)
+            read: Any = np.lib.format.read_array_header_1_0
+            n, d = (np.lib.format.read_array_header_2_0 if version > (1, 0) else read)(file)[0]
+            return Shard(place, int(n), int(d))
+    except (*NO_ARRAY, KeyError, TypeError, StopIteration) as error:
+        raise _no_shard(place, error) from error
+
+
+def _rows(place: str) -> np.ndarray:
+    try:
+        if place.endswith(".parquet"):
+            with _open(place) as file:
+                column = _parquet().read_table(file, columns=[COLUMN]).column(0).combine_chunks()
+            flat = column.flatten().to_numpy(zero_copy_only=False)
+            return flat.reshape(len(column), -1)
+        if "://" not in place:
+            mapped: np.ndarray = np.load(place, mmap_mode="r", allow_pickle=False)
+            return mapped
+        with _open(place) as file:
+            read: np.ndarray = np.load(file, allow_pickle=False)
+            return read
+    except (*NO_ARRAY, KeyError) as error:
+        raise _no_shard(place, error) from error
+
+
+_parquet = partial(need, "pyarrow.parquet", "ray", "a shard in Parquet")
+
+
+def _no_shard(place: str, error: BaseException) -> EverylabelError:
+    return EverylabelError(f"shard {place!r} holds no rows of features ({error}); make it again")

@@ -1,0 +1,150 @@
+"""A pool in shards on a real Ray picks as the local pool does, and forgets nothing when a worker dies."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import everylabel as el
+from everylabel.scale.cluster import connect
+from everylabel.scale.features import ShardedFeatures
+from everylabel.scale.pool import ShardPool
+from everylabel.selection.pool import Where
+from tests.selection.problems import Problem, problem
+from tests.selection.test_view import NAMES, picks
+
+pytest.importorskip("ray", reason="needs the extra everylabel[ray]")
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
+    ray = connect("local", num_cpus=2, object_store_memory=80 * 2**20)
+    yield ray
+    ray.shutdown()
+
+
+def written(features: Any, folder: Path, cuts: tuple[int, ...]) -> str:
+    for number, part in enumerate(np.split(features, cuts)):
+        np.save(folder / f"part-{number:06d}.npy", part)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def small(ray: Any, tmp_path_factory: pytest.TempPathFactory) -> ShardedFeatures:
+    made = problem()
+    return ShardedFeatures(written(made.features, tmp_path_factory.mktemp("s"), (7, 20, 45)), "local", 3)
+
+
+def twin(made: Problem, features: ShardedFeatures, **how: Any) -> ShardPool:
+    given = {"labelled_idx": made.labelled, "labels": made.labels[made.labelled], **how}
+    return ShardPool(features, made.pool.posterior, **given)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "binary", "per_class"])
+def test_every_strategy_picks_what_it_picks_locally(likelihood: str, small: ShardedFeatures) -> None:
+    for name in NAMES:
+        made = problem(likelihood=likelihood)
+        pool = twin(made, small)
+        assert picks(pool, name, made) == picks(made.pool, name, made), name
+        np.testing.assert_allclose(pool.posterior.mean, made.pool.posterior.mean)
+        np.testing.assert_allclose(pool.logits(), made.pool.logits())
+        pool.close()
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("margin", np.float16), ("herding", np.float32)])
+def test_two_hundred_labels_are_those_of_the_local_pool(
+    name: str, dtype: Any, ray: Any, tmp_path: Path
+) -> None:
+    made = problem(n=1500, d=12, k=5, dtype=dtype, step_size="auto", closed_form=True)
+    features = ShardedFeatures(written(made.features, tmp_path, (200, 640, 1100)), "local", 2)
+    pool = twin(made, features, step_size="auto", closed_form=True)
+    found = []
+    for one in (pool, made.pool):
+        rng = np.random.default_rng(7)
+        found.append([_label_one(one, name, made, rng) for _ in range(200)])
+    assert found[0] == found[1]
+    assert len(set(found[0])) == 200
+    np.testing.assert_allclose(pool.logits(), made.pool.logits(), rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(pool.state, made.pool.state)
+    features.close()
+
+
+def _label_one(pool: el.Pool, name: str, made: Problem, rng: np.random.Generator) -> int:
+    i = int(el.select(pool, name, 1, rng)[0])
+    pool.add(i, int(made.labels[i]))
+    return i
+
+
+def test_all_that_can_happen_to_an_instance(small: ShardedFeatures) -> None:
+    made = problem(closed_form=True)
+    pools = twin(made, small, closed_form=True), made.pool
+    free = [int(i) for i in made.pool.free_idx]
+    for pool in pools:
+        np.testing.assert_allclose(pool.variances(free[:3]), pools[1].variances(free[:3]))
+        pool.condition(free[0])
+        pool.add(free[0], 1)
+        pool.condition(free[1])
+        pool.release(free[1])
+        pool.set_aside(free[2])
+        pool.rule_out(free[3], [0])
+        pool.remove_label(free[0])
+        pool.add(free[4], 2, 0.5)
+        pool.put(free[4], Where.LABELLED, 1, 0.5)
+        pool.add_class()
+        with pool.together():
+            pool.add(free[5], 3)
+            pool.add(free[6], 0)
+        with pytest.raises(el.EverylabelError, match="label runs from 9 to 9"):
+            pool.add(free[7], 9)
+        with pool.together(later=True):
+            pool.add(free[8], 3)
+        pool.settle()
+    shards, local = pools
+    np.testing.assert_allclose(shards.logits(), local.logits(), atol=1e-10)
+    np.testing.assert_allclose(shards.variances(), local.variances(), atol=1e-10)
+    np.testing.assert_array_equal(shards.state, local.state)
+    for name in ("margin", "variance", "entropy"):
+        rngs = np.random.default_rng(0), np.random.default_rng(0)
+        ours, theirs = (el.select(p, name, 5, r).tolist() for p, r in zip(pools, rngs, strict=True))
+        assert ours == theirs
+        assert free[2] not in ours
+
+
+def test_ties_are_told_over_parts(ray: Any, tmp_path: Path) -> None:
+    made = problem(n=400)
+    features = np.repeat(made.features[:4], 100, axis=0)  # hundreds of equal scores
+    given: dict[str, Any] = {"labelled_idx": [0], "labels": [0]}
+    local = el.Pool(features, made.pool.posterior, **given)
+    sharded = ShardedFeatures(written(features, tmp_path, (50, 333)), "local", 3)
+    pool = ShardPool(sharded, made.pool.posterior, **given)
+    for name, n in [("margin", 1), ("margin", 150), ("entropy", 1), ("entropy", 3), ("least_confident", 250)]:
+        rngs = np.random.default_rng(0), np.random.default_rng(0)
+        assert el.select(pool, name, n, rngs[0]).tolist() == el.select(local, name, n, rngs[1]).tolist()
+    sharded.close()
+
+
+def test_a_worker_dies_and_nothing_is_lost(ray: Any, tmp_path: Path) -> None:
+    made = problem(n=300, step_size="auto", closed_form=True)
+    sharded = ShardedFeatures(written(made.features, tmp_path, (100, 200)), "local", 3)
+    pool = twin(made, sharded, step_size="auto", closed_form=True)
+    rng, picked, elsewhere = np.random.default_rng(0), [], 0
+    for n in range(60):
+        i = int(el.select(pool, "margin", 1, rng)[0])
+        if n == 20:
+            ray.kill(sharded.actors[1], no_restart=False)
+        pool.add(i, int(made.labels[i]))
+        picked.append(i)
+        elsewhere += bool(pool.numbers.away())
+    assert len(set(picked)) == 60
+    assert elsewhere  # it was away for some labels, and the others answered
+    for i in picked:
+        made.pool.add(i, int(made.labels[i]))
+    np.testing.assert_allclose(pool.posterior.mean, made.pool.posterior.mean)
+    np.testing.assert_allclose(pool.logits(), made.pool.logits(), atol=1e-6)  # waits for what is away
+    assert not pool.numbers.away()
+    rngs = np.random.default_rng(1), np.random.default_rng(1)
+    ours, theirs = (el.select(p, "entropy", 9, r) for p, r in zip((pool, made.pool), rngs, strict=True))
+    assert ours.tolist() == theirs.tolist()
+    sharded.close()

@@ -1,0 +1,64 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import everylabel as el
+from everylabel.scale.shards import find_shards, load, shared_out
+
+X = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
+
+
+def test_shards_are_in_the_order_of_their_names(tmp_path: Path) -> None:
+    np.save(tmp_path / "part-000001.npy", X[4:])
+    np.save(tmp_path / "part-000000.npy", X[:4])
+    (tmp_path / "manifest.json").write_text("{}")
+    shards = find_shards(str(tmp_path))
+    assert [(shard.rows, shard.width) for shard in shards] == [(4, 3), (6, 3)]
+    np.testing.assert_array_equal(load([shard.place for shard in shards]), X)
+    assert isinstance(load([shards[0].place]), np.memmap)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_shards_of_parquet(tmp_path: Path, elsewhere: bool) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    column = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), 3)
+    pq.write_table(
+        pa.table({"text": list("abcdefghij"), "features": column}), tmp_path / "part-000000.parquet"
+    )
+    shards = find_shards(f"file://{tmp_path}" if elsewhere else str(tmp_path))
+    assert [(shard.rows, shard.width) for shard in shards] == [(10, 3)]
+    np.testing.assert_array_equal(load([shards[0].place]), X)
+
+
+def test_shards_of_another_store(tmp_path: Path) -> None:
+    np.save(tmp_path / "part-000000.npy", X)
+    shards = find_shards(f"file://{tmp_path}")
+    np.testing.assert_array_equal(load([shards[0].place]), X)
+
+
+def test_what_is_no_pool_is_told(tmp_path: Path) -> None:
+    with pytest.raises(el.EverylabelError, match=r"holds no \.npy or \.parquet file; expected the shards"):
+        find_shards(str(tmp_path))
+    with pytest.raises(el.EverylabelError, match="is not there; expected a folder of shards"):
+        find_shards(str(tmp_path / "none"))
+    np.save(tmp_path / "a.npy", X)
+    np.save(tmp_path / "b.npy", X[:, :2])
+    with pytest.raises(el.EverylabelError, match="have 2, 3 features; expected rows of one model"):
+        find_shards(str(tmp_path))
+    (tmp_path / "b.npy").write_bytes(b"no array")
+    with pytest.raises(el.EverylabelError, match=r"b\.npy' holds no rows of features .*; make it again"):
+        find_shards(str(tmp_path))
+    (tmp_path / "b.npy").rename(tmp_path / "b.parquet")
+    with pytest.raises(el.EverylabelError, match=r"holds \.npy and \.parquet files"):
+        find_shards(str(tmp_path))
+
+
+def test_stretches_have_about_as_many_rows(tmp_path: Path) -> None:
+    for number, n in enumerate([3, 1, 1, 2, 2, 1]):
+        np.save(tmp_path / f"part-{number}.npy", X[:n])
+    shards = find_shards(str(tmp_path))
+    assert [[s.rows for s in some] for some in shared_out(shards, 3)] == [[3], [1, 1, 2], [2, 1]]
+    assert sum(len(some) for some in shared_out(shards, 50)) == 6
