@@ -18,6 +18,7 @@ from everylabel.cli import app
 from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.data.options import Options
+from tests.notebook.people import answer
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "everylabel"
@@ -46,6 +47,21 @@ def test_readme_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     for block in blocks(ROOT / "README.md"):
         exec(block, scope)
     assert scope["probs"].shape == (5, 10)
+
+
+def test_the_notebook_page_runs_with_somebody_who_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pandas", reason="needs the extra everylabel[table]")
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, Any] = {}
+    for block in blocks(ROOT / "docs" / "notebooks.md"):
+        exec(block, scope)
+        if scope["session"].running:
+            answer(scope["session"], 6, lambda item: int("card" not in item["text"]))
+    frame = scope["frame"]
+    assert frame.label.notna().sum() == 6
+    assert set(frame.guess) == {"card", "transfer"}
 
 
 def test_every_core_file_is_in_the_maths() -> None:

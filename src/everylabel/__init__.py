@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from everylabel.models.classifier_files import load_classifier, save_classifier
     from everylabel.models.embedding import embed
     from everylabel.models.embedding.datasets import load_dataset
+    from everylabel.notebook.label import label
+    from everylabel.notebook.session import Session
     from everylabel.selection import Pool, optimal_batch, select, strategies
 
 __version__ = "0.1.0"
@@ -72,6 +74,8 @@ _LAZY = {
     "embed": "everylabel.models.embedding",
     "embed_names": "everylabel.models.class_names",
     "name_rows": "everylabel.models.class_names",
+    "label": "everylabel.notebook.label",
+    "Session": "everylabel.notebook.session",
     "load_dataset": "everylabel.models.embedding.datasets",
     "read_items": "everylabel.data",
     "load_classifier": "everylabel.models.classifier_files",
@@ -84,12 +88,14 @@ __all__ = [
     "Pool",
     "Posterior",
     "Samples",
+    "Session",
     "add_class",
     "condition",
     "embed",
     "embed_names",
     "fit_map",
     "forget",
+    "label",
     "laplace",
     "load",
     "load_classifier",

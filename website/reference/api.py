@@ -55,6 +55,12 @@ PAGES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "Any network's last layer, and ensembles (the extra `torch`).",
         ("LastLayer", "ensemble_logits", "dropout_logits", "train_ensemble", "train_head"),
     ),
+    "notebook": (
+        "Labelling from Python",
+        "everylabel",
+        "The page in a notebook or beside a script, labels and model live; [how to](../notebooks.md).",
+        ("label", "Session"),
+    ),
 }  # page -> its title, the module, what it is about, the names in their order
 
 

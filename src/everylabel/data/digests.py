@@ -27,6 +27,11 @@ def image_digests(paths: Iterable[Any], names: Iterable[str]) -> list[str]:
     return [_hash(f"{name}\0{_size(path)}".encode()) for path, name in zip(paths, names, strict=True)]
 
 
+def bytes_digest(content: bytes) -> str:
+    """Return a hash of bytes."""
+    return _hash(content)
+
+
 def row_digests(features: np.ndarray) -> list[str]:
     """Return a hash of each row: the sum over its 8-byte words of word times random odd number, mod 2^64."""
     size = features.dtype.itemsize * features.shape[1]

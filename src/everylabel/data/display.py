@@ -10,8 +10,9 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.cells import label_of
-from everylabel.data.digests import content_digest
-from everylabel.data.pictures import SMALL_SIDE, Picture, png, read_picture
+from everylabel.data.digests import bytes_digest, content_digest
+from everylabel.data.images import image_bytes
+from everylabel.data.pictures import SMALL_SIDE, Picture, png, read_picture, shown_image
 
 Columns = Mapping[str, Sequence[Any]]  # of fields, one value an item
 SHORT = 300  # characters of a text in a list
@@ -89,6 +90,29 @@ class Images(Display):
 
     def digest(self, i: int) -> str:
         return content_digest(self.paths[i])
+
+    def text(self, i: int) -> str:
+        return self.names[i][:SHORT]
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures(Display):
+    """Images in memory: PIL images, arrays of pixels, the bytes of files; paths among them."""
+
+    images: Sequence[Any]
+    names: Sequence[str]
+    columns: Columns = field(default_factory=dict)
+
+    def item(self, i: int) -> dict[str, Any]:
+        size = getattr(self.images[i], "size", None)  # of a PIL image
+        small = isinstance(size, tuple) and min(size) < SMALL_SIDE
+        return shown_item(None, image=True, pixelated=small, fields=fields_of(self.columns, i))
+
+    def picture(self, i: int) -> Picture:
+        return shown_image(self.images[i], self.names[i])
+
+    def digest(self, i: int) -> str:
+        return bytes_digest(image_bytes(self.images[i]))
 
     def text(self, i: int) -> str:
         return self.names[i][:SHORT]

@@ -1,5 +1,6 @@
-"""Images of any kind: paths, PIL images, arrays of pixels; how to tell, open and compare them."""
+"""Images of any kind: paths, PIL images, pixels, the bytes of files; how to tell, open and compare them."""
 
+import io
 import stat
 import warnings
 from pathlib import Path
@@ -15,9 +16,9 @@ SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", 
 
 
 def is_image(item: Any) -> bool:
-    """Return whether an item is an image for sure: a Path, a PIL image, an array of pixels."""
+    """Return whether an item is an image for sure: a Path, a PIL image, pixels, or the bytes of a file."""
     return (
-        isinstance(item, Path)
+        isinstance(item, Path | bytes)
         or hasattr(item, "convert")
         or (isinstance(item, np.ndarray) and item.ndim in (2, 3))
     )
@@ -49,20 +50,35 @@ def open_image(item: Any) -> Any | None:
             return Image.fromarray(item).convert("RGB")
         if isinstance(item, (str, Path)) and not is_plain_file(Path(item)):
             return None
-        image = Image.open(item) if isinstance(item, (str, Path)) else item
-        return image.convert("RGB")
+        return opened_image(item).convert("RGB")
     except (OSError, ValueError, TypeError, SyntaxError, Image.DecompressionBombError):
         return None  # Pillow tells a broken file in all these ways
 
 
+def opened_image(item: Any) -> Any:
+    """Return an image of a path or of a file's bytes, not decoded yet; a PIL image as it is."""
+    if isinstance(item, bytes):
+        return Image.open(io.BytesIO(item))
+    return Image.open(item) if isinstance(item, (str, Path)) else item
+
+
+def unpacked_image(value: Any) -> Any:
+    """Return an image out of what a table keeps it in: Hugging Face has a dict of bytes and path."""
+    if isinstance(value, dict) and not {"bytes", "path"}.isdisjoint(value):
+        value = value.get("bytes") or (Path(value["path"]) if value.get("path") else None)
+    return bytes(value) if isinstance(value, bytearray | memoryview) else value
+
+
 def why_unreadable(item: Any) -> str:
     """Return, in brackets, why an image cannot be opened, where that is plain."""
+    if not isinstance(item, (str, Path, bytes)):
+        return ""
     try:
         if isinstance(item, (str, Path)) and not is_plain_file(Path(item)):
             return " (empty, or no plain file)"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            Image.open(item).close()
+            opened_image(item).close()
     except Image.DecompressionBombError:
         limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
         return f" (too large: Pillow reads up to {limit:,} pixels; make it smaller)"
@@ -80,6 +96,8 @@ def image_bytes(item: Any) -> bytes:
             return Path(item).read_bytes() if is_plain_file(Path(item)) else b"unreadable"
         except OSError:
             return b"unreadable"
+    if isinstance(item, bytes):
+        return item
     if is_missing(item):
         return b"missing"
     if isinstance(item, np.ndarray):

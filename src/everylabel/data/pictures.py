@@ -5,6 +5,7 @@ import io
 import warnings
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -50,6 +51,20 @@ def read_picture(path: Path) -> Picture:
     except OSError as error:
         raise EverylabelError(f"image {str(path)!r} cannot be read: {error.strerror or error}") from error
     return shown(data, str(path))
+
+
+def shown_image(item: Any, name: str) -> Picture:
+    """Return an image in memory as a browser shows it: a path, a file's bytes, a PIL image or pixels."""
+    if isinstance(item, str | Path):
+        return read_picture(Path(item))
+    if isinstance(item, bytes):
+        return shown(item, name)
+    if item is None:
+        raise EverylabelError(f"image {name!r} is not there; skip this one")
+    out = io.BytesIO()
+    image = Image.fromarray(item) if isinstance(item, np.ndarray) else item
+    (image if image.mode in ("1", "L", "LA", "P", "RGB", "RGBA") else image.convert("RGB")).save(out, "PNG")
+    return shown(out.getvalue(), name)
 
 
 def shown(data: bytes, name: str) -> Picture:

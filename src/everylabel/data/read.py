@@ -19,6 +19,8 @@ from everylabel.data.options import Options
 from everylabel.data.readers import arrays, table
 from everylabel.data.readers.columns import find_column
 from everylabel.data.readers.folder import FOLDER_LABELS, read_folder
+from everylabel.data.readers.frames import class_names, frame_of
+from everylabel.data.readers.memory import read_memory
 from everylabel.data.readers.named import read_named
 from everylabel.data.readers.rows import Column, check_columns
 
@@ -28,11 +30,11 @@ TABLES, ARRAYS = table.SUFFIXES, arrays.SUFFIXES
 def read(source: Any, options: Options, *, plain: bool = False) -> Items:
     """Return what a source holds.
 
-    source : a file, a folder, a dataset's name, which is no full path, a data frame or a dataset's split
+    source : a file, a folder, a dataset's name, which is no full path, or what is in memory
     plain : without columns to show, with the labels that a folder or an .npz file has, as `read_items` does
     """
     if not isinstance(source, str | os.PathLike):
-        return table.read_frame(source, options)
+        return read_memory(source, options, plain=plain)
     path = Path(source)
     suffix = path.suffix.lower()
     if options.show is not None and suffix not in ARRAYS:
@@ -65,10 +67,11 @@ def read_items(
 
     Parameters
     ----------
-    source : path, DataFrame or datasets.Dataset
+    source : path, table or list
         A CSV, TSV, JSON, JSONL, Excel (.xlsx) or Parquet file; a folder of images, whose sub-folders are
-        their labels; a .npy or .npz file of features (X, and if there y, classes, ids); a data frame; or a
-        split of a Hugging Face dataset.
+        their labels; a .npy or .npz file of features (X, and if there y, classes, ids); a table in memory
+        (pandas, polars, Arrow, a split of a Hugging Face dataset, a list of dicts); a list of texts or of
+        images (paths, PIL images, arrays of pixels); an array of images (n, h, w[, 3]) or features (n, d).
     text_column, image_column : str
         The column that holds the texts, or the images (paths, relative to the file).
     label_column, id_column : str, optional
@@ -87,11 +90,13 @@ def read_items(
     is_path = isinstance(source, str | os.PathLike)
     if is_path and not Path(source).exists():
         raise EverylabelError(f"source {str(source)!r} is not there; expected a file or a folder")
-    has_columns = not is_path or not (Path(source).is_dir() or Path(source).suffix.lower() in ARRAYS)
+    has_columns = frame_of(source) is not None
+    if is_path:
+        has_columns = not (Path(source).is_dir() or Path(source).suffix.lower() in ARRAYS)
     if has_columns and bool(text_column) == bool(image_column):
         raise EverylabelError("text_column or image_column is needed, and one only; expected a column's name")
     if not is_path and label_column and classes is None:
-        options = replace(options, classes=table.class_names(source, label_column))
+        options = replace(options, classes=class_names(source, label_column))
     items = read(source, options, plain=True)
     if items.skipped:
         _warn(

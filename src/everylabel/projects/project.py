@@ -26,6 +26,7 @@ from everylabel.projects.options import Remembered, remember, remembered
 from everylabel.projects.trust import NONE_NAMED, Trust
 
 ENDING = ".everylabel"
+IN_MEMORY = "items in memory"  # a source that no folder can name: `open_project` gets a reader of it
 OWN = 0o700  # a folder that nobody else on this machine looks into
 SHOWN = 5  # images that are named of those left out
 
@@ -140,6 +141,7 @@ def open_project(
     source : path or name
         A CSV, TSV, JSON, JSONL, Excel (.xlsx) or Parquet file, a folder of images, a .npy or .npz file of
         features, a dataset's name (digits needs nothing else), or the folder of a project opened before.
+        IN_MEMORY for what only `reader` has.
     text_column, image_column : str, optional
         What is labelled. Where the file has one column that can be meant, it is taken, and a note says so.
     label_column, id_column : str, optional
@@ -216,17 +218,25 @@ def located(
             raise EverylabelError(
                 f"folder {str(source)!r} holds no project.json; expected a source, or a project's folder"
             )
+        if before.source == IN_MEMORY:
+            raise EverylabelError(
+                f"the items of {str(source)!r} were in Python's memory; expected them: go on there by "
+                f"everylabel.label(items, folder={str(source)!r})"
+            )
         options = given.or_else(before.options)
         return path.absolute(), before._replace(options=options, id=before.id or _new_id(before.source))
-    where = str(path.absolute()) if path.exists() else dataset_name(str(source))
+    if str(source) == IN_MEMORY:
+        where = IN_MEMORY
+    else:
+        where = str(path.absolute()) if path.exists() else dataset_name(str(source))
     place = Path(f"{where}{ENDING}" if folder is None else folder).absolute()
     before = remembered(place)
     if before is not None and before.source == str(source):  # a dataset, whatever lies here by its name
         where = before.source
-    name = Path(where).name
+    name = place.name.removesuffix(ENDING) if where == IN_MEMORY else Path(where).name
     if before is None:
         return place, Remembered(where, name, given, _new_id(where))
-    if folder is not None and Path(before.source).name != name:  # the same name: it was moved
+    if folder is not None and Path(before.source).name != Path(where).name:  # the same name: it was moved
         raise EverylabelError(
             f"--project {str(place)!r} belongs to {before.source!r}; expected another folder for {where!r}"
         )
@@ -242,7 +252,7 @@ def with_clean_classes(items: Items) -> Items:
 
 def _new_id(where: str) -> str:
     """Return what tells a project from others of its name."""
-    return secrets.token_hex(6) if Path(where).is_absolute() else ""
+    return secrets.token_hex(6) if Path(where).is_absolute() or where == IN_MEMORY else ""
 
 
 def _with_features(

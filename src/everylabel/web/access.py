@@ -1,7 +1,8 @@
 """Who may talk to the server.
 
 Bound to this machine only (127.0.0.1) nothing is asked, but the Host header must name this machine,
-so that no web page can reach the server by a name of its own (DNS rebinding). Bound elsewhere a token
+so that no web page can reach the server by a name of its own (DNS rebinding). No page may have ours in a
+frame, but for a session that Python began: a notebook of this machine may. Bound elsewhere a token
 is needed (`tokens.py`): once in the address, then in a cookie that other sites cannot send, or as a bearer
 token. Who guesses is not heard for a while.
 What changes anything must come as JSON, which no form of another site can send (CSRF).
@@ -10,6 +11,7 @@ What changes anything must come as JSON, which no form of another site can send 
 import asyncio
 import json
 import re
+from collections.abc import Mapping
 from html import escape
 from ipaddress import ip_address
 from typing import Any
@@ -37,6 +39,14 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+POLICY, NOWHERE = "content-security-policy", "frame-ancestors 'none'"
+OWN_NAMES = ("localhost", "127.0.0.1", "[::1]")  # of this machine
+# where a notebook is: on a server of this machine, or in an editor, whose schemes no web page can have
+NOTEBOOKS = " ".join(
+    [f"{scheme}://{name}:*" for scheme in ("http", "https") for name in OWN_NAMES]
+    + ["vscode-webview:", "vscode-file:"]
+)
+IN_NOTEBOOKS = HEADERS | {POLICY: HEADERS[POLICY].replace(NOWHERE, f"frame-ancestors {NOTEBOOKS}")}
 
 
 def is_local(host: str) -> bool:
@@ -48,10 +58,14 @@ def is_local(host: str) -> bool:
 
 
 class Access:
-    """Middleware in front of the application; tokens=None asks for nothing and answers locally only."""
+    """Middleware in front of the application; tokens=None asks for nothing and answers locally only.
 
-    def __init__(self, app: ASGIApp, tokens: Tokens | None = None) -> None:
+    framed : notebooks of this machine may show the page inside of theirs
+    """
+
+    def __init__(self, app: ASGIApp, tokens: Tokens | None = None, framed: bool = False) -> None:
         self.app, self.tokens, self.guesses = app, tokens, Guesses()
+        self.headers = IN_NOTEBOOKS if framed else HEADERS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -64,7 +78,7 @@ class Access:
         elif self.tokens is not None and (token := _in_address(scope)) is not None:
             await self._let_in(scope, headers, token, send)
         else:
-            await self.app(scope, _limited(receive), _with_headers(send))
+            await self.app(scope, _limited(receive), _with_headers(send, self.headers))
 
     def _stranger(self, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
         """Return why a request is none of those who may come: status, code and message."""
@@ -200,11 +214,11 @@ def _limited(receive: Receive) -> Receive:
     return counted
 
 
-def _with_headers(send: Send) -> Send:
+def _with_headers(send: Send, added: Mapping[str, str]) -> Send:
     async def wrapped(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in HEADERS.items():
+            for name, value in added.items():
                 headers.setdefault(name, value)
         await send(message)
 

@@ -35,16 +35,18 @@ def make_app(
     *,
     tokens: Tokens | None = None,
     guidelines: str = "",
+    framed: bool = False,
 ) -> FastAPI:
     """Return the application of one project; its id tells it from others of the same name.
 
     arrivals : what takes texts that other programs send; None where the items are another program's
     guidelines : HTML that `guidelines.rendered` has made
+    framed : notebooks of this machine may show the page inside of theirs
     """
     project = shown.project
     app = FastAPI(title="everylabel", version="1", docs_url=None, redoc_url=None, description=__doc__)
     app.add_middleware(Compressed)
-    app.add_middleware(Access, tokens=tokens)  # outermost: strangers get nothing else
+    app.add_middleware(Access, tokens=tokens, framed=framed)  # outermost: strangers get nothing else
     answer_errors(app)
     about = {"project": project.name, "project_id": project.id or project.name, "kind": project.kind}
     about["guidelines"] = guidelines

@@ -10,7 +10,7 @@ import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import uvicorn
@@ -64,6 +64,7 @@ class ServeOptions:
     guidelines : a Markdown file for the labellers; none; as last time unless given
     images_in : folders that images may lie in, besides the source's own
     watch : have what the source gets meanwhile join
+    framed : a notebook of this machine may show the page inside of its own
     """
 
     store: str | None = None
@@ -86,6 +87,17 @@ class ServeOptions:
     guidelines: Path | None = None
     images_in: Sequence[Path] = ()
     watch: bool = False
+    framed: bool = False
+
+
+class Opened(NamedTuple):
+    """A project that is open, and has a port and a server that does not run yet."""
+
+    service: Service
+    shown: Shown
+    address: str
+    server: "Server"
+    bound: socket.socket
 
 
 def serve(
@@ -100,17 +112,26 @@ def serve(
     `note` gets what a person should know: a source that has changed, labels that were imported. `progress`
     is told how many items are embedded, of how many, if that goes on meanwhile.
     """
+    with one_thread(), to_stay(opened_server(project, options, ready, note, progress)) as opened:
+        opened.server.run(sockets=[opened.bound])
+
+
+@contextlib.contextmanager
+def opened_server(
+    project: Project, options: ServeOptions, ready: Say, note: Say, progress: Told | None
+) -> Iterator[Opened]:
+    """Yield a server of a project, ready to run, and close all behind it; see `serve`."""
     guidelines = Guidelines(project.folder, options.guidelines)
-    html = guidelines.html()
-    tokens = tokens_of(options.token, options.look_token, options.token_file, is_local(options.host))
+    html, local = guidelines.html(), is_local(options.host)
+    tokens = tokens_of(options.token, options.look_token, options.token_file, local)
     with (
-        one_thread(),
         bound_socket(options.host, options.port) as bound,
-        to_stay(opened_project(project, options, note, progress)) as (service, shown, growth),
+        opened_project(project, options, note, progress) as (service, shown, growth),
     ):
         guidelines.keep()
         files = Downloads(shown, service.desk, options.layout)
-        app = make_app(service, shown, files, growth.arrivals, tokens=tokens, guidelines=html)
+        how: dict[str, Any] = {"guidelines": html, "framed": options.framed and local}
+        app = make_app(service, shown, files, growth.arrivals, tokens=tokens, **how)
         address = address_of(options.host, bound.getsockname()[1], None if tokens is None else tokens.labels)
         config = server_config(app, options.proxy)
         strategy = service.ledger.settings["strategy"]
@@ -122,7 +143,7 @@ def serve(
                 begin_compiling.set()
                 growth.start()
 
-            Server(config, started).run(sockets=[bound])
+            yield Opened(service, shown, address, Server(config, started), bound)
 
 
 def server_config(app: ASGIApp, proxy: bool = False) -> uvicorn.Config:

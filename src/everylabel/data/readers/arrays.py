@@ -18,7 +18,8 @@ from everylabel.data.items import Items, unique_ids
 from everylabel.data.options import Options
 from everylabel.data.readers.columns import read_columns
 from everylabel.data.readers.ids import Ids, ids_of, named_ids
-from everylabel.data.readers.table import MOST_FIELDS, image_paths
+from everylabel.data.readers.rows import check_columns
+from everylabel.data.readers.table import MOST_FIELDS, image_paths, pictures
 
 SUFFIXES = (".npy", ".npz")
 LARGEST = 1e18  # of a feature: its square must be far from the largest number there is
@@ -69,6 +70,42 @@ def read_arrays(path: Path, options: Options, plain: bool = False) -> Items:
         digests=[features_digest(stored.features)] if plain else row_digests(stored.features),
         notes=tuple(notes),
         advice=tuple(advice),
+        own_ids=ids.own,
+        id_column=ids.column,
+        columns=columns,
+    )
+
+
+def read_features(features: np.ndarray, options: Options, columns: Columns) -> Items:
+    """Return rows of features in memory, with columns that say what is seen of each, if there are some."""
+    if columns:
+        wanted = (options.text_column, options.image_column, options.label_column)
+        named = [name for name in (*wanted, named_ids(options.id_column)) if name is not None]
+        check_columns("--show", list(columns), named)
+        rows = len(next(iter(columns.values())))
+        if rows != len(features):
+            raise EverylabelError(
+                f"--show has {rows:,} rows and the features {len(features):,}; expected one row for each"
+            )
+    features = np.ascontiguousarray(features, None if features.dtype.kind == "f" else np.float32)
+    _check_finite("the features", features)
+    notes, stored = list[str](), Stored(features, None, None, None)
+    column = named_ids(options.id_column)
+    ids = ids_of(columns, column) if column else _own_ids(stored)
+    labels, classes = _labels(stored, options.label_column, check_classes(options.classes), columns, notes)
+    kind, content, display = _described(options, unique_ids(ids.ids), columns)
+    advice = () if columns else ("the page can only show row numbers; --show adds what to see of each row",)
+    return Items(
+        features if content is None else content,
+        kind,
+        ids.ids,
+        labels,
+        classes,
+        features=features,
+        display=display,
+        digests=row_digests(features),
+        notes=tuple(notes),
+        advice=advice,
         own_ids=ids.own,
         id_column=ids.column,
         columns=columns,
@@ -173,7 +210,7 @@ def _check_no_columns(path: Path, options: Options) -> None:
             )
 
 
-def _check_finite(path: Path, features: np.ndarray) -> None:
+def _check_finite(path: Path | str, features: np.ndarray) -> None:
     if features.dtype.kind != "f":
         return
     for at in range(0, len(features), 16_384):
@@ -218,5 +255,7 @@ def _described(options: Options, names: Sequence[str], columns: Columns) -> tupl
     if options.image_column is not None and columns:
         values = columns[options.image_column]
         paths = image_paths(values, Path(str(options.show)).parent)
+        if not all(path is None or isinstance(path, Path) for path in paths):
+            return "image", paths, pictures(paths, others)["display"]
         return "image", paths, Images(paths, [text_of(value).strip() for value in values], others)
     return "features", None, Rows(names, others)

@@ -1,4 +1,4 @@
-"""Tables with a column of texts or images: files with rows, data frames, Hugging Face datasets."""
+"""Tables with a column of texts or images: files with rows; of tables in memory, the items."""
 
 import csv
 import io
@@ -9,15 +9,15 @@ from typing import Any
 
 from everylabel.core.errors import EverylabelError, need
 from everylabel.data.cells import text_of
-from everylabel.data.classes import Names, check_classes, label_numbers
-from everylabel.data.digests import image_digests, text_digests
-from everylabel.data.display import Images, Texts
-from everylabel.data.images import is_image
+from everylabel.data.classes import check_classes, label_numbers
+from everylabel.data.digests import bytes_digest, image_digests, text_digests
+from everylabel.data.display import Columns, Images, Pictures, Texts
+from everylabel.data.images import image_bytes, is_image, unpacked_image
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.readers.columns import choose_column, read_columns
 from everylabel.data.readers.ids import check_ids_there, choose_ids, ids_of, named_ids
-from everylabel.data.readers.rows import check_columns, column_names, read_rows
+from everylabel.data.readers.rows import column_names, read_rows
 
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".parquet")
 MOST_FIELDS = 12  # columns shown beside the item
@@ -47,36 +47,7 @@ def read_table(path: Path, options: Options, plain: bool = False, base: Path | N
         if ids is not None:
             chosen["id_column"] = ids
             options = replace(options, id_column=ids)
-    return replace(_items(path, columns, options, base or path.parent, notes), chosen=chosen)
-
-
-def read_frame(source: Any, options: Options) -> Items:
-    """Return the rows of a data frame, or of a split of a Hugging Face dataset."""
-    wanted = wanted_columns(options)
-    if hasattr(source, "column_names") and not isinstance(source.column_names, dict):
-        check_columns("the dataset", list(source.column_names), wanted)
-        columns = {name: _dataset_column(source, name) for name in wanted}
-    elif is_frame(source):
-        check_columns("the table", [str(name) for name in source.columns], wanted)
-        columns = {name: source[name].tolist() for name in wanted}
-    else:
-        splits = f" with splits {', '.join(source)}; pass one of them" if isinstance(source, dict) else ""
-        raise EverylabelError(
-            f"source is a {type(source).__name__}{splits}; expected a path, a data frame or a dataset's split"
-        )
-    return _items(source, columns, options, Path(), [])
-
-
-def class_names(dataset: Any, name: str) -> Names | None:
-    """Return the names, in their order, of a Hugging Face dataset's column of class numbers."""
-    features = getattr(dataset, "features", None)
-    names = getattr(features.get(name), "names", None) if isinstance(features, dict) else None
-    return None if names is None else tuple(str(label).strip() for label in names)
-
-
-def is_frame(source: Any) -> bool:
-    """Return whether something is a data frame."""
-    return hasattr(source, "columns") and hasattr(source, "iloc")
+    return replace(items_of(str(path), columns, options, base or path.parent, notes), chosen=chosen)
 
 
 def read_whole(path: Path, encoding: str | None = None, long_rows: str | None = None) -> Any:
@@ -114,7 +85,15 @@ def image_paths(values: Sequence[Any], base: Path) -> list[Any]:
     return [_image(value, base) for value in values]
 
 
+def pictures(images: Sequence[Any], fields: Columns) -> dict[str, Any]:
+    """Return display and digests of images in memory."""
+    names = [str(image) if isinstance(image, Path) else f"image {i}" for i, image in enumerate(images)]
+    digests = [bytes_digest(image_bytes(image)) for image in images]
+    return {"display": Pictures(images, names, fields), "digests": digests}
+
+
 def _image(value: Any, base: Path) -> Any:
+    value = unpacked_image(value)
     if is_image(value) and not isinstance(value, Path):
         return value
     name = text_of(value).strip()
@@ -130,13 +109,14 @@ def wanted_columns(options: Options) -> list[str]:
     return [name for name in named if name is not None]
 
 
-def _items(
-    source: Any, columns: dict[str, list[Any]], options: Options, base: Path, notes: list[str]
+def items_of(
+    source: str, columns: dict[str, list[Any]], options: Options, base: Path, notes: list[str]
 ) -> Items:
+    """Return the items of a table: its columns, read as the options say."""
     wanted = wanted_columns(options)
     values = columns[wanted[0]]
     if not values:
-        raise EverylabelError(f"source {str(source)!r:.80} has a header and no rows; expected at least one")
+        raise EverylabelError(f"source {source!r:.80} has a header and no rows; expected at least one")
     ids, own, id_column = ids_of(columns, named_ids(options.id_column))
     raw = columns[options.label_column] if options.label_column else [None] * len(values)
     labels, classes = label_numbers(raw, check_classes(options.classes), notes)
@@ -146,20 +126,17 @@ def _items(
     known: dict[str, Any] = {"own_ids": own, "id_column": id_column, "columns": columns}
     known["notes"] = tuple(notes)
     if options.image_column is not None:
-        paths, names = image_paths(values, base), [text_of(value).strip() for value in values]
-        shown = {"display": Images(paths, names, fields), "digests": image_digests(paths, names)}
-        return Items(paths, "image", ids, labels, classes, **known, **shown)
+        images = image_paths(values, base)
+        if all(image is None or isinstance(image, Path) for image in images):
+            names = [text_of(value).strip() for value in values]
+            shown = {"display": Images(images, names, fields), "digests": image_digests(images, names)}
+        else:
+            known["columns"] = {name: columns[name] for name in columns if name != options.image_column}
+            shown = pictures(images, fields)
+        return Items(images, "image", ids, labels, classes, **known, **shown)
     texts = [text_of(value) for value in values]
     empty = [i for i, text in enumerate(texts) if not text.strip()]
     if len(empty) == len(texts):
         raise EverylabelError("all texts are empty; expected another text_column (--text-column)")
     shown = {"display": Texts(texts, fields), "digests": text_digests(texts)}
     return Items(texts, "text", ids, labels, classes, **known, **shown).without(empty)
-
-
-def _dataset_column(dataset: Any, name: str) -> list[Any]:
-    """Return a column of a Hugging Face dataset, class numbers as their names."""
-    values, names = list(dataset[name]), class_names(dataset, name)
-    if names is None:
-        return values
-    return [None if value is None or value < 0 else names[value] for value in values]

@@ -14,8 +14,8 @@ from everylabel.data.cells import is_missing
 from everylabel.data.images import SUFFIXES, are_paths, image_bytes, is_image
 from everylabel.data.options import Options
 from everylabel.data.read import read_rows
+from everylabel.data.readers.frames import as_pandas, frame_of, is_pandas
 from everylabel.data.readers.table import SUFFIXES as SUFFIXES_OF_TABLES
-from everylabel.data.readers.table import is_frame
 
 KINDS = ("text", "image", "table")
 FIT_ON = 20_000  # items that a backend without a pretrained model is fitted on
@@ -31,7 +31,7 @@ class Chunks:
     def __init__(self, items: Any, kind: str | None, implied: str | None = None) -> None:
         known = kind or (items.kind if isinstance(items, Items) else None)
         self.items = _unpacked(items)
-        self.is_table = is_frame(self.items)
+        self.is_table = is_pandas(self.items)
         if not self.is_table:
             if isinstance(self.items, Iterator):
                 self._head: list[Any] = list(islice(self.items, FIT_ON))
@@ -111,6 +111,8 @@ def _unpacked(items: Any) -> Any:
         )
     if isinstance(items, Items):
         items = items.items
+    if not isinstance(items, Sequence) and frame_of(items) is not None:
+        items = as_pandas(items)
     if isinstance(items, np.ndarray) and items.dtype.kind in "UO":
         items = items.tolist()
     if not isinstance(items, Iterable) and not hasattr(items, "iloc"):

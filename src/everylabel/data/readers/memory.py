@@ -1,0 +1,229 @@
+"""What is in memory already: tables, lists of texts or images, arrays of pixels or of features."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.arrays import to_numpy
+from everylabel.core.errors import EverylabelError, listed
+from everylabel.data.cells import is_missing, text_of
+from everylabel.data.classes import check_classes, no_labels
+from everylabel.data.digests import content_digest, image_digests, text_digests
+from everylabel.data.display import Columns, Images, Pixels, Texts
+from everylabel.data.images import are_paths, is_image, unpacked_image
+from everylabel.data.items import Items
+from everylabel.data.options import Options
+from everylabel.data.readers.arrays import read_features
+from everylabel.data.readers.columns import LOOK_AT, looks_like
+from everylabel.data.readers.frames import Frame, class_names, frame_of
+from everylabel.data.readers.ids import choose_ids, named_ids
+from everylabel.data.readers.rows import check_columns
+from everylabel.data.readers.table import items_of, pictures, wanted_columns
+
+EXPECTED = (
+    "texts, images (paths, PIL images, arrays of pixels), features (n, d), or a table (pandas, polars, "
+    "Arrow, a dataset's split, a list of dicts)"
+)
+
+
+def read_memory(source: Any, options: Options, *, plain: bool = False, show: Any = None) -> Items:
+    """Return what is in memory as items.
+
+    plain : of a table the columns that are named, as `read_items` does; else all, and what is not named is
+    chosen where it can be meant
+    show : what is seen of rows of features: a table, texts or images, one for each
+    """
+    if isinstance(source, Items):
+        more = [name for name in options.classes or () if name not in source.classes]
+        return replace(source, classes=(*source.classes, *more))
+    frame = frame_of(source)
+    if frame is None:
+        content = _contents(source)
+        if isinstance(content, np.ndarray) and content.ndim == 2:
+            return _features(content, options, show)
+    if show is not None:
+        raise EverylabelError("--show goes with an array of features (n, d); the source is none")
+    if frame is not None:
+        return _table(source, frame, options, plain)
+    _check_no_columns(options)
+    items = _listed(content)
+    empty = [i for i, text in enumerate(items.items) if not text.strip()] if items.kind == "text" else []
+    if len(empty) == len(items):
+        raise EverylabelError("all texts are empty; expected at least one with words")
+    return replace(items, classes=check_classes(options.classes) or ()).without(empty)
+
+
+def _table(source: Any, frame: Frame, options: Options, plain: bool) -> Items:
+    """Return the rows of a table in memory."""
+    named = named_ids(options.id_column)
+    taken = [name for name in (options.label_column, named) if name is not None]
+    check_columns("the table", frame.names, [*wanted_columns(options), *taken])
+    notes, chosen = list[str](), dict[str, str]()
+    read = {name: frame.column(name) for name in (wanted_columns(options) if plain else frame.names)}
+    if options.text_column is None and options.image_column is None:
+        kind, name = _choose(frame, {name: read[name] for name in frame.names if name not in taken})
+        chosen = {f"{kind}_column": name}
+        notes.append(f"column {name!r} holds what is labelled (--{kind}-column chooses another)")
+        options = replace(options, **chosen)  # type: ignore[arg-type]
+    if not plain and options.id_column is None:
+        ids, told = choose_ids(read, wanted_columns(options))
+        notes += [] if told is None else [told]
+        if ids is not None:
+            chosen["id_column"] = ids
+            options = replace(options, id_column=ids)
+    if not plain and options.classes is None:
+        options, told = _with_classes(source, frame, options)
+        notes += [] if told is None else [told]
+    shown = {name: values for name, values in read.items() if name == options.image_column or _plain(values)}
+    return replace(items_of("the table", shown, options, Path(), notes), chosen=chosen)
+
+
+def _with_classes(source: Any, frame: Frame, options: Options) -> tuple[Options, str | None]:
+    """Return options with the classes that a column's type knows: the labels', or the only one there is."""
+    if options.label_column is not None:
+        return replace(options, classes=class_names(source, options.label_column)), None
+    if frame.kind != "dataset":
+        return options, None
+    known = {name: class_names(source, name) for name in frame.names}
+    typed = [name for name, names in known.items() if names is not None]
+    if len(typed) != 1:
+        return options, None
+    told = f"the classes are those of column {typed[0]!r} (--label-column {typed[0]} takes its labels, too)"
+    return replace(options, classes=known[typed[0]]), told
+
+
+def _choose(frame: Frame, columns: Columns) -> tuple[str, str]:
+    """Return "text" or "image" and the one column that can be meant."""
+    some = {name: list(values[:LOOK_AT]) for name, values in columns.items()}
+    images = [name for name, values in some.items() if any(_is_stored_image(value) for value in values)]
+    texts = {name: values for name, values in some.items() if name not in images and _plain(columns[name])}
+    if len(images) == 1:
+        return "image", images[0]
+    found = None if images else looks_like("the table", texts, frame.names, Path())
+    if found is None:
+        there = listed([repr(name) for name in frame.names], 30)
+        raise EverylabelError(
+            f"the table has columns {there}, and none of them can only be meant; pass --text-column or "
+            "--image-column"
+        )
+    return found
+
+
+def _is_stored_image(value: Any) -> bool:
+    value = unpacked_image(value)
+    return is_image(value) and not isinstance(value, Path)
+
+
+def _plain(values: Sequence[Any]) -> bool:
+    """Return whether a column can be shown and exported: no images, no arrays."""
+    first = next((value for value in values if not is_missing(value)), None)
+    return not isinstance(first, bytes | dict | np.ndarray) and not is_image(first)
+
+
+def _features(content: np.ndarray, options: Options, show: Any) -> Items:
+    """Return rows of features, with what is seen of each."""
+    if show is None:
+        _check_no_columns(options)
+        return read_features(content, options, {})
+    frame = frame_of(show)
+    if frame is not None:
+        return read_features(content, options, {name: frame.column(name) for name in frame.names})
+    _check_no_columns(options)
+    seen = _listed(_contents(show))
+    if len(seen) != len(content):
+        raise EverylabelError(
+            f"--show has {len(seen):,} entries and the features {len(content):,} rows; expected one for each"
+        )
+    found = read_features(content, options, {})
+    return replace(found, items=seen.items, kind=seen.kind, display=seen.display, advice=())
+
+
+def _listed(content: Any) -> Items:
+    """Return texts or images, nothing left out."""
+    n = len(content)
+    ids, none = [str(i) for i in range(n)], no_labels(n)
+    if isinstance(content, np.ndarray):
+        pixels, digests = as_pixels(content), [content_digest(each) for each in as_pixels(content)]
+        return Items(pixels, "image", ids, none, display=Pixels(pixels, ids), digests=digests)
+    there = [item for item in content if not is_missing(item)]
+    if not there:
+        raise EverylabelError(f"source is empty; expected {EXPECTED}")
+    if all(isinstance(item, str) for item in there) and not are_paths(there):
+        texts = [text_of(item) for item in content]
+        return Items(texts, "text", ids, none, display=Texts(texts), digests=text_digests(texts))
+    images = [None if is_missing(item) else _image(item, i) for i, item in enumerate(content)]
+    if all(image is None or isinstance(image, Path) for image in images):
+        names = [text_of(image) for image in images]
+        display, digests = Images(images, names), image_digests(images, names)  # type: ignore[arg-type]
+        return Items(images, "image", ids, none, display=display, digests=digests)
+    arrays = [image for image in images if isinstance(image, np.ndarray)]
+    top = max((float(array.max()) for array in arrays if array.size), default=0.0)
+    images = [_grey(as_pixels(i[None], top)[0]) if isinstance(i, np.ndarray) else i for i in images]
+    return Items(images, "image", ids, none, **pictures(images, {}))
+
+
+def _image(item: Any, at: int) -> Any:
+    item = Path(item) if isinstance(item, str) else unpacked_image(item)
+    if not is_image(item):
+        raise EverylabelError(f"source[{at}] is a {type(item).__name__} ({item!r:.60}); expected {EXPECTED}")
+    return item
+
+
+def _grey(pixels: np.ndarray) -> np.ndarray:
+    return pixels[..., 0] if pixels.ndim == 3 and pixels.shape[-1] == 1 else pixels
+
+
+def as_pixels(images: np.ndarray, top: float | None = None) -> np.ndarray:
+    """Return images (n, h, w) or (n, h, w, 3 or 4) in 8 bits; numbers up to 1 are taken for shares of white.
+
+    top : the largest number of all, if these are not all
+    """
+    grey = images[..., 0] if images.ndim == 4 and images.shape[-1] == 1 else images
+    if grey.ndim not in (3, 4) or (grey.ndim == 4 and grey.shape[-1] not in (3, 4)) or not grey.size:
+        turn = "; channels go last: np.moveaxis(images, 1, -1)" if images.ndim == 4 else ""
+        raise EverylabelError(f"images have shape {images.shape}; expected (n, h, w) or (n, h, w, 3){turn}")
+    if grey.dtype == np.uint8:
+        return np.ascontiguousarray(grey)
+    low, high = float(grey.min()), float(grey.max()) if top is None else top
+    if not (low >= 0 and high <= 255):  # NaN is neither
+        raise EverylabelError(
+            f"images hold numbers from {low:g} to {high:g}; expected 0 to 1 or 0 to 255: bring them there"
+        )
+    shares = grey.dtype.kind == "b" or (grey.dtype.kind == "f" and high <= 1)
+    return np.round(grey.astype(np.float32) * (255 if shares else 1)).astype(np.uint8)
+
+
+def _contents(source: Any) -> Any:
+    """Return a list, or an array of features or pixels."""
+    if isinstance(source, dict):
+        splits = f"{type(source).__name__} with splits {', '.join(map(str, source))}; pass one of them"
+        raise EverylabelError(f"source is a {splits}; expected {EXPECTED}")
+    if hasattr(source, "detach") or (hasattr(source, "__array__") and not hasattr(source, "to_list")):
+        source = to_numpy(source)
+    if isinstance(source, np.ndarray):
+        if source.dtype.kind in "UOT":
+            return source.tolist()
+        if source.dtype.kind not in "biuf" or source.ndim not in (2, 3, 4) or not len(source):
+            what = f"an array {source.shape} of {source.dtype}"
+            raise EverylabelError(f"source is {what}; expected features (n, d) or images (n, h, w[, 3])")
+        return source
+    if isinstance(source, str | bytes) or not isinstance(source, Iterable) or hasattr(source, "convert"):
+        raise EverylabelError(f"source is a {type(source).__name__}; expected {EXPECTED}")
+    content = source if isinstance(source, list) else list(source)
+    flat = [isinstance(row, np.ndarray) and row.ndim == 1 and row.dtype.kind in "iuf" for row in content]
+    if content and all(flat) and len({len(row) for row in content}) == 1:
+        return np.stack(content)
+    return content
+
+
+def _check_no_columns(options: Options) -> None:
+    named = {"text": options.text_column, "image": options.image_column}
+    named |= {"label": options.label_column, "id": named_ids(options.id_column)}
+    for kind, name in named.items():
+        if name is not None:
+            raise EverylabelError(
+                f"--{kind}-column is {name!r} and the source has no columns; expected a table with this one"
+            )

@@ -1,0 +1,245 @@
+"""`label`: the labelling page beside the Python that goes on."""
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from everylabel.core.checks import check_choice
+from everylabel.core.errors import EverylabelError, need
+from everylabel.data.items import Items
+from everylabel.data.options import Options
+from everylabel.data.readers.memory import read_memory
+from everylabel.notebook.background import Background
+from everylabel.notebook.session import Session, Source, folder_of
+from everylabel.notebook.shown import HEIGHT
+from everylabel.notebook.shown import show as show_session
+from everylabel.projects.labelled import check_labelled, joined_before
+from everylabel.projects.project import ENDING, IN_MEMORY, Project, open_project
+from everylabel.projects.watching import read_watched
+from everylabel.web.access import is_local
+from everylabel.web.server import ServeOptions, check_settings
+
+NAME = f"notebook{ENDING}"  # a project's folder that ends with the session
+MANY = 1000  # items from which on it is told how far their embedding is
+_OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
+
+
+def label(
+    source: Any,
+    classes: Sequence[str] | Mapping[str, str] | None = None,
+    *,
+    text_column: str | None = None,
+    image_column: str | None = None,
+    label_column: str | None = None,
+    id_column: str | None = None,
+    show: Any = None,
+    fields: Sequence[str] | None = None,
+    guidelines: str | os.PathLike[str] | None = None,
+    images_in: Sequence[str | os.PathLike[str]] = (),
+    model: str | None = None,
+    trust_model_code: bool = False,
+    strategy: str | None = None,
+    names_prior: bool | None = None,
+    check_every: int | None = None,
+    annotators_per_item: int | None = None,
+    lease_seconds: int | None = None,
+    test: int | str | None = None,
+    tester: str | None = None,
+    layout: str = "pca",
+    folder: str | os.PathLike[str] | None = None,
+    store: str | None = None,
+    accept_changes: bool = False,
+    confirm_labels: bool = False,
+    watch: bool = False,
+    encoding: str | None = None,
+    long_rows: str | None = None,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    look_token: str | None = None,
+    browser: bool = False,
+    display: bool = True,
+    height: int = HEIGHT,
+) -> Session:
+    """Label items on a page that this process serves, and go on in Python meanwhile.
+
+    In a notebook the page is shown below the cell, elsewhere its address is printed. The model learns from
+    every click; the session has labels and model as they are at any moment.
+
+    Parameters
+    ----------
+    source : list, array, table or path
+        Texts; images (paths, PIL images, arrays of pixels (n, h, w[, 3])); features (n, d); a table (pandas,
+        polars, Arrow, a split of a Hugging Face dataset, a list of dicts); or what `everylabel label` takes:
+        a file, a folder, a dataset's name.
+    classes : sequence of str or mapping, optional
+        Names of classes, or what each means by its name; the page can add others.
+    text_column, image_column, label_column, id_column : str, optional
+        Of a table: what is labelled, labels that are there already, unique names.
+    show : table or list, optional
+        What is seen of each row of features.
+    fields : sequence of str, optional
+        The columns shown beside an item.
+    guidelines : path, optional
+        A Markdown file shown beside the task.
+    images_in : paths
+        Where images of a file may lie, besides its folder; of what is in memory on this machine alone, any.
+    model, trust_model_code
+        What embeds the items, as in `everylabel.embed`.
+    strategy, names_prior, check_every, annotators_per_item, lease_seconds, test, tester, layout
+        As the options of `everylabel label`; see docs/labelling.md.
+    folder : path, optional
+        Where labels and features are kept, to go on another time. Unless given, they are in a temporary
+        folder that is gone with the session; what the session has of them stays until Python ends.
+    store, accept_changes, confirm_labels, watch, encoding, long_rows
+        As the options of `everylabel label`.
+    host, port, token, look_token
+        Where the page is: on this machine alone, at any port that is free, unless told otherwise.
+    browser : bool
+        Open the page in a browser.
+    display, height
+        Whether to show it at once, and how high.
+
+    Examples
+    --------
+    >>> session = el.label(["my card is lost", "send me money"], classes=["card", "transfer"])
+    >>> session.labels  # a data frame, live; session.records without pandas
+    >>> session.predict(["where is my card?"])
+    >>> session.stop()
+    """
+    with _in_python():
+        check_choice(layout, "layout", ["pca", "umap"])
+        if layout == "umap":
+            need("umap", "umap", "layout='umap'")
+        settings = check_settings(
+            {
+                "annotators_per_item": annotators_per_item,
+                "check_every": check_every,
+                "lease_seconds": lease_seconds,
+                "strategy": strategy,
+                "names": names_prior,
+                "tester": tester,
+            }
+        )
+        in_memory = not isinstance(source, str | os.PathLike)
+        held_out = None if test is None else str(test)
+        place, tidy, kept = _place(source, folder)
+        reading = {
+            "text_column": text_column,
+            "image_column": image_column,
+            "label_column": label_column,
+            "id_column": id_column,
+            "classes": None if classes is None else list(classes),
+            "model": model,
+            "trust_model_code": trust_model_code,
+            "encoding": encoding,
+            "long_rows": long_rows,
+            "check": check_labelled(store, accept=accept_changes or confirm_labels),
+            "begin": None if held_out is not None and held_out.isdigit() else joined_before(store),
+        }
+        serving = ServeOptions(
+            store=store,
+            host=host,
+            port=port,
+            token=token,
+            look_token=look_token,
+            browser=browser,
+            accept_changes=accept_changes,
+            confirm_labels=confirm_labels,
+            settings=settings,
+            layout=layout,
+            descriptions=dict(classes) if isinstance(classes, Mapping) else {},
+            test=held_out,
+            fields=fields,
+            guidelines=None if guidelines is None else Path(guidelines),
+            images_in=[*map(Path, images_in), *_anywhere(in_memory and is_local(host))],
+            watch=watch,
+            framed=True,
+        )
+        try:
+            project = _opened(source, show, place, watch, reading)
+            background = Background(project, serving, _note)
+        except BaseException:
+            tidy()
+            raise
+    session = Session(Source(source, label_column), background, kept, tidy, height)
+    if kept is None and store is None:
+        _note("labels are in memory, and gone when Python ends; folder='NAME.everylabel' keeps them")
+    if display:
+        show_session(session)
+    return session
+
+
+def _place(source: Any, folder: str | os.PathLike[str] | None) -> tuple[Path | None, Any, Path | None]:
+    """Return the project's folder, what removes it at the end, and the folder if it stays."""
+    if folder is not None:
+        kept = folder_of(folder)
+        return kept, lambda: None, kept
+    if isinstance(source, str | os.PathLike) and str(source).endswith(ENDING) and Path(source).is_dir():
+        return None, lambda: None, folder_of(source)
+    temporary = Path(tempfile.mkdtemp(prefix="everylabel-"))  # nobody else's
+    return temporary / NAME, partial(shutil.rmtree, temporary, ignore_errors=True), None
+
+
+def _opened(source: Any, show: Any, folder: Path | None, watch: bool, reading: dict[str, Any]) -> Project:
+    """Return the project of a source; what was chosen or left out is told."""
+    in_memory = not isinstance(source, str | os.PathLike)
+    if watch and in_memory:
+        raise EverylabelError("--watch goes with a file or a folder; the source is in memory")
+    if in_memory:
+
+        def read_source(_: str, options: Options) -> Items:
+            return read_memory(source, options, show=show)
+
+        reading = reading | {"reader": read_source}
+    else:
+        reading = reading | {"show": show} | ({"reader": read_watched} if watch else {})
+    where = IN_MEMORY if in_memory else source
+    project = open_project(where, folder=folder, keep=False, progress=_progress(), **reading)
+    for text in project.notes:
+        _note(text)
+    return project
+
+
+def _anywhere(allowed: bool) -> list[Path]:
+    """Return the folder that every image lies in, if all may be shown: nobody else sees them."""
+    return [Path(Path.cwd().anchor)] if allowed else []
+
+
+def _progress() -> Any:
+    """Return a function that tells, while items are embedded, how far that is."""
+    told: set[int] = set()
+
+    def tell(done: int, total: int) -> None:
+        share = 10 * done // max(1, total)
+        if total > MANY and share not in told:
+            told.add(share)
+            print(f"embedding: {done:,} of {total:,}", flush=True)
+
+    return tell
+
+
+def _note(text: str) -> None:
+    print(f"note: {_plain(text)}", flush=True)
+
+
+def _plain(text: str) -> str:
+    """Return a sentence with options of the command line as arguments of Python."""
+    return _OPTION.sub(lambda found: found[1].replace("-", "_"), text)
+
+
+@contextmanager
+def _in_python() -> Iterator[None]:
+    """Have errors name arguments, not options of the command line."""
+    try:
+        yield
+    except EverylabelError as error:
+        if _plain(str(error)) == str(error):
+            raise
+        raise EverylabelError(_plain(str(error))) from error

@@ -1,0 +1,86 @@
+"""Features of what a session is to predict: its own items, or new ones in their own form."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError
+from everylabel.data.items import Items
+from everylabel.data.options import Options
+from everylabel.data.read import read
+from everylabel.data.readers.frames import frame_of
+from everylabel.data.readers.ids import NO_IDS
+from everylabel.data.readers.memory import read_memory
+from everylabel.labelling.rows import Rows
+from everylabel.models.embedding.embed import Embedder
+from everylabel.notebook.state import State
+from everylabel.projects.project import Project
+
+Encoder = Callable[[], Embedder | None]
+
+
+def features_of(items: Any, state: State, rows: Rows, encoder: Encoder) -> np.ndarray:
+    """Return features (n, d) of items, a row for each that was passed; NaN for what cannot be read.
+
+    items : None for those of the session, in the order of the source
+    """
+    if items is None:
+        return _own(state, rows, encoder)
+    project, width = state.project, rows.features.shape[1]
+    new = _read(items, project)
+    if new.features is not None:
+        found = np.asarray(new.features, np.float64)
+    else:
+        embedder = encoder()
+        if embedder is None:
+            raise EverylabelError(
+                f"items are of kind {new.kind!r}, and the model was made from features that came with the "
+                f"source; expected features (n, {width}), made the same way"
+            )
+        if new.kind != project.kind:
+            raise EverylabelError(f"items are of kind {new.kind!r}; expected {project.kind!r}")
+        found = embedder.rows(new.items).astype(np.float64)
+    if found.shape[1] not in (0, width):
+        raise EverylabelError(f"items have {found.shape[1]} features; expected {width}, as those labelled")
+    places = [row for row in map(new.row, range(len(new.ids))) if row is not None]
+    whole = np.full((len(new.ids) + len(new.skipped), width), np.nan)
+    if found.shape[1]:
+        whole[places] = found
+    return whole
+
+
+def _own(state: State, rows: Rows, encoder: Encoder) -> np.ndarray:
+    """Return features of the session's own items; what is not in the pool yet is embedded."""
+    project = state.project
+    whole = np.full((state.n_rows, rows.features.shape[1]), np.nan)
+    places = [(i, row) for i, row in enumerate(map(project.row, range(len(project.ids)))) if row is not None]
+    known = [(i, row) for i, row in places if project.ids[i] in rows]
+    whole[[row for _, row in known]] = rows.of([project.ids[i] for i, _ in known])
+    missing = [(i, row) for i, row in places if project.ids[i] not in rows]
+    embedder = encoder() if missing else None
+    if embedder is not None:
+        found = embedder.rows(project.some([i for i, _ in missing]))
+        if found.shape[1]:
+            whole[[row for _, row in missing]] = found
+    return whole
+
+
+def _read(items: Any, project: Project) -> Items:
+    """Return new items, read as those of the project were."""
+    own = Options() if project.about is None else project.about.options
+    usual = Options(own.text_column, own.image_column, id_column=NO_IDS)
+    if isinstance(items, str | os.PathLike):
+        path = Path(items)
+        if not path.exists():
+            raise EverylabelError(
+                f"items is {str(items)!r:.80}, which is no file; expected a list: [{items!r:.40}]"
+            )
+        return read(str(path.absolute()), usual)
+    frame = frame_of(items)
+    if frame is None:
+        return read_memory(items, Options())
+    named = usual.text_column or usual.image_column
+    return read_memory(items, usual if named in frame.names else Options(id_column=NO_IDS))

@@ -1,0 +1,214 @@
+"""`Session`: what `everylabel.label` returns; the labels and the model of the page, live."""
+
+import atexit
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from everylabel.core.errors import need
+from everylabel.data.readers.frames import frame_of
+from everylabel.labelling.accuracy import Interval
+from everylabel.models.classifier import LaplaceClassifier
+from everylabel.models.embedding.embed import Embedder
+from everylabel.notebook.background import Background
+from everylabel.notebook.columns import with_column
+from everylabel.notebook.predicting import features_of
+from everylabel.notebook.shown import HEIGHT, frame, link, shell
+from everylabel.notebook.state import State, state_of
+
+LABEL = "label"  # the column of labels, unless another is named
+EVERY = 0.2  # seconds between looks of `wait`
+
+
+class Source(NamedTuple):
+    """What was passed to be labelled: a table, a list, an array or a path; and its column of labels."""
+
+    given: Any
+    label_column: str | None = None
+
+
+class Session:
+    """Items that are being labelled on a page of this process.
+
+    Parameters
+    ----------
+    source : Source
+        What is labelled.
+    background : Background
+        The server of the page.
+    folder : path, optional
+        Where everything is kept; None where it ends with the session.
+    tidy : function
+        Removes what must not stay, when the session is stopped.
+    height : int
+        Pixels of the frame in a notebook.
+
+    After `stop` the page is gone; labels and model stay as they were.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        background: Background,
+        folder: Path | None = None,
+        tidy: Callable[[], Any] = lambda: None,
+        height: int = HEIGHT,
+    ) -> None:
+        self._source, self._background, self._tidy, self._height = source, background, tidy, height
+        self.folder, self.address = folder, background.opened.address
+        self._rows = background.opened.service.desk.rows
+        self._last: State | None = None  # when it was stopped
+        self._trained: tuple[int, LaplaceClassifier] | None = None
+        self._embedder: Embedder | None = None
+        self._lock = threading.RLock()
+        self._shown_in: int | None = None  # the cell of a notebook that shows the page
+        atexit.register(self.stop)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        state = self._state()
+        where = self.address if self.running else "stopped"
+        n, total = len(state.snapshot.labels), len(state.project.ids)
+        return f"Session({n:,} of {total:,} labelled, {len(state.snapshot.classes)} classes, {where})"
+
+    def _repr_html_(self) -> str | None:
+        """Return the page in a frame; in the cell that shows it already, or of another machine, a link."""
+        if not self.running:
+            return None
+        now = getattr(shell(), "execution_count", None)
+        again = now is not None and now == self._shown_in
+        self._shown_in = now
+        if again or "?token=" in self.address:  # its cookie does not pass into a frame of another site
+            return link(self.address)
+        return frame(self.address, self._height)
+
+    @property
+    def running(self) -> bool:
+        """Whether the page is there."""
+        return self._last is None and self._background.running
+
+    @property
+    def classes(self) -> list[str]:
+        """The classes there are now, in the order in which the page shows them."""
+        return list(self._state().snapshot.classes)
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """A dict for each labelled item: its row, its label, the columns of its source."""
+        records = self._state().records()
+        return [dict(zip(records.columns, row, strict=True)) for row in records.rows]
+
+    @property
+    def labels(self) -> Any:
+        """The labelled items as a pandas data frame; `records` has the same without pandas."""
+        pandas = need("pandas", "table", "session.labels as a data frame (session.records needs nothing)")
+        records = self._state().records()
+        return pandas.DataFrame([list(row) for row in records.rows], columns=list(records.columns))
+
+    @property
+    def accuracy(self) -> Interval | None:
+        """How often the model is right on what is left, and between what; None before five random checks."""
+        return self._state().accuracy
+
+    @property
+    def model(self) -> LaplaceClassifier:
+        """A classifier of features, trained exactly on all labels there are at this moment."""
+        with self._lock:
+            state = self._state()
+            if self._trained is None or self._trained[0] != state.version:
+                self._trained = state.version, state.model(self._rows)
+            return self._trained[1]
+
+    def predict(self, items: Any = None) -> np.ndarray:
+        """Return the most probable class of each item (n,).
+
+        items : texts, images, features or a table, as what is labelled; None predicts all of that. What
+        cannot be read, or is an empty text, has None.
+        """
+        probabilities = self.predict_proba(items)
+        known = ~np.isnan(probabilities[:, 0])
+        names = np.full(len(probabilities), None, dtype=object)
+        names[known] = np.array(self.model.classes_, object)[probabilities[known].argmax(axis=1)]
+        return names
+
+    def predict_proba(self, items: Any = None) -> np.ndarray:
+        """Return the probabilities (n, k) of `model.classes_`; NaN where `predict` has None."""
+        with self._lock:
+            model, state = self.model, self._state()
+            features = features_of(items, state, self._rows, self._encoder)
+        known = ~np.isnan(features).any(axis=1)
+        probabilities = np.full((len(features), len(model.classes_)), np.nan)
+        if known.any():
+            probabilities[known] = model.predict_proba(features[known])
+        return probabilities
+
+    def to_frame(self, column: str | None = None) -> Any:
+        """Return what was labelled as a table with a column of labels; None where there is none.
+
+        A table comes back as the kind it is: pandas, polars, Arrow, a dataset, dicts. All else is a pandas
+        data frame. column : its name; "label", or the source's own column of labels, unless given
+        """
+        if frame_of(self._source.given) is not None:
+            return self.labelled(self._source.given, column)
+        pandas = need("pandas", "table", "session.to_frame()")
+        project, n = self._state().project, self._state().n_rows
+        rows = [row for row in map(project.row, range(len(project.ids))) if row is not None]
+        columns = dict(project.columns)
+        if not columns and project.kind != "features" and not isinstance(project.items, np.ndarray):
+            columns = {project.kind: project.items}
+        columns = {name: list(values)[: len(rows)] for name, values in columns.items()}
+        return self.labelled(pandas.DataFrame(columns, index=rows).reindex(range(n)), column)
+
+    def labelled(self, table: Any, column: str | None = None) -> Any:
+        """Return a table of the same rows as what was labelled, with a column of labels; see `to_frame`."""
+        own = self._source.label_column
+        name = column or own or LABEL
+        return with_column(table, name, self._state().column(), replace=name == own)
+
+    def wait(self, labels: int | None = None) -> Self:
+        """Wait until so many items are labelled, or for Ctrl-C (in a notebook: interrupt)."""
+        try:
+            while self.running and (labels is None or len(self._state().snapshot.labels) < labels):
+                time.sleep(EVERY)
+        except KeyboardInterrupt:
+            print("everylabel goes on; session.stop() ends it", flush=True)
+        return self
+
+    def stop(self) -> None:
+        """End the page; labels and model stay. It does no harm to stop again."""
+        with self._lock:
+            if self._last is not None:
+                return
+            atexit.unregister(self.stop)
+            self._background.end_serving()
+            try:
+                self._last = state_of(self._background.opened)
+                self._encoder()  # while what it has learned lies in the folder
+            finally:
+                self._background.close()
+                self._tidy()
+
+    def _state(self) -> State:
+        with self._lock:
+            return state_of(self._background.opened) if self._last is None else self._last
+
+    def _encoder(self) -> Embedder | None:
+        """Return what embeds other items as these were; None if their features came with them."""
+        if self._embedder is None:
+            self._embedder = self._background.opened.shown.project.embedder()
+        return self._embedder
+
+
+def folder_of(path: str | os.PathLike[str] | None) -> Path | None:
+    """Return a project's folder as a full path."""
+    return None if path is None else Path(path).absolute()

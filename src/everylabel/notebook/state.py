@@ -1,0 +1,79 @@
+"""What is known of a session at one moment: by its project while it runs, and still after its end."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from everylabel.core.errors import EverylabelError
+from everylabel.formats.beside import beside
+from everylabel.formats.records import label_records
+from everylabel.formats.tables import Records
+from everylabel.labelling.accuracy import Interval
+from everylabel.labelling.progress import accuracy
+from everylabel.labelling.rows import Rows, prepare
+from everylabel.labelling.snapshot import Snapshot
+from everylabel.models.classifier import LaplaceClassifier
+from everylabel.models.classifier_files import as_classifier
+from everylabel.projects.predictions import trained
+from everylabel.projects.project import Project
+from everylabel.web.server import Opened
+
+
+class State(NamedTuple):
+    """All items, those of them that are in the pool, in the order of the source, and what is known of them.
+
+    version : the number of the last event
+    accuracy : of the model on what is left, as it was looked at last
+    """
+
+    project: Project
+    here: Project
+    snapshot: Snapshot
+    version: int
+    accuracy: Interval | None
+
+    def records(self) -> Records:
+        """Return a row for each labelled item, with the columns of its source."""
+        known = self.snapshot
+        return label_records(beside(self.here), known.labels, known.classes, known.by_model)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows the source has, with those that were left out."""
+        rows = [row for row in map(self.project.row, range(len(self.project.ids))) if row is not None]
+        return max([len(rows) + len(self.project.skipped), *(row + 1 for row in rows)])
+
+    def column(self) -> list[str | None]:
+        """Return the labels of the source's rows; None where there is none."""
+        values: list[str | None] = [None] * self.n_rows
+        for item, label in (self.snapshot.by_model | self.snapshot.labels).items():
+            row = self.here.row(item)
+            if row is not None:
+                values[row] = self.snapshot.classes[label]
+        return values
+
+    def model(self, rows: Rows) -> LaplaceClassifier:
+        """Return a classifier of features as they came, trained exactly on all labels and class names."""
+        if len(self.snapshot.classes) < 2 or (
+            len(set(self.snapshot.labels.values())) < 2 and not self.snapshot.names
+        ):
+            raise EverylabelError("there are no labels of two classes yet; expected some: label on the page")
+        ready = prepare(rows.of(self.snapshot.ids))
+        return as_classifier(trained(ready, self.snapshot), ready.scaling, self.snapshot.classes)
+
+
+def state_of(opened: Opened) -> State:
+    """Return what is known of a project that is open."""
+    desk, shown = opened.service.desk, opened.shown
+
+    def look() -> tuple[Snapshot, int, dict[str, Any]]:
+        return Snapshot.of(desk.ledger), desk.ledger.seq, accuracy(desk.ledger)
+
+    snapshot, version, figures = desk.read(look).result()
+    project, there = shown.project, set(snapshot.ids)
+    here = project.without([i for i, name in enumerate(project.ids) if name not in there])
+    return State(project, here, snapshot.seen_from(here.ids), version, _interval(figures))
+
+
+def _interval(figures: dict[str, Any]) -> Interval | None:
+    found: Sequence[Any] = [figures[name] for name in Interval._fields]
+    return None if found[0] is None else Interval(*found)

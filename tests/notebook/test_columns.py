@@ -1,0 +1,102 @@
+"""Tables of every library: what came in comes back, with a column more."""
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import everylabel as el
+from everylabel.notebook.columns import with_column
+from tests.notebook.people import CLASSES, TEXTS, answer, answer_texts, truth
+
+
+def table(kind: str) -> Any:
+    """Return the same rows as a table of some library."""
+    columns: dict[str, list[Any]] = {"body": list(TEXTS), "size": list(map(len, TEXTS))}
+    if kind == "dicts":
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if kind == "arrow":
+        return pytest.importorskip("pyarrow").table(columns)
+    if kind == "dataset":
+        return pytest.importorskip("datasets", reason="needs datasets").Dataset.from_dict(columns)
+    if kind == "polars":
+        return pytest.importorskip("polars", reason="needs polars").DataFrame(columns)
+    index = [f"row {i}" for i in range(len(TEXTS))]
+    return pytest.importorskip("pandas").DataFrame(columns, index=index)
+
+
+def plain(found: Any, name: str) -> list[Any]:
+    values = [row[name] for row in found] if isinstance(found, list) else list(found[name])
+    values = [value.as_py() if hasattr(value, "as_py") else value for value in values]
+    return [None if value is None or value != value else value for value in values]
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "dataset", "dicts"])
+def test_labels_come_back_in_the_same_kind_of_table(kind: str) -> None:
+    given = table(kind)
+    with el.label(given, CLASSES, text_column="body", model="tfidf", display=False) as session:
+        answer_texts(session, 5)
+        found = session.to_frame()
+        assert type(found) is type(given)
+        assert plain(found, "body") == TEXTS
+        said = {i: name for i, name in enumerate(plain(found, "label")) if name is not None}
+        assert said == {each["row"]: each["label"] for each in session.records}
+        assert len(said) == 5
+        assert all(name == CLASSES[truth(TEXTS[i])] for i, name in said.items())
+        with pytest.raises(el.EverylabelError, match=r"column 'body' already"):
+            session.to_frame("body")
+        new = given[:3] if kind != "arrow" else given.slice(0, 3)  # of a dataset a dict of columns
+        assert session.predict(new).shape == (3,)
+    if kind == "pandas":
+        assert found.index.tolist() == given.index.tolist()
+        with pytest.raises(el.EverylabelError, match="39 rows, and what is labelled 40"):
+            session.labelled(given[1:])
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "dataset", "dicts"])
+def test_a_column_of_labels_is_filled_up(kind: str) -> None:
+    given = with_column(table(kind), "kind", ["card", None, *[None] * (len(TEXTS) - 2)])
+    with el.label(given, CLASSES, label_column="kind", model="tfidf", display=False) as session:
+        answer_texts(session, 2)
+        found = session.to_frame()
+    values = plain(found, "kind")
+    assert values[0] == "card"
+    assert sum(value is not None for value in values) == 3
+    names = getattr(found, "column_names", None) or list(
+        found[0] if isinstance(found, list) else found.columns
+    )
+    assert names[-1] == "kind"
+
+
+def picture(shade: int) -> Image.Image:
+    return Image.fromarray(np.full((8, 8, 3), shade, np.uint8))
+
+
+def test_a_dataset_of_images_brings_its_classes() -> None:
+    datasets = pytest.importorskip("datasets", reason="needs datasets")
+    types = {"image": datasets.Image(), "label": datasets.ClassLabel(names=["dark", "light"])}
+    shades = list(range(0, 250, 10))
+    columns = {"image": list(map(picture, shades)), "label": [int(shade > 120) for shade in shades]}
+    given = datasets.Dataset.from_dict(columns, features=datasets.Features(types))
+    with el.label(given, model="pixels", display=False) as session:
+        assert session.classes == ["dark", "light"]
+        answer(session, 6, lambda item: int(shades[int(item["id"])] > 120))
+        assert session.predict([picture(5), picture(240)]).tolist() == ["dark", "light"]
+        assert session.labelled(given, "said").column_names == ["image", "label", "said"]
+        assert session.records[0].keys() == {"row", "label", "source_label"}
+    with el.label(given, label_column="label", model="pixels", display=False) as session:
+        assert len(session.records) == len(shades)
+
+
+def test_bytes_of_images_in_an_arrow_table() -> None:
+    arrow = pytest.importorskip("pyarrow")
+    files = []
+    for shade in range(0, 250, 10):
+        out = io.BytesIO()
+        picture(shade).save(out, "PNG")
+        files.append({"bytes": out.getvalue(), "path": None})
+    with el.label(arrow.table({"photo": files}), CLASSES, model="pixels", display=False) as session:
+        answer(session, 3, lambda item: int(int(item["id"]) > 12))
+        assert len(session.records) == 3
