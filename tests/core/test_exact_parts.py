@@ -23,15 +23,31 @@ def softmax(f: Any) -> Any:
     return e / e.sum(axis=-1, keepdims=True)
 
 
-@hypothesis.given(seed=SEEDS, k=st.integers(1, 8), spread=st.sampled_from([0.1, 3.0, 30.0]))
-def test_dual_solves_its_equation(seed: int, k: int, spread: float) -> None:
+@hypothesis.given(
+    seed=SEEDS, b=st.integers(1, 4), k=st.integers(2, 8), spread=st.sampled_from([0.1, 3.0, 30.0])
+)
+def test_dual_solves_its_equation(seed: int, b: int, k: int, spread: float) -> None:
     rng = np.random.default_rng(seed)
-    f, variance, weight = spread * rng.normal(size=k), spread * rng.uniform(size=k), rng.uniform(0.2, 4)
-    label = np.eye(k)[rng.integers(k)]
-    a = solve_dual(f, label, variance, weight, tolerance=1e-11)
-    found = root(lambda b: b - weight * (label - softmax(f + variance * b)), a + 0.01, tol=1e-12)
-    close(a, found.x, atol=1e-8)
-    close(a, weight * (label - softmax(f + variance * a)), atol=1e-8)
+    f, variance, weights = (
+        spread * rng.normal(size=(b, k)),
+        spread * rng.uniform(size=(b, k)),
+        rng.uniform(0.2, 4, b),
+    )
+    labels = np.eye(k)[rng.integers(k, size=b)]
+    a = solve_dual(f, labels, variance, weights, tolerance=1e-11)
+    for i in range(b):
+
+        def equation(at: Any, i: int = i) -> Any:
+            return at - weights[i] * (labels[i] - softmax(f[i] + variance[i] * at))
+
+        close(a[i], root(equation, a[i] + 0.01, tol=1e-12).x, atol=1e-8)
+        close(equation(a[i]), 0.0, atol=1e-8)
+
+
+def test_dual_of_one_column_is_the_sigmoids() -> None:
+    f, label, variance, weights = np.array([[0.3]]), np.array([[1.0]]), np.array([[2.0]]), np.array([1.7])
+    a = solve_dual(f, label, variance, weights, tolerance=1e-11)
+    close(a, 1.7 * (1.0 - 1.0 / (1.0 + np.exp(-(0.3 + 2.0 * a)))), atol=1e-9)
 
 
 def _dense(features: Any, weights: Any, probs: Any, prior: float, n_top: int) -> Any:

@@ -1,11 +1,11 @@
-"""The exact answer to one new label, were its instance alone: a problem of k numbers.
+"""The exact answers to new labels, were each instance alone: problems of k numbers.
 
-k classes; f (k,) the instance's logits, s (k,) their variances h' C_c h, w the label's weight.
-With a Gaussian N(mean_c, C_c) on each class's weights, the most probable weights after the label
+b labels, k classes; f (b, k) the instances' logits, s (b, k) their variances h' C_c h, w (b,) the weights.
+With a Gaussian N(mean_c, C_c) on each class's weights, the most probable weights after one of the labels
 are mean_c + a_c C_c h, where a solves
     a = w (e_y - softmax(f + s a)),
 the zero gradient of D(a) = w (logsumexp(f + s a) - (f + s a)_y) + a's a / 2. Newton's system is
-diagonal plus rank one, I + w (diag(p) - p p') diag(s): O(k) a step.
+diagonal plus rank one, I + w (diag(p) - p p') diag(s): O(k) a step. All labels take their steps together.
 """
 
 from typing import Any
@@ -16,50 +16,57 @@ from jaxtyping import Float
 from everylabel.core.arrays import Array
 from everylabel.core.softmax import log_softmax
 
-TOLERANCE = 1e-3  # of a, against the weight: the steps over all labels polish it
-MAX_STEPS = 30
+TOLERANCE = 1e-2  # of a, against the weight: the steps over all labels polish it
+MAX_STEPS, MAX_CUTS = 30, 20
 
 
 def solve_dual(
-    f: Float[Array, " k"],
-    label: Float[Array, " k"],
-    variance: Float[Array, " k"],
-    weight: float,
+    f: Float[Array, "b k"],
+    labels: Float[Array, "b k"],
+    variance: Float[Array, "b k"],
+    weights: Float[Array, " b"],
     tolerance: float = TOLERANCE,
-) -> Float[Array, " k"]:
-    """Return a of the module's head; `label` is e_y."""
+) -> Float[Array, "b k"]:
+    """Return a of the module's head, row by row; `labels` are e_y. With k = 1 it is the sigmoid's."""
     xp: Any = array_namespace(f)
-    a = xp.zeros_like(f)
-    probs, value = _at(f, label, variance, weight, a)
+    if f.shape[1] == 1:  # a softmax whose other logit is fixed at zero
+        none = xp.zeros_like(f)
+        pairs = ((none, f), (1.0 - labels, labels), (none, variance))
+        two = [xp.concat(pair, axis=1) for pair in pairs]
+        return solve_dual(two[0], two[1], two[2], weights, tolerance)[:, 1:]
+    weight, a = weights[:, None], xp.zeros_like(f)
+    probs, value = _at(f, labels, variance, weights, a)
     for _ in range(MAX_STEPS):
-        gradient = a - weight * (label - probs)
-        if float(xp.max(xp.abs(gradient))) <= tolerance * weight:
+        gradient = a - weight * (labels - probs)
+        if bool(xp.all(xp.abs(gradient) <= tolerance * weight)):
             break
         # (diag(t) - w p (p s)') x = -gradient with t = 1 + w p s, by Sherman-Morrison
-        diagonal, spread = 1.0 + weight * probs * variance, probs * variance
+        spread = probs * variance
+        diagonal = 1.0 + weight * spread
         u, r = gradient / diagonal, weight * probs / diagonal
-        room = max(1.0 - float(spread @ r), 1e-12)
-        step = -(u + r * (float(spread @ u) / room))
-        length, before = 1.0, value
-        while True:
-            trial = a + length * step
-            probs, value = _at(f, label, variance, weight, trial)
-            if value <= before + 1e-12 * abs(before) or length < 1e-6:
+        room = xp.clip(1.0 - xp.sum(spread * r, axis=1, keepdims=True), 1e-12, None)
+        step = -(u + r * (xp.sum(spread * u, axis=1, keepdims=True) / room))
+        before = value + 1e-12 * xp.abs(value)
+        for _ in range(MAX_CUTS):
+            probs, value = _at(f, labels, variance, weights, a + step)
+            higher = value > before
+            if not bool(xp.any(higher)):
                 break
-            length *= 0.5
-        a = trial
+            step = xp.where(higher[:, None], 0.5 * step, step)
+        a = a + step
     return a
 
 
 def _at(
-    f: Float[Array, " k"],
-    label: Float[Array, " k"],
-    variance: Float[Array, " k"],
-    weight: float,
-    a: Float[Array, " k"],
-) -> tuple[Float[Array, " k"], float]:
+    f: Float[Array, "b k"],
+    labels: Float[Array, "b k"],
+    variance: Float[Array, "b k"],
+    weights: Float[Array, " b"],
+    a: Float[Array, "b k"],
+) -> tuple[Float[Array, "b k"], Float[Array, " b"]]:
     """Return softmax(f + s a) and D(a)."""
     xp: Any = array_namespace(f)
-    log_probs = log_softmax(f + variance * a)
-    loss = -xp.sum(label * log_probs)
-    return xp.exp(log_probs), float(weight * loss + 0.5 * xp.sum(variance * a * a))
+    moved = variance * a
+    log_probs = log_softmax(f + moved)
+    value = xp.sum(0.5 * moved * a - weights[:, None] * labels * log_probs, axis=1)
+    return xp.exp(log_probs), value

@@ -25,6 +25,7 @@ from everylabel.core.newton import Objective, Point, inner, newton_step
 from everylabel.core.posterior import Posterior
 from everylabel.core.preconditioner import Preconditioner, build
 from everylabel.core.training import minimise
+from everylabel.core.updates import span
 from everylabel.core.updates.dual import solve_dual
 
 GROW, LEAST_GROWTH = 1.4, 10  # the preconditioner is built anew when the labels grew by both
@@ -53,7 +54,8 @@ class Work(NamedTuple):
     preconditioner: Preconditioner
 
 
-_left: WeakKeyDictionary[Data, Work] = WeakKeyDictionary()  # by the labels solved for; gone with them
+Left = WeakKeyDictionary[Data, Work | span.Place]
+_left: Left = WeakKeyDictionary()  # by the labels solved for; gone with them
 
 
 def exact(posterior: Posterior, new: Labelled, report: Callable[[Report], Any] | None = None) -> Posterior:
@@ -72,15 +74,59 @@ def move(posterior: Posterior, new: Labelled, targets: Float[Array, "b k"]) -> t
     data = known.append(new, lambda labels, k: targets)
     n, b = int(known.labels.shape[0]), int(new.labels.shape[0])
     if b > max((GROW - 1.0) * n, LEAST_GROWTH):  # too many for their answers one by one to be of use
-        work = _fresh(posterior, data)
-    else:
-        work = _first_guess(_carried_on(posterior, known), posterior, data, targets)
-    return _solved(posterior, data, work)
+        return _solved(posterior, data, _fresh(posterior, data))
+    if span.suits(data):
+        place = _place(posterior, known)
+        ended = None if place is None else span.move(_problem(posterior, data), place, targets)
+        if ended is not None:
+            return _ended(posterior, data, ended)
+    return _solved(posterior, data, _first_guess(_carried_on(posterior, known), posterior, data, targets))
 
 
 def resolve(posterior: Posterior, data: Data) -> Posterior:
     """Return the posterior with its mean at the optimum over `data`; the covariance stays."""
+    if span.suits(data):
+        problem, known = _problem(posterior, data), _known(posterior)
+        left, seen = _in_span(posterior), None
+        if left is not None and len(left.pull) == len(data.weights):
+            seen = span.weighed(problem, left, known.weights)
+        place = span.enter(problem, posterior.mean, seen)
+        ended = None if place is None else span.settle(problem, place)
+        if ended is not None:
+            return _ended(posterior, data, ended)[0]
     return _solved(posterior, data, _carried_on(posterior, data))[0]
+
+
+def _problem(posterior: Posterior, data: Data) -> span.Problem:
+    objective = _objective(posterior, data)
+    ease = _ease(objective)
+    return span.Problem(
+        data, posterior.prior_precision, objective.link, lambda mean: _last(mean, objective, ease)
+    )
+
+
+def _place(posterior: Posterior, known: Data) -> span.Place | None:
+    """Return where the last search in the span has ended, or where one may begin."""
+    left = _in_span(posterior)
+    if left is not None or not span.suits(known):
+        return left
+    return span.enter(_problem(posterior, known), posterior.mean)
+
+
+def _in_span(posterior: Posterior) -> span.Place | None:
+    """Return where the last search has ended, if it was in the span and at this very mean."""
+    left = _left.get(_known(posterior))
+    return left if isinstance(left, span.Place) and left.mean is posterior.mean else None
+
+
+def _ended(posterior: Posterior, data: Data, ended: span.Ended) -> tuple[Posterior, Report]:
+    _left[data] = ended.place
+    return posterior.replace(mean=ended.place.mean, data=data), Report(ended.steps, ended.decrement, True)
+
+
+def _last(mean: Float[Array, "d k"], objective: Objective, ease: float) -> float:
+    """Return the squared decrement below which a Newton step is the last."""
+    return max(ease * min(LAST, RELATIVE * objective.prior_precision * inner(mean, mean)), LEAST)
 
 
 def _known(posterior: Posterior) -> Data:
@@ -112,7 +158,7 @@ def _fresh(posterior: Posterior, data: Data) -> Work:
 def _carried_on(posterior: Posterior, data: Data) -> Work:
     """Return the start of a search with what the last one left, if it is still of use."""
     n, left = int(data.labels.shape[0]), _left.get(_known(posterior))
-    if left is None or left.mean is not posterior.mean or left.logits.shape[0] != n:
+    if not isinstance(left, Work) or left.mean is not posterior.mean or left.logits.shape[0] != n:
         return _fresh(posterior, data)
     built = left.preconditioner.n_points
     return _fresh(posterior, data) if n >= max(GROW * built, built + LEAST_GROWTH) else left
@@ -136,7 +182,8 @@ def _first_guess(work: Work, posterior: Posterior, data: Data, targets: Float[Ar
         variance = xp.full_like(f, float(point @ shared))
         for c, value in zip(own, variances, strict=True):
             variance[c] = value
-        a = _answer(f, targets[i, :], variance, weight)
+        row = slice(n + i, n + i + 1)
+        a = solve_dual(f[None, :], targets[i : i + 1, :], variance[None, :], data.weights[row])[0, :]
         mean = mean + float64(shared)[:, None] * a[None, :]  # mean_c += a_c C_c h
         logits = logits + (objective.features @ shared)[:, None] * xp.astype(a, logits.dtype)[None, :]
         if own:
@@ -150,19 +197,6 @@ def _first_guess(work: Work, posterior: Posterior, data: Data, targets: Float[Ar
     return Work(mean, logits, preconditioner)
 
 
-def _answer(
-    f: Float[Array, " k"], label: Float[Array, " k"], variance: Float[Array, " k"], weight: float
-) -> Float[Array, " k"]:
-    """Return the dual solution; the sigmoid is a softmax whose other logit is fixed at zero."""
-    if f.shape[0] > 1:
-        return solve_dual(f, label, variance, weight)
-    xp: Any = array_namespace(f)
-    zero = xp.zeros_like(f)
-    return solve_dual(
-        xp.concat([zero, f]), xp.concat([1.0 - label, label]), xp.concat([zero, variance]), weight
-    )[1:]
-
-
 def _solved(posterior: Posterior, data: Data, work: Work) -> tuple[Posterior, Report]:
     """Return the posterior at the optimum over `data`, and how it got there; leave the work to the next."""
     objective, preconditioner = _objective(posterior, data), work.preconditioner
@@ -170,8 +204,7 @@ def _solved(posterior: Posterior, data: Data, work: Work) -> tuple[Posterior, Re
     ease = _ease(objective)
     for i in range(1, MAX_STEPS):
         gradient = objective.gradient(point.mean, point.probs)
-        last = ease * min(LAST, RELATIVE * objective.prior_precision * inner(point.mean, point.mean))
-        last = max(last, LEAST)
+        last = _last(point.mean, objective, ease)
         step = newton_step(objective, point, gradient, preconditioner.apply, LAST * last, MAX_PRODUCTS)
         point = step.end
         there = step.whole and step.decrement <= last
