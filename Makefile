@@ -6,7 +6,7 @@ BEFORE ?= $(VENV)/version-0.1
 LABEL_STUDIO ?= build/label-studio
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
-.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-serving bench-label-studio results-index chaos dist docs reference test-label-studio screenshots-label-studio screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-serving bench-label-studio results-index chaos dist docs reference test-label-studio test-spark screenshots-label-studio screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -115,6 +115,10 @@ $(STUDIO_INSTALLED):
 test-label-studio: install system $(STUDIO_INSTALLED) ## a real Label Studio beside the backend; its folder: LABEL_STUDIO=...
 	EVERYLABEL_LABEL_STUDIO=$(LABEL_STUDIO)/venv EVERYLABEL_RESULTS=docs/results \
 	  $(BIN)/python -m pytest tests/live/label_studio
+
+test-spark: install   ## embed and predict over the partitions of a real Spark (needs Java 17)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt 'pyspark>=4'
+	EVERYLABEL_SPARK=1 $(BIN)/python -m pytest tests/live/spark
 
 screenshots-label-studio: install system $(STUDIO_INSTALLED) ## pictures of the real Label Studio for docs/label-studio.md
 	EVERYLABEL_LABEL_STUDIO=$(LABEL_STUDIO)/venv $(BIN)/python -m tests.live.label_studio.screenshots

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,12 @@ import pytest
 
 from everylabel.core import fit_map, laplace
 from everylabel.core.errors import EverylabelError
+from everylabel.experiments.catalogue import EXPERIMENTS
+from everylabel.experiments.data import load
+from everylabel.experiments.engine import cells_of, run_cells
+from everylabel.experiments.results import Results
 from everylabel.models.scaling import no_scaling
+from everylabel.scale.cells import on_ray
 from everylabel.scale.cluster import connect
 from everylabel.scale.embedding import embed_shards
 from everylabel.scale.parted import begun
@@ -73,6 +79,21 @@ def test_predictions_on_ray_are_the_same_files(tmp_path: Path, cluster: str) -> 
         job = Predicting(shards, head, out, "csv")
         assert sorted(part.rows for part, _ in made(job, out.missing(), ray)) == [50, 51, 52]
     assert content(tmp_path / "there") == content(tmp_path / "here")
+
+
+def test_cells_of_an_experiment_measure_the_same_on_ray(tmp_path: Path, cluster: str) -> None:
+    experiments = [EXPERIMENTS["step-size"]]
+    cells = cells_of(experiments, [load("digits", "")], 1, "fast")
+    measured = []
+    for name, place in (("here", nullcontext()), ("there", on_ray(cluster))):
+        results = Results(tmp_path / name)
+        with place:
+            ran = list(run_cells(cells, experiments, "", results, 2))
+        measured.append(sorted(row for row in results.rows() if "seconds" not in row.metric))
+        results.close()
+        assert sorted(ran) == sorted(cells)
+    assert measured[0] == measured[1]
+    assert len(measured[0]) > 10
 
 
 def test_a_killed_run_begun_again_makes_the_same_shards(tmp_path: Path) -> None:

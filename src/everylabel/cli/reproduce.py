@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from everylabel.cli import options
 from everylabel.cli.console import note
 from everylabel.core.errors import EverylabelError
 
@@ -28,7 +30,10 @@ def reproduce(
         list[str] | None, typer.Option(help="Only these datasets; may be given again.")
     ] = None,
     reps: Annotated[int, typer.Option(min=1, help="Repetitions; the paper has 10 and 30.")] = 10,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes; as many as there are cores if not given.")
+    ] = None,
+    ray: options.Ray = None,
     fast: Annotated[
         bool, typer.Option("--fast", help="Train exactly instead of by the paper's recipe.")
     ] = False,
@@ -60,7 +65,7 @@ def reproduce(
     if list_them:
         _list(console, folder)
         return
-    run = _Run(experiments or [], dataset or [], reps, jobs, fast, folder, results, report_only)
+    run = _Run(experiments or [], dataset or [], reps, jobs, ray, fast, folder, results, report_only)
     _reproduce(console, run, report, export, mlflow)
 
 
@@ -70,7 +75,8 @@ class _Run(NamedTuple):
     names: list[str]
     datasets: list[str]
     reps: int
-    jobs: int
+    jobs: int | None
+    ray: str | None
     fast: bool
     folder: str
     results: Path
@@ -178,6 +184,7 @@ def _run_cells(run: _Run, cells: "list[Cell]", stored: "Results", command: str) 
     from everylabel.experiments.catalogue import EXPERIMENTS
     from everylabel.experiments.engine import run_cells
     from everylabel.experiments.machine import code, describe
+    from everylabel.scale.cells import ALL, on_ray
 
     others = "; ".join(f"{n} by {made}" for made, n in stored.codes().items() if made != code())
     if others:
@@ -186,13 +193,14 @@ def _run_cells(run: _Run, cells: "list[Cell]", stored: "Results", command: str) 
             "all anew, name another file with --results"
         )
     started = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
-    running = run_cells(
-        cells, EXPERIMENTS.values(), run.folder, stored, run.jobs
-    )  # other data are refused here
+    folder = run.folder if run.ray is None else str(Path(run.folder).absolute())
+    jobs = run.jobs or (ALL if run.ray else os.cpu_count() or 1)
+    running = run_cells(cells, EXPERIMENTS.values(), folder, stored, jobs)  # other data are refused here
     n_before = len(stored.finished() & {cell.name for cell in cells})
     told = Console(stderr=True)
     columns = (MofNCompleteColumn(), BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=told) as progress:
+    where = nullcontext() if run.ray is None else on_ray(run.ray)
+    with where, Progress(*columns, console=told) as progress:
         task = progress.add_task("reproducing", total=len(cells), completed=n_before)
         for i, cell in enumerate(running, start=1):
             if i == 1:

@@ -1,7 +1,7 @@
 """A grid of independent cells: run by joblib, each seeded by its own coordinates, stored as it ends.
 
 Which cells run, in what order and in how many processes changes nothing in the results. Any joblib
-backend will do: `with joblib.parallel_config(backend="dask"): run_cells(...)`.
+backend will do: `with joblib.parallel_config(backend="dask"): run_cells(...)`; `--ray` takes Ray's.
 """
 
 import hashlib
@@ -9,15 +9,19 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
 
 from everylabel.experiments.data import Data, load
 from everylabel.experiments.machine import code
 from everylabel.experiments.results import Measurement, Results, Row
+
+SOME = 4  # cells for each process, where all have to end before one is stored
 
 
 class Cell(NamedTuple):
@@ -98,11 +102,21 @@ def run_cells(
 
 
 def _stored(tasks: Iterable[Any], results: Results, jobs: int) -> Iterator[Cell]:
-    parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs")
-    for cell, seconds, measurements in parallel(tasks):
+    for cell, seconds, measurements in _ended(tasks, jobs):
         rows = [Row(*cell[:4], *measurement) for measurement in measurements]
         results.add(cell.name, seconds, rows, code())
         yield cell
+
+
+def _ended(tasks: Iterable[Any], jobs: int) -> Iterator[tuple[Cell, float, list[Measurement]]]:
+    """Yield what tasks return as they end; of a backend that returns lists only (Ray's), some at a time."""
+    if get_active_backend()[0].supports_return_generator:
+        yield from Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs")(tasks)
+        return
+    left = iter(tasks)
+    with Parallel(n_jobs=jobs) as parallel:
+        while some := list(islice(left, SOME * effective_n_jobs(jobs))):
+            yield from parallel(some)
 
 
 def _run(cell: Cell, experiment: Experiment, folder: str) -> tuple[Cell, float, list[Measurement]]:

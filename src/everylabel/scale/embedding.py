@@ -122,7 +122,7 @@ def embed_shards(
     how = How(
         check_count(batch_size, "batch_size"), device, trust_model_code, threads=0 if ray is None else cpus
     )
-    backend = _backend(origin.kind, model, fit, how)
+    backend = pretrained(origin.kind, model, fit, how)
     about = {
         MODEL: getattr(backend, "name", origin.kind),
         DIGEST: model_digest(backend),
@@ -159,7 +159,8 @@ def _made(job: Embedding, ray: str | None, cpus: int, progress: Callable[[int, i
     )
 
 
-def _backend(kind: str, model: str | None, fit: Path | None, how: How) -> Backend:
+def pretrained(kind: str, model: str | None, fit: Path | None, how: How) -> Backend:
+    """Return an encoder that is the same whatever the rows are: pretrained, or fitted on others before."""
     if fit is not None:
         return load_fit(fit, kind, model)
 

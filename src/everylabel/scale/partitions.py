@@ -1,0 +1,136 @@
+"""`embed` and `predict` as functions of one partition: a data frame in, a data frame out.
+
+For engines that cut a table into data frames themselves: `dask.dataframe.map_partitions`, Spark's
+`mapInPandas` (docs/scale.md has an example of each). A process loads a model once, whatever the number of
+partitions.
+"""
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError, need
+from everylabel.data.cells import text_of
+from everylabel.data.readers.rows import check_columns
+from everylabel.data.readers.table import image_paths
+from everylabel.models.embedding.backend import Backend
+from everylabel.models.embedding.choose import How
+from everylabel.models.embedding.chunks import Chunks
+from everylabel.models.embedding.embed import NoImage, encoded_rows
+from everylabel.scale.embedding import pretrained
+
+FEATURES, LABEL, PROBABILITY = "features", "label", "probability"
+
+
+def embed_partition(
+    frame: Any,
+    *,
+    text_column: str | None = None,
+    image_column: str | None = None,
+    model: str | None = None,
+    fit: str | os.PathLike[str] | None = None,
+    column: str = FEATURES,
+    threads: int = 1,
+    device: str | None = None,
+    trust_model_code: bool = False,
+) -> Any:
+    """Return a data frame with one more column, the features of each row: an array of float32.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One partition; it may be empty.
+    text_column, image_column : str
+        The column of texts, or of paths of images; one of them.
+    model, fit, device, trust_model_code
+        As in `everylabel.embed`; the model is pretrained, or has learned from other items (`fit`).
+    column : str
+        The name of the new column.
+    threads : int
+        That compute; one suits engines that run a partition on each core.
+
+    An image that cannot be read has None.
+    """
+    if (text_column is None) == (image_column is None):
+        raise EverylabelError("text_column or image_column is needed, and one only; expected a column's name")
+    kind, name = ("text", text_column) if text_column is not None else ("image", image_column)
+    check_columns("the partition", [str(one) for one in frame.columns], [str(name)])
+    how = How(device=device, trust_code=trust_model_code, threads=threads)
+    backend = _loaded(kind, model, None if fit is None else _file(fit), how)
+    values = frame[name].tolist()
+    items = [text_of(value) for value in values] if kind == "text" else image_paths(values, Path())
+    rows = _rows(items, kind, backend)
+    return frame.assign(**{column: _objects(frame, rows)})
+
+
+def predict_partition(frame: Any, model: str | os.PathLike[str], *, column: str = FEATURES) -> Any:
+    """Return a data frame with two more columns: the most probable class, and its probability.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One partition with a column of features, as `embed_partition` makes it.
+    model : path
+        A file of `everylabel export --what model -o model.npz`, or of `everylabel.save_classifier`.
+    column : str
+        The column of features.
+
+    A row without features has no label.
+    """
+    check_columns("the partition", [str(one) for one in frame.columns], [column])
+    classifier = _classifier(_file(model))
+    features = frame[column].tolist()
+    there = [i for i, row in enumerate(features) if row is not None]
+    label, sure = np.full(len(features), None, object), np.full(len(features), np.nan)
+    if there:
+        probs = classifier.predict_proba(np.stack([np.asarray(features[i], np.float64) for i in there]))
+        best = probs.argmax(axis=1)
+        label[there] = [str(name) for name in classifier.classes_[best]]
+        sure[there] = probs[np.arange(len(there)), best]
+    pandas = need("pandas", "table", "a partition")
+    names = pandas.Series(label, index=frame.index, dtype="string")  # which Dask can write
+    return frame.assign(**{LABEL: names, PROBABILITY: sure})
+
+
+def _rows(items: list[Any], kind: str, backend: Backend) -> list[np.ndarray | None]:
+    if not items:
+        return []
+    try:
+        chunks = list(encoded_rows(Chunks(items, kind), backend, False, [], None))
+    except NoImage:
+        return [None] * len(items)
+    whole = [row for chunk in chunks for row in chunk.astype(np.float32, copy=False)]
+    return [None if np.isnan(row).all() else row for row in whole]
+
+
+def _objects(frame: Any, rows: list[np.ndarray | None]) -> Any:
+    held = np.empty(len(rows), object)
+    held[:] = rows
+    return need("pandas", "table", "a partition").Series(held, index=frame.index, dtype=object)
+
+
+class _File(NamedTuple):
+    """A file as it is now."""
+
+    place: str
+    changed: int
+
+
+def _file(place: str | os.PathLike[str]) -> _File:
+    path = Path(place).absolute()
+    return _File(str(path), path.stat().st_mtime_ns if path.exists() else 0)
+
+
+@lru_cache(maxsize=2)
+def _loaded(kind: str, model: str | None, fit: _File | None, how: How) -> Backend:
+    return pretrained(kind, model, None if fit is None else Path(fit.place), how)
+
+
+@lru_cache(maxsize=2)
+def _classifier(file: _File) -> Any:
+    from everylabel.models.classifier_files import load_classifier
+
+    return load_classifier(file.place)
