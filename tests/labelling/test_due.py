@@ -33,7 +33,7 @@ def test_checks_of_a_class_are_drawn_among_what_is_predicted_so(tmp_path: Path) 
         assert [(among, guess) for among, guess, _ in seen] == [(3, 3)] * 5
         assert all(0.0 < share < 0.5 for _, _, share in seen)
         assert made.ledger.wishes == {}
-        assert [check.among for check in made.ledger.checks].count(3) == 5
+        assert [check.among for check in made.ledger.checks.values()].count(3) == 5
         state = fingerprint(made)
     with service(tmp_path / "log") as made:
         assert fingerprint(made) == state

@@ -12,6 +12,7 @@ from everylabel.labelling.applying import apply
 from everylabel.labelling.events import Body, Event
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.records import CANNOT_TELL, IMPORT, Check, Place
+from everylabel.labelling.tally import tally_all
 from everylabel.selection.pool import Where
 
 IDS = [f"i{i}" for i in range(8)]
@@ -93,13 +94,13 @@ def test_checks_are_noted_and_go_with_an_undo() -> None:
         ("me", events.Out(IDS[2], "check")),
         ("me", events.Skip(IDS[2], check=True)),
     )
-    assert made.checks == [Check(4, 1, 1)]
+    assert list(made.checks.values()) == [Check(4, 1, 1)]
     assert made.standing_checks() == [Check(4, 1, 1)]
-    assert made.n_unanswered_checks() == 1
+    assert made.tally.unanswered == 1
     took(made, ("me", events.CannotTell(IDS[1])))
     assert made.standing_checks() == []  # its answer stands no more
     took(made, ("me", events.Undo(4)))
-    assert made.checks == []
+    assert made.checks == {}
 
 
 def test_only_picked_items_count_as_handed_out() -> None:
@@ -182,6 +183,47 @@ def test_what_is_kept_as_sums_equals_counting_anew(seed: int) -> None:
         assert +made.agreement.totals == +twin.totals
 
 
+def _anything(made: Ledger, rng: np.random.Generator) -> tuple[str, Body]:
+    """Return something that may happen now, to any item."""
+    person, item, number = str(rng.choice(["anna", "ben"])), IDS[int(rng.integers(8))], int(rng.integers(3))
+    last, check = made.last(person), bool(rng.integers(2))
+    out = events.Out(item, "check" if check else "chosen", among=[None, 1][int(rng.integers(2))])
+    said = events.Label(item, number, guess=number, sure=float(rng.random()), check=check)
+    classes = [events.Remove(2, 1), events.Restore(2)][2 in made.book.removed]
+    may: list[Body] = [
+        said,
+        said,
+        said,
+        out,
+        out,
+        events.Release(item),
+        events.Skip(item),
+        events.HeldOut(item),
+    ]
+    may += [events.CannotTell(item), events.Changed(item), events.Confirmed(item), classes]
+    may += [events.Finished(item, number, check), events.Unfinished(item), events.Left(item, back=check)]
+    may += [] if last is None else [events.Undo(last.seq), events.Undo(last.seq)]
+    return person, may[int(rng.integers(len(may)))]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_figures_that_are_kept_equal_those_that_are_counted(seed: int) -> None:
+    rng, made = np.random.default_rng(seed), ledger()
+    for _ in range(250):
+        took(made, _anything(made, rng))
+        free = [i for i in made.checked if i not in made.labels and i not in made.holder]
+        assert made.tally == (
+            sum(check.among is None for check in made.standing_checks()),
+            sum(not made.lost(i) for i in free),
+            sum(i not in made.answers for i in made.finished),
+            sum(i not in made.answers for i in made.skipped),
+            sum(i in made.answers for i in made.test),
+        )
+        assert made.tally == tally_all(made)
+        standing = {i: [e.body for e in made.by_item[i] if made.stands(e)] for i in made.labels}
+        assert made.first == {i: bodies[0] for i, bodies in standing.items()}
+
+
 def test_what_was_said_of_other_content_is_set_aside_until_it_is_confirmed_or_said_again() -> None:
     made = ledger(
         ("me", label(0, 2)),
@@ -191,7 +233,7 @@ def test_what_was_said_of_other_content_is_set_aside_until_it_is_confirmed_or_sa
     )
     assert took(made, ("", events.Changed(IDS[0]))) == 0
     assert took(made, ("", events.Changed(IDS[1]))) == 1
-    assert (made.labels, made.set_aside(), made.checks) == ({2: 0}, [0, 1], [])
+    assert (made.labels, made.set_aside(), made.checks) == ({2: 0}, [0, 1], {})
     assert (made.place(0), made.n_answers, made.by_class[2]) == (Place(Where.FREE), 1, 0)
     took(made, ("", events.Confirmed(IDS[0])))
     assert (made.labels, made.set_aside()) == ({0: 2, 2: 0}, [1])
@@ -210,11 +252,11 @@ def test_a_check_of_a_class_is_noted_with_what_it_was_drawn_from() -> None:
         ("me", events.Out(IDS[1], "check", among=2, share=0.25)),
         ("me", label(1, 2, guess=2, sure=0.75, check=True)),
     )
-    assert made.checks == [Check(5, 1, 2, among=2, share=0.25)]
+    assert list(made.checks.values()) == [Check(5, 1, 2, among=2, share=0.25)]
     assert made.wishes == {2: 1}
     took(made, ("me", events.Undo(5)), ("me", events.Out(IDS[1], "check", again=True)))
     took(made, ("me", label(1, 0, guess=2, sure=0.75, check=True)))
-    assert made.checks == [Check(8, 1, 2, among=2, share=0.25)]  # it stays what it was
+    assert list(made.checks.values()) == [Check(8, 1, 2, among=2, share=0.25)]  # it stays what it was
     assert made.wishes == {2: 1}
     took(made, ("me", events.Out(IDS[2], "check", among=2, share=0.25)))
     assert made.wishes == {}

@@ -141,7 +141,7 @@ def test_what_the_model_said_before_is_what_counts_for_its_accuracy(tmp_path: Pa
         assert guess is not None
         made.rule_out("me", item, guess).result()
         reply = made.label("me", item, (guess + 1) % 10).result()
-        assert made.ledger.checks[-1].guess == guess
+        assert list(made.ledger.checks.values())[-1].guess == guess
         assert made.ledger.foretold()[i] == (guess, sure)
         assert (reply["progress"]["people"][0]["answers"], made.ledger.n_answers) == (22, 22)
         assert made.ledger.agreement.figures() is None

@@ -8,13 +8,17 @@ from everylabel.labelling import progress
 from everylabel.labelling.agreement import Agreement
 from everylabel.labelling.events import Assessed, Label
 from everylabel.labelling.ledger import Ledger
-from everylabel.labelling.records import Check, Entry
+from everylabel.labelling.records import Answer, Check, Entry
+from everylabel.labelling.tally import tally_all
 
 
 def ledger(n_labels: int, n_checks: int = 0) -> Ledger:
     made = Ledger([str(i) for i in range(1000)])
     made.labels = dict.fromkeys(range(n_labels), 0)
-    made.checks = [Check(i, i, 0) for i in range(n_checks)]
+    made.by_item = {i: [Entry(i, 0.0, "me", i, Label(str(i), 0))] for i in range(n_labels)}
+    made.checks = {i: Check(i, i, 0) for i in range(n_checks)}
+    made.answers = {i: [Answer(i, "me", 0)] for i in range(n_labels)}
+    made.tally = tally_all(made)
     return made
 
 
@@ -46,6 +50,7 @@ def test_thousands_of_names_do_not_fill_every_reply() -> None:
 def test_a_check_without_an_answer_does_not_count() -> None:
     made = ledger(100, 6)
     del made.labels[1]  # nobody can tell any more
+    made.tally = tally_all(made)
     assert progress.accuracy(made)["checks"] == 5
 
 

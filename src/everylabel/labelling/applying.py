@@ -10,6 +10,7 @@ from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.naming import unpacked
 from everylabel.labelling.records import IMPORT, Check, ClassChange, Entry, Lease
 from everylabel.labelling.settling import count, settle
+from everylabel.labelling.tally import moved, tally_all, tally_of
 
 
 def apply(ledger: Ledger, event: Event) -> int | None:
@@ -17,19 +18,27 @@ def apply(ledger: Ledger, event: Event) -> int | None:
     ledger.seq = event.seq
     if event.key is not None:
         ledger.keys[event.key] = event
-    if not isinstance(event.body, events.OfItem):
-        return _take(event.body, ledger, event, -1)
-    item = ledger.position.get(event.body.item)
-    if item is None:
-        ledger.absent.add(event.body.item)
+    if isinstance(event.body, events.OfItem):
+        item = ledger.position.get(event.body.item)
+        if item is None:
+            ledger.absent.add(event.body.item)
+            return None
+    elif isinstance(event.body, events.Undo):
+        undone = ledger.entries.get(event.body.saved)
+        item = None if undone is None else undone.item  # of one that the source no longer has
     else:
+        _take(event.body, ledger, event, -1)
+        return None
+    before = tally_of(ledger, item)
+    if item is not None:
         _take(event.body, ledger, event, item)
+    ledger.tally = moved(ledger.tally, before, tally_of(ledger, item))
     return item
 
 
 @singledispatch
-def _take(body: events.Body, ledger: Ledger, event: Event, item: int) -> int | None:
-    """Apply what an event says, by its type; return an item that it is about without naming it."""
+def _take(body: events.Body, ledger: Ledger, event: Event, item: int) -> None:
+    """Apply what an event says, by its type; `item` is what it is about."""
     raise EverylabelError(f"event {event.seq} is of kind {body.kind!r}; the ledger cannot apply it")
 
 
@@ -131,7 +140,7 @@ def _(body: events.Label | events.NoneOfThese, ledger: Ledger, event: Event, ite
     if body.check and body.guess is not None:
         out = ledger.checked.get(item)
         among = (None, None) if out is None else (out.among, out.share)
-        ledger.checks.append(Check(event.seq, item, body.guess, among[0], among[1] or 1.0))
+        ledger.checks[event.seq] = Check(event.seq, item, body.guess, among[0], among[1] or 1.0)
 
 
 @_take.register
@@ -159,7 +168,8 @@ def _(body: events.Skip, ledger: Ledger, event: Event, item: int) -> None:
 @_take.register
 def _(body: events.Changed, ledger: Ledger, event: Event, item: int) -> None:
     ledger.aside[item] = event.seq
-    ledger.checks = [check for check in ledger.checks if check.item != item]
+    for entry in ledger.by_item.get(item, ()):
+        ledger.checks.pop(entry.seq, None)
     ledger.checked.pop(item, None)
     settle(ledger, item, ledger.standing(item))
 
@@ -213,13 +223,12 @@ def _(body: events.HeldOut, ledger: Ledger, event: Event, item: int) -> None:
 
 
 @_take.register
-def _(body: events.Undo, ledger: Ledger, event: Event, item: int) -> int | None:
-    undone = ledger.entries.get(body.saved)
-    if undone is None:  # of an item that the source no longer has
-        return None
+def _(body: events.Undo, ledger: Ledger, event: Event, item: int) -> None:
+    undone = ledger.entries[body.saved]
     ledger.undone.add(undone.seq)
-    ledger.done[undone.person].remove(undone.seq)
-    ledger.checks = [check for check in ledger.checks if check.seq != undone.seq]
+    done = ledger.done[undone.person]
+    done.pop(-1 if done[-1] == undone.seq else done.index(undone.seq))
+    ledger.checks.pop(undone.seq, None)
     if isinstance(undone.body, events.Skip):
         left = [entry for entry in ledger.skipped.pop(undone.item, []) if entry[0] != undone.seq]
         if left:
@@ -228,7 +237,6 @@ def _(body: events.Undo, ledger: Ledger, event: Event, item: int) -> int | None:
         ledger.n_changes += 1
     else:
         settle(ledger, undone.item, ledger.standing(undone.item))
-    return undone.item
 
 
 def _fulfil(ledger: Ledger, among: int | None) -> None:
@@ -255,12 +263,14 @@ def _take_classes(ledger: Ledger, book: ClassBook) -> None:
             ledger.phrases.pop(number, None)  # the old vectors teach until there are new ones
         if known.get(number) != book.names[number] or number in before.removed:
             ledger.names[" ".join(book.names[number].split())] = number
-    moved = {number for number in known if before.now(number) != book.now(number)}
+    moved_on = {number for number in known if before.now(number) != book.now(number)}
     if before.order and before.removed != book.removed:
         ledger.n_names += 1
-    for item, entries in ledger.by_item.items() if moved else ():
-        if any(isinstance(entry.body, events.Label) and entry.body.class_ in moved for entry in entries):
+    for item, entries in ledger.by_item.items() if moved_on else ():
+        if any(isinstance(entry.body, events.Label) and entry.body.class_ in moved_on for entry in entries):
             settle(ledger, item, ledger.standing(item))
+    if moved_on:
+        ledger.tally = tally_all(ledger)
 
 
 def _release(ledger: Ledger, person: str, item: int) -> None:

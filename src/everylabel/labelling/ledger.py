@@ -6,7 +6,7 @@ Here is what it holds and what can be asked of it; `applying` has what events do
 """
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ from everylabel.labelling.records import (
     Entry,
     Lease,
     Place,
+    Tally,
     bulk_of,
 )
 from everylabel.labelling.ruling_out import ruled_out
@@ -68,7 +69,7 @@ class Ledger:
     left: dict[int, None] = field(default_factory=dict)  # items that are no more where they came from
     bulks: dict[int, list[int]] = field(default_factory=dict)  # first event -> all that were given at once
     keys: dict[str, Event] = field(default_factory=dict)
-    checks: list[Check] = field(default_factory=list)
+    checks: dict[int, Check] = field(default_factory=dict)  # by the number of their event
     checked: dict[int, events.Out] = field(default_factory=dict)  # items that were handed out as checks
     wishes: dict[int, int] = field(default_factory=dict)  # classes to test more, and how many checks yet
     test: dict[int, None] = field(default_factory=dict)  # items that are never learned from
@@ -77,6 +78,8 @@ class Ledger:
     assessed: list[events.Assessed] = field(default_factory=list)
     handed: int = 0  # items picked by the strategy or at random
     labels: dict[int, int] = field(default_factory=dict)  # item -> class, what is learned
+    first: dict[int, events.Answered] = field(default_factory=dict)  # of each of these, the first that stands
+    tally: Tally = field(default_factory=Tally)  # kept by `apply`
     n_changes: int = 0  # of labels, so far
     n_answers: int = 0
     by_person: Counter[str] = field(default_factory=Counter)  # answers of each
@@ -175,32 +178,19 @@ class Ledger:
 
     def standing_checks(self) -> list[Check]:
         """Return the random checks whose item has a label now."""
-        return [check for check in self.checks if check.item in self.labels]
+        return [check for check in self.checks.values() if check.item in self.labels]
 
     def foretold(self) -> dict[int, tuple[int, float]]:
         """Return what the model said of each labelled item, and how sure it was, before it learned its label.
 
         That is with the first answer that stands: those who answer again ask a model that knows.
         """
-        found: dict[int, tuple[int, float]] = {}
-        for item in self.labels:
-            first = next(entry for entry in self.by_item[item] if self.stands(entry))
-            if isinstance(first.body, events.Label) and first.body.sure is not None:
-                guess = None if first.body.guess is None else self.book.now(first.body.guess)
-                found[item] = -1 if guess is None else guess, first.body.sure  # -1: no class of now
-        return found
-
-    def n_unanswered_checks(self) -> int:
-        """Return how many checks were skipped, left or could not be told."""
-        return sum(
-            item not in self.labels and item not in self.holder and not self._lost(item)
-            for item in self.checked
-        )
+        return foretold(self.first, self.book)
 
     def n_cannot_tell(self) -> int:
         return len(self.answers) - len(self.labels) - len(self.test_labels)
 
-    def _lost(self, item: int) -> bool:
+    def lost(self, item: int) -> bool:
         """Return whether an item had a label whose class was removed."""
         standing = (entry.body for entry in self.by_item.get(item, ()) if entry.seq not in self.undone)
         return any(self.value_of(body) is None for body in standing)
@@ -228,3 +218,13 @@ class Ledger:
         values = [(entry, self.value_of(entry.body)) for entry in last.values()]
         found = [Answer(entry.seq, entry.person, value) for entry, value in values if value is not None]
         return found if len(found) < 2 else sorted(found)
+
+
+def foretold(first: Mapping[int, events.Answered], book: ClassBook) -> dict[int, tuple[int, float]]:
+    """Return what the model said with the first answers to items, by the classes of now; see `Ledger`."""
+    found: dict[int, tuple[int, float]] = {}
+    for item, body in first.items():
+        if isinstance(body, events.Label) and body.sure is not None:
+            guess = None if body.guess is None else book.now(body.guess)
+            found[item] = -1 if guess is None else guess, body.sure  # -1: no class of now
+    return found

@@ -27,14 +27,14 @@ FIGURES = ("labels", "expected", "estimate", "low", "high", "commonest", "share"
 
 def accuracy(ledger: Ledger) -> dict[str, Any]:
     """Return how good the model is on what is left, when last looked at, or how many checks are missing."""
-    checks = sum(check.among is None for check in ledger.standing_checks())
+    checks = ledger.tally.checks
     last = ledger.assessed[-1] if ledger.assessed else None
     known = last if checks >= FEWEST and last is not None and last.estimate is not None else None
     figures = {name: getattr(known, name, None) for name in FIGURES}
     if figures["commonest"] not in ledger.book.order:
         figures |= {"commonest": None, "share": None}
     better = None if known is None else (known.estimate or 0.0) > (known.share or 0.0)
-    missing = {"needed": max(0, FEWEST - checks), "unanswered": ledger.n_unanswered_checks()}
+    missing = {"needed": max(0, FEWEST - checks), "unanswered": ledger.tally.unanswered}
     return {"checks": checks, **missing, **figures, "better": better}
 
 
@@ -79,16 +79,15 @@ def summary(
     tested: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the figures beside the page that are the same for all people, without the curve."""
-    by_model = sum(item not in ledger.answers for item in ledger.finished)
     there = len(ledger.ids) - len(ledger.left)
     return {
         "version": ledger.seq,
         "items": there,
         "labelled": len(ledger.labels),
         "answers": ledger.n_answers,
-        "left": there - len(ledger.answers) - by_model,
+        "left": there - len(ledger.answers) - ledger.tally.by_model,
         "cannot_tell": ledger.n_cannot_tell(),
-        "skipped": sum(item not in ledger.answers for item in ledger.skipped),
+        "skipped": ledger.tally.skipped,
         "update_ms": update_ms,
         "select_ms": select_ms,
         "classes": classes(ledger),
@@ -107,9 +106,13 @@ def test_set(ledger: Ledger, tested: Mapping[str, Any] | None) -> dict[str, Any]
     """Return how far the test set is labelled, and the accuracy on it when last looked at."""
     if not ledger.test:
         return None
-    answered = sum(item in ledger.answers for item in ledger.test)
     known = {name: None if tested is None else tested[name] for name in ("n", "estimate", "low", "high")}
-    return {"items": len(ledger.test), "answered": answered, "labelled": len(ledger.test_labels), **known}
+    return {
+        "items": len(ledger.test),
+        "answered": ledger.tally.tested,
+        "labelled": len(ledger.test_labels),
+        **known,
+    }
 
 
 def names(ledger: Ledger) -> dict[str, Any]:

@@ -67,6 +67,16 @@ class Check(NamedTuple):
     share: float = 1.0  # of what was free that was predicted so
 
 
+class Tally(NamedTuple):
+    """Sums over items that `tally` keeps."""
+
+    checks: int = 0  # random checks that stand, drawn among all that was free
+    unanswered: int = 0  # items that were handed out as checks, and skipped, left or could not be told
+    by_model: int = 0  # that the model has labelled and nobody has answered
+    skipped: int = 0  # without an answer
+    tested: int = 0  # test items that have one
+
+
 class ClassChange(NamedTuple):
     """A change of classes by a person, and the classes before."""
 

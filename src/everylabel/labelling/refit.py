@@ -10,13 +10,18 @@ import logging
 import threading
 import time
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from everylabel.labelling.assessing import Assessment, Evidence, assess
+from everylabel.labelling.class_book import ClassBook
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.drawn import check_weights
+from everylabel.labelling.events import Answered
 from everylabel.labelling.learner import Learner
+from everylabel.labelling.ledger import foretold
+from everylabel.labelling.records import Check
 from everylabel.labelling.replay import Start, learner_at
 from everylabel.labelling.training import in_order
 from everylabel.models.names import are_of_use, name_rows
@@ -99,13 +104,13 @@ class Refitter:
 def refit(desk: Desk) -> None:
     """Train on all labels there are, follow what came meanwhile, take over, tell how good the model is."""
 
-    def look() -> tuple[Start, Evidence, Learner, bool]:
+    def look() -> tuple[Start, Seen, Learner, bool]:
         ledger = desk.ledger
-        drawn = check_weights(ledger.standing_checks())
-        known = Evidence(drawn, ledger.foretold(), dict(ledger.test_labels), set(ledger.test))
-        return desk.start(), known, desk.learner, scale_is_due(desk)
+        aside = dict(ledger.test_labels), set(ledger.test)
+        seen = Seen(ledger.standing_checks(), dict(ledger.first), ledger.book, *aside)
+        return desk.start(), seen, desk.learner, scale_is_due(desk)
 
-    start, evidence, now, anew = desk.read(look).result()
+    start, seen_of, now, anew = desk.read(look).result()
     if not start.labels and not start.names and not anew:
         return
     told_by = start.here if anew or now.told_by is None else now.told_by
@@ -128,7 +133,20 @@ def refit(desk: Desk) -> None:
 
     desk.submit(take_over, alone=True).result()
     if trained is not None and len(set(start.labels.values())) > 1:
-        _note(desk, assess(start, trained, learner, evidence))
+        _note(desk, assess(start, trained, learner, seen_of.evidence()))
+
+
+class Seen(NamedTuple):
+    """Copies of what tells how good a model is, made while the desk waits: all else is done beside it."""
+
+    checks: list[Check]
+    first: dict[int, Answered]
+    book: ClassBook
+    test: dict[int, int]
+    aside: set[int]
+
+    def evidence(self) -> Evidence:
+        return Evidence(check_weights(self.checks), foretold(self.first, self.book), self.test, self.aside)
 
 
 def _note(desk: Desk, found: Assessment) -> None:

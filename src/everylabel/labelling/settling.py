@@ -25,6 +25,10 @@ def settle(ledger: Ledger, item: int, answers: list[Answer]) -> None:
     count(ledger, item, 1)
     if not answers:
         del ledger.answers[item]
+    if item in ledger.labels:
+        ledger.first[item] = next(entry.body for entry in ledger.by_item[item] if ledger.stands(entry))
+    else:
+        ledger.first.pop(item, None)
     ledger.n_changes += 1
 
 

@@ -18,11 +18,12 @@ FEWEST = 60  # labels before which nobody is told to stop
 
 def stop(ledger: Ledger) -> dict[str, Any]:
     """Return whether more labels would bring little, and the one sentence that says so."""
-    looks = [look for look in ledger.assessed if look.gain is not None and look.labels <= len(ledger.labels)]
-    if not looks:
+    known = (look for look in reversed(ledger.assessed) if look.gain is not None)
+    looks = (look for look in known if look.labels <= len(ledger.labels))  # the latest first
+    last = next(looks, None)
+    if last is None:
         return {"suggest": False, "gain": None, "without_last": None, "sentence": ""}
-    last = looks[-1]
-    before = next((look for look in reversed(looks) if look.labels <= last.labels - APART), None)
+    before = next((look for look in looks if look.labels <= last.labels - APART), None)
     suggest = last.labels >= FEWEST and _little(last) and before is not None and _little(before)
     sentence = _sentence(last, suggest)
     return {"suggest": suggest, "gain": last.gain, "without_last": last.without, "sentence": sentence}
