@@ -6,7 +6,7 @@ BEFORE ?= $(VENV)/version-0.1
 LABEL_STUDIO ?= build/label-studio
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
-.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-serving bench-label-studio results-index chaos dist docs reference test-label-studio test-spark screenshots-label-studio screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-serving bench-label-studio bench-scale results-index chaos dist docs reference test-label-studio test-ray test-spark screenshots-label-studio screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -86,6 +86,9 @@ bench-crowd: install   ## many people who disagree, over HTTP; what an answer co
 bench-serving: install   ## the labelling server over HTTP; kill -9 under load on SQLite and PostgreSQL
 	$(BIN)/python -m benchmarks.serving --out docs/results
 	$(BIN)/python -m benchmarks.kills --kills 200 --out docs/results
+
+bench-scale: install   ## a pool of 1, 2 and 4 million x 384 in shards on Ray (3 GB in /var/tmp, 10 minutes)
+	$(BIN)/python -m benchmarks.scale --out docs/results
 
 bench-label-studio: install   ## Label Studio's webhooks beside 100,000 tasks
 	$(BIN)/python -m benchmarks.label_studio --out docs/results

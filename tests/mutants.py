@@ -129,6 +129,7 @@ CORE = [
     Mutant("selection/pool/numbers.py", "self.known -= ", "self.known += ", "selection/test_pool.py"),
     Mutant("selection/pool/features.py", "2.0 * cov[:-1, -1]", "cov[:-1, -1]", "selection/test_pool.py"),
     Mutant("selection/pool/local.py", "f.mean(axis=1)) if len(idx)", "f.max(axis=1)) if len(idx)", "selection/test_pool.py"),
+    Mutant("selection/pool/loops.py", "out[i] = total + bias", "out[i] = total", "selection/test_pool.py"),
     Mutant("selection/pool/loops.py", "f[i] -= r * u[i]", "f[i] += r * u[i]", "selection/test_pool.py"),
     Mutant("selection/pool/loops.py", "(one_more + x) * k", "(one_more + x)", "selection/test_strategies.py"),
     Mutant("selection/lookahead/expected.py", "moved = x * np.exp(a)", "moved = x", "selection/test_lookahead.py"),

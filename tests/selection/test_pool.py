@@ -441,3 +441,28 @@ def test_a_label_reads_the_features_once(method: str, columns: int, monkeypatch:
     pool.add(i, int(labels[i]))
     assert read == [columns]  # three classes and the direction of the variances, or that alone
     check_cache(pool)
+
+
+def test_half_precision_is_widened_to_the_bit() -> None:
+    from everylabel.selection.pool import loops
+
+    half = np.arange(2**16, dtype=np.uint16).view(np.float16)  # all there are
+    found = np.empty(2**16, np.float32)
+    loops.widen(half.view(np.uint16), found)
+    finite = np.isfinite(half)
+    np.testing.assert_array_equal(found[finite], half[finite].astype(np.float32))
+    assert np.isnan(found[~finite]).all()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_products_of_half_precision(bias: bool) -> None:
+    rng = np.random.default_rng(0)
+    half = rng.normal(size=(17_000, 31)).astype(np.float16)  # enough for the compiled loops
+    posterior = el.laplace(np.zeros((31 + bias, 3)), half[:5].astype(np.float64))
+    design = np.c_[half.astype(np.float64), np.ones(len(half))] if bias else half.astype(np.float64)
+    features, w = Features(half, posterior), rng.normal(size=(31 + bias, 3))
+    np.testing.assert_allclose(features.product(w[:, 0]), design @ w[:, 0], atol=1e-4)
+    np.testing.assert_allclose(features.product(w), (design @ w).T, atol=1e-4)
+    half[7, 3] = np.inf
+    with pytest.raises(el.EverylabelError, match="NaN or infinite values in 1 instance"):
+        el.Pool(half, posterior)

@@ -15,6 +15,7 @@ from array_api_compat import array_namespace, is_array_api_obj
 from everylabel.core.arrays import CHUNK, Array, as_array, from_numpy, namespace, to_numpy
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
+from everylabel.selection.threads import share, worth_compiling
 
 GROWTH = 2  # a pool that has to be copied to grow gets room for a half more
 
@@ -77,6 +78,9 @@ class Features:
         """Return H w: (n,) for a vector, (k, n) for weights (d, k)."""
         out = np.empty((*weights.shape[1:], self.n), self.dtype)
         body = weights[:-1] if self.bias else weights
+        if weights.ndim == 1 and self._is_half:
+            _half_product(self.array, body, weights[-1] if self.bias else 0.0, out)
+            return out
         body = _like(np.ascontiguousarray(body, self.dtype), self.array)
         for rows, part in self.chunks():
             product = to_numpy(part @ body)
@@ -104,6 +108,13 @@ class Features:
             out += self.product(np.append(cross, cov[-1, -1]))
         return out
 
+    @property
+    def _is_half(self) -> bool:
+        """Return whether features are of half precision and many: compiled loops read those."""
+        array = self.array
+        half = isinstance(array, np.ndarray) and array.dtype == np.float16 and array.flags.c_contiguous
+        return half and worth_compiling(array.size)
+
     def chunks(self, always: bool = False) -> Iterator[tuple[slice, Array]]:
         """Yield slices of rows and their features in the cache's precision."""
         if self.in_memory and not always:
@@ -113,7 +124,9 @@ class Features:
         for start in range(0, self.n, size):
             rows = slice(start, min(start + size, self.n))
             part = self.array[rows]
-            if isinstance(part, np.ndarray):
+            if self._is_half:
+                yield rows, _widened(part)
+            elif isinstance(part, np.ndarray):
                 yield rows, np.asarray(part, dtype=self.dtype)
             else:
                 xp = array_namespace(part)
@@ -121,6 +134,21 @@ class Features:
                     rows,
                     xp.astype(part, xp.float64 if self.dtype is np.float64 else xp.float32, copy=False),
                 )
+
+
+def _half_product(array: np.ndarray, body: np.ndarray, bias: float, out: np.ndarray) -> None:
+    from everylabel.selection.pool import loops
+
+    bits, v = array.view(np.uint16), (body * 2.0**112).astype(np.float32)
+    share(lambda start, stop: loops.half_product(bits, v, np.float32(bias), out, start, stop), len(out))
+
+
+def _widened(part: np.ndarray) -> np.ndarray:
+    from everylabel.selection.pool import loops
+
+    out = np.empty(part.shape, np.float32)
+    loops.widen(part.view(np.uint16).reshape(-1), out.reshape(-1))
+    return out
 
 
 def _like(array: np.ndarray, like: Array) -> Array:
