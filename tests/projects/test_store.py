@@ -4,14 +4,16 @@ import resource
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from everylabel.data.known import Known
-from everylabel.labelling.events import Event, Label
+from everylabel.labelling.events import Body, Event, Label, from_row
 from everylabel.projects.database import store as stores
 from everylabel.projects.database.chain import chained
 from everylabel.projects.database.store import Store, StoreError, _row
@@ -39,8 +41,12 @@ def test_a_log_is_read_once_by_all_who_open_it(where: str, monkeypatch: pytest.M
     with closing(Store(where, "p")) as store:
         store.append([event(1, "k"), event(2)])
     parsed: list[int] = []
-    parse = stores.from_row
-    monkeypatch.setattr(stores, "from_row", lambda *row: (parsed.append(1), parse(*row))[1])
+
+    def parse(kind: str, stored: Mapping[str, Any]) -> Body:
+        parsed.append(1)
+        return from_row(kind, stored)
+
+    monkeypatch.setattr(stores, "from_row", parse)
     with closing(Store(where, "p")) as store:
         assert store.first() == event(1, "k")
         assert store.glance("label") == [event(1, "k"), event(2)]
