@@ -4,9 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 BEFORE ?= $(VENV)/version-0.1
 LABEL_STUDIO ?= build/label-studio
+JUPYTER ?= build/jupyter
+JUPYTER_INSTALLED = $(JUPYTER)/installed-4.6.6
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
-.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-serving bench-label-studio bench-scale results-index chaos dist docs reference test-label-studio test-ray test-spark screenshots-label-studio screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-serving bench-label-studio bench-scale results-index chaos dist docs reference test-label-studio test-ray test-spark test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -125,6 +127,17 @@ test-spark: install   ## embed and predict over the partitions of a real Spark (
 
 screenshots-label-studio: install system $(STUDIO_INSTALLED) ## pictures of the real Label Studio for docs/label-studio.md
 	EVERYLABEL_LABEL_STUDIO=$(LABEL_STUDIO)/venv $(BIN)/python -m tests.live.label_studio.screenshots
+
+$(JUPYTER_INSTALLED):
+	$(PYTHON) -m venv $(JUPYTER)/venv
+	$(JUPYTER)/venv/bin/python -m pip install --quiet jupyterlab==4.6.6
+	touch $@
+
+test-jupyter: install system $(JUPYTER_INSTALLED) ## the page inside a notebook of a real JupyterLab; its folder: JUPYTER=...
+	EVERYLABEL_JUPYTER=$(JUPYTER)/venv $(BIN)/python -m pytest tests/live/jupyter
+
+screenshots-jupyter: install system $(JUPYTER_INSTALLED) ## the picture of docs/notebooks.md
+	EVERYLABEL_JUPYTER=$(JUPYTER)/venv $(BIN)/python -m tests.live.jupyter.screenshots
 
 mutants: install ## break every formula in turn and see its test fail
 	$(BIN)/python -m tests.mutants

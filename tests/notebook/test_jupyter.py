@@ -23,8 +23,7 @@ CELLS = [
 def executed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     client = pytest.importorskip("nbclient", reason="needs nbclient and ipykernel")
     pytest.importorskip("ipykernel", reason="needs ipykernel")
-    import nbformat.v4 as nb
-
+    nb: Any = pytest.importorskip("nbformat.v4", reason="needs nbformat")
     kernels = folder / "kernels" / "ours"
     kernels.mkdir(parents=True)
     command = f'{{"argv": ["{sys.executable}", "-m", "ipykernel_launcher", "-f", "{{connection_file}}"],'
