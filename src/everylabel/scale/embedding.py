@@ -21,9 +21,9 @@ from everylabel.models.embedding.chunks import Chunks
 from everylabel.models.embedding.embed import encoded_rows, write_rows
 from everylabel.models.embedding.fitted import load_fit
 from everylabel.scale import places
-from everylabel.scale.npy import header
 from everylabel.scale.parted import Parted, begun
 from everylabel.scale.running import made
+from everylabel.scale.shards import shard_of
 from everylabel.scale.sources import Part, Source, open_source
 
 SHARD_ROWS = 65_536  # a multiple of every backend's chunk
@@ -155,7 +155,7 @@ def _made(job: Embedding, ray: str | None, cpus: int, progress: Callable[[int, i
         if progress is not None:
             progress(done, total)
     return Embedded(
-        job.shards, kept, broken, header(job.shards.place(job.shards.parts[0]))[1], job.source.column
+        job.shards, kept, broken, shard_of(job.shards.place(job.shards.parts[0])).width, job.source.column
     )
 
 

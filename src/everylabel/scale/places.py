@@ -64,16 +64,6 @@ def listed_in(folder: str) -> list[str]:
     return sorted(base_name(str(one["name"])) for one in found if one["type"] == "file")
 
 
-def sizes_in(folder: str) -> dict[str, int]:
-    """Return the sizes of all files in a folder, by their names."""
-    if not is_folder(folder):
-        return {}
-    if not is_remote(folder):
-        return {path.name: path.stat().st_size for path in Path(folder).iterdir() if path.is_file()}
-    found = _files(folder).ls(folder, detail=True)
-    return {base_name(str(one["name"])): int(one["size"]) for one in found if one["type"] == "file"}
-
-
 def opened(place: str) -> IO[bytes]:
     """Return a file that is open for reading."""
     if is_remote(place):

@@ -25,10 +25,10 @@ from everylabel.projects.predictions import trained
 from everylabel.projects.project import Project
 from everylabel.scale import places
 from everylabel.scale.embedding import DIGEST, MODEL, model_digest
-from everylabel.scale.npy import header, rows_of
 from everylabel.scale.parted import Parted, begun, read_parted
 from everylabel.scale.places import Stamp
 from everylabel.scale.running import made
+from everylabel.scale.shards import load, shard_of
 from everylabel.scale.sources import Part, Stretch
 
 BLOCK = 4096  # rows that are looked at together
@@ -57,7 +57,7 @@ class Shards:
         """Return a part for each file, and what the files hold."""
         stamps, parts, first = self.stamps(), list[Part](), 0
         for number, file in enumerate(self.files):
-            n, _ = header(file)
+            n = shard_of(file).rows
             parts.append(Part(number, first, n, (Stretch(number, 0, n),)))
             first += n
         held = [places.digest(file) for file in self.files]
@@ -100,7 +100,7 @@ class Predicting:
 
     def make(self, part: Part) -> int:
         """Write the table of a shard; return how many of its rows have no prediction."""
-        features = rows_of(self.shards.files[part.number])
+        features = load([self.shards.files[part.number]])
         finite = _finite(features)
         beside = Beside({ROW: Cells(int, lambda i: part.first + i)}, {})
         records = prediction_records(
@@ -153,7 +153,7 @@ def predict_shards(
     check_choice(form, "format", list(TABLES))
     check_count(worker_cpus, "worker_cpus")
     files = _finished(shards, project)
-    head = _head(project, snapshot, header(files.files[0])[1], shards)
+    head = _head(project, snapshot, shard_of(files.files[0]).width, shards)
     about = {"a model that learned": head.digest, "classes": list(head.classes)}
     predictions = begun(out, about, TABLES[form].ending, files, 0)
     missing, total = predictions.missing(), predictions.rows

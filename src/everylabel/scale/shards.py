@@ -6,13 +6,13 @@ part-000000.parquet     a row each, the features in a column of that name (lists
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed, need
 from everylabel.core.files import NO_ARRAY
+from everylabel.scale import places
 
 COLUMN = "features"
 ENDINGS = (".npy", ".parquet")
@@ -28,13 +28,15 @@ class Shard(NamedTuple):
 
 def find_shards(folder: str) -> list[Shard]:
     """Return the shards of a folder in their order; refuse what cannot be one pool."""
-    names = _names(folder)
+    if not places.is_folder(folder):
+        raise EverylabelError(f"folder {folder!r} is not there; expected a folder of shards")
+    names = places.listed_in(folder)
     kinds = {ending: [name for name in names if name.endswith(ending)] for ending in ENDINGS}
     found = [some for some in kinds.values() if some]
     if len(found) != 1:
         what = "no .npy or .parquet file" if not found else ".npy and .parquet files"
         raise EverylabelError(f"folder {folder!r} holds {what}; expected the shards of one pool, of one kind")
-    shards = [_header(f"{folder.rstrip('/')}/{name}") for name in found[0]]
+    shards = [shard_of(places.inside(folder, name)) for name in found[0]]
     widths = {shard.width for shard in shards}
     if len(widths) > 1:
         raise EverylabelError(
@@ -44,9 +46,9 @@ def find_shards(folder: str) -> list[Shard]:
     return shards
 
 
-def load(places: Sequence[str]) -> np.ndarray:
+def load(files: Sequence[str]) -> np.ndarray:
     """Return the rows of some shards: of a single file of this machine mapped, else in memory."""
-    parts = [_rows(place) for place in places]
+    parts = [_rows(file) for file in files]
     if len(parts) == 1:
         return parts[0]
     whole = np.empty((sum(len(part) for part in parts), parts[0].shape[1]), parts[0].dtype)
@@ -67,25 +69,10 @@ def shared_out(shards: Sequence[Shard], n: int) -> list[list[Shard]]:
     return [some for i in range(n) if (some := [s for s, o in zip(shards, owner, strict=True) if o == i])]
 
 
-def _names(folder: str) -> list[str]:
-    if "://" not in folder:
-        place = Path(folder)
-        if not place.is_dir():
-            raise EverylabelError(f"folder {folder!r} is not there; expected a folder of shards")
-        return sorted(path.name for path in place.iterdir() if path.is_file())
-    files, path = need("fsspec", "ray", f"reading {folder!r}").core.url_to_fs(folder)
-    return sorted(str(name).rsplit("/", 1)[-1] for name in files.ls(path, detail=False))
-
-
-def _open(place: str) -> Any:
-    if "://" not in place:
-        return Path(place).open("rb")
-    return need("fsspec", "ray", f"reading {place!r}").open(place, "rb").open()
-
-
-def _header(place: str) -> Shard:
+def shard_of(place: str) -> Shard:
+    """Return what a file holds, without reading its rows."""
     try:
-        with _open(place) as file:
+        with places.opened(place) as file:
             if place.endswith(".parquet"):
                 about = _parquet().ParquetFile(file)
                 first = next(about.iter_batches(1, columns=[COLUMN])).column(0)[0]
@@ -101,14 +88,14 @@ def _header(place: str) -> Shard:
 def _rows(place: str) -> np.ndarray:
     try:
         if place.endswith(".parquet"):
-            with _open(place) as file:
+            with places.opened(place) as file:
                 column = _parquet().read_table(file, columns=[COLUMN]).column(0).combine_chunks()
             flat = column.flatten().to_numpy(zero_copy_only=False)
             return flat.reshape(len(column), -1)
-        if "://" not in place:
+        if not places.is_remote(place):
             mapped: np.ndarray = np.load(place, mmap_mode="r", allow_pickle=False)
             return mapped
-        with _open(place) as file:
+        with places.opened(place) as file:
             read: np.ndarray = np.load(file, allow_pickle=False)
             return read
     except (*NO_ARRAY, KeyError) as error:
