@@ -8,6 +8,14 @@ class EverylabelError(ValueError):
     """Bad input, told in full: the argument, what came, what is expected, what to do.
 
     It is a `ValueError`, so code that knows nothing of everylabel can catch it.
+
+    Examples
+    --------
+    >>> try:
+    ...     el.update(post, x[:1], [10])
+    ... except el.EverylabelError as error:
+    ...     print(error)
+    labels runs from 10 to 10; expected class numbers 0 to 9 (add_class makes room for a new class)
     """
 
 

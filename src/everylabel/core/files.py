@@ -39,6 +39,12 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, data: bool = Tru
 
     The labelled instances go with it, so that what is loaded learns as what was saved; with
     data=False they stay out, and so does method="exact" of what is loaded.
+
+    Examples
+    --------
+    >>> el.save(post, "head.npz")
+    >>> el.load("head.npz").n_classes
+    10
     """
     header, arrays = packed(posterior, data=data)
     write_file(Path(path), header, arrays)
@@ -106,7 +112,15 @@ def _nameless(folder: Path) -> Any:
 
 
 def load(path: str | os.PathLike[str], *, like: Array | None = None) -> Posterior:
-    """Read a posterior that `save` wrote; arrays of `like`'s library and device, or NumPy's."""
+    """Read a posterior that `save` wrote; arrays of `like`'s library and device, or NumPy's.
+
+    Examples
+    --------
+    >>> el.save(post, "head.npz")
+    >>> loaded = el.load("head.npz")
+    >>> bool((loaded.mean == post.mean).all())
+    True
+    """
     header, arrays = read_file(Path(path), FORMAT, "posterior", "save")
     return unpacked(Path(path), header, arrays, like)
 

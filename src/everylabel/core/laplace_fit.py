@@ -62,6 +62,13 @@ def laplace(
     -------
     Posterior
         With `.mean` and `.cov` in float64, of the library and on the device of `features`.
+
+    Examples
+    --------
+    >>> mean = el.fit_map(x[:100], y[:100], n_classes=10)
+    >>> posterior = el.laplace(mean, x[:100], labels=y[:100])
+    >>> posterior.mean.shape, posterior.cov.shape
+    ((65, 10), (65, 65))
     """
     kind = LIKELIHOODS[check_choice(likelihood, "likelihood", list(LIKELIHOODS))]
     prior_precision = check_positive(prior_precision, "prior_precision")

@@ -23,7 +23,15 @@ from everylabel.core.labelled import Data
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Posterior:
-    """The weights of a last layer and how sure we are of them; see the module's head."""
+    """The weights of a last layer and how sure we are of them; see the module's head.
+
+    Examples
+    --------
+    >>> post.n_features, post.n_classes
+    (64, 10)
+    >>> post.replace(classes=tuple("0123456789")).classes[3]
+    '3'
+    """
 
     mean: Array
     cov: Array

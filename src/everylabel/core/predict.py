@@ -46,6 +46,12 @@ def predict_proba(
     method is one of "mean_field" (the default), "mean", "monte_carlo" (needs `rng`; `n_samples`
     draws of the logits) and "probit", the name mean-field has in the binary case. Samples are
     always averaged.
+
+    Examples
+    --------
+    >>> probs = el.predict_proba(post, x[1001:1004])
+    >>> probs.argmax(axis=1), y[1001:1004]
+    (array([4, 0, 5]), array([4, 0, 5]))
     """
     if isinstance(posterior, Samples):
         if method not in (None, "monte_carlo"):
@@ -78,13 +84,25 @@ def predict_proba(
 
 
 def logits(posterior: Posterior, features: Any) -> Float[Array, "n k"]:
-    """Return the logits at the mean; one column, the positive class's, if binary."""
+    """Return the logits at the mean; one column, the positive class's, if binary.
+
+    Examples
+    --------
+    >>> el.logits(post, x[1000:1003]).shape
+    (3, 10)
+    """
     posterior = check_posterior(posterior)
     return check_features(features, posterior.mean, posterior.bias) @ posterior.mean
 
 
 def logit_variance(posterior: Posterior, features: Any) -> Float[Array, "n k"]:
-    """Return the variance of each logit; a single column where all classes share it."""
+    """Return the variance of each logit; a single column where all classes share it.
+
+    Examples
+    --------
+    >>> el.logit_variance(post, x[1000:1003]).shape  # one for all classes: they share the covariance
+    (3, 1)
+    """
     posterior = check_posterior(posterior)
     return _variance(posterior, check_features(features, posterior.mean, posterior.bias))
 

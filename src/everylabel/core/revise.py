@@ -30,6 +30,14 @@ def condition(posterior: Posterior, features: Any, *, weights: Any = None) -> Po
     """Return the posterior as sure as if it had seen these instances; its mean does not move.
 
     Use it for instances that are out with an annotator, so that their like are not picked too.
+
+    Examples
+    --------
+    >>> surer = el.condition(post, x[[500]])
+    >>> bool((el.logit_variance(surer, x[[500]]) < el.logit_variance(post, x[[500]])).all())
+    True
+    >>> bool((surer.mean == post.mean).all())
+    True
     """
     posterior = check_posterior(posterior)
     design = check_features(features, posterior.mean, posterior.bias)
@@ -50,6 +58,13 @@ def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: 
     Where the posterior keeps its labelled instances, the mean is that of retraining without these
     labels, as if they had never been. Where it does not, the mean takes the Newton step of the
     objective without the label, which undoes little of a step of size 10.
+
+    Examples
+    --------
+    >>> more = el.update(post, x[100:101], y[100:101], method="exact")
+    >>> less = el.forget(more, x[100:101], y[100:101])
+    >>> bool(np.allclose(less.mean, post.mean, atol=0.01))
+    True
     """
     posterior = check_posterior(posterior)
     design = check_features(features, posterior.mean, posterior.bias)
@@ -141,6 +156,11 @@ def add_class(
     """Return the posterior with n classes more, whose weights are at the prior.
 
     If the posterior names its classes, `names` are needed for the new ones.
+
+    Examples
+    --------
+    >>> el.add_class(post).n_classes
+    11
     """
     posterior, n = check_posterior(posterior), check_count(n, "n")
     names = [names] if isinstance(names, str) else names

@@ -75,6 +75,12 @@ def fit_map(
         Stop when the gradient is this small against the gradient at zero weights.
     max_iter : int
         Newton steps at most; a warning tells when they do not suffice.
+
+    Examples
+    --------
+    >>> mean = el.fit_map(x[:100], y[:100], n_classes=10)
+    >>> mean.shape  # 64 features and the bias, 10 classes
+    (65, 10)
     """
     array = check_matrix(features, "features")
     n_classes = check_count(n_classes, "n_classes")

@@ -84,6 +84,14 @@ def read_items(
     long_rows : {"join", "cut"}, optional
         What to do with rows of a CSV file that have more cells than its header: take the cells too many for a
         part of the last one, or leave them out. None refuses them.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("tickets.csv").write_text("body,team\\nwhere is my card,cards\\nsend me money,\\n")
+    >>> items = el.read_items("tickets.csv", text_column="body", label_column="team")
+    >>> items.items[0], items.classes, items.labels  # -1: no label yet
+    ('where is my card', ('cards',), array([ 0, -1]))
     """
     options = Options(text_column, image_column, label_column, id_column, check_classes(classes))
     options = replace(options, encoding=encoding, long_rows=long_rows)

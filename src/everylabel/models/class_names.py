@@ -35,6 +35,12 @@ def embed_names(
         words ("card_lost" is "card lost"), is always the first.
     model, **options
         As in `embed`; a model that knows words, which TF-IDF does not.
+
+    Examples
+    --------
+    >>> names = el.embed_names({"billing": "invoices and fees", "refund": ["money back", "send it back"]})
+    >>> names["refund"].shape  # the name, and two phrases
+    (3, 384)
     """
     given: Mapping[str, Phrases] = names if isinstance(names, Mapping) else dict.fromkeys(names, ())
     if isinstance(names, str) or not given:
@@ -68,6 +74,14 @@ def name_rows(
         The classes in the order of their numbers; the order of `names` unless given.
 
     `rows.together_with(x, y)` are labelled instances with the rows behind them, and all weights.
+
+    Examples
+    --------
+    >>> names = {"even": x[y % 2 == 0].mean(axis=0), "odd": x[y % 2 == 1].mean(axis=0)}  # any vectors
+    >>> rows = el.name_rows(names, x)
+    >>> features, labels, weights = rows.together_with(x[:10], y[:10] % 2)
+    >>> features.shape
+    (12, 64)
     """
     vectors = dict(names if isinstance(names, Mapping) else enumerate(names))
     order = list(vectors) if classes is None else list(classes)

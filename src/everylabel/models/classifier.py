@@ -79,6 +79,15 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     center_, scale_, matrix_ : array (d,), float, array (d, d) or None
         What is subtracted from the features, and what they are multiplied by then.
     n_features_in_ : int
+
+    Examples
+    --------
+    >>> names = np.array(["even", "odd"])[y % 2]
+    >>> clf = el.LaplaceClassifier().fit(x[:100], names[:100])
+    >>> clf = clf.partial_fit(x[100:110], names[100:110])  # label by label, as if trained anew
+    >>> clf = clf.forget(x[[105]], names[[105]])  # as if it had never been
+    >>> bool(clf.score(x[1000:], names[1000:]) > 0.8)
+    True
     """
 
     from_pool_: bool = False  # instances without labels told the scaling

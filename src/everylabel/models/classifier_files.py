@@ -61,7 +61,15 @@ def as_classifier(
 
 
 def save_classifier(classifier: LaplaceClassifier, path: str | os.PathLike[str]) -> None:
-    """Write a fitted classifier to `path` (.npz): what `load_classifier` reads predicts and learns alike."""
+    """Write a fitted classifier to `path` (.npz): what `load_classifier` reads predicts and learns alike.
+
+    Examples
+    --------
+    >>> clf = el.LaplaceClassifier().fit(x[:100], y[:100])
+    >>> el.save_classifier(clf, "clf.npz")
+    >>> bool((el.load_classifier("clf.npz").predict(x) == clf.predict(x)).all())
+    True
+    """
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(classifier)
@@ -83,7 +91,13 @@ def save_classifier(classifier: LaplaceClassifier, path: str | os.PathLike[str])
 
 
 def load_classifier(path: str | os.PathLike[str]) -> LaplaceClassifier:
-    """Read a classifier that `save_classifier` or `everylabel export --what model` wrote."""
+    """Read a classifier that `save_classifier` or `everylabel export --what model` wrote.
+
+    Examples
+    --------
+    >>> el.save_classifier(el.LaplaceClassifier().fit(x[:100], y[:100]), "clf.npz")
+    >>> clf = el.load_classifier("clf.npz").partial_fit(x[100:101], y[100:101])  # learns on
+    """
     place = Path(path)
     header, arrays = read_file(place, FORMAT, "classifier", "save_classifier")
     posterior = unpacked(place, header, arrays)

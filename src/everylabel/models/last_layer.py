@@ -28,6 +28,17 @@ class LastLayer:
     layer : str or torch.nn.Linear, optional
         Which layer, by name ("classifier.out_proj") or itself. None takes the last one, and the
         first pass checks that the model's output is that layer's.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from everylabel.torch import LastLayer
+    >>> model = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
+    >>> images, labels = torch.tensor(x, dtype=torch.float32), torch.tensor(y)
+    >>> head = LastLayer(model)
+    >>> post = head.laplace((images[:100], labels[:100]))
+    >>> post = el.update(post, head.features(images[100:101]), labels[100:101])
+    >>> head.write(post)  # model(images) predicts with the updated weights now
     """
 
     def __init__(self, model: torch.nn.Module, layer: str | torch.nn.Linear | None = None) -> None:

@@ -24,6 +24,14 @@ def ensemble_logits(
 
     data is what `LastLayer.features` takes, and can be read once for each model. A network with one
     output is binary and gives the two logits of a softmax.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from everylabel.torch import ensemble_logits
+    >>> models = [torch.nn.Linear(64, 10) for _ in range(3)]
+    >>> ensemble_logits(models, torch.tensor(x[:5], dtype=torch.float32)).shape
+    torch.Size([3, 5, 10])
     """
     members = [_logits(unwrap(model), data, batch_size) for model in models]
     if not members or len({member.shape for member in members}) > 1:
@@ -39,6 +47,14 @@ def dropout_logits(
 
     All but the dropout layers is in evaluation mode. The same rng gives the same masks; torch's own
     generator is left as it was.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from everylabel.torch import dropout_logits
+    >>> model = torch.nn.Sequential(torch.nn.Dropout(0.2), torch.nn.Linear(64, 10))
+    >>> dropout_logits(model, torch.tensor(x[:5], dtype=torch.float32), 20, rng).shape
+    torch.Size([20, 5, 10])
     """
     n, rng = check_count(n, "n"), check_rng(rng)
     model = unwrap(model)
@@ -55,6 +71,14 @@ def train_ensemble(
     """Return n last layers trained by the paper's recipe from different starts, all equally likely.
 
     The options are `train_head`'s. `update` reweights the members, `predict_proba` averages them.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from everylabel.torch import train_ensemble
+    >>> features, labels = torch.tensor(x), torch.tensor(y)
+    >>> ensemble = train_ensemble(features[:100], labels[:100], 10, n=2, rng=rng, epochs=5)
+    >>> ensemble = el.update(ensemble, features[100:101], labels[100:101])  # weighs its members
     """
     n, rng = check_count(n, "n"), check_rng(rng)
     heads = [train_head(features, labels, n_classes, child, **recipe) for child in rng.spawn(n)]

@@ -38,6 +38,13 @@ def train_head(
         Draws the start (as torch.nn.Linear does) and the order of the batches.
     learning_rate, epochs, batch_size, weight_decay
         The paper's values; its learning rate for text is 0.1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from everylabel.torch import train_head
+    >>> mean = train_head(torch.tensor(x[:100]), y[:100], 10, rng, epochs=5)
+    >>> post = el.laplace(mean, torch.tensor(x[:100]))
     """
     rng = check_rng(rng)
     n_classes = check_count(n_classes, "n_classes")

@@ -51,6 +51,14 @@ def select(
         Of the updates between picks; by default the strategy's own, or else the pool's.
     **options
         The strategy's own, for example risk="log" of "lookahead".
+
+    Examples
+    --------
+    >>> pool = el.Pool(x[:1000], post, labelled_idx=np.arange(100), labels=y[:100])
+    >>> idx = el.select(pool, "margin", n=5, rng=rng)  # the five best at once
+    >>> idx = el.select(pool, n=5, rng=rng, ask=lambda i: y[i])  # each learned before the next
+    >>> len(idx), len(pool.labelled_idx)
+    (5, 105)
     """
     learning: LearningPool = check_view(pool, PoolView if ask is None else LearningPool)
     chosen = strategies.get(strategy)

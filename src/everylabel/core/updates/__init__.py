@@ -71,6 +71,14 @@ def update(
         How often each label counts, for example the number of annotators that agree.
     report : callable, optional
         Is told how method="exact" ended: Newton steps, squared decrement of the last, whether it was whole.
+
+    Examples
+    --------
+    >>> after = el.update(post, x[100:110], y[100:110])  # the paper's step, label by label
+    >>> after = el.update(post, x[100:110], y[100:110], method="exact")  # as if trained anew
+    >>> anew = el.fit_map(x[:110], y[:110], n_classes=10)
+    >>> bool(np.allclose(after.mean, anew, atol=0.01))
+    True
     """
     if not isinstance(posterior, (Posterior, Samples)):
         raise EverylabelError(

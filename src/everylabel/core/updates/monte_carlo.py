@@ -41,6 +41,12 @@ class Samples:
     """Weights drawn from a posterior, each with a log weight; an immutable value.
 
     members (m, d, k) in float32, log_weights (m,) in float64, normalised.
+
+    Examples
+    --------
+    >>> members = el.sample(post, 100, rng)
+    >>> members.members.shape, members.log_weights.shape
+    ((100, 65, 10), (100,))
     """
 
     members: Array
@@ -57,7 +63,15 @@ class Samples:
 
 
 def sample(posterior: Posterior, n: int = 10_000, rng: np.random.Generator | None = None) -> Samples:
-    """Draw n members from the posterior, all equally likely (Eq. 8); the paper draws 10,000."""
+    """Draw n members from the posterior, all equally likely (Eq. 8); the paper draws 10,000.
+
+    Examples
+    --------
+    >>> members = el.sample(post, 500, rng)
+    >>> members = el.update(members, x[100:101], y[100:101])  # weighs them by how likely they find the label
+    >>> el.predict_proba(members, x[1000:1003]).shape
+    (3, 10)
+    """
     posterior, n, rng = check_posterior(posterior), check_count(n, "n"), check_rng(rng)
     d, k = posterior.mean.shape
     # laid out as (d, n, k), so that products with all members are one product
@@ -125,6 +139,13 @@ def reweight(
 
     For deep ensembles and MC-dropout passes. Start with log_weights=None (all members alike),
     carry the result on; it is normalised.
+
+    Examples
+    --------
+    >>> member_logits = rng.normal(size=(20, 5, 10))  # 20 networks, 5 labelled instances, 10 classes
+    >>> log_weights = el.reweight(member_logits, y[:5])
+    >>> round(float(np.exp(log_weights).sum()), 6)
+    1.0
     """
     step_size = check_positive(step_size, "step_size", zero=True)
     logits, log_weights = _check_members(member_logits, log_weights)
@@ -134,7 +155,15 @@ def reweight(
 
 
 def mix(member_logits: Any, log_weights: Any = None) -> Float[Array, "n k"]:
-    """Return the predictive distribution of weighted members from their logits (m, n, k) (Eqs. 11-12)."""
+    """Return the predictive distribution of weighted members from their logits (m, n, k) (Eqs. 11-12).
+
+    Examples
+    --------
+    >>> member_logits = rng.normal(size=(20, 5, 10))
+    >>> log_weights = el.reweight(member_logits, y[:5])
+    >>> el.mix(member_logits, log_weights).shape
+    (5, 10)
+    """
     logits, log_weights = _check_members(member_logits, log_weights)
     xp = array_namespace(logits)
     weights = xp.astype(xp.exp(log_weights), logits.dtype)

@@ -61,6 +61,12 @@ def load_dataset(
         Whether sums, class counts and sizes must be the published ones (sizes: official files only).
     progress : function, optional
         Called with bytes done and in all (None if unknown) while downloading.
+
+    Examples
+    --------
+    >>> data = el.load_dataset("digits")
+    >>> data.train.features.shape, data.test.features.shape
+    ((1297, 64), (500, 64))
     """
     data = read_dataset(name, source, stored=not features, download=download, check=check, progress=progress)
     found = Dataset(data.name, data.kind, data.classes, data.splits, data.model)

@@ -71,6 +71,12 @@ def embed(
         Run code that a model brings; such a model is refused otherwise.
 
     An image that cannot be read becomes a row of NaN; a warning counts and lists them.
+
+    Examples
+    --------
+    >>> texts = ["my card is lost", "send me money", "where is my card"]
+    >>> el.embed(texts, "tfidf").shape  # words, counted; without a name: a language model
+    (3, 15)
     """
     check_choice(dtype, "dtype", ["float32", "float16"])
     if out is not None:

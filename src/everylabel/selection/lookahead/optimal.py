@@ -74,6 +74,15 @@ def optimal_batch(
         How an updated model is scored; at the mean.
     joint, step_size
         As in `update`; step_size="auto" is the pool's own.
+
+    Examples
+    --------
+    >>> pool = el.Pool(x[:1000], post, labelled_idx=np.arange(100), labels=y[:100])
+    >>> best = el.optimal_batch(
+    ...     pool, y[:1000], x[1000:], y[1000:], n=5, n_batches=20, rng=rng, candidates=100
+    ... )
+    >>> len(best)
+    5
     """
     check_view(pool)
     n, n_batches, rng = check_count(n, "n"), check_count(n_batches, "n_batches"), check_rng(rng)

@@ -66,6 +66,17 @@ class Pool(LearningPool):
     closed_form : bool
         Take labels back and turn them in closed form, at the cost of learning one, in place of replaying what
         came since the last refit as if they had never been. Gaussian likelihood and second order only.
+
+    Examples
+    --------
+    >>> pool = el.Pool(x[:1000], post, labelled_idx=np.arange(100), labels=y[:100])
+    >>> i = el.select(pool, rng=rng)[0]
+    >>> pool.add(i, y[i])  # learned; every other instance's score has followed
+    >>> len(pool.labelled_idx)
+    101
+    >>> pool.remove_label(i)  # and un-learned
+    >>> len(pool.labelled_idx)
+    100
     """
 
     def __init__(

@@ -47,7 +47,13 @@ def get(name: str) -> Strategy:
 
 
 def strategies() -> list[dict[str, str]]:
-    """Return all strategies: name, meaning, paper and what each needs, options with their defaults."""
+    """Return all strategies: name, meaning, paper and what each needs, options with their defaults.
+
+    Examples
+    --------
+    >>> [each["name"] for each in el.strategies()][:4]
+    ['random', 'least_confident', 'entropy', 'margin']
+    """
     return [
         {
             "name": s.name,
