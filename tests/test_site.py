@@ -91,6 +91,7 @@ def test_links_and_comments_of_a_page_that_is_moved() -> None:
     there = f"[a](maths.md#x) [b](security.md) [c](https://d.e)\n{code}"
     assert shown(text, "CONTRIBUTING.md", "contributing.md") == there
     assert shown("[a](../../SECURITY.md)", "docs/how-to/b.md", "how-to/b.md") == "[a](../security.md)"
+    assert shown("see [`b.py`](../src/b.py)", "docs/a.md", "a.md") == "see `b.py`"
 
 
 def test_the_reference_is_that_of_the_code() -> None:

@@ -18,7 +18,7 @@ BROUGHT = {
     "README.md": "index.md",  # whose place the home page takes
     "SECURITY.md": "security.md",
 }  # where they lie -> where they are on the site
-LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)\s]*)?\))")
+LINK = re.compile(r"(\[[^\[\]]*\])\(([^)#:\s]+)(#[^)\s]*)?\)")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 HIDDEN = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
 
@@ -44,7 +44,9 @@ def shown(text: str, old: str, new: str) -> str:
     def lead(match: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(old), match[2]))
         place = BROUGHT.get(target) or target.removeprefix("docs/")
-        return match[1] + posixpath.relpath(place, posixpath.dirname(new) or ".") + match[3]
+        if place == target and not target.startswith("docs/"):
+            return match[1][1:-1]  # a file of the source, which the site does not have
+        return f"{match[1]}({posixpath.relpath(place, posixpath.dirname(new) or '.')}{match[3] or ''})"
 
     parts = [LINK.sub(lead, HIDDEN.sub("", part)) for part in FENCE.split(text)]
     fences = [*FENCE.findall(text), ""]

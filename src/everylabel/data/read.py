@@ -63,7 +63,7 @@ def read_items(
     classes: Sequence[str] | None = None,
     long_rows: str | None = None,
 ) -> Items:
-    """Return your own data as items with labels, class names and ids.
+    r"""Return your own data as items with labels, class names and ids.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def read_items(
     Examples
     --------
     >>> from pathlib import Path
-    >>> _ = Path("tickets.csv").write_text("body,team\\nwhere is my card,cards\\nsend me money,\\n")
+    >>> _ = Path("tickets.csv").write_text("body,team\nwhere is my card,cards\nsend me money,\n")
     >>> items = el.read_items("tickets.csv", text_column="body", label_column="team")
     >>> items.items[0], items.classes, items.labels  # -1: no label yet
     ('where is my card', ('cards',), array([ 0, -1]))

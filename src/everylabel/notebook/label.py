@@ -108,9 +108,10 @@ def label(
 
     Examples
     --------
-    >>> session = el.label(["my card is lost", "send me money"], classes=["card", "transfer"])
-    >>> session.labels  # a data frame, live; session.records without pandas
-    >>> session.predict(["where is my card?"])
+    >>> texts = ["my card is lost", "send me money", "block my card"]
+    >>> session = el.label(texts, classes=["card", "transfer"], model="tfidf", display=False)
+    >>> len(session.labels)  # a data frame, live; session.records without pandas
+    0
     >>> session.stop()
     """
     with _in_python():

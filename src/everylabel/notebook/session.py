@@ -49,6 +49,14 @@ class Session:
         Pixels of the frame in a notebook.
 
     After `stop` the page is gone; labels and model stay as they were.
+
+    Examples
+    --------
+    >>> table = {"text": ["my card", "a card", "send money"], "kind": ["card", None, "money"]}
+    >>> with el.label(table, text_column="text", label_column="kind", model="tfidf", display=False) as s:
+    ...     kinds = s.predict(["where is my card"])  # and s.model, s.accuracy, s.to_frame() ...
+    >>> len(s.records), s.running
+    (2, False)
     """
 
     def __init__(
