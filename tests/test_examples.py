@@ -12,7 +12,7 @@ from website.reference.api import START, public
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
-@pytest.mark.parametrize(("module", "name"), public(), ids=".".join)
+@pytest.mark.parametrize(("module", "name"), public(), ids=[".".join(each) for each in public()])
 def test_the_example_of_a_public_name_holds(
     module: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:

@@ -109,7 +109,8 @@ def label(
     Examples
     --------
     >>> texts = ["my card is lost", "send me money", "block my card"]
-    >>> session = el.label(texts, classes=["card", "transfer"], model="tfidf", display=False)
+    >>> classes = ["card", "transfer"]
+    >>> session = el.label(texts, classes, model="tfidf", folder="cards.everylabel", display=False)
     >>> len(session.labels)  # a data frame, live; session.records without pandas
     0
     >>> session.stop()

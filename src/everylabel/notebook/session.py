@@ -53,9 +53,11 @@ class Session:
     Examples
     --------
     >>> table = {"text": ["my card", "a card", "send money"], "kind": ["card", None, "money"]}
-    >>> with el.label(table, text_column="text", label_column="kind", model="tfidf", display=False) as s:
-    ...     kinds = s.predict(["where is my card"])  # and s.model, s.accuracy, s.to_frame() ...
-    >>> len(s.records), s.running
+    >>> options = {"text_column": "text", "label_column": "kind", "model": "tfidf"}
+    >>> with el.label(table, **options, folder="kinds.everylabel", display=False) as session:
+    ...     kinds = session.predict(["where is my card"])  # and model, accuracy, to_frame() ...
+    note: 2 labels imported
+    >>> len(session.records), session.running
     (2, False)
     """
 
