@@ -9,7 +9,7 @@ import pytest
 import everylabel as el
 from everylabel.selection import threads
 from everylabel.selection.kmeans import kmeans
-from everylabel.selection.pool import Where
+from everylabel.selection.pool import PoolView, Where
 from everylabel.selection.ranking import best
 from everylabel.selection.sampling import Members, entropies
 from everylabel.selection.strategies import bait, batchbald
@@ -281,8 +281,20 @@ def test_the_fast_smallest_margin_is_the_smallest(monkeypatch: pytest.MonkeyPatc
         np.testing.assert_array_equal(fast, best(margin(pool, free, None), 1))
 
 
-def test_a_wider_gap_can_be_the_smaller_margin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "SMALL", 0)
+@pytest.mark.parametrize("likelihood", ["gaussian", "binary", "per_class"])
+def test_margins_class_by_class_are_those_of_the_softmax(likelihood: str) -> None:
+    for seed, k in enumerate((2, 3, 9)):
+        k = 2 if likelihood == "binary" else k
+        pool, *_ = problem(n=300, k=k, seed=seed, likelihood=likelihood)
+        for idx in (pool.free_idx, pool.free_idx[::7], pool.free_idx[5:6]):
+            plain = PoolView.margins(pool, idx)
+            close(pool.margins(idx), plain, rtol=1e-9, atol=1e-12)
+            assert pool.narrowest(idx) == PoolView.narrowest(pool, idx)
+
+
+@pytest.mark.parametrize("small", [0, 10**9], ids=["compiled", "class by class"])
+def test_a_wider_gap_can_be_the_smaller_margin(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "SMALL", small)
     monkeypatch.setattr(threads, "workers", lambda: 1)  # one thread sees all three
     logits = np.zeros((3, 6), np.float32)
     logits[0] = [0.2, 0.0, -10.0, -10.0, -10.0, -10.0]  # margin 0.10

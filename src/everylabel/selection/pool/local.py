@@ -148,8 +148,7 @@ class Pool(LearningPool):
         h, record = self._cache.features.native(i), self._record
         new = (-1, 1.0)
         if label is not None:
-            checked = check_labels(np.asarray([label]), 1, self.n_classes, np.zeros(1), "label")
-            new = int(checked[0]), check_positive(weight, "weight", zero=True)
+            new = self._check_label(label), check_positive(weight, "weight", zero=True)
         if here is where and (self.labels[i], self.weights[i]) == new:
             return
         answer = here is Where.OUT and where is Where.LABELLED and self.posterior.likelihood == "gaussian"
@@ -413,6 +412,11 @@ class Pool(LearningPool):
         if len(numbers) == self.n_classes:
             raise EverylabelError(f"classes rules out all {self.n_classes}; expected one at least to be left")
         return numbers
+
+    def _check_label(self, label: Any) -> int:
+        if type(label) is int and 0 <= label < self.n_classes:
+            return label
+        return int(check_labels(np.asarray([label]), 1, self.n_classes, np.zeros(1), "label")[0])
 
     def _check_one(self, idx: Any) -> int:
         if isinstance(idx, (bool, np.bool_)) or not isinstance(idx, (int, np.integer)):

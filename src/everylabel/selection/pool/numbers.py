@@ -15,6 +15,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 from everylabel.core.predict import logit_variance
 from everylabel.selection.pool.features import Features
+from everylabel.selection.pool.margins import margins, narrowest
 from everylabel.selection.pool.view import shares_cov
 from everylabel.selection.ranking import TIE
 from everylabel.selection.threads import share, worth_compiling
@@ -101,17 +102,19 @@ class Numbers:
         return np.c_[np.zeros_like(f), f] if binary else f
 
     def margins(self, idx: np.ndarray) -> np.ndarray | None:
-        """Return p_first - p_second of idx by a compiled loop over all; None where that does not pay."""
-        return self._margins(np.ones(self.n, bool), False)[idx] if self._loop_pays(idx) else None
+        """Return p_first - p_second of idx, by a compiled loop over all where that pays; None if binary."""
+        if self._loop_pays(idx):
+            return self._margins(np.ones(self.n, bool), False)[idx]
+        return margins(self.logits[:, idx]) if len(self.logits) > 1 else None
 
     def narrowest(self, idx: np.ndarray) -> int | None:
         """Return the position in idx of the smallest margin, normalised only where it can win."""
         if not self._loop_pays(idx):
-            return None
+            return narrowest(self.logits, idx) if len(self.logits) > 1 else None
         usable = np.zeros(self.n, bool)
         usable[idx] = True
-        margins = self._margins(usable, True)
-        return int(np.searchsorted(idx, np.argmax(margins <= margins.min() + TIE)))
+        found = self._margins(usable, True)
+        return int(np.searchsorted(idx, np.argmax(found <= found.min() + TIE)))
 
     def narrow_margins(self, usable: np.ndarray) -> np.ndarray | None:
         """Return margins (n,): the smallest of the usable are true, others are above it; None if too few."""

@@ -6,6 +6,7 @@ docs/adding-a-strategy.md has a skeleton.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from inspect import signature
 from typing import Any
 
@@ -35,9 +36,7 @@ class Strategy:
     @property
     def options(self) -> dict[str, Any]:
         """Return the strategy's own settings and their defaults."""
-        rule: Any = self.score or self.pick
-        known = signature(rule).parameters.values()
-        return {p.name: p.default for p in known if p.kind is p.KEYWORD_ONLY}
+        return dict(_options(self.score or self.pick))
 
     def check(self, options: dict[str, Any]) -> None:
         """Raise if an option is not one of this strategy's."""
@@ -47,6 +46,12 @@ class Strategy:
                 raise EverylabelError(
                     f"{name} is not an option of strategy {self.name!r}; expected one of: {expected}"
                 )
+
+
+@cache
+def _options(rule: Callable[..., Any]) -> dict[str, Any]:
+    known = signature(rule).parameters.values()
+    return {p.name: p.default for p in known if p.kind is p.KEYWORD_ONLY}
 
 
 def squared_distances(rows: np.ndarray, to: np.ndarray) -> np.ndarray:
