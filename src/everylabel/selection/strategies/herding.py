@@ -17,6 +17,7 @@ import numpy as np
 from everylabel.core.checks import check_count
 from everylabel.core.softmax import softmax
 from everylabel.selection.pool import PoolView, Where
+from everylabel.selection.pool.view import shared_cov
 from everylabel.selection.sampling import candidates
 
 WIDTH = 0.25  # quantile of squared distances to the nearest known instance
@@ -46,8 +47,8 @@ def herding(
     seen, center = _directions(pool, eval_idx, None)
     covering, (new, _) = _directions(pool, known, center)[0], _directions(pool, tried, center)
     width = _width(covering)
-    covered = _kernel(seen, covering, width).max(axis=1, initial=0.0)
-    similar, unsure = _kernel(new, seen, width), unsureness(pool, eval_idx)
+    covered = _kernel((seen @ covering.T).max(axis=1, initial=-np.inf), width)
+    similar, unsure = _kernel(new @ seen.T, width), unsureness(pool, eval_idx)
     picked: list[int] = []
     for _ in range(n):
         gain = np.maximum(similar - covered, 0.0) @ unsure
@@ -59,7 +60,8 @@ def herding(
 
 def unsureness(pool: PoolView, idx: np.ndarray) -> np.ndarray:
     """Return (1 - margin)^2 by mean-field probabilities; variances of these alone, not of the whole pool."""
-    variances = np.sum(pool.cov_rows(idx, pool.dtype) * pool.rows(idx, pool.dtype), axis=1)
+    rows = pool.rows(idx, pool.dtype)
+    variances = np.einsum("nd,nd->n", rows @ shared_cov(pool.posterior).astype(pool.dtype), rows)
     spread = np.sqrt(1.0 + math.pi / 8 * np.maximum(variances, 0.0))
     probs = np.partition(softmax(pool.logits(idx) / spread[:, None]), -2, axis=1)
     return np.asarray((1.0 - (probs[:, -1] - probs[:, -2])) ** 2, pool.dtype)
@@ -73,9 +75,9 @@ def _directions(pool: PoolView, idx: np.ndarray, center: np.ndarray | None) -> t
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12), center
 
 
-def _kernel(rows: np.ndarray, others: np.ndarray, width: float) -> np.ndarray:
-    """Return exp(-|x - y|^2 / width) for rows of norm 1."""
-    return np.asarray(np.exp((rows @ others.T - 1.0) * (2.0 / width)))
+def _kernel(inner: np.ndarray, width: float) -> np.ndarray:
+    """Return exp(-|x - y|^2 / width) from the products x'y of rows of norm 1."""
+    return np.asarray(np.exp((inner - 1.0) * (2.0 / width)))
 
 
 def _width(known: np.ndarray) -> float:
