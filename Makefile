@@ -6,6 +6,7 @@ BEFORE ?= $(VENV)/version-0.1
 LABEL_STUDIO ?= build/label-studio
 JUPYTER ?= build/jupyter
 JUPYTER_INSTALLED = $(JUPYTER)/installed-4.6.6
+ALONE := modAL-python==0.4.2.1 laplace-torch==0.3   # which ask for skorch 0.9 and for torchvision, and need neither
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
 .PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-serving bench-label-studio bench-scale results-index chaos dist docs reference test-label-studio test-ray test-spark test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
@@ -22,6 +23,7 @@ $(VENV)/plain: pyproject.toml constraints.txt
 
 $(VENV)/installed: $(VENV)/plain
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fast,plot,torch,text,image,table,onnx,export,test]'
+	$(BIN)/python -m pip install --quiet --no-deps $(ALONE)
 	touch $@
 
 demo: $(VENV)/plain ## the paper's two scenarios on handwritten digits: tables, a plot, a report

@@ -36,7 +36,11 @@ IMPORTS = {
     "postgresql": "psycopg",
     "export": "onnx, pyarrow, skops.io",
     "umap": "umap",
-    "mlflow": "mlflow",
+    "mlflow": "mlflow.pyfunc, everylabel.integrations.mlflow",
+    "skactiveml": "everylabel.integrations.skactiveml",
+    "river": "everylabel.integrations.river",
+    "skorch": "everylabel.integrations.skorch",
+    "laplace": "everylabel.integrations.laplace",
     "ray": "ray, pyarrow, fsspec",
 }  # of each extra
 MISSING = {

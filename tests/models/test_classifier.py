@@ -296,3 +296,46 @@ def test_a_fit_without_a_pool_forgets_the_pool_of_before(digits: Any) -> None:
     for one in (fresh, again):
         one.partial_fit(x[60:70], y[60:70]).forget(x[:5], y[:5])
     assert np.array_equal(again.predict_proba(x), fresh.predict_proba(x))
+
+
+@pytest.mark.parametrize("update", ["exact", "second_order"])
+@pytest.mark.parametrize("likelihood", ["gaussian", "binary"])
+def test_leaving_one_out_is_close_to_training_without_it(digits: Any, update: str, likelihood: str) -> None:
+    x, y = digits
+    x, y = x[y < 2][:40], np.array(["no", "yes"])[y[y < 2][:40]]
+    y[[3, 8, 17]] = np.where(y[[3, 8, 17]] == "no", "yes", "no")  # so that there is something to see
+    weights = np.linspace(0.5, 2.0, 40)
+    clf = el.LaplaceClassifier(
+        prior_precision=2.0, likelihood=likelihood, update=update, scale_features=False
+    )
+    clf.fit(x[:30], y[:30], weights[:30]).partial_fit(x[30:], y[30:], sample_weight=weights[30:])
+    clf.partial_fit(x[:1], y[:1]).forget(x[:1], y[:1])
+    found, seen = clf.leave_one_out(), el.LaplaceClassifier(**clf.get_params()).fit(x, y, weights)
+    true = np.empty((40, 2))
+    for i in range(40):
+        rest = np.arange(40) != i
+        true[i] = clone(clf).fit(x[rest], y[rest], weights[rest]).predict_proba(x[i : i + 1])[0]
+    own = clf.classes_ == y[:, None]
+    error = np.abs(found[own] - true[own]).mean()
+    assert error < 0.2 * np.abs(seen.predict_proba(x)[own] - true[own]).mean()
+    assert set(np.argsort(found[own])[:3]) == {3, 8, 17}
+
+
+def test_leaving_one_out_knows_class_names_and_needs_labels(digits: Any) -> None:
+    x, y = digits
+    names = {label: x[y == label].mean(axis=0)[None] for label in range(10)}
+    clf = el.LaplaceClassifier().fit(x[:60], y[:60], names=names)
+    assert clf.leave_one_out().shape == (60, 10)
+    assert np.mean(clf.leave_one_out().argmax(axis=1) == y[:60]) > 0.8
+    with pytest.raises(el.EverylabelError, match="kept no labels"):
+        el.LaplaceClassifier().fit(x[:0], [], names=names, unlabelled=x[:99]).leave_one_out()
+
+
+def test_fit_takes_classes_that_have_no_label_yet(digits: Any) -> None:
+    x, y = digits
+    few = y[:60] % 4
+    clf = el.LaplaceClassifier().fit(x[:60], few, classes=[9, 3, 2, 1, 0], unlabelled=x[:200])
+    assert clf.classes_.tolist() == [0, 1, 2, 3, 9]
+    assert 0 < clf.predict_proba(x[:5])[:, 4].max() < 0.1
+    with pytest.raises(el.EverylabelError, match=r"not in classes: \[3\]"):
+        el.LaplaceClassifier().fit(x[:60], few, classes=[0, 1, 2])

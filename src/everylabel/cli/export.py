@@ -11,7 +11,7 @@ from rich.markup import escape
 from everylabel.cli import options
 from everylabel.cli.class_list import column_list
 from everylabel.cli.console import note, opened
-from everylabel.formats.known import MODELS, PROGRAMS, TABLES, Format
+from everylabel.formats.known import MLFLOW, MODELS, PROGRAMS, TABLES, Format
 
 if TYPE_CHECKING:
     from everylabel.labelling.rows import Prepared
@@ -28,7 +28,9 @@ def export(
     ] = "labels",
     form: Annotated[
         str | None,
-        typer.Option("--format", help=f"{', '.join([*TABLES, *PROGRAMS])}; {', '.join(MODELS)}."),
+        typer.Option(
+            "--format", help=f"{', '.join([*TABLES, *PROGRAMS])}; {', '.join([*MODELS, MLFLOW])} (a folder)."
+        ),
     ] = None,
     columns: options.Columns = None,
     class_: Annotated[str | None, typer.Option("--class", help="Of a queue: the class's name.")] = None,
@@ -58,11 +60,16 @@ def export(
     def prepared() -> "Prepared":
         return prepare(project.features)
 
-    if what == "model":
-        written = model_export(prepared, snapshot, chosen)
+    if what == "model" and chosen == MLFLOW:
+        from everylabel.integrations.mlflow import save_project
+
+        save_project(project, snapshot, out)
     else:
-        written = table_export(project, prepared, snapshot, what, chosen, beside, Of(class_, item))
-    write_atomically(out, lambda file: file.writelines(written.pieces))
+        if what == "model":
+            written = model_export(prepared, snapshot, chosen)
+        else:
+            written = table_export(project, prepared, snapshot, what, chosen, beside, Of(class_, item))
+        write_atomically(out, lambda file: file.writelines(written.pieces))
     if snapshot.aside:
         note(
             f"{len(snapshot.aside):,} labels are left out: the content of their items has changed since "

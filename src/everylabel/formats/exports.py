@@ -72,11 +72,16 @@ def table_export(
 def model_export(prepared: Callable[[], Prepared], snapshot: Snapshot, form: str) -> Export:
     """Return the model as a file: everylabel, skops, onnx or torch."""
     check_choice(form, "format", list(MODELS))
-    if len(set(snapshot.labels.values())) < 2:
-        raise Refused(409, "nothing_learned", "there are no labels of two classes yet; label some first")
+    check_learned(snapshot)
     ready = prepared()
     data = export_model(trained(ready, snapshot), ready.scaling, snapshot.classes, form)
     return Export(iter([data]), MODELS[form])
+
+
+def check_learned(snapshot: Snapshot) -> None:
+    """Refuse a model that tells no classes apart."""
+    if len(set(snapshot.labels.values())) < 2:
+        raise Refused(409, "nothing_learned", "there are no labels of two classes yet; label some first")
 
 
 def predicted_records(predicted: Predicted, columns: Sequence[str] | None = None) -> Records:

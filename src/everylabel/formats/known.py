@@ -23,4 +23,6 @@ MODELS = {
     "skops": Format("scikit-learn (skops)", ".skops"),
     "onnx": Format("ONNX", ".onnx"),
     "torch": Format("PyTorch", ".pt"),
+    "sklearn": Format("scikit-learn alone (skops)", ".skops"),
 }
+MLFLOW = "mlflow"  # a folder: written by the command only

@@ -26,7 +26,8 @@ OPSET = 13
 def export_model(posterior: Posterior, scaling: Scaling, classes: Sequence[str], form: str) -> bytes:
     """Return a file of the model that predicts these classes from features as they come.
 
-    form : "everylabel" (`everylabel.load_classifier`), "skops" (`skops.io.load`), "onnx" (inputs `features`,
+    form : "everylabel" (`everylabel.load_classifier`), "skops" (`skops.io.load`, with everylabel installed),
+    "sklearn" (the same without it: a LogisticRegression with these weights), "onnx" (inputs `features`,
     outputs `label` and `probabilities`, class names in the metadata) or "torch" (`torch.load`: a dict of
     `state_dict`, for `torch.nn.Linear(d, k)`, and `classes`).
     """
@@ -39,6 +40,8 @@ def export_model(posterior: Posterior, scaling: Scaling, classes: Sequence[str],
         return _onnx(*linear(posterior, scaling), classes)
     if form == "torch":
         return _torch(*linear(posterior, scaling), classes)
+    if form == "sklearn":
+        return _sklearn(*linear(posterior, scaling), classes)
     from everylabel.models.classifier_files import (  # scikit-learn takes two seconds
         as_classifier,
         save_classifier,
@@ -97,3 +100,18 @@ def _torch(weights: np.ndarray, bias: np.ndarray, classes: Sequence[str]) -> byt
     file = io.BytesIO()
     torch.save({"state_dict": state, "classes": list(classes)}, file)
     return file.getvalue()
+
+
+def _sklearn(weights: np.ndarray, bias: np.ndarray, classes: Sequence[str]) -> bytes:
+    """Return a LogisticRegression as a file: of two classes it knows the difference only."""
+    from sklearn.linear_model import LogisticRegression
+
+    order = np.argsort(np.asarray(classes))  # as scikit-learn sorts them
+    weights, bias = weights[:, order], bias[order]
+    if len(classes) == 2:
+        weights, bias = weights[:, 1:] - weights[:, :1], bias[1:] - bias[:1]
+    plain = LogisticRegression()
+    plain.coef_, plain.intercept_ = np.ascontiguousarray(weights.T), bias
+    plain.classes_, plain.n_features_in_ = np.asarray(classes)[order], len(weights)
+    plain.n_iter_ = np.zeros(1, np.int32)
+    return bytes(need("skops.io", "export", "exporting for skops").dumps(plain))

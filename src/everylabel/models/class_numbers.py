@@ -27,6 +27,15 @@ def with_named(labels: np.ndarray, names: Mapping[Any, Any] | None) -> np.ndarra
     return np.union1d(labels, named) if len(labels) else np.unique(named)
 
 
+def check_known(y: np.ndarray, classes: np.ndarray) -> None:
+    """Raise if labels are of other classes than these."""
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise EverylabelError(
+            f"y holds labels that are not in classes: {unknown[:5].tolist()}; expected labels out of them"
+        )
+
+
 def class_factors(class_weight: Any, y: np.ndarray) -> np.ndarray:
     """Return the weight of each label's class."""
     return np.array([1.0 if class_weight is None else class_weight.get(label, 1.0) for label in y.tolist()])

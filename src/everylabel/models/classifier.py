@@ -8,6 +8,7 @@ back to the letter: an exact update retrains without it, for the others everythi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -28,10 +29,12 @@ from everylabel.core import (
     update,
 )
 from everylabel.core.checks import check_positive
+from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.predict import METHODS as PREDICTIONS
+from everylabel.core.softmax import softmax
 from everylabel.core.updates import METHODS
 from everylabel.models.class_names import ASK_AGAIN, ClassNames
-from everylabel.models.class_numbers import class_factors, encode, with_named
+from everylabel.models.class_numbers import check_known, class_factors, encode, with_named
 from everylabel.models.examples import Examples, joined, positions, rows
 from everylabel.models.names import NameRows
 from everylabel.models.scaling import Scaling, fit_pool_scaling, fit_scaling, no_scaling, suited_precision
@@ -129,6 +132,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         *,
         unlabelled: Any = None,
         names: Mapping[Any, Any] | None = None,
+        classes: Any = None,
     ) -> Self:
         """Train on all of X and y, and forget whatever came before.
 
@@ -138,7 +142,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
 
         `names` are vectors of class names by label, as `everylabel.embed_names` makes them: they teach as
         long as the labels bear them out (`names_hold_`), and X may be empty then, (0, d). Classes that have
-        a name and no label yet are known.
+        a name and no label yet are known, and so are `classes`, which hold all labels of y if they are given.
         """
         again = clone(self)  # what was fitted before stays as it is if this fails
         X, y = again._validated(X, y, names, first=True)
@@ -148,7 +152,10 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             pool = validate_data(again, unlabelled, dtype=np.float64, reset=False)
             scaling = fit_pool_scaling(pool) if again.from_pool_ else None
         named = None if names is None else ClassNames.of(names, pool, around=scaling)
-        again._start(X, y, _weights(sample_weight, X), with_named(np.unique(y), names), scaling, named)
+        known = with_named(np.unique(y if classes is None else classes), names)
+        if classes is not None:
+            check_known(y, known)
+        again._start(X, y, _weights(sample_weight, X), known, scaling, named)
         self.__dict__.update(again.__dict__)
         return self
 
@@ -173,11 +180,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         X, y = self._validated(X, y, names, first)
         weights = _weights(sample_weight, X)
         named = with_named(np.unique(y if classes is None else classes), names)
-        unknown = np.setdiff1d(y, named if first else np.union1d(named, self.classes_))
-        if len(unknown) and classes is not None:
-            raise EverylabelError(
-                f"y holds labels that are not in classes: {unknown[:5].tolist()}; expected labels out of them"
-            )
+        if classes is not None:
+            check_known(y, named if first else np.union1d(named, self.classes_))
         if first:
             told = None if names is None else ClassNames.of(names, X)
             self._start(X, y, weights, named, None, told)
@@ -245,6 +249,24 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         """Return the most probable label of each instance."""
         best = np.argmax(self.predict_proba(X), axis=1)
         return np.asarray(self.classes_[best])
+
+    def leave_one_out(self) -> np.ndarray:
+        """Return what the model would say of each labelled instance had it not seen its label (n, k).
+
+        Rows in the order in which the labels were given (without those that were taken back), columns in the
+        order of `classes_`; in closed form, close to training n times without one (core/leave_one_out.py).
+        With update="second_order" or "first_order", of the model that is trained on the same labels.
+        """
+        check_is_fitted(self)
+        X, y, weights = joined(self._taught)
+        if not len(y):
+            raise EverylabelError("the classifier has kept no labels; expected one that was fitted on some")
+        trained = copy(self)
+        trained._train(X, y, weights, self.classes_)
+        rows = np.asarray(leave_one_out(trained.posterior_))[-len(y) :]  # those of class names come first
+        if rows.shape[1] == 1 and len(self.classes_) == 2:
+            rows = np.c_[np.zeros(len(rows)), rows]
+        return np.asarray(softmax(rows))
 
     def _start(
         self,

@@ -21,7 +21,7 @@ Progress = Callable[[int, int], Any]  # rows done, rows in all
 
 def embed_as(items: Any, place: Path, trust: Trust, progress: Progress | None = None) -> np.ndarray:
     """Return features of other items, embedded as those that lie in this place; NaN for broken images."""
-    kind, model, fit = _made_by(place, trust)
+    kind, model, fit = made_by(place, trust)
     show = None if progress is None else lambda done: progress(done, len(items))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # the caller tells them
@@ -31,11 +31,11 @@ def embed_as(items: Any, place: Path, trust: Trust, progress: Progress | None = 
 
 def embedder_as(place: Path, trust: Trust) -> Embedder:
     """Return what does the same again and again, loaded once."""
-    kind, model, fit = _made_by(place, trust)
+    kind, model, fit = made_by(place, trust)
     return Embedder(kind, model, trust.code, fit)
 
 
-def _made_by(place: Path, trust: Trust) -> tuple[str, str | None, Path | None]:
+def made_by(place: Path, trust: Trust) -> tuple[str, str | None, Path | None]:
     """Return the kind of items, the model, and what it learned, of the features in a place."""
     record = record_of(place)
     if record is None:

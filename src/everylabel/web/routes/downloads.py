@@ -67,7 +67,7 @@ def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
 
     @router.get("/model", responses=problems(409), response_class=Response)
     async def model(format: str = "everylabel") -> Response:
-        """Return the model as a file: everylabel, skops, onnx, torch."""
+        """Return the model as a file: everylabel, skops, onnx, torch, sklearn."""
         snapshot = await wrap_future(views.snapshot())
         return await to_thread(files.model, snapshot, format)
 

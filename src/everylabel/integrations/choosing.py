@@ -1,0 +1,57 @@
+"""Instances chosen for other libraries: which, and by what score.
+
+They hold features and labels, and ask anew each time; a pool is made for one question.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from everylabel.core import laplace
+from everylabel.models.class_numbers import encode
+from everylabel.models.classifier import LaplaceClassifier
+from everylabel.models.scaling import Scaling, fit_pool_scaling
+from everylabel.selection import Pool, select
+from everylabel.selection.select import acts_for
+from everylabel.selection.strategies import get
+
+
+class Chosen(NamedTuple):
+    """Positions in the pool, in the order of picking, and the scores of the candidates, if any."""
+
+    idx: np.ndarray
+    scores: np.ndarray | None
+
+
+def pool_of(classifier: LaplaceClassifier, X: np.ndarray, idx: np.ndarray, y: np.ndarray) -> Pool:
+    """Return a pool of instances X, of which those at idx have labels y, as a fitted classifier sees them."""
+    if len(classifier.classes_) < 2:  # nothing to tell apart
+        return blank_pool(X, idx)
+    scaling = Scaling(classifier.center_, classifier.scale_, classifier.matrix_)
+    labels = encode(y, classifier.classes_)
+    return Pool(scaling(X), classifier.posterior_, labelled_idx=idx, labels=labels)
+
+
+def blank_pool(X: np.ndarray, idx: np.ndarray | None = None) -> Pool:
+    """Return a pool of instances of which nothing is known but that those at idx are labelled, all alike."""
+    features = fit_pool_scaling(X)(X)
+    nothing = laplace(np.zeros((X.shape[1] + 1, 2)), features[:0])
+    labels = None if idx is None else np.zeros(len(idx), np.int64)
+    return Pool(features, nothing, labelled_idx=idx, labels=labels)
+
+
+def choose(
+    pool: Pool, strategy: str, n: int, candidates: np.ndarray, seed: int, options: dict[str, Any]
+) -> Chosen:
+    """Return the n best of the candidates by a strategy, and the scores of all of them."""
+    rng = np.random.default_rng(seed)
+    picked = select(pool, strategy, n, rng, candidates=candidates, **options)
+    acting = get(acts_for(strategy, pool))
+    if acting.score is None:
+        return Chosen(picked, None)
+    options = options if acting.name == strategy else {}
+    if "n_candidates" in acting.options:  # as select has it: as many are tried as are taken
+        tried = options.get("n_candidates", acting.options["n_candidates"])
+        options = {**options, "n_candidates": max(n, tried)}
+    scores = acting.score(pool, np.sort(candidates), np.random.default_rng(seed), **options)
+    return Chosen(picked, np.asarray(scores)[np.argsort(np.argsort(candidates))])

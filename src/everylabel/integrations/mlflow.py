@@ -1,0 +1,181 @@
+"""MLflow: a classifier, or what was labelled, as an MLflow model (`mlflow.pyfunc`).
+
+>>> save_model(classifier, "model")  # features in, labels and probabilities out
+>>> mlflow.pyfunc.load_model("model").predict(features)
+
+    everylabel export reviews.csv --what model --format mlflow -o model
+    mlflow models serve --env-manager local -m model -p 5001
+
+A model is a folder of plain files (nothing is pickled): `classifier.npz`, and for texts `embedding.json`,
+which tells the model that embeds them, with `embedder.npz` if that learned from them. Where it is loaded,
+everylabel has to be installed.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from everylabel import __version__
+from everylabel.core.errors import EverylabelError, need
+from everylabel.formats.exports import check_learned
+from everylabel.labelling.rows import prepare
+from everylabel.labelling.snapshot import Snapshot
+from everylabel.models.classifier import LaplaceClassifier
+from everylabel.models.classifier_files import as_classifier, load_classifier, save_classifier
+from everylabel.models.embedding.embed import Embedder
+from everylabel.projects.encoders import made_by
+from everylabel.projects.predictions import trained
+from everylabel.projects.project import Project
+from everylabel.projects.trust import NONE_NAMED
+
+CLASSIFIER, EMBEDDING, EMBEDDER = "classifier.npz", "embedding.json", "embedder.npz"
+EXTRAS = {None: "mlflow", "text": "mlflow,text"}  # what a model needs where it is served
+
+
+class Texts(NamedTuple):
+    """How texts become features: by a model of the hub, or by what was learned from others (`fit_out`)."""
+
+    model: str | None = None
+    fit: str | os.PathLike[str] | None = None
+
+
+def save_model(
+    classifier: LaplaceClassifier,
+    path: str | os.PathLike[str],
+    texts: Texts | None = None,
+    **options: Any,
+) -> None:
+    """Write an MLflow model to a new folder.
+
+    With `texts` it takes texts (a column "text", or a list of them), otherwise features (n, d). It gives a
+    table: label, probability, and p(class) of each class. `options` are those of `mlflow.pyfunc.save_model`.
+    """
+    pyfunc = _pyfunc()
+    if Path(path).exists() and (not Path(path).is_dir() or any(Path(path).iterdir())):
+        raise EverylabelError(f"path is {str(path)!r}, which is there already; expected a new folder")
+    with _written(classifier, texts) as data, _quiet():
+        pyfunc.save_model(path=os.fspath(path), **_flavor(classifier, texts, data), **options)
+
+
+def log_model(
+    classifier: LaplaceClassifier, name: str = "model", texts: Texts | None = None, **options: Any
+) -> Any:
+    """Log it to the run that is active, as `mlflow.pyfunc.log_model` does; return MLflow's ModelInfo."""
+    pyfunc = _pyfunc()
+    with _written(classifier, texts) as data, _quiet():
+        return pyfunc.log_model(name=name, **_flavor(classifier, texts, data), **options)
+
+
+def save_project(project: Project, snapshot: Snapshot, path: str | os.PathLike[str]) -> None:
+    """Write the model that a project's labels make (`projects.log.read_state` gives them) to a new folder."""
+    check_learned(snapshot)
+    ready = prepare(project.features)
+    texts = None
+    if project.embedded_in is not None:
+        kind, model, fit = made_by(project.embedded_in, project.trust)
+        if kind != "text":
+            raise EverylabelError(
+                f"project {project.name!r} holds items of kind {kind!r}; expected texts or features for "
+                "MLflow: export the model as onnx, and embed before it"
+            )
+        NONE_NAMED.check(model)  # it would not be loaded elsewhere
+        texts = Texts(model, fit)
+    save_model(as_classifier(trained(ready, snapshot), ready.scaling, snapshot.classes), path, texts)
+
+
+class Served:
+    """What `mlflow.pyfunc.load_model` wraps."""
+
+    def __init__(self, classifier: LaplaceClassifier, embedder: Embedder | None) -> None:
+        self.classifier, self.embedder = classifier, embedder
+
+    def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
+        """Return a table with a row for each text or row of features."""
+        pandas = need("pandas", "mlflow", "an MLflow model")
+        features = _features(model_input) if self.embedder is None else self._embed(_texts(model_input))
+        probs = self.classifier.predict_proba(features)
+        classes = self.classifier.classes_
+        columns: dict[str, Any] = {"label": classes[probs.argmax(axis=1)], "probability": probs.max(axis=1)}
+        return pandas.DataFrame(columns | {f"p({name})": probs[:, c] for c, name in enumerate(classes)})
+
+    def _embed(self, texts: list[str]) -> np.ndarray:
+        assert self.embedder is not None
+        backend = self.embedder.backend  # without its cache: a server would fill it for good
+        steps = range(0, len(texts), backend.chunk)
+        return np.concatenate([backend.encode(texts[at : at + backend.chunk]) for at in steps])
+
+
+def _load_pyfunc(path: str) -> Served:
+    """Return the model in a folder; MLflow calls it by this name."""
+    place = Path(path)
+    classifier = load_classifier(place / CLASSIFIER)
+    if not (place / EMBEDDING).exists():
+        return Served(classifier, None)
+    model = json.loads((place / EMBEDDING).read_text())["model"]
+    NONE_NAMED.check(model)
+    fit = place / EMBEDDER if (place / EMBEDDER).exists() else None
+    return Served(classifier, Embedder("text", model, fit=fit))
+
+
+def _pyfunc() -> Any:
+    return need("mlflow.pyfunc", "mlflow", "an MLflow model")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Do without MLflow's advice to give an example: what the model takes is told."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*input example was not provided", UserWarning)
+        yield
+
+
+@contextmanager
+def _written(classifier: LaplaceClassifier, texts: Texts | None) -> Iterator[Path]:
+    """Give a folder of the model's files, which lasts as long as they are copied."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "everylabel"
+        data.mkdir()
+        save_classifier(classifier, data / CLASSIFIER)
+        if texts is not None:
+            (data / EMBEDDING).write_text(json.dumps({"model": texts.model}))
+            if texts.fit is not None:
+                shutil.copyfile(texts.fit, data / EMBEDDER)
+        yield data
+
+
+def _flavor(classifier: LaplaceClassifier, texts: Texts | None, data: Path) -> dict[str, Any]:
+    """Return what MLflow has to know of the model."""
+    models = need("mlflow.models", "mlflow", "an MLflow model")
+    types = need("mlflow.types", "mlflow", "an MLflow model")
+    spec: Any = types.ColSpec("string")
+    if texts is None:
+        spec = types.TensorSpec(np.dtype(np.float64), (-1, classifier.n_features_in_))
+    pretrained = texts is not None and texts.fit is None
+    return {
+        "loader_module": __name__,
+        "data_path": str(data),
+        "signature": models.ModelSignature(inputs=types.Schema([spec])),
+        "pip_requirements": [f"everylabel[{EXTRAS['text' if pretrained else None]}]=={__version__}"],
+    }
+
+
+def _texts(given: Any) -> list[str]:
+    if hasattr(given, "columns"):
+        columns = list(given.columns)
+        if "text" not in columns and len(columns) != 1:
+            raise EverylabelError(f"the table has the columns {columns[:5]}; expected one named 'text'")
+        given = given["text" if "text" in columns else columns[0]]
+    return [str(text) for text in np.asarray(given, dtype=object).reshape(-1)]
+
+
+def _features(given: Any) -> np.ndarray:
+    rows = np.asarray(given.to_numpy() if hasattr(given, "to_numpy") else given, np.float64)
+    return rows[None] if rows.ndim == 1 else rows

@@ -1,0 +1,72 @@
+"""skorch: a callback that puts a posterior on the last layer of the network it trains.
+
+>>> posterior = LastLayerPosterior()
+>>> net = NeuralNetClassifier(module, criterion=CrossEntropyLoss, callbacks=[("posterior", posterior)])
+>>> net.fit(X, y)
+>>> posterior.learn(net, X_new, y_new)  # net.predict_proba knows them at once: no epoch, no optimiser
+"""
+
+from typing import Any
+
+import torch
+
+from everylabel.core import EverylabelError, Posterior, update
+from everylabel.core.errors import need
+from everylabel.models.last_layer import LastLayer
+
+callbacks: Any = need("skorch.callbacks", "skorch", "everylabel.integrations.skorch")
+
+
+class LastLayerPosterior(callbacks.Callback):
+    """After training, a posterior over the network's last layer; and updates of both, label by label.
+
+    Parameters
+    ----------
+    layer : str, optional
+        Which layer, by name; None takes the last linear one.
+    likelihood, prior_precision
+        As in `everylabel.laplace`; prior_precision suits a weight decay of prior_precision/n.
+    method, step_size
+        How `learn` updates, as in `everylabel.update`.
+
+    Attributes
+    ----------
+    head_ : everylabel.torch.LastLayer
+    posterior_ : everylabel.Posterior
+    """
+
+    head_: LastLayer
+    posterior_: Posterior
+
+    def __init__(
+        self,
+        layer: str | None = None,
+        likelihood: str = "gaussian",
+        prior_precision: float = 1.0,
+        method: str = "second_order",
+        step_size: float | None = None,
+    ) -> None:
+        self.layer, self.likelihood, self.prior_precision = layer, likelihood, prior_precision
+        self.method, self.step_size = method, step_size
+
+    def on_train_end(self, net: Any, X: Any = None, y: Any = None, **_: Any) -> None:
+        """Put the posterior on the trained layer: one pass over the training data."""
+        self.head_ = LastLayer(net.module_, self.layer)
+        self.posterior_ = self.head_.laplace(_batches(net, X, y), self.likelihood, self.prior_precision)
+
+    def learn(self, net: Any, X: Any, y: Any) -> None:
+        """Learn new labels in closed form, and let the network predict with them."""
+        if not hasattr(self, "posterior_"):
+            raise EverylabelError(
+                "the network is not trained yet; call net.fit first, with this callback in it"
+            )
+        loader = _batches(net, X, y)
+        features = self.head_.features(loader).double()
+        labels = torch.cat([torch.as_tensor(part) for _, part in loader]).to(features.device)
+        self.posterior_ = update(self.posterior_, features, labels, self.method, self.step_size)
+        self.head_.write(self.posterior_)
+
+
+def _batches(net: Any, X: Any, y: Any) -> Any:
+    """Return batches as the network's own validation has them, in order."""
+    return net.get_iterator(net.get_dataset(X, y), training=False)
