@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
+from starlette.applications import Starlette
 from typer.testing import CliRunner
 
 import everylabel as el
 from everylabel.cli import app
 from everylabel.core.softmax import softmax
 from everylabel.models.classifier import LaplaceClassifier
+from everylabel.web.access import Access
 from tests.notebook.people import CLASSES, TEXTS, answer, answer_texts, get, headers, truth
 
 
@@ -212,6 +214,9 @@ def test_only_this_machines_notebooks_may_frame_it() -> None:
         assert f'<iframe src="{session.address}"' in shown
         assert 'height="321"' in shown
     assert session._repr_html_() is None
+    assert (
+        "frame-ancestors 'none';" in Access(Starlette()).headers["content-security-policy"]
+    )  # of all other servers
 
 
 def test_without_pandas_records_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
