@@ -9,7 +9,7 @@ JUPYTER_INSTALLED = $(JUPYTER)/installed-4.6.6
 ALONE := modAL-python==0.4.2.1 laplace-torch==0.3   # which ask for skorch 0.9 and for torchvision, and need neither
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
-.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-serving bench-label-studio bench-scale results-index chaos dist docs reference test-label-studio test-ray test-spark test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-serving bench-label-studio bench-scale results-index chaos dist docs reference test-ecosystem test-label-studio test-ray test-spark test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -126,6 +126,10 @@ test-label-studio: install system $(STUDIO_INSTALLED) ## a real Label Studio bes
 test-spark: install   ## embed and predict over the partitions of a real Spark (needs Java 17)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt 'pyspark>=4'
 	EVERYLABEL_SPARK=1 $(BIN)/python -m pytest tests/live/spark
+
+test-ecosystem: install   ## baal and MLflow's server beside the integrations
+	$(BIN)/python -m pip install --quiet --no-deps baal==2.1.0 structlog==22.3.0
+	EVERYLABEL_ECOSYSTEM=1 $(BIN)/python -m pytest tests/integrations tests/live/ecosystem
 
 screenshots-label-studio: install system $(STUDIO_INSTALLED) ## pictures of the real Label Studio for docs/label-studio.md
 	EVERYLABEL_LABEL_STUDIO=$(LABEL_STUDIO)/venv $(BIN)/python -m tests.live.label_studio.screenshots
