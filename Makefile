@@ -87,8 +87,9 @@ chaos: install   ## kills, full disks, cut connections, slow clients and clock j
 bench-crowd: install   ## many people who disagree, over HTTP; what an answer costs, and a restart
 	$(BIN)/python -m benchmarks.crowd --out docs/results
 
-bench-serving: install   ## the labelling server over HTTP; kill -9 under load on SQLite and PostgreSQL
+bench-serving: install   ## the labelling server over HTTP, with 100,000 and a million items (3 GB in /var/tmp); kill -9 under load on SQLite and PostgreSQL
 	$(BIN)/python -m benchmarks.serving --out docs/results
+	$(BIN)/python -m benchmarks.serving_large --out docs/results
 	$(BIN)/python -m benchmarks.kills --kills 200 --out docs/results
 
 bench-scale: install   ## a pool of 1, 2 and 4 million x 384 in shards on Ray (3 GB in /var/tmp, 10 minutes)
