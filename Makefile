@@ -124,6 +124,9 @@ test-label-studio: install system $(STUDIO_INSTALLED) ## a real Label Studio bes
 	EVERYLABEL_LABEL_STUDIO=$(LABEL_STUDIO)/venv EVERYLABEL_RESULTS=docs/results \
 	  $(BIN)/python -m pytest tests/live/label_studio
 
+test-ray: install   ## workers and a node of a Ray cluster of three nodes die while labels come
+	EVERYLABEL_RAY=1 $(BIN)/python -m pytest tests/live/ray
+
 test-spark: install   ## embed and predict over the partitions of a real Spark (needs Java 17)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt 'pyspark>=4'
 	EVERYLABEL_SPARK=1 $(BIN)/python -m pytest tests/live/spark
