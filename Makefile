@@ -9,7 +9,7 @@ JUPYTER_INSTALLED = $(JUPYTER)/installed-4.6.6
 ALONE := modAL-python==0.4.2.1 laplace-torch==0.3   # which ask for skorch 0.9 and for torchvision, and need neither
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
-.PHONY: help install system demo test lint pytest bench bench-updates bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-serving bench-label-studio bench-scale results-index chaos dist docs reference test-ecosystem test-label-studio test-ray test-spark test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench bench-updates bench-training bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-serving bench-label-studio bench-scale results-index chaos dist docs reference test-ecosystem test-label-studio test-ray test-spark test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -56,6 +56,9 @@ bench: install   ## speed and memory of the core, as ratios measured in one run
 bench-updates: install ## quality and speed of the exact update; tables, docs/results/updates.json and .png
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m benchmarks.updates
+
+bench-training: install ## fit_map against scikit-learn's LogisticRegression to the same gradient norm
+	$(BIN)/python -m benchmarks.training
 
 bench-models: install ## features by a hook, embedding, stored features, ensembles: as ratios
 	$(BIN)/python -m benchmarks.models

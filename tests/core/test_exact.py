@@ -304,15 +304,20 @@ def test_an_update_begins_with_what_the_last_one_left(monkeypatch: pytest.Monkey
     post = el.laplace(el.fit_map(x[:20], y[:20], 3), x[:20], labels=y[:20])
     built: list[int] = []
 
-    def build(features: Any, *rest: Any) -> preconditioner.Preconditioner:
+    def begin(features: Any, *rest: Any) -> preconditioner.Coming:
         built.append(len(features))
-        return preconditioner.build(features, *rest)
+        return preconditioner.begin(features, *rest)
 
-    monkeypatch.setattr(exact, "build", build)
+    monkeypatch.setattr(exact, "begin", begin)
+    monkeypatch.setattr(exact, "build", lambda *given: begin(*given).finish())
     for i in range(20, 32):
         post = el.update(post, x[i : i + 1], y[i : i + 1], "exact")
     post = el.forget(post, x[31:], y[31:])
-    assert built == [20, 30]  # at first, and when the labels have grown by ten
+    assert built == [20, 26]  # at first, and begun for when the labels have grown by ten
+    assert post.data is not None
+    carried = exact._left[post.data]
+    assert isinstance(carried.at, exact.Work)
+    assert (carried.at.preconditioner.n_points, carried.coming) == (26, None)
     el.update(post.replace(mean=1.1 * post.mean), x[:1], y[:1], "exact")
     assert len(built) == 3  # left for another mean
     gone = weakref.ref(post.data)

@@ -11,7 +11,7 @@ from scipy.optimize import root
 from everylabel.core import newton, preconditioner
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.newton import Objective, Point, newton_step
-from everylabel.core.preconditioner import Preconditioner, build
+from everylabel.core.preconditioner import Preconditioner, begin, build
 from everylabel.core.updates.dual import solve_dual
 
 close = np.testing.assert_allclose
@@ -172,3 +172,23 @@ def test_a_step_too_long_ends_where_the_slope_is_level(seed: int, k: int, far: f
     assert slope <= newton.STEEP * np.sum(gradient * -direction)
     assert step.whole or slope >= newton.STEEP * np.sum(gradient * direction)
     close(step.end.logits, objective.features @ step.end.mean, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [6, 40])
+def test_a_preconditioner_built_in_parts_is_the_one_built_at_once(n: int) -> None:
+    rng = np.random.default_rng(n)
+    features, weights, probs = (
+        rng.normal(size=(n, 12)),
+        rng.uniform(0.2, 3.0, n),
+        softmax(rng.normal(size=(n, 23))),
+    )
+    coming, steps = begin(features, weights, probs, 0.4), 0
+    while not coming.ready:
+        before, coming, steps = coming, coming.advance(), steps + 1
+        assert before.advance().step == coming.step  # what was given is left as it was
+    assert steps > preconditioner.PARTS
+    matrix = rng.normal(size=(12, 23))
+    close(coming.finish().apply(matrix), build(features, weights, probs, 0.4).apply(matrix))
+    monolith = _dense(features, weights, probs, 0.4, 0)
+    shared = begin(features, weights, probs, 0.4, 0).finish().apply(matrix)
+    close(shared, np.stack([monolith[c] @ matrix[:, c] for c in range(23)], axis=1), rtol=1e-6)

@@ -121,7 +121,7 @@ def _trained(seed: int, k: int, n: int, labels: bool = True) -> tuple[el.Posteri
 
 def _is_in_span(post: el.Posterior) -> bool:
     assert post.data is not None
-    return isinstance(exact._left[post.data], span.Place)
+    return isinstance(exact._left[post.data].at, span.Place)
 
 
 @pytest.mark.usefixtures("to_the_end")

@@ -238,3 +238,20 @@ def test_a_posterior_shares_nothing_with_its_caller() -> None:
     assert np.all(post.mean == 0.0)
     assert post.data is not None
     assert np.all(np.asarray(post.data.features) == 1.0)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("joint", [False, True])
+def test_first_order_without_covariance_moves_the_mean_alone(likelihood: str, joint: bool) -> None:
+    rng = np.random.default_rng(0)
+    k = 2 if likelihood == "binary" else 3
+    post = el.laplace(rng.normal(size=(5, 1 if k == 2 else k)), rng.normal(size=(6, 4)), likelihood)
+    x, y, w = rng.normal(size=(4, 4)), rng.integers(k, size=4), rng.uniform(0.5, 2.0, 4)
+    whole = el.update(post, x, y, "first_order", 0.1, joint, weights=w)
+    bare = el.update(post, x, y, "first_order", 0.1, joint, weights=w, covariance=False)
+    np.testing.assert_array_equal(bare.mean, whole.mean)
+    assert bare.cov is post.cov
+    assert bare.data is not None
+    assert len(bare.data) == 10  # the labels are noted all the same
+    with pytest.raises(el.EverylabelError, match="covariance is False, but method is 'second_order'"):
+        el.update(post, x, y, covariance=False)

@@ -6,14 +6,15 @@ n points, d features, k classes; q_xc = w_x p_xc (1 - p_xc) the curvature of cla
 An instance is uncertain about a few classes and alike about all the others: R_c holds the points
 with c among their TOP largest q, b_x is the mean of the others. So S (d, d) is shared and B_c has
 |R_c| rows. Points whose share is negligible are left out; C_c is positive definite whatever is.
-A new point adds a row to B_c of its TOP classes (Sherman-Morrison).
+A new point adds a row to B_c of its TOP classes (Sherman-Morrison). What is built anew is built in parts, one
+with every label, so that none has to wait.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 from jaxtyping import Float, Int
 
 from everylabel.core.arrays import Array, eye, float64
@@ -22,6 +23,7 @@ from everylabel.core.kernel import inverse_of_precision
 TOP = 3  # classes of a point that get its curvature in full
 NEGLIGIBLE = 0.05  # share of a class's variance at a point below which it is left out of B_c
 LEAST = 1e-6  # least shared curvature of a point
+PARTS = 10  # of each pass over the points, or over the classes
 
 
 class Preconditioner(NamedTuple):
@@ -30,6 +32,7 @@ class Preconditioner(NamedTuple):
     shared: Array  # (d, d) S
     own: tuple[Array | None, ...]  # k times (r_c, d) B_c
     n_points: int  # when it was built
+    n_known: int  # with those it was extended by
 
     def apply(self, matrix: Float[Array, "d k"]) -> Float[Array, "d k"]:
         """Return C_c times column c, for all columns."""
@@ -70,7 +73,108 @@ class Preconditioner(NamedTuple):
                 row = ((shared + change) * (q / (1.0 + q * variance)) ** 0.5)[None, :]
                 rows = own[c]
                 own[c] = row if rows is None else xp.concat([rows, row])
-        return self._replace(own=tuple(own))
+        return self._replace(own=tuple(own), n_known=self.n_known + 1)
+
+
+class Coming(NamedTuple):
+    """A preconditioner on its way, some of the work done."""
+
+    features: Array  # (n, d)
+    shared_curvature: Array  # (n,) b
+    top: Array  # (n, t) classes of a point that get its curvature in full
+    extra: Array  # (n, t) q - b of them
+    prior_precision: float
+    n_classes: int
+    step: int = 0
+    precision: Array | float = 0.0  # (d, d) H' diag(b) H of the points so far
+    shared: Array | None = None  # (d, d) S
+    seen: tuple[Array, ...] = ()  # parts of H S
+    own: tuple[Array | None, ...] = ()  # B_c so far
+
+    @property
+    def n_points(self) -> int:
+        return int(self.features.shape[0])
+
+    @property
+    def ready(self) -> bool:
+        return len(self.own) == self.n_classes
+
+    def advance(self) -> Coming:
+        """Return it a step further: some points of H' diag(b) H, S itself, some of H S, or some B_c."""
+        n, d = self.features.shape
+        done = self._replace(step=self.step + 1)
+        if self.shared is None and n < d:  # small, at once
+            return done._replace(shared=self._as_features(self._through_points()))
+        if self.shared is None and self.step < PARTS:
+            rows = float64(self.features[_part(self.step, n), :])
+            bent = rows.T * float64(self.shared_curvature[_part(self.step, n)])
+            return done._replace(precision=self.precision + bent @ rows)
+        if self.shared is None:
+            whole = self.prior_precision * eye(d, self.features) + self.precision
+            return done._replace(shared=self._as_features(inverse_of_precision(whole)))
+        if self.top.shape[1] == 0:
+            return done._replace(own=(None,) * self.n_classes)
+        if len(self.seen) < PARTS:
+            part = self.features[_part(len(self.seen), n), :] @ self.shared
+            return done._replace(seen=(*self.seen, part))
+        return done._replace(own=(*self.own, *self._next_own()))
+
+    def finish(self) -> Preconditioner:
+        """Return the preconditioner, after all the steps that are left."""
+        coming = self
+        while not coming.ready:
+            coming = coming.advance()
+        return Preconditioner(coming.shared, coming.own, self.n_points, self.n_points)
+
+    def _as_features(self, matrix: Float[Array, "d d"]) -> Float[Array, "d d"]:
+        xp: Any = array_namespace(matrix)
+        return xp.astype(matrix, self.features.dtype)
+
+    def _through_points(self) -> Float[Array, "d d"]:
+        """Return S by a system of n, (I - H' (H H' + prior_precision / b)^-1 H) / prior_precision."""
+        features, curvature = float64(self.features), float64(self.shared_curvature)
+        xp: Any = array_namespace(features)
+        n, d = features.shape
+        gram = features @ features.T + eye(n, features) * (self.prior_precision / curvature)
+        inverse = (eye(d, features) - features.T @ xp.linalg.solve(gram, features)) / self.prior_precision
+        return 0.5 * (inverse + inverse.T)
+
+    def _next_own(self) -> list[Array | None]:
+        """Return B_c of the classes whose turn it is."""
+        xp: Any = array_namespace(self.features)
+        seen = xp.concat(self.seen)
+        share = self.extra * xp.sum(seen * self.features, axis=1)[:, None]
+        first = len(self.own)
+        last = min(self.n_classes, first + -(-self.n_classes // PARTS))
+        return [_own_rows(self.features, seen, self.top, self.extra, share, c) for c in range(first, last)]
+
+
+def begin(
+    features: Float[Array, "n d"],
+    weights: Float[Array, " n"],
+    probs: Float[Array, "n k"],
+    prior_precision: float,
+    n_top: int = TOP,
+) -> Coming:
+    """Return what is to become the preconditioner at these probabilities, in the precision of the features.
+
+    n_top=0 leaves out all B_c: one covariance for all classes, with their mean curvature.
+    """
+    xp: Any = array_namespace(features)
+    k = int(probs.shape[1])
+    n_top = min(n_top, k - 1)
+    curvature = weights[:, None] * probs * (1.0 - probs)
+    left, top, highest = curvature, [], []
+    classes = xp.arange(k, dtype=xp.int64, device=device(features))[None, :]
+    for _ in range(n_top):
+        top.append(xp.argmax(left, axis=1, keepdims=True))
+        highest.append(xp.max(left, axis=1, keepdims=True))
+        left = xp.where(classes == top[-1], -xp.ones_like(left), left)
+    full = xp.concat(highest, axis=1) if n_top else curvature[:, :0]
+    others = (xp.sum(curvature, axis=1) - xp.sum(full, axis=1)) / (k - n_top)
+    others = xp.clip(others, LEAST, None)
+    where = xp.concat(top, axis=1) if n_top else xp.astype(full, xp.int64)
+    return Coming(features, others, where, full - others[:, None], prior_precision, k)
 
 
 def build(
@@ -80,40 +184,13 @@ def build(
     prior_precision: float,
     n_top: int = TOP,
 ) -> Preconditioner:
-    """Return the preconditioner at these probabilities, in the precision of the features.
-
-    n_top=0 leaves out all B_c: one covariance for all classes, with their mean curvature.
-    """
-    xp: Any = array_namespace(features)
-    n, k = probs.shape
-    n_top = min(n_top, k - 1)
-    curvature = weights[:, None] * probs * (1.0 - probs)
-    top = xp.argsort(curvature, axis=1, descending=True)[:, :n_top]
-    highest = xp.take_along_axis(curvature, top, axis=1)
-    others = (xp.sum(curvature, axis=1) - xp.sum(highest, axis=1)) / (k - n_top)
-    others = xp.clip(others, LEAST, None)
-    shared = xp.astype(_inverse(float64(features), float64(others), prior_precision), features.dtype)
-    if n_top == 0:
-        return Preconditioner(shared, (None,) * k, n)
-    extra = highest - others[:, None]
-    seen = features @ shared
-    share = extra * xp.sum(seen * features, axis=1)[:, None]
-    own = [_own_rows(features, seen, top, extra, share, c) for c in range(k)]
-    return Preconditioner(shared, tuple(own), n)
+    """Return the preconditioner at these probabilities, at once; see `begin`."""
+    return begin(features, weights, probs, prior_precision, n_top).finish()
 
 
-def _inverse(
-    features: Float[Array, "n d"], curvature: Float[Array, " n"], prior_precision: float
-) -> Float[Array, "d d"]:
-    """Return S = inv(prior_precision I + H' diag(b) H), through n x n where that is smaller."""
-    xp: Any = array_namespace(features)
-    n, d = features.shape
-    if n >= d:
-        return inverse_of_precision(prior_precision * eye(d, features) + (features.T * curvature) @ features)
-    # (I - H' (H H' + prior_precision / b)^-1 H) / prior_precision
-    gram = features @ features.T + eye(n, features) * (prior_precision / curvature)
-    inverse = (eye(d, features) - features.T @ xp.linalg.solve(gram, features)) / prior_precision
-    return 0.5 * (inverse + inverse.T)
+def _part(i: int, n: int) -> slice:
+    """Return the i-th of PARTS parts of n points."""
+    return slice(i * n // PARTS, (i + 1) * n // PARTS)
 
 
 def _own_rows(

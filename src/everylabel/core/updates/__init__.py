@@ -45,6 +45,7 @@ def update(
     *,
     weights: Any = None,
     report: Callable[[exact.Report], Any] | None = None,
+    covariance: bool = True,
 ) -> State:
     """Return the posterior after new labels; the one given is left as it was.
 
@@ -71,6 +72,9 @@ def update(
         How often each label counts, for example the number of annotators that agree.
     report : callable, optional
         Is told how method="exact" ended: Newton steps, squared decrement of the last, whether it was whole.
+    covariance : bool
+        False leaves the covariance as it was, for method="first_order" only, whose step does not need it: a
+        label then costs no more than its gradient.
 
     Examples
     --------
@@ -91,6 +95,11 @@ def update(
         raise EverylabelError(f"step_size is {step_size!r}; method='exact' has none: leave it out")
     if method != "exact" and report is not None:
         raise EverylabelError(f"report is given, but method is {method!r}; only method='exact' reports")
+    if method != "first_order" and not covariance:
+        raise EverylabelError(
+            f"covariance is False, but method is {method!r}, which needs it; "
+            "only method='first_order' does without"
+        )
     step_size = check_positive(
         default_step(method, posterior.likelihood) if step_size is None else step_size, "step_size", zero=True
     )
@@ -111,7 +120,10 @@ def update(
     new = Labelled(design, labels, weights)
     if method == "exact":
         return exact.exact(posterior, new, report)
-    updated = METHODS[method](posterior, new, step_size, joint)
+    if method == "first_order":
+        updated = first_order.first_order(posterior, new, step_size, joint, covariance)
+    else:
+        updated = second_order.second_order(posterior, new, step_size, joint)
     if posterior.data is None:
         return updated
     return updated.replace(data=posterior.data.add(new, LIKELIHOODS[posterior.likelihood].targets))

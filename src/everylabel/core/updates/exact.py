@@ -6,7 +6,8 @@ n labelled points, b new ones, d features, k classes.
 A new label first moves the mean to its own exact answer under one Gaussian a class (`dual`), which
 leaves little to do; Newton steps over all labelled points, solved by conjugate gradients with
 those Gaussians as preconditioner, do the rest. Logits and preconditioner are carried along from
-label to label and made anew when the labels have grown by GROW.
+label to label; when the labels have grown by GROW, another one has been built in parts.
+While labels are few all of this happens in their own space (`span`).
 """
 
 from collections.abc import Callable
@@ -23,12 +24,15 @@ from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import Instances, condition_many
 from everylabel.core.newton import Objective, Point, inner, newton_step
 from everylabel.core.posterior import Posterior
-from everylabel.core.preconditioner import Preconditioner, build
+from everylabel.core.preconditioner import Coming, Preconditioner, begin, build
 from everylabel.core.training import minimise
 from everylabel.core.updates import span
 from everylabel.core.updates.dual import solve_dual
 
-GROW, LEAST_GROWTH = 1.4, 10  # the preconditioner is built anew when the labels grew by both
+GROW, LEAST_GROWTH = 1.4, 10  # the preconditioner is renewed when the labels grew by both,
+BEGIN = 0.6  # begun when they have come this share of the way, and built in parts, one a label
+SOON = 45  # labels before there are too many for `span` at which the one that is needed then is begun
+CATCH_UP = 3  # points that a label extends it by at most
 OWN = 0.01  # residual from which a class's own covariance counts in a new label's answer
 LAST = 0.02  # a Newton step that began below this squared decrement (about nats) is the last,
 RELATIVE = 1e-3  # or below this share of prior_precision |mean|^2, where that is less
@@ -54,8 +58,14 @@ class Work(NamedTuple):
     preconditioner: Preconditioner
 
 
-Left = WeakKeyDictionary[Data, Work | span.Place]
-_left: Left = WeakKeyDictionary()  # by the labels solved for; gone with them
+class Left(NamedTuple):
+    """What a search leaves to the next: where it stands, and a preconditioner that is being built."""
+
+    at: Work | span.Place
+    coming: Coming | None
+
+
+_left: WeakKeyDictionary[Data, Left] = WeakKeyDictionary()  # by the labels solved for; gone with them
 
 
 def exact(posterior: Posterior, new: Labelled, report: Callable[[Report], Any] | None = None) -> Posterior:
@@ -74,54 +84,76 @@ def move(posterior: Posterior, new: Labelled, targets: Float[Array, "b k"]) -> t
     data = known.append(new, lambda labels, k: targets)
     n, b = int(known.labels.shape[0]), int(new.labels.shape[0])
     if b > max((GROW - 1.0) * n, LEAST_GROWTH):  # too many for their answers one by one to be of use
-        return _solved(posterior, data, _fresh(posterior, data))
+        return _solved(posterior, data, _fresh(posterior, data), None)
+    left = _last_left(posterior, known)
     if span.suits(data):
-        place = _place(posterior, known)
+        place = _place(posterior, known, left)
         ended = None if place is None else span.move(_problem(posterior, data), place, targets)
         if ended is not None:
-            return _ended(posterior, data, ended)
-    return _solved(posterior, data, _first_guess(_carried_on(posterior, known), posterior, data, targets))
+            return _ended(posterior, data, ended, left)
+    work = _first_guess(_carried_on(posterior, known, left), posterior, data, targets)
+    return _solved(posterior, data, work, left)
 
 
 def resolve(posterior: Posterior, data: Data) -> Posterior:
     """Return the posterior with its mean at the optimum over `data`; the covariance stays."""
+    left = _last_left(posterior, data)
     if span.suits(data):
-        problem, known = _problem(posterior, data), _known(posterior)
-        left, seen = _in_span(posterior), None
-        if left is not None and len(left.pull) == len(data.weights):
-            seen = span.weighed(problem, left, known.weights)
+        problem, seen = _problem(posterior, data), None
+        if left is not None and isinstance(left.at, span.Place):
+            seen = span.weighed(problem, left.at, _known(posterior).weights)
         place = span.enter(problem, posterior.mean, seen)
         ended = None if place is None else span.settle(problem, place)
         if ended is not None:
-            return _ended(posterior, data, ended)[0]
-    return _solved(posterior, data, _carried_on(posterior, data))[0]
+            return _ended(posterior, data, ended, left)[0]
+    return _solved(posterior, data, _carried_on(posterior, data, left), left)[0]
+
+
+def _last_left(posterior: Posterior, data: Data) -> Left | None:
+    """Return what the last search left, if it was at this very mean and over as many instances."""
+    left = _left.get(_known(posterior))
+    if left is None or left.at.mean is not posterior.mean:
+        return None
+    rows = left.at.pull if isinstance(left.at, span.Place) else left.at.logits
+    return left if rows.shape[0] == data.labels.shape[0] else None
 
 
 def _problem(posterior: Posterior, data: Data) -> span.Problem:
     objective = _objective(posterior, data)
-    ease = _ease(objective)
-    return span.Problem(
-        data, posterior.prior_precision, objective.link, lambda mean: _last(mean, objective, ease)
-    )
+    prior, ease = posterior.prior_precision, _ease(objective)
+    return span.Problem(data, prior, objective.link, lambda mean: _last(mean, objective, ease))
 
 
-def _place(posterior: Posterior, known: Data) -> span.Place | None:
+def _place(posterior: Posterior, known: Data, left: Left | None) -> span.Place | None:
     """Return where the last search in the span has ended, or where one may begin."""
-    left = _in_span(posterior)
-    if left is not None or not span.suits(known):
-        return left
-    return span.enter(_problem(posterior, known), posterior.mean)
+    if left is not None and isinstance(left.at, span.Place):
+        return left.at
+    return span.enter(_problem(posterior, known), posterior.mean) if span.suits(known) else None
 
 
-def _in_span(posterior: Posterior) -> span.Place | None:
-    """Return where the last search has ended, if it was in the span and at this very mean."""
-    left = _left.get(_known(posterior))
-    return left if isinstance(left, span.Place) and left.mean is posterior.mean else None
-
-
-def _ended(posterior: Posterior, data: Data, ended: span.Ended) -> tuple[Posterior, Report]:
-    _left[data] = ended.place
+def _ended(
+    posterior: Posterior, data: Data, ended: span.Ended, left: Left | None
+) -> tuple[Posterior, Report]:
+    due = len(data.weights) >= span.PER_FEATURE * data.features.shape[1] - SOON
+    _left[data] = Left(ended.place, _further(posterior, data, ended.probs, left, due))
     return posterior.replace(mean=ended.place.mean, data=data), Report(ended.steps, ended.decrement, True)
+
+
+def _further(
+    posterior: Posterior, data: Data, probs: Float[Array, "n k"], left: Left | None, due: bool
+) -> Coming | None:
+    """Return the preconditioner that is being built a part further, or its beginning if it is due."""
+    if left is not None and left.coming is not None:
+        return left.coming if left.coming.ready else left.coming.advance()
+    if not due:
+        return None
+    objective = _objective(posterior, data)
+    return begin(objective.features, objective.weights, probs, posterior.prior_precision)
+
+
+def _growth(preconditioner: Preconditioner) -> float:
+    """Return the number of labels after which another one is wanted."""
+    return max((GROW - 1.0) * preconditioner.n_points, float(LEAST_GROWTH))
 
 
 def _last(mean: Float[Array, "d k"], objective: Objective, ease: float) -> float:
@@ -145,23 +177,26 @@ def _objective(posterior: Posterior, data: Data) -> Objective:
     return Objective(data.features, weights, data.label_sums, posterior.prior_precision, link)
 
 
-def _fresh(posterior: Posterior, data: Data) -> Work:
-    """Return the start of a search from the posterior's mean, with nothing carried over."""
+def _fresh(posterior: Posterior, data: Data, preconditioner: Preconditioner | None = None) -> Work:
+    """Return the start of a search from the posterior's mean, with nothing else carried over."""
     xp: Any = array_namespace(posterior.mean)
     objective = _objective(posterior, data)
     logits = objective.features @ xp.astype(posterior.mean, objective.features.dtype)
-    probs = objective.link(logits)
-    preconditioner = build(objective.features, objective.weights, probs, posterior.prior_precision)
+    if preconditioner is None:
+        probs = objective.link(logits)
+        preconditioner = build(objective.features, objective.weights, probs, posterior.prior_precision)
     return Work(posterior.mean, logits, preconditioner)
 
 
-def _carried_on(posterior: Posterior, data: Data) -> Work:
+def _carried_on(posterior: Posterior, data: Data, left: Left | None) -> Work:
     """Return the start of a search with what the last one left, if it is still of use."""
-    n, left = int(data.labels.shape[0]), _left.get(_known(posterior))
-    if not isinstance(left, Work) or left.mean is not posterior.mean or left.logits.shape[0] != n:
+    if left is None:
         return _fresh(posterior, data)
-    built = left.preconditioner.n_points
-    return _fresh(posterior, data) if n >= max(GROW * built, built + LEAST_GROWTH) else left
+    if isinstance(left.at, Work):
+        built = left.at.preconditioner
+        if data.labels.shape[0] < built.n_points + _growth(built):
+            return left.at
+    return _fresh(posterior, data, None if left.coming is None else left.coming.finish())
 
 
 def _first_guess(work: Work, posterior: Posterior, data: Data, targets: Float[Array, "b k"]) -> Work:
@@ -174,7 +209,7 @@ def _first_guess(work: Work, posterior: Posterior, data: Data, targets: Float[Ar
     logits = xp.concat([work.logits, xp.astype(new @ mean, work.logits.dtype)])
     kind = LIKELIHOODS[posterior.likelihood]
     for i in range(new.shape[0]):
-        point, weight = objective.features[n + i, :], float(data.weights[n + i])
+        point = objective.features[n + i, :]
         f = float64(logits[n + i, :])
         residual = xp.abs(kind.link(f[None, :])[0, :] - targets[i, :])
         own = [int(c) for c in xp.nonzero(residual > OWN)[0]]
@@ -192,12 +227,14 @@ def _first_guess(work: Work, posterior: Posterior, data: Data, targets: Float[Ar
             for j, c in enumerate(own):
                 mean[:, c] += float64(moved[:, j])
                 logits[:, c] += seen[:, j]
-        probs = kind.link(float64(logits[n + i, :])[None, :])[0, :]
-        preconditioner = preconditioner.extend(point, weight * probs * (1.0 - probs))
+        for at in range(preconditioner.n_known, min(preconditioner.n_known + CATCH_UP, n + i + 1)):
+            probs = kind.link(float64(logits[at, :])[None, :])[0, :]
+            bent = float(data.weights[at]) * probs * (1.0 - probs)
+            preconditioner = preconditioner.extend(objective.features[at, :], bent)
     return Work(mean, logits, preconditioner)
 
 
-def _solved(posterior: Posterior, data: Data, work: Work) -> tuple[Posterior, Report]:
+def _solved(posterior: Posterior, data: Data, work: Work, left: Left | None) -> tuple[Posterior, Report]:
     """Return the posterior at the optimum over `data`, and how it got there; leave the work to the next."""
     objective, preconditioner = _objective(posterior, data), work.preconditioner
     point = Point(work.mean, work.logits, objective.link(work.logits))
@@ -216,7 +253,13 @@ def _solved(posterior: Posterior, data: Data, work: Work) -> tuple[Posterior, Re
             )
     else:  # a start far off, at features of large norm: train from zero
         point = _trained(objective, point)
-    _left[data] = Work(point.mean, point.logits, preconditioner)
+    due = data.labels.shape[0] >= preconditioner.n_points + BEGIN * _growth(preconditioner)
+    if left is not None and left.coming is not None and left.coming.n_points <= preconditioner.n_points:
+        left = None  # it has been taken already
+    coming = _further(posterior, data, point.probs, left, due)
+    if coming is not None and coming.ready:
+        preconditioner, coming = coming.finish(), None
+    _left[data] = Left(Work(point.mean, point.logits, preconditioner), coming)
     return posterior.replace(mean=point.mean, data=data), Report(i, step.decrement, there)
 
 

@@ -56,6 +56,7 @@ class Ended(NamedTuple):
     """How a search ended: where, after how many Newton steps, with which squared decrement."""
 
     place: Place
+    probs: Array  # (n, k)
     steps: int
     decrement: float
 
@@ -149,7 +150,7 @@ def _settled(problem: Problem, mean: Float[Array, "d k"], point: Point, seen: Se
         step = newton_step(problem, point, seen, ENOUGH * last, MAX_PRODUCTS)
         point = step.end
         if step.whole and step.decrement <= last:
-            return Ended(Place(problem.mean(point.pull), point.pull, seen), i, step.decrement)
+            return Ended(Place(problem.mean(point.pull), point.pull, seen), point.probs, i, step.decrement)
         if i % PATIENCE == 0:
             seen = build(problem.features, problem.weights, point.probs, problem.prior)
             last = problem.last(problem.mean(point.pull))

@@ -1,0 +1,125 @@
+"""`make bench-training`: `fit_map` against scikit-learn's LogisticRegression, to the same gradient norm.
+
+Processor time of one thread; all take turns on the same data. A rival is run at ever smaller tolerances until
+its gradient is as small as ours; where none of them is, its time is that of the smallest one.
+"""
+
+import os
+import time
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(threads, "1")  # before NumPy: ratios on one core are the steadiest
+
+import numpy as np  # noqa: E402
+import typer  # noqa: E402
+from sklearn.linear_model import LogisticRegression  # noqa: E402
+
+import everylabel as el  # noqa: E402
+from benchmarks import timing  # noqa: E402
+from benchmarks.updates.datasets import Dataset, load  # noqa: E402
+from benchmarks.updates.rivals import softmax  # noqa: E402
+
+SOLVERS = ("lbfgs", "newton-cholesky")
+TOLERANCES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+OURS = 1e-5  # of the gradient at zero weights
+LARGEST = 3000  # unknowns above which newton-cholesky's Hessian takes minutes, and is left out
+
+
+def gradient_norm(x: np.ndarray, y: np.ndarray, mean: np.ndarray) -> float:
+    """Return the norm of the objective's gradient, prior precision 1 on all weights (d, k)."""
+    k = mean.shape[1]
+    return float(np.linalg.norm(x.T @ (softmax(x @ mean) - np.eye(k)[y]) + mean))
+
+
+def rival(x: np.ndarray, y: np.ndarray, solver: str, tol: float) -> np.ndarray:
+    """Return scikit-learn's weights (d, k); the constant is among the features, as it is with us."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LogisticRegression(C=1.0, solver=solver, tol=tol, max_iter=10_000, fit_intercept=False)
+        weights = model.fit(x, y).coef_
+    # with two classes it has one column, of the difference: two of half of it are our model at half the prior
+    return np.asarray(weights.T if len(weights) > 1 else np.c_[-0.5 * weights.T, 0.5 * weights.T])
+
+
+def compare(x: np.ndarray, y: np.ndarray, k: int, rounds: int) -> dict[str, Any]:
+    """Return milliseconds of all on one problem."""
+    design = np.c_[x, np.ones(len(x))]
+    ours = el.fit_map(design, y, k, bias=False, tol=OURS)
+    wanted = gradient_norm(design, y, ours)
+    jobs: dict[str, Any] = {"fit_map": lambda: el.fit_map(design, y, k, bias=False, tol=OURS)}
+    row: dict[str, Any] = {"n": len(y), "d": design.shape[1], "k": k, "gradient": wanted}
+    for solver in SOLVERS:
+        if k == 2 or (solver == "newton-cholesky" and design.shape[1] * k > LARGEST):
+            continue  # with two columns against one, gradients are not the same thing
+        for tol in TOLERANCES:
+            reached = gradient_norm(design, y, rival(design, y, solver, tol))
+            if reached <= wanted:
+                break
+        row |= {f"{solver}_tol": tol, f"{solver}_gradient": reached}
+        jobs[solver] = lambda solver=solver, tol=tol: rival(design, y, solver, tol)
+    if k == 2:
+        _two_classes(jobs, row, design, y)
+    times = timing.seconds(jobs, rounds, time.process_time)
+    return row | {f"{name}_ms": 1e3 * seconds for name, seconds in times.items()}
+
+
+def _two_classes(jobs: dict[str, Any], row: dict[str, Any], design: np.ndarray, y: np.ndarray) -> None:
+    """Compare one sigmoid column with one sigmoid column."""
+
+    def norm(column: np.ndarray) -> float:
+        p = 1.0 / (1.0 + np.exp(-(design @ column)))
+        return float(np.linalg.norm(design.T @ (p - y) + column))
+
+    def ours() -> np.ndarray:
+        return np.asarray(el.fit_map(design, y, 2, bias=False, binary=True, tol=OURS))
+
+    jobs["fit_map"], row["gradient"] = ours, norm(ours()[:, 0])
+    for solver in SOLVERS:
+        for tol in TOLERANCES:
+            reached = norm(2.0 * rival(design, y, solver, tol)[:, 1])
+            if reached <= row["gradient"]:
+                break
+        row |= {f"{solver}_tol": tol, f"{solver}_gradient": reached}
+        jobs[solver] = lambda solver=solver, tol=tol: rival(design, y, solver, tol)
+
+
+def problems(datasets: dict[str, Dataset], sizes: list[int]) -> Any:
+    """Yield names, features and labels: all classes of each dataset, and two of CIFAR-10."""
+    for name in ("CIFAR-10", "Banking-77", "Clinc-150"):
+        if name not in datasets:
+            continue
+        data = datasets[name]
+        order = np.random.default_rng(0).permutation(len(data.y))
+        for n in sizes:
+            some = order[:n]
+            if n <= len(order) and len(np.unique(data.y[some])) == data.k:
+                yield name, data.x[some], data.y[some], data.k
+            two = order[data.y[order] < 2][:n]
+            if name == "CIFAR-10" and len(two) == n:
+                yield f"{name}, two classes", data.x[two], data.y[two], 2
+
+
+def main(
+    rounds: Annotated[int, typer.Option(min=1, help="Turns each has.")] = 3,
+    size: Annotated[list[int] | None, typer.Option(help="Numbers of instances.")] = None,
+    data: Annotated[Path, typer.Option(help="Folder of feature files (.npz).")] = Path("../shared/data"),
+    out: Annotated[Path, typer.Option(help="Where results go.")] = Path("docs/results/training.json"),
+) -> None:
+    """Measure training against scikit-learn's."""
+    rows, lines = [], []
+    for name, x, y, k in problems(load(data), size or [100, 300, 1000, 3000, 10_000]):
+        row = {"dataset": name, **compare(x, y, k, rounds)}
+        rows.append(row)
+        ratios = [row.get(f"{s}_ms", float("nan")) / row["fit_map_ms"] for s in SOLVERS]
+        lines.append([name, str(row["n"]), str(k), f"{row['fit_map_ms']:.1f}", *(f"{r:.1f}" for r in ratios)])
+        print(*lines[-1], flush=True)
+    columns = ["dataset", "n", "k", "fit_map, ms", *(f"{solver}, times" for solver in SOLVERS)]
+    timing.report("Training to the same gradient norm", columns, lines)
+    timing.write(out, {"load": os.getloadavg(), "version": el.__version__, "rows": rows})
+
+
+if __name__ == "__main__":
+    typer.run(main)
