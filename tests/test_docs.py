@@ -56,6 +56,10 @@ def test_the_notebook_page_runs_with_somebody_who_labels(
     assert set(frame.guess) == {"card", "transfer"}
 
 
+def test_the_version_to_cite_is_that_of_the_package() -> None:
+    assert f"version: {el.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
 def test_every_core_file_is_in_the_maths() -> None:
     text = (ROOT / "docs" / "maths.md").read_text()
     package = PACKAGE / "core"
