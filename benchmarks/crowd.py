@@ -97,6 +97,13 @@ def prefill(log: Path, labels: np.ndarray, count: int) -> None:
         store.append(fresh)
 
 
+def trainings(events: list[Event], first: float, last: float) -> dict[str, Any]:
+    """Return how many trainings came while people labelled, and how long the longest wait for one was."""
+    times = [event.at for event in events if isinstance(event.body, Refit) and first <= event.at <= last]
+    waits = np.diff([first, *times, last])
+    return {"trainings": len(times), "longest without one, s": round(float(waits.max()), 1)}
+
+
 def memory(process: int) -> float:
     """Return the megabytes that a process holds."""
     status = Path(f"/proc/{process}/status").read_text()
@@ -126,7 +133,9 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
                 prefill(log, labels, given.labels)
             with server(source, log, annotators) as (port, starting, process):
                 before, began = memory(process), computed(process)
+                first = time.time()
                 seconds = labelling(port, labels, people, given.wrong, given.seconds)
+                last = time.time()
                 after, spent = memory(process), computed(process) - began
             print(people, quantiles(seconds), flush=True)
             with contextlib.closing(Store(log, "pool.npy", write=False)) as store:
@@ -138,7 +147,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
                 "ms": quantiles(seconds),
                 "answers": len(seconds),
                 "computed an answer, ms": round(1e3 * spent / max(1, len(seconds)), 1),
-                "trainings": sum(isinstance(event.body, Refit) for event in events),
+                **trainings(events, first, last),
                 "events": len(events),
                 "MB before and after": [round(before), round(after)],
                 "first start, s": round(starting, 1),

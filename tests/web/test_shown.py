@@ -8,6 +8,7 @@ from PIL import Image
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.refused import Refused
 from everylabel.projects.project import open_project
+from everylabel.web import shown as web_shown
 from everylabel.web.allowed import allowed_images
 from everylabel.web.shown import Shown
 
@@ -30,6 +31,19 @@ def test_columns_of_labels_are_shown_only_if_asked_for(tmp_path: Path) -> None:
     assert shown_fields(Shown(project, [])) == []
     with pytest.raises(EverylabelError, match=r"--fields names price; expected some of .*channel"):
         Shown(project, ["price"])
+
+
+def test_a_column_of_something_else_is_not_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every item that is sent asks: it must not cost with the source's size."""
+    project = open_project(table(tmp_path), text_column="body", classes=["a", "b"], model="tfidf")
+    seen: list[str] = []
+    monkeypatch.setattr(web_shown, "label_of", lambda value: (seen.append(str(value)), str(value))[1])
+    Shown(project)
+    assert sorted(seen) == sorted(
+        ["text 0", "app", "2024", *(str(value) for value in project.columns["said"])]
+    )
 
 
 def test_folders_that_are_classes_are_not_shown(tmp_path: Path) -> None:

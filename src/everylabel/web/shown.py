@@ -95,12 +95,17 @@ def check_fields(project: Project, fields: Sequence[str] | None) -> None:
 
 
 def _labels_of(project: Project) -> set[str]:
-    """Return the columns that hold labels, by their name or since they hold nothing but names of classes."""
-    classes = set(project.classes)
-    return {name for name, values in project.columns.items() if name.lower() in NAMES_OF_LABELS} | {
+    """Return the columns that hold labels, by their name or since they hold nothing but names of classes.
+
+    A column is looked through up to the first value that is no class: every item that is sent asks this.
+    """
+    named = {name for name in project.columns if name.lower() in NAMES_OF_LABELS}
+    known = {"", *project.classes}
+    others = ((name, values) for name, values in project.columns.items() if name not in named)
+    return named | {
         name
-        for name, values in project.columns.items()
-        if classes and {label_of(value).strip() for value in values} - {""} <= classes
+        for name, values in others
+        if project.classes and all(label_of(value).strip() in known for value in values)
     }
 
 

@@ -34,6 +34,7 @@ from everylabel.selection.pool.numbers import Numbers
 from everylabel.selection.pool.state import (
     Answered,
     Conditioned,
+    Forgotten,
     Learned,
     NewClasses,
     Pulled,
@@ -371,7 +372,9 @@ class Pool(LearningPool):
         steps = records[-1].since(before) if records else ()  # type: ignore[arg-type]
         self._record = self._record.settled()
         learned = [
-            step for step in steps if isinstance(step, Learned | Turned | Unlearned | RuledOut | RuledIn)
+            step
+            for step in steps
+            if isinstance(step, Learned | Turned | Unlearned | RuledOut | RuledIn | Forgotten)
         ]
         same_classes = before.posterior.n_classes == self.n_classes
         if self._behind:

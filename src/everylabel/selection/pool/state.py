@@ -132,6 +132,19 @@ class Turned:
         )
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Forgotten:
+    """A label that came with the last training was taken back, as if it had never been."""
+
+    idx: int
+    features: Array
+    label: int
+    weight: float
+
+    def after(self, posterior: Posterior) -> Posterior:
+        return _untrained(posterior, self.idx, self.features, self.label, self.weight)
+
+
 class Taught(NamedTuple):
     """What a label was learned with: its residual w (p - e_y), (1, k), and the length of the step."""
 
@@ -156,7 +169,7 @@ class Unlearned:
         return revise.unlearn(posterior, self.features, residual, self.taught.step_size, weight=self.weight)
 
 
-Step = Conditioned | Released | Learned | NewClasses | Turned | Unlearned | RuledOut | RuledIn
+Step = Conditioned | Released | Learned | NewClasses | Turned | Unlearned | RuledOut | RuledIn | Forgotten
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -198,14 +211,19 @@ class Record:
         other update, all steps are replayed without it.
         """
         gone: list[Step] = self._said_of(idx, Learned)
-        if any(isinstance(step, Answered) for step in gone):
+        if self._exact:
+            return self._without_exact(gone, Forgotten(idx, features, label, weight))
+        if _answers(gone):
             gone += self._conditioned(idx)
         base = self.base if gone else _untrained(self.base, idx, features, label, weight)
         steps = tuple(step for step in self.steps if step not in gone)
-        if self._exact:
-            posterior = revise.forget(self.posterior, features, [label], weights=[weight])
-            return Record(base, posterior, steps)
         return Record(base, base).then(*steps)
+
+    def _without_exact(self, learned: list[Step], now: Forgotten) -> Record:
+        """Return the record without a label that was learned, or trained on, exactly: by one search."""
+        gone = [*learned, *(self._conditioned(now.idx) if _answers(learned) else [])]
+        steps = tuple(step for step in self.steps if step not in gone)
+        return Record(self.base, now.after(self.posterior), steps if learned else (*steps, now))
 
     def rule_out(self, idx: int, features: Array, before: Ruled, now: Ruled, how: How) -> Record:
         """Return the record with other classes ruled out for an instance than before.
@@ -316,6 +334,11 @@ class Running:
             self.taught[step.idx] = Taught(residual, known.step_size)
             step = replace(step, step_size=known.step_size)
         return self.then(step)
+
+
+def _answers(steps: list[Step]) -> bool:
+    """Return whether an instance was out when it got its label."""
+    return any(isinstance(step, Answered) for step in steps)
 
 
 def _untrained(base: Posterior, idx: int, features: Array, label: int, weight: float) -> Posterior:
