@@ -11,7 +11,7 @@ def coreset(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -
     inner, norms = pool.inner(idx)
     known = np.flatnonzero(pool.state != Where.FREE)
     nearest = np.full(len(idx), np.inf)
-    at_once = max(1, CHUNK // (4 * len(pool)))
+    at_once = max(1, CHUNK // len(pool))  # a hundred at a time cost half of what four times 25 do
     for start in range(0, len(known), at_once):
         centres = pool.rows(known[start : start + at_once])
         beyond = inner(-2.0 * centres.T)  # |x - c|^2 up to |x|^2, in place
