@@ -14,7 +14,8 @@ ELSEWHERE = [
     ROOT / "CONTRIBUTING.md",
     DOCS / "adding-a-strategy.md",
     DOCS / "notebooks.md",
-]  # parts of files, and what needs somebody who labels meanwhile: tests/test_docs.py tries them
+    DOCS / "ecosystem.md",
+]  # tried by tests/test_docs.py and, where other libraries are needed, by tests/integrations/test_page.py
 PAGES = [
     page
     for page in [
