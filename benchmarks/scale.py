@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,11 @@ def memory(_: Any = None) -> float:
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
+def pickled(what: Any) -> int:
+    """Return how many bytes Ray sends."""
+    return len(import_module("ray.cloudpickle").dumps(what))
+
+
 class Counted:
     """Ray, or an actor, of which all that is sent and answered is counted."""
 
@@ -74,15 +80,11 @@ class Counted:
         return Counted(getattr(self._inner, name), self._total)
 
     def remote(self, *args: Any) -> Any:
-        from ray import cloudpickle
-
-        self._total.append(len(cloudpickle.dumps(args)))
+        self._total.append(pickled(args))
         return self._inner.remote(*args)
 
 
 def bytes_of_a_label(pool: ShardPool, rng: np.random.Generator) -> int:
-    from ray import cloudpickle
-
     total: list[int] = []
     features, ray = pool.numbers.sharded, pool.numbers.sharded.ray
 
@@ -92,7 +94,7 @@ def bytes_of_a_label(pool: ShardPool, rng: np.random.Generator) -> int:
         @staticmethod
         def get(refs: Any) -> Any:
             found = ray.get(refs)
-            total.append(len(cloudpickle.dumps(found)))
+            total.append(pickled(found))
             return found
 
     actors = [part.actor for part in pool.numbers.parts]

@@ -8,6 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,9 @@ LABELS, KILLS = 400, 6
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:
-    from ray.cluster_utils import Cluster
-
-    node = {"num_cpus": 2, "object_store_memory": 80 * 2**20}
-    made = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    cluster: Any = import_module("ray.cluster_utils").Cluster
+    node: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 80 * 2**20}
+    made: Any = cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
     others = [made.add_node(**node) for _ in range(2)]
     ray = connect(made.address)
     yield made, others, ray
@@ -46,7 +46,8 @@ def test_workers_and_a_node_die_under_load(cluster: Any, tmp_path: Path) -> None
     cuts = tuple(range(1000, 6000, 1000))
     features = ShardedFeatures(written(known.features, tmp_path, cuts), made.address, 6)
     pool = twin(known, features, step_size="auto", closed_form=True)
-    done, rng, picked, away = threading.Event(), np.random.default_rng(0), [], 0
+    done, rng, away = threading.Event(), np.random.default_rng(0), 0
+    picked: list[int] = []
 
     def kill() -> None:
         draw = random.Random(1)
