@@ -30,6 +30,7 @@ EVERY, AHEAD = (
 FAR = 10.0  # squared decrement (about nats) from which a mean that no search has left is too far off
 ENOUGH = 0.02  # of the last step's squared decrement: residual that may be left
 MAX_STEPS, MAX_PRODUCTS = 30, 20
+AGREE = 3e-3  # difference of a logit to the mean's own from which M has gathered too much rounding
 PATIENCE = 6  # Newton steps before the curvature is taken to be out of date
 
 Link = Callable[[Array], Array]
@@ -145,13 +146,20 @@ def settle(problem: Problem, place: Place) -> Ended | None:
 
 
 def _settled(problem: Problem, mean: Float[Array, "d k"], point: Point, seen: Seen) -> Ended | None:
-    last = problem.last(mean)
+    last, renewed = problem.last(mean), False
     for i in range(1, MAX_STEPS):
         step = newton_step(problem, point, seen, ENOUGH * last, MAX_PRODUCTS)
         point = step.end
         if step.whole and step.decrement <= last:
-            return Ended(Place(problem.mean(point.pull), point.pull, seen), point.probs, i, step.decrement)
-        if i % PATIENCE == 0:
+            mean = problem.mean(point.pull)
+            logits = problem.features @ mean.astype(point.logits.dtype)
+            if float(np.max(np.abs(logits - point.logits))) <= AGREE:
+                return Ended(Place(mean, point.pull, seen), point.probs, i, step.decrement)
+            if renewed:
+                return None
+            renewed, point = True, Point(point.pull, logits, problem.link(logits))
+            seen = build(problem.features, problem.weights, point.probs, problem.prior)
+        elif i % PATIENCE == 0:
             seen = build(problem.features, problem.weights, point.probs, problem.prior)
             last = problem.last(problem.mean(point.pull))
     return None
