@@ -78,6 +78,38 @@ def test_classes_are_added_before_they_are_learned() -> None:
     assert made.probabilities(0).sum() == pytest.approx(1.0)
 
 
+def test_a_pool_that_classes_make_large_goes_on_by_steps_from_what_it_knows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = [(30, labelled(3)), (31, OUT), (32, ASIDE), (33, Place(Where.FREE, None, frozenset({2})))]
+    made, twin = Learner(FEATURES, LABELS, 10), Learner(FEATURES, LABELS, 10)
+    monkeypatch.setattr(module, "EXACT_UP_TO", FEATURES.size * 10)
+    for learner in (made, twin):
+        learner.follow(changes(*known))
+    made.follow([Change(9, 9, None, FREE, 11)])
+    twin.pool.add_class()
+    assert twin.exact
+    assert not made.exact
+    np.testing.assert_allclose(made.pool.posterior.mean, twin.pool.posterior.mean, atol=1e-12)
+    np.testing.assert_allclose(made.pool.posterior.cov, twin.pool.posterior.cov, atol=1e-12)
+    np.testing.assert_allclose(made.pool.logits(), twin.pool.logits(), atol=1e-4)
+    assert made.pool.ruled_out == twin.pool.ruled_out
+    for mine, theirs in ((made.pool.state, twin.pool.state), (made.pool.labels, twin.pool.labels)):
+        assert np.array_equal(mine, theirs)
+    made.follow(changes((40, labelled(10)), k=11))
+    assert made.pool.labels[40] == 10
+
+
+def test_a_new_project_of_many_classes_learns_by_steps_from_the_first_label(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "EXACT_UP_TO", FEATURES.size * 5)
+    made = Learner(FEATURES, {}, 0)  # as a log begins
+    assert made.exact
+    made.follow([Change(1, 1, None, FREE, 10)])
+    assert not made.exact
+
+
 def test_probabilities_are_current_while_the_logits_are_late() -> None:
     made = Learner(FEATURES, LABELS, 10)
     with made.pool.together():

@@ -13,7 +13,7 @@ from everylabel.labelling import replay as replaying
 from everylabel.labelling.refit import refit
 from everylabel.labelling.service import Service
 from everylabel.labelling.training import train
-from tests.labelling.desks import fingerprint, label, service
+from tests.labelling.desks import FEATURES, fingerprint, label, service
 
 
 def busy(made: Service, rng: np.random.Generator, n: int) -> None:
@@ -56,7 +56,7 @@ def busy(made: Service, rng: np.random.Generator, n: int) -> None:
 
 @pytest.mark.parametrize("strategy", ["lookahead", "margin", "typiclust"])
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("exact_up_to", [0, learner.EXACT_UP_TO])
+@pytest.mark.parametrize("exact_up_to", [0, 5 * FEATURES.size, learner.EXACT_UP_TO])
 def test_a_replay_equals_what_was_before(
     tmp_path: Path, strategy: str, seed: int, exact_up_to: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

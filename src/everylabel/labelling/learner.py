@@ -101,9 +101,8 @@ class Learner:
         posterior = train(features, labels, n_classes, names, ruled_out=ruled_out, tol=TRAINED)
         idx, y = in_order(labels)
         self.trained = posterior
-        exact = features.size * posterior.n_classes <= EXACT_UP_TO
-        how: dict[str, Any] = {"method": "exact"} if exact else {"step_size": "auto", "closed_form": True}
-        return Pool(features, posterior, labelled_idx=idx, labels=y, ruled_out=ruled_out, **how)
+        known = {"labelled_idx": idx, "labels": y, "ruled_out": ruled_out}
+        return _pool(features, posterior, features.size * posterior.n_classes <= EXACT_UP_TO, known)
 
     def follow(self, changes: Iterable[Change], later: bool = False) -> None:
         """Make these changes, each block in one pass over the pool.
@@ -130,7 +129,7 @@ class Learner:
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Go on from what `kept` of a learner of the same features has returned, to the bit."""
-        self.pool = Pool(self.pool.features, self.pool.posterior, step_size="auto", closed_form=True)
+        self.pool = _pool(self.pool.features, self.pool.posterior, False, {})
         self.pool.restore(arrays)
         self._taught, self.waiting = unpacked_names(arrays), int(arrays["waiting"])
         self.trained = None
@@ -162,6 +161,8 @@ class Learner:
         if change.here > len(self.pool) and self._more is not None:
             self.pool.extend(self._more(len(self.pool), change.here))
             self.sample = _drawn(len(self.pool))
+        if self.exact and self.pool.features.size * self.pool.n_classes > EXACT_UP_TO:
+            self._go_on_by_steps()
         if change.later:
             self.waiting += 1
         if change.item is not None and change.many:
@@ -170,6 +171,22 @@ class Learner:
             self._back.pop(change.item, None)
             self._put(change.item, Place(Where.ASIDE) if change.later else change.place)
         self._names = self._names if change.names is None else change.names
+
+    def _go_on_by_steps(self) -> None:
+        """Leave exact updates, with what they have learned: classes or items have made the pool too large.
+
+        A log begins without classes: this is where the pool of a large project becomes what it stays.
+        """
+        pool, out = self.pool, self.pool.out_idx.tolist()
+        for item in out:  # the posterior is conditioned on them, and will be again
+            pool.put(item, Where.FREE)
+        idx = pool.labelled_idx
+        known = {"labelled_idx": idx, "labels": pool.labels[idx], "ruled_out": pool.ruled_out}
+        self.pool = _pool(pool.features, pool.posterior, False, known)
+        for item in out:
+            self.pool.put(item, Where.OUT)
+        for item in np.flatnonzero(pool.state == Where.ASIDE).tolist():
+            self.pool.put(item, Where.ASIDE)
 
     def _put(self, item: int, place: Place) -> None:
         self.pool.put(item, place.where, place.label)
@@ -281,6 +298,12 @@ class Learner:
         rest = [at for at in range(len(out), len(rows)) if at not in chosen]
         best = [*chosen[len(out) :], *rest][:n]
         return [picked[at - len(out)] for at in best]
+
+
+def _pool(features: Any, posterior: Posterior, exact: bool, known: Mapping[str, Any]) -> Pool:
+    """Return a pool that learns each label exactly, or by one step."""
+    how: dict[str, Any] = {"method": "exact"} if exact else {"step_size": "auto", "closed_form": True}
+    return Pool(features, posterior, **known, **how)
 
 
 def ruled_out(places: Iterable[tuple[int, Place]]) -> dict[int, frozenset[int]]:
