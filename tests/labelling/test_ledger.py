@@ -189,7 +189,7 @@ def _anything(made: Ledger, rng: np.random.Generator) -> tuple[str, Body]:
     last, check = made.last(person), bool(rng.integers(2))
     out = events.Out(item, "check" if check else "chosen", among=[None, 1][int(rng.integers(2))])
     said = events.Label(item, number, guess=number, sure=float(rng.random()), check=check)
-    classes = [events.Remove(2, 1), events.Restore(2)][2 in made.book.removed]
+    classes: Body = events.Restore(2) if 2 in made.book.removed else events.Remove(2, 1)
     may: list[Body] = [
         said,
         said,
