@@ -9,7 +9,7 @@ JUPYTER_INSTALLED = $(JUPYTER)/installed-4.6.6
 ALONE := modAL-python==0.4.2.1 laplace-torch==0.3   # which ask for skorch 0.9 and for torchvision, and need neither
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
-.PHONY: help install system demo test lint pytest bench bench-updates bench-training bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-serving bench-label-studio bench-scale results-index chaos dist docs reference test-ecosystem test-label-studio test-ray test-spark test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench bench-updates bench-training bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-growth bench-serving bench-label-studio bench-scale results-index chaos dist docs reference test-ecosystem test-label-studio test-ray test-spark test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -89,6 +89,9 @@ chaos: install   ## kills, full disks, cut connections, slow clients and clock j
 
 bench-crowd: install   ## many people who disagree, over HTTP; what an answer costs, and a restart
 	$(BIN)/python -m benchmarks.crowd --out docs/results
+
+bench-growth: install   ## what an answer costs, and the memory, after 1,000 to 100,000 answers; opening that log
+	$(BIN)/python -m benchmarks.growth --out docs/results
 
 bench-serving: install   ## the labelling server over HTTP, with 100,000 and a million items (3 GB in /var/tmp); kill -9 under load on SQLite and PostgreSQL
 	$(BIN)/python -m benchmarks.serving --out docs/results

@@ -264,8 +264,8 @@ def main() -> None:
             told = partial(bar.update, bar.add_task(kind, total=60 * given.minutes))
             found[kind] = tormented(kind, given.minutes, given.seed, told)
         if given.out is not None:
-            found = {"minutes": given.minutes, "seed": given.seed, **found}
-            write(given.out / "chaos.json", found, measures=("labelling", "projects", "web"))
+            whole = {"minutes": given.minutes, "seed": given.seed, **found}
+            write(given.out / "chaos.json", whole, measures=("labelling", "projects", "web"))
     names = next(iter(found.values()))
     rows = [[name, *(str(outcome[name]) for outcome in found.values())] for name in names]
     report("faults of every kind", ["", *found], rows)

@@ -63,6 +63,8 @@ class Cache:
     def move(self, posterior: Posterior, i: int) -> None:
         """Follow the posterior to where instance i has taken it, in one pass at most."""
         old, self.posterior = self.posterior, posterior
+        if posterior.mean is old.mean and not self.numbers.has_variances:  # went out, or came back
+            return
         change = to_numpy(posterior.mean) - to_numpy(old.mean)
         if not shares_cov(posterior):
             self._recompute(change)

@@ -101,7 +101,11 @@ class Pulled(Learned):
     """The same, where the covariance knows the instance with this weight, and stays; without a history."""
 
     def after(self, posterior: Posterior) -> Posterior:
-        return revise.pull(posterior, self.features, self.residual(posterior), self.length(posterior))
+        return self.by(Taught(self.residual(posterior), self.length(posterior)), posterior)
+
+    def by(self, known: Taught, posterior: Posterior) -> Posterior:
+        """Return the posterior after it, where its residual is known."""
+        return revise.pull(posterior, self.features, known.residual, known.step_size)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -285,7 +289,10 @@ class Running:
         for step in steps:
             if isinstance(step, Learned):
                 self.taught[step.idx] = Taught(step.residual(posterior), step.length(posterior))
-            posterior = step.after(posterior)
+            if isinstance(step, Pulled):  # what has just been found is all that it asks for
+                posterior = step.by(self.taught[step.idx], posterior)
+            else:
+                posterior = step.after(posterior)
         return Running(posterior, (*self.steps, *steps), self.taught, self.doubts)
 
     def since(self, before: Running) -> tuple[Step, ...]:

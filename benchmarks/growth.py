@@ -1,0 +1,154 @@
+"""Whether an answer costs more, and the server holds more, after a hundred thousand answers.
+
+    python -m benchmarks.growth [--answers 1000 10000 30000 100000] [--out docs/results]
+
+20,000 instances x 384 features in 20 classes, sixteen people at a desk in this process, on a log in SQLite,
+with training beside it. Items are answered as they are handed out, and once all are, again at random, three
+in ten otherwise than they should be: labels turn. At each number of answers: the processor time that the
+desk's thread has taken for each of the latest (all that a person waits for but HTTP), what the process holds,
+and the seconds to open the log anew, with the model that was kept and without. Writes growth.json.
+"""
+
+import argparse
+import gc
+import json
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.crowd import D, K, N, memory
+from benchmarks.serving import data
+from benchmarks.timing import report, write
+from everylabel.labelling.desk import Desk, Finish
+from everylabel.labelling.refit import Refitter
+from everylabel.labelling.rows import Rows
+from everylabel.labelling.service import Service
+from everylabel.projects.database.store import Store
+from everylabel.projects.log import bring_up_to_date
+from everylabel.projects.model_file import ModelFile
+
+PEOPLE, WRONG, LATEST = 16, 0.3, 500
+
+
+class Office:
+    """People who answer together, round after round."""
+
+    def __init__(self, desk: Desk, labels: np.ndarray) -> None:
+        self.desk, self.labels, self.rng = desk, labels, np.random.default_rng(0)
+        self.service = Service(desk, lambda i: {"id": str(i)})
+        self.has: dict[str, str | None] = {f"person {i}": None for i in range(PEOPLE)}
+        for person in self.has:
+            self._take(person, self.service.next(person).result())
+
+    def round(self) -> None:
+        """Have everybody answer at once."""
+        go = self._hold()
+        replies = {person: self.service.label(person, *self._answer(person)) for person in self.has}
+        go.set()
+        for person, reply in replies.items():
+            self._take(person, reply.result())
+
+    def _answer(self, person: str) -> tuple[str, int]:
+        item = self.has[person] or str(self._free())
+        wrong = self.rng.random() < WRONG
+        return item, int(self.rng.integers(K)) if wrong else int(self.labels[int(item)])
+
+    def _free(self) -> int:
+        """Return an item that nobody has."""
+        held = set(self.has.values())
+        return next(i for i in self.rng.permutation(N)[: PEOPLE + 1].tolist() if str(i) not in held)
+
+    def _take(self, person: str, reply: dict[str, Any]) -> None:
+        self.has[person] = reply["next"]["item"]["id"] if reply["next"] else None
+
+    def _hold(self) -> threading.Event:
+        """Keep the desk waiting until all have asked."""
+        begun, go = threading.Event(), threading.Event()
+
+        def command() -> Finish:
+            begun.set()
+            go.wait()
+            return lambda: None
+
+        self.desk.submit(command)
+        begun.wait()
+        return go
+
+
+@contextmanager
+def opened(folder: Path, rows: Rows, kept: bool = True) -> Iterator[tuple[Desk, float]]:
+    """Yield a desk on the log in a folder, and the seconds until it was there."""
+    began = time.perf_counter()
+    store = Store(folder / "labels.sqlite", "pool")
+    if not store.read():
+        bring_up_to_date(store, rows.ids, classes=[f"class {i}" for i in range(K)], settings={})
+    desk = Desk(rows, store, ModelFile(folder) if kept else None)
+    try:
+        yield desk, time.perf_counter() - began
+    finally:
+        desk.close()
+        store.close()
+
+
+def measure(counts: list[int]) -> dict[str, Any]:
+    """Return all figures."""
+    features, labels = data(N, D, K)
+    rows = Rows([str(i) for i in range(N)], features)
+    found: dict[str, Any] = {"pool": [N, D, K], "people": PEOPLE, "wrong": WRONG}
+    found["others' load at the start"] = round(os.getloadavg()[0], 1)
+    given = 0
+    with tempfile.TemporaryDirectory() as name, threadpool_limits(1):  # as the server has it
+        for count in sorted(counts):
+            with opened(Path(name), rows) as (desk, _):
+                refitter, office = Refitter(desk), Office(desk, labels)
+                while given < count - LATEST:
+                    office.round()
+                    given += PEOPLE
+                began, since = desk.read(time.thread_time).result(), given
+                while given < count:
+                    office.round()
+                    given += PEOPLE
+                spent = desk.read(time.thread_time).result() - began
+                gc.collect()
+                held = memory(os.getpid())
+                refitter.close()
+                told = {"items with a label": len(desk.ledger.labels), "events": desk.ledger.seq}
+            with opened(Path(name), rows) as (_, again):
+                pass
+            with opened(Path(name), rows, kept=False) as (_, replayed):
+                pass
+            found[f"{count} answers"] = {
+                "computed an answer, ms": round(1e3 * spent / (given - since), 2),
+                "MB": round(held),
+                **told,
+                "open, s": round(again, 2),
+                "open without the kept model, s": round(replayed, 2),
+            }
+            print(count, json.dumps(found[f"{count} answers"]), flush=True)
+    first, last = (found[f"{count} answers"] for count in (min(counts), max(counts)))
+    cost = last["computed an answer, ms"] / first["computed an answer, ms"]
+    found["last to first"] = {"cost": round(cost, 2), "MB": round(last["MB"] / first["MB"], 2)}
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--answers", type=int, nargs="+", default=[1000, 10_000, 30_000, 100_000])
+    parser.add_argument("--out", type=Path, help="folder for growth.json")
+    given = parser.parse_args()
+    found = measure(given.answers)
+    report("growth", ["what", "figure"], [[name, json.dumps(value)] for name, value in found.items()])
+    if given.out is not None:
+        write(given.out / "growth.json", found, measures=("core", "selection", "labelling", "projects"))
+
+
+if __name__ == "__main__":
+    main()
