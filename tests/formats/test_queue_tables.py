@@ -9,8 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from everylabel.cli import app
+from everylabel.labelling.queues import Asked, queue
 from everylabel.projects.log import Label, open_log
 from everylabel.projects.project import open_project
+from everylabel.web.server import ServeOptions, opened_project
 from tests.labelling.desks import X, Y
 
 N = 120
@@ -57,3 +59,20 @@ def test_a_class_that_is_not_there_is_told(folder: Path) -> None:
         done = CliRunner().invoke(app, command)
         assert told in " ".join(done.output.split())
         assert not (folder / "out.csv").exists()
+
+
+def test_page_and_file_doubt_the_same_labels(folder: Path) -> None:
+    project = open_project(folder / "digits.npz")
+    with opened_project(project, ServeOptions(), lambda _: None, None) as (service, _, _):
+        views = service.views
+        for i in range(90, 105):  # labels since the last training, some wrong, and some of no class
+            if i % 5 == 0:
+                service.none_of_these("me", project.ids[i]).result()
+            else:
+                service.label("me", project.ids[i], int(Y[i] + i % 2) % 10).result()
+        found = queue(views.look(), Asked("doubted"))
+        assert views.look().left_out is views.look().left_out  # trained once
+        page = [(each.item, round(each.score or 0.0, 4)) for each in found]
+    assert len(page) > 8
+    rows = _export(folder, "--what", "doubted")
+    assert [(row["row"], round(row["score"], 4)) for row in rows] == page

@@ -93,6 +93,19 @@ def test_labelling_ends_when_the_page_closes(tmp_path: Path) -> None:
         assert here(made) == {"ana": False, "ben": False, "script": True}
 
 
+def test_nobody_is_labelling_after_a_restart_before_they_say_so(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        made.next("ana").result()
+        made.next("script").result()
+        assert here(made) == {"ana": True, "script": True}
+    with service(tmp_path / "log") as made:
+        assert here(made) == {"ana": False, "script": False}  # whose items they still have
+        come(made.views.presence, "ana", "a")
+        label(made, 1, "script")
+        made.next("script").result()
+        assert here(made) == {"ana": True, "script": True}
+
+
 def test_a_page_that_is_gone_without_a_word_is_forgotten(tmp_path: Path) -> None:
     clock = Clock()
     with service(tmp_path / "log") as made:

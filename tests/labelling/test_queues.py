@@ -10,7 +10,6 @@ from everylabel.labelling.assessing import LeftOut
 from everylabel.labelling.groups import COPY, MOST
 from everylabel.labelling.queues import QUEUES, Asked, Look, labelled_otherwise, queue
 from everylabel.labelling.records import CANNOT_TELL, Answer
-from everylabel.labelling.refit import refit
 from tests.labelling.desks import label, service, truth
 
 P = np.array(
@@ -82,8 +81,7 @@ def test_a_wrong_label_is_doubted(tmp_path: Path) -> None:
         items = label(made, 60)
         wrong = next(item for item in reversed(items) if truth(item) == 0)
         made.label("me", wrong, 1).result()
-        refit(made.desk)
-        look = made.views.look()
+        look = made.views.look()  # no training in between is needed
         found = queue(look, Asked("doubted"))
         assert made.ledger.position[wrong] in [each.item for each in found[:3]]
         assert [each.score for each in found] == sorted(each.score or 0.0 for each in found)

@@ -150,6 +150,22 @@ def test_a_round_of_labelling(client: httpx.Client) -> None:
     assert len(client.get("/api/export").text.splitlines()) == 11
 
 
+def test_a_queue_of_a_class_by_number_or_name(tmp_path: Path) -> None:
+    names = [f"digit {i}" for i in range(10)]
+    with server(tmp_path / "log", classes=names) as url, httpx.Client(base_url=url, timeout=30) as client:
+        for i in range(20):
+            post(client, "label", person="anna", item=IDS[i], **{"class": truth(IDS[i])})
+        counts = [
+            client.get("/api/queues", params={"class": each}).json()["queues"] for each in ("3", "digit 3")
+        ]
+        assert counts[0] == counts[1]
+        found = client.get("/api/queues/more", params={"class": "digit 3"}).json()
+        assert found["count"] == {each["name"]: each["count"] for each in counts[0]}["more"] > 0
+        told = client.get("/api/queues", params={"class": "digit"})
+        assert told.status_code == 422
+        assert "class is 'digit'; expected 0 to 9 or a class's name" in told.text
+
+
 def test_who_comes_and_goes(client: httpx.Client) -> None:
     assert post(client, "here", person="zora", browser="b", tab="t")["ask"] is False
     assert post(client, "here", named=False, browser="c", tab="u")["ask"]

@@ -140,6 +140,11 @@ def test_what_is_gone_or_changed_is_told_and_not_applied(inbox: Path) -> None:
         assert made.labels() == {"3": "a"}
 
 
+def test_a_table_to_show_is_refused_beside_one_that_is_watched(inbox: Path) -> None:
+    with pytest.raises(EverylabelError, match=r"--show goes with a \.npy or \.npz file of features"):
+        open_project(inbox, classes=["a", "b"], show=inbox, reader=read_watched)
+
+
 def test_rows_that_were_gone_wait_for_the_next_start(inbox: Path) -> None:
     with served(inbox) as made:
         made.label("29", "b")

@@ -37,8 +37,7 @@ def read(source: Any, options: Options, *, plain: bool = False) -> Items:
         return read_memory(source, options, plain=plain)
     path = Path(source)
     suffix = path.suffix.lower()
-    if options.show is not None and suffix not in ARRAYS:
-        raise EverylabelError(f"--show goes with a .npy or .npz file of features; source is {str(source)!r}")
+    check_show(path, options)
     if not plain and not (path.is_absolute() and path.exists()):
         return read_named(dataset_name(str(source)), options)
     if path.is_dir():
@@ -50,6 +49,12 @@ def read(source: Any, options: Options, *, plain: bool = False) -> Items:
     raise EverylabelError(
         f"source {str(source)!r} has an unknown ending; expected {', '.join((*TABLES, *ARRAYS))}, or a folder"
     )
+
+
+def check_show(source: Path, options: Options) -> None:
+    """Refuse a table to show beside what is seen by itself."""
+    if options.show is not None and source.suffix.lower() not in ARRAYS:
+        raise EverylabelError(f"--show goes with a .npy or .npz file of features; source is {str(source)!r}")
 
 
 def read_items(

@@ -12,8 +12,10 @@ from everylabel.formats.beside import Beside
 from everylabel.formats.tables import Records
 from everylabel.labelling.assessing import left_out
 from everylabel.labelling.queues import Asked, Look, labelled_otherwise, queue
+from everylabel.labelling.records import NONE
 from everylabel.labelling.rows import Prepared
 from everylabel.labelling.snapshot import Snapshot
+from everylabel.models.names import name_rows
 from everylabel.projects.predictions import trained
 
 COLUMNS: dict[str, type] = {"label": str, "guess": str, "score": float, "otherwise": str}
@@ -48,7 +50,7 @@ def queue_records(
     def values(item: int, score: float | None) -> Sequence[Any]:
         label = look.labels.get(item)
         other = labelled_otherwise(look, item) if asked.name == "doubted" else []
-        named = None if label is None else classes[label]
+        named = None if label in (None, NONE) else classes[label]
         ranked = None if score is None else round(score, 6)
         return named, _guess(look, item, classes), ranked, " ".join(ids[i] for i in other)
 
@@ -57,7 +59,8 @@ def queue_records(
 
 def _guess(look: Look, item: int, classes: Sequence[str]) -> str | None:
     if item in look.left_out:
-        return classes[look.left_out[item].guess]
+        guess = look.left_out[item].guess
+        return None if guess == NONE else classes[guess]
     return None if look.probabilities is None else classes[int(look.probabilities[item].argmax())]
 
 
@@ -68,5 +71,10 @@ def _look(prepared: Prepared, snapshot: Snapshot) -> Look:
         return Look(prepared.features, None, labels, answers, {})
     posterior = trained(prepared, snapshot)
     probs = np.asarray(predict_proba(posterior, prepared.features.astype(np.float64), method="mean"))
-    told = left_out(posterior, labels, k) if len(set(labels.values())) > 1 else {}
-    return Look(prepared.features, probs, labels, answers, told)
+    names, columns = name_rows(snapshot.names, prepared.scaling), list(range(k))
+    both = {**labels, **dict.fromkeys(snapshot.none, k)}
+    told = left_out(
+        prepared.features, both, [*columns, NONE] if snapshot.none else columns, names, snapshot.ruled_out
+    )
+    stands = {**labels, **dict.fromkeys(snapshot.none, NONE)}
+    return Look(prepared.features, probs, stands, answers, told)

@@ -19,7 +19,8 @@ from everylabel.labelling.class_figures import class_figures, confusion
 from everylabel.labelling.events import Assessed
 from everylabel.labelling.learner import Learner, ruled_out
 from everylabel.labelling.replay import Start
-from everylabel.labelling.training import in_order, train
+from everylabel.labelling.training import RuledOut, in_order, train
+from everylabel.models.names import NameRows
 
 SHRUNK = 10  # checks that set the shares of classes half right
 CLASSIFIES = 1e-3  # tolerance of weights that are good enough to classify by
@@ -113,10 +114,24 @@ def _probabilities(learner: Learner, idx: np.ndarray, posterior: Posterior, k: i
     return np.asarray(softmax((learner.pool.rows(idx) @ np.asarray(posterior.mean))[:, :k]))
 
 
-def left_out(posterior: Posterior, labels: Mapping[int, int], n_classes: int) -> dict[int, LeftOut]:
-    """Return what a model that was trained on labels (and then on other rows) says of each without it."""
+def left_out(
+    features: np.ndarray,
+    labels: Mapping[int, int],
+    columns: Sequence[int],
+    names: NameRows | None,
+    ruled_out: RuledOut,
+    init: np.ndarray | None = None,
+) -> dict[int, LeftOut]:
+    """Return what the model that all labels make says of each without it; nothing while all are of one class.
+
+    labels are columns of the model, `columns` the class of each; the others are as `train` takes them.
+    """
+    if len(set(labels.values())) < 2:
+        return {}
+    k = len(columns)
+    posterior = train(features, labels, k, names, ruled_out=ruled_out, init=init)
     idx, truth = in_order(labels)
-    return _left_out(idx, truth, _without(posterior, len(idx), n_classes), range(n_classes))
+    return _left_out(idx, truth, _without(posterior, len(idx), k), columns)
 
 
 def _left_out(

@@ -1,7 +1,8 @@
 """Who has the page open now, and in which browser: as the pages say, in memory only.
 
 A page says every so often that it is open, and when it closes; one that has gone without a word is
-forgotten after a while. Who uses the API without a page is at work as long as they have an item.
+forgotten after a while. Who uses the API without a page is at work as long as they have an item that was
+handed out since the server started: of those from before nobody knows.
 
 The first browser of a project is not asked for a name. Any other is, so that nobody answers under the
 name of somebody else; and so is everybody where a token is asked for.
@@ -35,6 +36,7 @@ class Presence:
         self._desk, self._clock = desk, clock
         self._tabs: dict[str, tuple[Tab, float]] = {}  # and when they last said so
         self._browsers: dict[str, str] = {}  # -> who used it last, also long ago
+        self._before = dict(desk.ledger.leases)  # handed out by an earlier process
 
     def here(self, tab: Tab, *, named: bool, known: bool, asks: bool) -> Future[dict[str, Any]]:
         """Note that a page is open; return whether the person has to tell a name first.
@@ -65,7 +67,9 @@ class Presence:
 
     def at_work(self, has_item: Mapping[str, bool]) -> dict[str, bool]:
         """Return who of some people is labelling now; for the desk's thread."""
-        here, known = {tab.person for tab in self._open()}, set(self._browsers.values())
+        here, leases = {tab.person for tab in self._open()}, self._desk.ledger.leases
+        known = {*self._browsers.values()}
+        known |= {person for person, lease in self._before.items() if leases.get(person) == lease}
         return {person: person in here or (has and person not in known) for person, has in has_item.items()}
 
     def _elsewhere(self, tab: Tab) -> bool:

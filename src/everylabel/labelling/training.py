@@ -19,11 +19,13 @@ def train(
     names: NameRows | None = None,
     *,
     ruled_out: RuledOut | None = None,
+    init: np.ndarray | None = None,
     tol: float = 1e-8,
 ) -> Posterior:
     """Return the posterior trained on labels (row -> class) and names; without any, the prior.
 
     ruled_out : rows without a label -> the classes they are not of, if one at least is left
+    init : weights to begin with, near those that are looked for
     """
     idx, y = in_order(labels)
     x, k, weights = features[idx].astype(np.float64), max(1, n_classes), np.ones(len(idx))
@@ -32,7 +34,7 @@ def train(
     prior, partial = suited_precision(k), _partial(features, ruled_out or {}, k)
     mean = np.zeros((features.shape[1] + 1, k))
     if len(y) or partial is not None:
-        mean = fit_map(x, y, k, prior, weights=weights, partial=partial, tol=tol)
+        mean = fit_map(x, y, k, prior, weights=weights, partial=partial, init=init, tol=tol)
     posterior = laplace(mean, x, prior_precision=prior, weights=weights, labels=y)
     if partial is None:
         return posterior

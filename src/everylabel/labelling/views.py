@@ -1,7 +1,7 @@
 """What can be seen of a project: looked at by the desk's thread, between changes, and never changed."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any
@@ -10,8 +10,10 @@ import numpy as np
 
 from everylabel.core.softmax import softmax
 from everylabel.labelling import progress
+from everylabel.labelling.assessing import LeftOut
 from everylabel.labelling.class_figures import FEWEST
 from everylabel.labelling.desk import Desk
+from everylabel.labelling.doubts import Doubts
 from everylabel.labelling.events import Answered, Event, Not, Skip
 from everylabel.labelling.groups import MOST, near_copies
 from everylabel.labelling.joining import Arriving
@@ -56,6 +58,7 @@ class Views:
         self.arriving = Arriving()  # what is on its way into the pool
         self._counting = threading.Lock()
         self._guesses: tuple[int, np.ndarray] = (-1, np.zeros(0, int))  # of a version
+        self._doubts: tuple[tuple[int, ...], Mapping[int, LeftOut]] | None = None  # and of what
         self._shared: tuple[int, Reply] = (-1, {})  # of a round: figures that are the same for all who ask
 
     @property
@@ -186,16 +189,17 @@ class Views:
     def look(self) -> Look:
         """Return a copy of all that queues are made of; this waits."""
 
-        def copied() -> tuple[Look, np.ndarray | None, list[int]]:
-            ledger, known = self.ledger, self.desk.assessment
-            logits = np.array(self.desk.learner.pool.logits()) if self._knows() else None
+        def copied() -> tuple[Look, np.ndarray | None, list[int], Doubts]:
+            ledger, learner = self.ledger, self.desk.learner
+            logits = np.array(learner.pool.logits()) if self._knows() else None
             answers = {item: list(given) for item, given in ledger.answers.items()}
-            left_out = {} if known is None else known.left_out
-            features = self.desk.learner.pool.features
-            look = Look(features, None, dict(ledger.labels), answers, left_out, self._hidden())
-            return look, logits, list(ledger.book.present)
+            look = Look(learner.pool.features, None, dict(ledger.labels), answers, {}, self._hidden())
+            return look, logits, list(ledger.book.present), Doubts.of(ledger, learner)
 
-        look, logits, present = self.desk.read(copied).result()
+        look, logits, present, doubts = self.desk.read(copied).result()
+        if self._doubts is None or self._doubts[0] != doubts.of_what:
+            self._doubts = doubts.of_what, doubts.found(look.features)
+        look = look._replace(left_out=self._doubts[1])
         if logits is None:
             return look
         k = max(present, default=-1) + 1

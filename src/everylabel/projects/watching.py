@@ -10,6 +10,7 @@ from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.data.images import open_image
 from everylabel.data.items import Items
 from everylabel.data.options import Options
+from everylabel.data.read import check_show
 from everylabel.data.readers.folder import read_folder
 from everylabel.data.readers.table import SUFFIXES, read_table
 from everylabel.data.readers.whole_rows import whole_rows
@@ -24,7 +25,9 @@ class Look(NamedTuple):
 
 def read_watched(source: str, options: Options) -> Items:
     """Return what a source holds that is written to its end, as `data.read.read` does of all."""
-    return _read(_watchable(source), options).items
+    path = _watchable(source)
+    check_show(path, options)
+    return _read(path, options).items
 
 
 class Watched:

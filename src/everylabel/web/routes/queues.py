@@ -1,5 +1,6 @@
 """Queues: lists of instances worth a look, each with a count."""
 
+import re
 from asyncio import to_thread, wrap_future
 from functools import partial
 from typing import Annotated, Any
@@ -25,7 +26,7 @@ from everylabel.web.routes.reading import glance
 from everylabel.web.shown import Shown
 
 Share = Annotated[float, Query(ge=0.0, le=1.0)]
-Class = Annotated[int | None, Query(ge=0, le=2**31, alias="class")]
+Class = Annotated[str | None, Query(min_length=1, max_length=200, alias="class")]  # digits are a number
 Item = Annotated[Id | None, Query()]
 
 
@@ -34,8 +35,9 @@ def queues(views: Views, shown: Shown) -> APIRouter:
     router = APIRouter(prefix="/api/queues")
     seen = partial(glance, views, shown)
 
-    def asked(name: str, class_: int | None, item: str | None, low: float, high: float) -> Asked:
-        known = None if class_ is None else class_number(views.ledger, class_)
+    def asked(name: str, class_: str | None, item: str | None, low: float, high: float) -> Asked:
+        value = int(class_) if class_ is not None and re.fullmatch("[0-9]{1,9}", class_) else class_
+        known = None if value is None else class_number(views.ledger, value)
         return Asked(name, known, None if item is None else views.position(item), low, high)
 
     async def listed(ids: list[str]) -> list[dict[str, Any]]:
@@ -47,7 +49,10 @@ def queues(views: Views, shown: Shown) -> APIRouter:
     async def every(
         class_: Class = None, item: Item = None, low: Share = LOW, high: Share = HIGH
     ) -> dict[str, Any]:
-        """Return all queues with how many are in each; null where a class or an item must be told first."""
+        """Return all queues with how many are in each; null where a class or an item must be told first.
+
+        `class` is a class's number or name.
+        """
         wanted = {name: asked(name, class_, item, low, high) for name in QUEUES}
         return {"queues": await to_thread(_counts, views, wanted)}
 
@@ -72,7 +77,10 @@ def queues(views: Views, shown: Shown) -> APIRouter:
         offset: Annotated[int, Query(ge=0, le=2**40)] = 0,
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
     ) -> dict[str, Any]:
-        """Return a queue, the worthiest first; beside a doubted label what is alike but labelled so."""
+        """Return a queue, the worthiest first; beside a doubted label what is alike but labelled so.
+
+        `class` is a class's number or name.
+        """
         look = await to_thread(views.look)
         found = await to_thread(queue, look, asked(name, class_, item, low, high))
         some = found[offset : offset + limit]
