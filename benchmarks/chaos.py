@@ -53,6 +53,8 @@ PATIENCE = 60.0  # seconds for a server to end by itself
 class Chaos(Killed):
     """A server that things happen to."""
 
+    replayed = 30
+
     def __init__(self, folder: Path, store: str | None, seed: int) -> None:
         super().__init__(folder, store)
         self.rng, self.given_up, self.happened = random.Random(seed), set[str](), Counter[str]()

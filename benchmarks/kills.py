@@ -68,6 +68,7 @@ class Killed:
     """A server that is killed and started again, and people who do not mind."""
 
     name = "digits"  # of the project
+    replayed = 100  # states that are compared in the end, at most: each is a replay of its own
 
     def __init__(self, folder: Path, store: str | None) -> None:
         self.folder, self.store = folder, store
@@ -205,7 +206,7 @@ class Killed:
         written = {event.key: event.seq for event in events if event.key is not None}
         lost = sum(written.get(key) != seq for key, seq in self.acknowledged.items())
         keys = Counter(event.key for event in events if event.key is not None)
-        checked = random.Random(0).sample(sorted(self.states), min(100, len(self.states)))
+        checked = random.Random(0).sample(sorted(self.states), min(self.replayed, len(self.states)))
         with one_thread():
             rows, other = self.rows(), 0
             for version in checked:
