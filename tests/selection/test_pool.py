@@ -147,6 +147,16 @@ def test_add_class(likelihood: str) -> None:
     check_cache(pool)
 
 
+def test_classes_that_come_one_by_one_seldom_have_all_logits_copied() -> None:
+    pool, where = problem().pool, []
+    for _ in range(200):
+        pool.add_class()
+        if not any(pool.logits().base is one for one in where):
+            where.append(pool.logits().base)
+    assert len(where) < 15
+    check_cache(pool)
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_memory_mapped_pool_is_read_in_chunks(
     tmp_path: Path, dtype: Any, monkeypatch: pytest.MonkeyPatch
