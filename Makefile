@@ -6,7 +6,8 @@ BEFORE ?= $(VENV)/version-0.1
 LABEL_STUDIO ?= build/label-studio
 JUPYTER ?= build/jupyter
 JUPYTER_INSTALLED = $(JUPYTER)/installed-4.6.6
-ALONE := modAL-python==0.4.2.1 laplace-torch==0.3   # which ask for skorch 0.9 and for torchvision, and need neither
+# which ask for skorch 0.9 and for torchvision, and need neither
+ALONE := modAL-python==0.4.2.1 laplace-torch==0.3 backpack-for-pytorch==1.7.1 curvlinops-for-pytorch==3.0.1
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
 .PHONY: help install system demo test lint pytest bench bench-updates bench-training bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-growth bench-serving bench-label-studio bench-scale results-index chaos dist docs reference test-ecosystem test-label-studio test-ray test-spark test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
