@@ -28,7 +28,7 @@ from everylabel.models.names import are_of_use, name_rows
 from everylabel.models.scaling import Scaling, suited_precision
 
 log = logging.getLogger(__name__)
-REST = 4.0  # rest this many times as long as training took: a fifth of one core at most
+REST = 4.0  # rest this many times as long as training has computed: a fifth of one core at most
 NEARLY = 20  # changes left to follow when the desk takes over
 PARTS = 3  # that changes are followed in at most: then the desk takes over, whatever is left
 WAIT = 0.2  # seconds between looks whether training pays
@@ -63,14 +63,14 @@ class Refitter:
             if not self._due():
                 self._stopped.wait(WAIT)
                 continue
-            began, ledger = time.perf_counter(), self.desk.ledger
+            began, ledger = time.thread_time(), self.desk.ledger  # not what it waited for others
             self._changes, self._names = ledger.n_changes, ledger.n_names
             self._checks = len(ledger.checks)
             try:
                 refit(self.desk)
             except Exception:  # labels go on being learned without it
                 log.exception("training in the background failed")
-            self._rest(REST * (time.perf_counter() - began))
+            self._rest(REST * (time.thread_time() - began))
 
     def _rest(self, seconds: float) -> None:
         """Leave the desk alone, but for keeping the model now and then."""
