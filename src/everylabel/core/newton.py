@@ -128,10 +128,10 @@ def newton_step(
         search = turned + (energy / previous) * search
     if isinstance(step, float):
         return Step(start, 0.0, True)
-    return _along(objective, start, gradient, float64(step), change, decrement)
+    return along(objective, start, gradient, float64(step), change, decrement)
 
 
-def _along(
+def along(
     objective: Objective,
     start: Point,
     gradient: Float[Array, "d k"],

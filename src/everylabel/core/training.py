@@ -1,9 +1,10 @@
 """Exact training of the last layer: the maximum a posteriori weights, by Newton's method.
 
 n points, d features (with the bias), k classes; mean (d, k). The objective and its Newton steps
-are those of `newton`, the preconditioner is built anew at every step.
-With fewer points than features the problem is rotated into the span of the points first: the
-minimum lies there.
+are those of `newton`; those of `descent` come first, and leave it little to do.
+With few points the problem is rotated into their span: the minimum lies there.
+With two classes it is at mean = (-v/2, v/2), as the gradient's columns are opposite for such a mean: v is the
+minimum for one column with the sigmoid, where prior_precision / 2 (|v/2|^2 + |v/2|^2) is that of half of it.
 Where instances have candidates in place of a label (see `candidates`) J is not convex: a step that ends
 higher is halved until it does not.
 """
@@ -26,11 +27,15 @@ from everylabel.core.checks import (
     check_weights,
     with_bias,
 )
+from everylabel.core.descent import NEAR, descend
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.newton import Objective, Point, inner, newton_step
 from everylabel.core.preconditioner import build
 
+PAYS = 10  # passes over the features, each of 4 n d k operations, that make up for a rotation's 4 n^2 d
+CLOSE = 0.5  # of the target, which a step's rounding then does not miss
+SETTLED = 1.0  # squared decrement below which the curvature is that of the minimum, nearly
 ROUNDING = 1e-12  # of J, within which two values are taken for the same
 
 
@@ -93,42 +98,64 @@ def fit_map(
     tol, max_iter = check_positive(tol, "tol"), check_count(max_iter, "max_iter")
     weights = check_weights(weights, array.shape[0], array)
     weights = weights * _class_weights(class_weight, labels, n_classes, array)
-    kind = LIKELIHOODS["binary" if binary else "gaussian"]
-    k = 1 if binary else n_classes
+    halved = n_classes == 2 and not binary and partial is None
+    kind = LIKELIHOODS["binary" if binary or halved else "gaussian"]
+    k = 1 if binary or halved else n_classes
     targets, candidates = kind.targets(labels, k), None
     if partial is not None:
         array, targets, weights, candidates = _joined(array, targets, weights, partial)
     design = with_bias(array) if bias else array
-    start = _check_init(init, design, k)
-    xp = array_namespace(design)
-
-    rotation = None
-    if design.shape[0] < design.shape[1]:
-        # H = R'Q', mean = Q z: the same loss and the same norm with n instead of d unknowns
-        rotation, upper = xp.linalg.qr(design.T)
-        design, start = upper.T, rotation.T @ start
+    start = _check_init(init, design, 1 if binary else n_classes)
     label_sums = design.T @ (weights[:, None] * targets)
     objective = Objective(design, weights, label_sums, prior_precision, kind.link, candidates)
-    mean = minimise(objective, start, tol, max_iter)
-    return mean if rotation is None else rotation @ mean
+    if not halved:
+        return _trained(objective, start, tol, max_iter)
+    xp = array_namespace(design)
+    objective = objective._replace(prior_precision=0.5 * prior_precision)
+    column = _trained(objective, start[:, 1:] - start[:, :1], tol, max_iter)
+    return xp.concat([-0.5 * column, 0.5 * column], axis=1)
+
+
+def _trained(
+    objective: Objective, start: Float[Array, "d k"], tol: float, max_iter: int
+) -> Float[Array, "d k"]:
+    """Return the minimum of J, in the span of the points where getting there pays."""
+    features, label_sums = objective.features, objective.label_sums
+    n, d = features.shape
+    if n >= d or (objective.candidates is None and n > PAYS * start.shape[1]):
+        return minimise(objective, start, tol, max_iter)
+    xp: Any = array_namespace(features)
+    # H = R'Q', mean = Q z: the same loss and the same norm with n instead of d unknowns
+    rotation, upper = xp.linalg.qr(features.T)
+    objective = objective._replace(features=upper.T, label_sums=rotation.T @ label_sums)
+    return rotation @ minimise(objective, rotation.T @ start, tol, max_iter)
 
 
 def minimise(
     objective: Objective, mean: Float[Array, "d k"], tol: float, max_iter: int
 ) -> Float[Array, "d k"]:
-    """Return the minimum of J by Newton steps from `mean`."""
+    """Return the minimum of J by quasi-Newton steps from `mean`, and Newton's where those do not reach."""
     logits = objective.features @ mean
     point = objective.at(mean, logits)
     at_zero = objective.gradient(0.0 * mean, objective.at(mean, 0.0 * logits).pull)
-    target = tol * max(inner(at_zero, at_zero) ** 0.5, float(np.finfo(np.float64).tiny))
+    steepest = inner(at_zero, at_zero) ** 0.5
+    target = tol * max(steepest, float(np.finfo(np.float64).tiny))
+    gradient = objective.gradient(point.mean, point.pull)
+    if point.shares is None:
+        point = descend(objective, point, gradient, max(CLOSE * target, NEAR * steepest))
     max_products = 2 * mean.shape[0] * mean.shape[1] + 10
+    inverse, step = None, None
     for _ in range(max_iter):
         gradient = objective.gradient(point.mean, point.pull)
         size = inner(gradient, gradient) ** 0.5
         if size <= target:
             return point.mean
-        inverse = build(objective.features, objective.weights, point.probs, objective.prior_precision, 0)
-        end = newton_step(objective, point, gradient, inverse.apply, 0.0, max_products).end
+        if inverse is None or step is None or point.shares is not None or step.decrement > SETTLED:
+            inverse = build(objective.features, objective.weights, point.probs, objective.prior_precision, 0)
+        # squared residual, in the preconditioner's norm, of a gradient of half the target
+        enough = (CLOSE * target / size) ** 2 * inner(gradient, inverse.apply(gradient))
+        step = newton_step(objective, point, gradient, inverse.apply, enough, max_products)
+        end = step.end
         while point.shares is not None and _is_higher(objective, end, point):
             end = objective.at(0.5 * (point.mean + end.mean), 0.5 * (point.logits + end.logits))
         point = end
@@ -136,7 +163,7 @@ def minimise(
         f"fit_map stopped after {max_iter} Newton steps with the gradient at {size:.2g}, "
         f"above {target:.2g}; scale the features, or raise max_iter, tol or prior_precision",
         RuntimeWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
     return point.mean
 
