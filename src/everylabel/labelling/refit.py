@@ -6,9 +6,11 @@ follows what has turned meanwhile. The log notes up to which event it was traine
 same.
 """
 
+import ctypes
 import logging
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -70,6 +72,7 @@ class Refitter:
                 refit(self.desk)
             except Exception:  # labels go on being learned without it
                 log.exception("training in the background failed")
+            give_back()
             self._rest(REST * (time.thread_time() - began))
 
     def _rest(self, seconds: float) -> None:
@@ -99,6 +102,12 @@ class Refitter:
             return True
         every = EARLY if ledger.vectors and len(ledger.labels) < EARLY_UP_TO else EVERY
         return ledger.n_changes - self._changes >= (every if self.desk.learner.exact else 1)
+
+
+def give_back() -> None:
+    """Give the system what a training has let go of; glibc keeps most of it, more with each of them."""
+    with suppress(OSError, AttributeError, TypeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def refit(desk: Desk) -> None:
