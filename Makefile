@@ -10,7 +10,7 @@ JUPYTER_INSTALLED = $(JUPYTER)/installed-4.6.6
 ALONE := modAL-python==0.4.2.1 laplace-torch==0.3 backpack-for-pytorch==1.7.1 curvlinops-for-pytorch==3.0.1
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
-.PHONY: help install system demo test lint pytest bench bench-updates bench-training bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-growth bench-serving bench-label-studio bench-scale results-index chaos dist docs reference test-ecosystem test-label-studio test-ray test-spark test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench bench-updates bench-imports bench-training bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-growth bench-serving bench-label-studio bench-scale results-index chaos dist docs reference test-ecosystem test-label-studio test-ray test-spark test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -60,6 +60,9 @@ bench-updates: install ## quality and speed of the exact update; tables, docs/re
 
 bench-training: install ## fit_map against scikit-learn's LogisticRegression to the same gradient norm
 	$(BIN)/python -m benchmarks.training
+
+bench-imports: install ## what a start costs: import everylabel, everylabel --help
+	$(BIN)/python -m benchmarks.imports
 
 bench-models: install ## features by a hook, embedding, stored features, ensembles: as ratios
 	$(BIN)/python -m benchmarks.models

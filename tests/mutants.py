@@ -26,6 +26,11 @@ class Mutant(NamedTuple):
 
 
 CORE = [
+    Mutant("integrations/laplace.py", "(np.c_[weights, k * d + np.arange(k)] if bias else weights).reshape(-1)", "np.arange(k * (d + bias))", "integrations/test_laplace.py"),
+    Mutant("integrations/laplace.py", "precision[np.ix_(order, order)] = np", "precision[:] = np", "integrations/test_laplace.py"),
+    Mutant("integrations/river.py", "old = np.r_[: d - 1, d + n - 1]", "old = np.r_[:d]", "integrations/test_river.py"),
+    Mutant("integrations/river.py", "= 1.0 / posterior.prior_precision", "= posterior.prior_precision", "integrations/test_river.py"),
+    Mutant("integrations/river.py", "np.insert(mean, [d - 1] * n, 0.0, axis=0)", "np.insert(mean, [d] * n, 0.0, axis=0)", "integrations/test_river.py"),
     Mutant("labelling/finishing.py", "betaincinv(wrong + 1, n - wrong, confidence)", "betaincinv(wrong + 0.5, n - wrong, confidence)", "labelling/test_finishing.py"),
     Mutant("labelling/finishing.py", "1.0 - (1.0 - confidence) / len(SHARES)", "confidence", "labelling/test_finishing.py"),
     Mutant("labelling/queues.py", "np.argsort(-scores", "np.argsort(scores", "labelling/test_queues.py"),

@@ -25,6 +25,12 @@ def test_import_brings_nothing_heavy() -> None:
     assert result.stdout.strip() == "[]"
 
 
+def test_help_brings_no_numpy() -> None:
+    code = "import sys, everylabel.cli.commands; print('numpy' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
+
+
 def test_what_is_imported_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]

@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from everylabel.cli import options
-from everylabel.cli.class_list import column_list
 from everylabel.cli.console import note, opened
 from everylabel.formats.known import MLFLOW, MODELS, PROGRAMS, TABLES, Format
 
@@ -39,6 +38,8 @@ def export(
     folder: options.Folder = None,
 ) -> None:
     """Write labels, answers, predictions or the model to a file; also while a server is running."""
+    from everylabel.cli.class_list import column_list
+
     console = Console(stderr=True)
     from everylabel.core.checks import check_choice
     from everylabel.core.errors import listed

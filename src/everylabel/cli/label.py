@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from everylabel.cli import interrupts, options
-from everylabel.cli.class_list import class_list, column_list
 from everylabel.cli.console import embedding_bar, note, opened
 
 if TYPE_CHECKING:
@@ -93,6 +92,7 @@ def label(
     long_rows: options.LongRows = None,
 ) -> None:
     """Label texts, images or features on a page; the model learns from every click."""
+    from everylabel.cli.class_list import class_list
     from everylabel.core.checks import check_choice
     from everylabel.projects.labelled import check_labelled, joined_before, kept_in
     from everylabel.projects.watching import read_watched
@@ -176,6 +176,8 @@ def _drawn(test: str | None) -> bool:
 
 def _fields(project: "Project") -> list[str] | None:
     """Return the columns that are shown beside an item, as they were named now or last time; None for all."""
+    from everylabel.cli.class_list import column_list
+
     named = None if project.about is None else project.about.options.fields
     return None if named == ALL else column_list(named)
 

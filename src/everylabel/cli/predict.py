@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from everylabel.cli import options
-from everylabel.cli.class_list import column_list
 from everylabel.cli.console import embedding_bar, note, opened
 from everylabel.cli.export import format_of
 
@@ -44,6 +43,8 @@ def predict(
     Of a folder of shards, as embed writes them, each becomes a table in the folder that --out names; begun
     again, only those that are missing are made.
     """
+    from everylabel.cli.class_list import column_list
+
     console = Console(stderr=True)
     from everylabel.core.checks import check_choice
     from everylabel.core.errors import EverylabelError

@@ -15,7 +15,6 @@ from rich.table import Table
 
 from everylabel.cli import options
 from everylabel.cli.console import note
-from everylabel.core.errors import EverylabelError
 
 if TYPE_CHECKING:
     from everylabel.experiments.engine import Cell
@@ -56,6 +55,8 @@ def reproduce(
     ] = False,
 ) -> None:
     """Run the paper's experiments on the data at hand; resume where it was; write one HTML report."""
+    from everylabel.core.errors import EverylabelError
+
     console, folder = Console(), str(data or "data")
     if data is not None and not data.is_dir():
         raise EverylabelError(
@@ -102,7 +103,7 @@ def _list(console: Console, folder: str) -> None:
 
 def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, mlflow: bool) -> None:
     """Run the cells that are missing, then write the report and whatever else is asked for."""
-    from everylabel.core.errors import need
+    from everylabel.core.errors import EverylabelError, need
 
     need("matplotlib", "plot", "the report's plots")  # before hours of work, not after
     from everylabel.experiments.reporting.pages import TRAININGS
@@ -146,6 +147,7 @@ def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, m
 
 def _check_names(run: _Run) -> None:
     """Refuse experiments and datasets that do not exist, also where nothing is run."""
+    from everylabel.core.errors import EverylabelError
     from everylabel.experiments.catalogue import EXPERIMENTS, FIGURES
     from everylabel.experiments.data import SETTINGS
 
@@ -160,6 +162,8 @@ def _check_names(run: _Run) -> None:
 
 def _check_export(export: Path, results: Path) -> None:
     """Refuse a file that cannot be written, and the results themselves."""
+    from everylabel.core.errors import EverylabelError
+
     if not export.parent.is_dir():
         raise EverylabelError(
             f"export file {str(export)!r} would be in a folder that is not there; make it, or name another "
