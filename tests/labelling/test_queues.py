@@ -106,7 +106,7 @@ def test_near_copies_are_those_of_the_whole_pool_one_by_one(tmp_path: Path) -> N
         look, offered = made.views.look(), 0
         assert look.probabilities is not None
         assert look.hidden
-        rows = look.features.astype(np.float64)
+        rows = np.asarray(look.features, np.float64)
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         guesses = look.probabilities.argmax(axis=1)
         for item in [*range(60), *look.hidden]:

@@ -33,17 +33,23 @@ def bytes_digest(content: bytes) -> str:
 
 
 def row_digests(features: np.ndarray) -> list[str]:
+    """Return a hash of each row, as text."""
+    text = row_hashes(features).astype(">u8").tobytes().hex()
+    return [text[at : at + 16] for at in range(0, len(text), 16)]
+
+
+def row_hashes(features: np.ndarray) -> np.ndarray:
     """Return a hash of each row: the sum over its 8-byte words of word times random odd number, mod 2^64."""
     size = features.dtype.itemsize * features.shape[1]
     words = -(-size // 8)
     factors = np.random.default_rng(0).integers(2**64, size=words, dtype=np.uint64) | np.uint64(1)
-    digests: list[str] = []
+    hashes = np.empty(len(features), np.uint64)
     for at in range(0, len(features), AT_A_TIME):
-        rows = np.ascontiguousarray(features[at : at + AT_A_TIME])
-        padded = np.zeros((len(rows), 8 * words), np.uint8)
-        padded[:, :size] = rows.view(np.uint8).reshape(len(rows), size)
-        digests += [f"{number:016x}" for number in (padded.view(np.uint64) @ factors).tolist()]
-    return digests
+        rows = np.ascontiguousarray(features[at : at + AT_A_TIME]).view(np.uint8).reshape(-1, size)
+        if size % 8:
+            rows = np.pad(rows, ((0, 0), (0, 8 * words - size)))
+        hashes[at : at + AT_A_TIME] = rows.view(np.uint64) @ factors
+    return hashes
 
 
 def features_digest(features: np.ndarray, places: Sequence[int] | None = None) -> str:

@@ -39,6 +39,7 @@ from everylabel.labelling.replay import (
 )
 from everylabel.labelling.rows import Rows
 from everylabel.models.scaling import Scaling
+from everylabel.selection.pool.scaled import Scaled
 from everylabel.selection.select import acts_for
 
 logger = logging.getLogger(__name__)
@@ -117,9 +118,9 @@ class Desk:
         return self.ledger.ids
 
     @property
-    def features(self) -> np.ndarray:
+    def features(self) -> np.ndarray | Scaled:
         """Their features as the model sees them, brought to scale by `scaling`."""
-        return np.asarray(self.learner.pool.features)
+        return self.learner.pool.features
 
     @property
     def scaling(self) -> Scaling | None:
@@ -231,7 +232,7 @@ class Desk:
     def keep(self) -> None:
         """Put the model as it is on the shelf, beside the desk; this waits. No label waits for it."""
 
-        def look() -> tuple[int, dict[str, np.ndarray] | None, np.ndarray, list[str]]:
+        def look() -> tuple[int, dict[str, np.ndarray] | None, np.ndarray | Scaled, list[str]]:
             arrays = self.learner.kept() if self.ledger.seq > self._kept else None
             return self.ledger.seq, arrays, self.features, list(self.ids)
 

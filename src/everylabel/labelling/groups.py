@@ -10,12 +10,13 @@ Of pairs with a cosine above COPY 89 % are of one class on Banking-77, 99 % on C
 import numpy as np
 
 from everylabel.labelling.queues import cosines
+from everylabel.selection.pool.scaled import Scaled
 
 COPY = 0.85  # cosine from which on two items are near copies
 MOST = 25  # beside the item itself: as many as can be looked at, and letters to take one out
 
 
-def near_copies(features: np.ndarray, item: int) -> list[int]:
+def near_copies(features: np.ndarray | Scaled, item: int) -> list[int]:
     """Return all near copies of an item, the most alike first, whatever is known of them."""
     others = np.delete(np.arange(len(features)), item)
     likeness = cosines(features, others, item)

@@ -11,7 +11,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from everylabel.data.digests import row_hashes
 from everylabel.labelling.events import Event, Refit
+from everylabel.selection.pool.scaled import Scaled
 
 FORMAT = 1  # of the arrays, and of what they mean: another number where a replay gives other ones
 
@@ -48,10 +50,15 @@ class Shelf(Protocol):
         """Tell a person that the one that is kept is of no use."""
 
 
-def rows_digest(ids: Sequence[str], features: np.ndarray) -> str:
+def rows_digest(ids: Sequence[str], features: np.ndarray | Scaled) -> str:
     """Return a digest of items and of their features as the model sees them."""
     total = hashlib.blake2b("\n".join(ids).encode("utf-8", "surrogatepass"), digest_size=16)
-    total.update(np.ascontiguousarray(features))  # type: ignore[arg-type]
+    parts = [features] if isinstance(features, np.ndarray) else []
+    if isinstance(features, Scaled):
+        total.update(f"{features.raw.shape} {features.raw.dtype.str}".encode())
+        parts = [row_hashes(features.raw), features.center, features.matrix]
+    for part in parts:
+        total.update(np.ascontiguousarray(part))  # type: ignore[arg-type]
     return total.hexdigest()
 
 

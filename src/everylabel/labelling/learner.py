@@ -24,6 +24,7 @@ from everylabel.models.names import NameRows, name_rows
 from everylabel.models.scaling import Scaling
 from everylabel.selection import Pool, select
 from everylabel.selection.pool import Where
+from everylabel.selection.pool.scaled import Scaled
 from everylabel.selection.select import knows_nothing
 
 SAMPLED = 1000  # instances that tell how sure the model is of the whole pool
@@ -66,13 +67,13 @@ class Learner:
 
     def __init__(
         self,
-        features: np.ndarray,
+        features: np.ndarray | Scaled,
         labels: Mapping[int, int],
         n_classes: int,
         names: Mapping[int, np.ndarray] | None = None,
         scaling: Scaling | None = None,
         told_by: int | None = None,
-        more: Callable[[int, int], np.ndarray] | None = None,
+        more: Callable[[int, int], np.ndarray | Scaled] | None = None,
         ruled_out: RuledOut | None = None,
     ) -> None:
         """Train on labels, and on classes that were ruled out for rows without one.
@@ -94,7 +95,7 @@ class Learner:
         return self.pool.method == "exact"
 
     def _trained(
-        self, features: np.ndarray, labels: Mapping[int, int], n_classes: int, ruled_out: RuledOut
+        self, features: np.ndarray | Scaled, labels: Mapping[int, int], n_classes: int, ruled_out: RuledOut
     ) -> Pool:
         """Return a pool whose posterior is trained on labels and the like, and on the names that teach."""
         names = self.rows_of(self._taught)

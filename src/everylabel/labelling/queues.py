@@ -14,6 +14,7 @@ from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.assessing import LeftOut
 from everylabel.labelling.records import CANNOT_TELL, NONE, Answer, is_tied
+from everylabel.selection.pool.scaled import Scaled
 
 LOW, HIGH = 0.5, 0.7  # probabilities between which the model is half sure
 PLAUSIBLE = 0.1  # probability from which an item may well be of a class
@@ -25,7 +26,7 @@ OTHERS = 2  # items labelled otherwise that are shown beside a doubted label
 class Look(NamedTuple):
     """A project at one moment."""
 
-    features: np.ndarray  # (n, d)
+    features: np.ndarray | Scaled  # (n, d)
     probabilities: np.ndarray | None  # (n, k); None: nothing is learned yet
     labels: Mapping[int, int]
     answers: Mapping[int, Sequence[Answer]]
@@ -176,9 +177,12 @@ def _latest(look: Look, items: Sequence[int]) -> list[int]:
     return sorted(items, key=lambda i: -max(answer.seq for answer in look.answers[i]))
 
 
-def cosines(features: np.ndarray, items: np.ndarray, item: int) -> np.ndarray:
+def cosines(features: np.ndarray | Scaled, items: np.ndarray, item: int) -> np.ndarray:
     """Return how alike items are to one of them; block by block, so that a large pool is not copied whole."""
     one = features[item].astype(np.float64)
+    if isinstance(features, Scaled) and 2 * len(items) > len(features):
+        sizes = np.sqrt(features.norms()[items]) * np.linalg.norm(one)
+        return np.asarray(features.times(one)[items] / np.maximum(sizes, 1e-12))
     found = np.empty(len(items))
     for at in range(0, len(items), BLOCK):
         rows = features[items[at : at + BLOCK]].astype(np.float64)

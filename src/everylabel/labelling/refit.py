@@ -28,6 +28,7 @@ from everylabel.labelling.replay import Start, learner_at
 from everylabel.labelling.training import in_order
 from everylabel.models.names import are_of_use, name_rows
 from everylabel.models.scaling import Scaling, suited_precision
+from everylabel.selection.pool.scaled import Scaled
 
 log = logging.getLogger(__name__)
 REST = 4.0  # rest this many times as long as training has computed: a fifth of one core at most
@@ -123,9 +124,14 @@ def refit(desk: Desk) -> None:
     if not start.labels and not start.names and not anew:
         return
     told_by = start.here if anew or now.told_by is None else now.told_by
-    scaling, features = desk.rows.scaling(desk.ids, told_by), now.pool.features[: start.here]
-    if anew:
-        features = desk.rows.on_scale(desk.ids, 0, start.here, scaling)
+    scaling, features = desk.rows.scaling(desk.ids, told_by), now.pool.features
+    folded = desk.rows.folds(start.here)  # as a replay that starts here would
+    if anew or folded != isinstance(features, Scaled):
+        features = desk.rows.on_scale(desk.ids, 0, start.here, scaling, folded)
+    elif isinstance(features, Scaled):
+        features = features.first(start.here)
+    else:
+        features = features[: start.here]
     start = start._replace(names_hold=_names_hold(start, features, scaling))
     learner, seen = learner_at(start, desk.ledger, desk.rows, told_by, features), start.seq
     trained = learner.trained
@@ -176,7 +182,7 @@ def scale_is_due(desk: Desk) -> bool:
     return told_by is not None and desk.rows.told_anew(told_by, len(desk.ids))
 
 
-def _names_hold(start: Start, features: np.ndarray, scaling: Scaling | None) -> bool:
+def _names_hold(start: Start, features: np.ndarray | Scaled, scaling: Scaling | None) -> bool:
     """Return whether the labels bear the class names out."""
     rows = None if scaling is None else name_rows(start.vectors, scaling)
     if rows is None or not start.labels:

@@ -17,6 +17,7 @@ from everylabel.labelling.records import Place, bulk_of
 from everylabel.labelling.rows import Rows
 from everylabel.models.scaling import Scaling
 from everylabel.selection.pool import Where
+from everylabel.selection.pool.scaled import Scaled
 
 LATELY = 300  # answers since the last training up to which they are replayed one by one
 
@@ -43,10 +44,10 @@ class Start(NamedTuple):
 
     def learner(
         self,
-        features: np.ndarray,
+        features: np.ndarray | Scaled,
         scaling: Scaling | None = None,
         told_by: int | None = None,
-        more: Callable[[int, int], np.ndarray] | None = None,
+        more: Callable[[int, int], np.ndarray | Scaled] | None = None,
     ) -> Learner:
         """Return a model trained on the labels, with the rest where it belongs."""
         known = self.labels, self.n_classes, self.names
@@ -171,7 +172,7 @@ def _from_kept(
     if here != len(ledger.ids) or not 0 < told_by <= here:
         return None
     learner = learner_at(Start(0, {}, [], (), {}, True, here), ledger, rows, told_by)
-    if rows_digest(ledger.ids, np.asarray(learner.pool.features)) != kept.rows:
+    if rows_digest(ledger.ids, learner.pool.features) != kept.rows:
         return None
     learner.restore(kept.arrays)
     changes = [change_of(ledger, event) for event in events[kept.seq :]]
@@ -196,7 +197,7 @@ def training_due(events: Sequence[Event], kept: Kept | None = None) -> Event | N
 
 
 def learner_at(
-    start: Start, ledger: Ledger, rows: Rows, told_by: int, features: np.ndarray | None = None
+    start: Start, ledger: Ledger, rows: Rows, told_by: int, features: np.ndarray | Scaled | None = None
 ) -> Learner:
     """Return a model that starts there, on the scale that the first rows tell, and can take what comes.
 
@@ -204,8 +205,10 @@ def learner_at(
     """
     scaling = rows.scaling(ledger.ids, told_by)
 
-    def more(begin: int, end: int) -> np.ndarray:
-        return rows.on_scale(ledger.ids, begin, end, scaling)
+    folded = rows.folds(start.here)
+
+    def more(begin: int, end: int) -> np.ndarray | Scaled:
+        return rows.on_scale(ledger.ids, begin, end, scaling, folded)
 
     features = more(0, start.here) if features is None else features
     return start.learner(features, scaling, told_by, more)
@@ -214,7 +217,9 @@ def learner_at(
 def _first(events: Sequence[Event], rows: Rows) -> list[str]:
     """Return the items that are there from the start: all, in a log where none ever joined."""
     joined = next((event.body.ids for event in events if isinstance(event.body, Extended)), None)
-    return list(rows.ids) if joined is None else [name for name in joined if name in rows]
+    if joined is None or joined == rows.ids:
+        return list(rows.ids)
+    return [name for name in joined if name in rows]
 
 
 def fingerprint(ledger: Ledger, learner: Learner) -> dict[str, int | str]:

@@ -5,6 +5,10 @@ then. The map that does so is fitted on the first r that came (r is in the log):
 random order, and again at a training whenever the pool has grown by half, until SAMPLE rows have told it. A
 row's numbers on the scale depend on its place in that order and on nothing else, to the bit: blocks of one
 shape are multiplied, whatever came together, since a product's rounding depends on its shape.
+
+More than FOLDED_FROM numbers are not copied: a pool of them multiplies the features as they came, in a file
+maybe, by what the map has been folded into (`Scaled`). How many there are where a model starts decides that,
+and nothing else.
 """
 
 from collections.abc import Sequence
@@ -13,10 +17,12 @@ from typing import NamedTuple
 import numpy as np
 
 from everylabel.models.scaling import Scaling, fit_pool_scaling
+from everylabel.selection.pool.scaled import Scaled
 
 SAMPLE = 5000  # instances that tell the scaling, or five times as many as features
 GROWN = 1.5  # times as many as told the scaling: they tell it anew
 BLOCK = 256  # rows that are brought to scale at a time
+FOLDED_FROM = 10**8  # n d: a copy on scale, in single precision, would be larger than 400 MB
 
 
 class Prepared(NamedTuple):
@@ -56,6 +62,12 @@ def on_scale(features: np.ndarray, scaling: Scaling, at: int = 0) -> np.ndarray:
         turned = block if matrix is None else block @ matrix
         np.multiply(turned[low - start : high - start], factor, out=scaled[low - at : high - at])
     return scaled
+
+
+def as_folded(features: np.ndarray, scaling: Scaling) -> Scaled:
+    """Return features on scale, of which no copy is made."""
+    matrix = np.eye(features.shape[1]) if scaling.matrix is None else scaling.matrix
+    return Scaled(features, scaling.center, scaling.scale * matrix)
 
 
 class Rows:
@@ -102,10 +114,18 @@ class Rows:
             self._fitted = {key: scale_of(self.of(ids[:told_by]))}  # the last one only
         return self._fitted[key]
 
-    def on_scale(self, ids: Sequence[str], start: int, stop: int, scaling: Scaling | None) -> np.ndarray:
+    def folds(self, n: int) -> bool:
+        """Return whether a model that starts with n rows sees them as they came, through a map."""
+        return not self.ready and n * self.features.shape[1] > FOLDED_FROM
+
+    def on_scale(
+        self, ids: Sequence[str], start: int, stop: int, scaling: Scaling | None, folded: bool = False
+    ) -> "np.ndarray | Scaled":
         """Return the features of ids[start:stop] on the scale that the model sees."""
         features = self.of(ids[start:stop])
-        return features if self.ready or scaling is None else on_scale(features, scaling, start)
+        if self.ready or scaling is None:
+            return features
+        return as_folded(features, scaling) if folded else on_scale(features, scaling, start)
 
     def told_anew(self, told_by: int, n: int) -> bool:
         """Return whether n rows should tell the scaling that `told_by` have told."""

@@ -8,12 +8,13 @@ from everylabel.core import Posterior, fit_map, laplace
 from everylabel.core.updates.partial import expected_shares, note_shares
 from everylabel.models.names import NameRows
 from everylabel.models.scaling import suited_precision
+from everylabel.selection.pool.scaled import Scaled
 
 RuledOut = Mapping[int, Collection[int]]
 
 
 def train(
-    features: np.ndarray,
+    features: np.ndarray | Scaled,
     labels: Mapping[int, int],
     n_classes: int,
     names: NameRows | None = None,
@@ -42,7 +43,7 @@ def train(
 
 
 def train_with_none(
-    features: np.ndarray,
+    features: np.ndarray | Scaled,
     labels: Mapping[int, int],
     none: Sequence[int],
     n_classes: int,
@@ -68,7 +69,9 @@ def train_with_none(
     return laplace(mean, x, prior_precision=both.prior_precision, weights=weights, labels=y)
 
 
-def _partial(features: np.ndarray, ruled_out: RuledOut, k: int) -> tuple[np.ndarray, np.ndarray] | None:
+def _partial(
+    features: np.ndarray | Scaled, ruled_out: RuledOut, k: int
+) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the rows for which classes are ruled out, by row, and those that are left; None without any."""
     idx = sorted(ruled_out)
     if not idx:

@@ -9,6 +9,7 @@ import numpy as np
 
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import need
+from everylabel.selection.pool.scaled import Scaled
 
 SAMPLE = 4000  # rows that directions are learned from
 UMAP_SAMPLE = 20_000
@@ -17,7 +18,9 @@ CHUNK = 16_384  # rows in single precision at a time
 TAIL = 0.002  # share of points on each side that may lie beyond the edge, and are drawn on it
 
 
-def layout(features: np.ndarray, rng: np.random.Generator, method: str = "pca") -> tuple[np.ndarray, str]:
+def layout(
+    features: np.ndarray | Scaled, rng: np.random.Generator, method: str = "pca"
+) -> tuple[np.ndarray, str]:
     """Return points (n, 2) between 0 and 1, the same for the same seed, and the method's name."""
     check_choice(method, "method", ["pca", "umap"])
     n = len(features)
@@ -27,11 +30,13 @@ def layout(features: np.ndarray, rng: np.random.Generator, method: str = "pca") 
     return _fitted(points), method
 
 
-def _pca(features: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _pca(features: np.ndarray | Scaled, rng: np.random.Generator) -> np.ndarray:
     some = _some(features, SAMPLE, rng)
     center = some.mean(axis=0)
     axes = _leading(some - center, rng).T
     shift = center @ axes
+    if isinstance(features, Scaled):
+        return features.times(axes).T - shift
     chunks = (np.asarray(features[at : at + CHUNK], np.float32) for at in range(0, len(features), CHUNK))
     return np.concatenate([chunk @ axes - shift for chunk in chunks])
 
@@ -48,7 +53,7 @@ def _leading(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return axes
 
 
-def _umap(features: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _umap(features: np.ndarray | Scaled, rng: np.random.Generator) -> np.ndarray:
     umap = need("umap", "umap", "a map by UMAP")
     some = _some(features, UMAP_SAMPLE, rng)
     seed = int(rng.integers(2**31))
@@ -60,7 +65,7 @@ def _umap(features: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.asarray(model.transform(np.asarray(features, np.float32)))
 
 
-def _some(features: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+def _some(features: np.ndarray | Scaled, most: int, rng: np.random.Generator) -> np.ndarray:
     """Return up to `most` rows, drawn at random and kept in their order."""
     n = len(features)
     rows = np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))

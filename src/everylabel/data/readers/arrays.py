@@ -23,6 +23,7 @@ from everylabel.data.readers.table import MOST_FIELDS, image_paths, pictures
 
 SUFFIXES = (".npy", ".npz")
 LARGEST = 1e18  # of a feature: its square must be far from the largest number there is
+HALF_INFINITY = 0x7C00  # in the bits of half precision; NaN is above
 FEATURES, LABELS = ("X", "features", "embeddings"), ("y", "labels")
 
 
@@ -214,7 +215,10 @@ def _check_finite(path: Path | str, features: np.ndarray) -> None:
     if features.dtype.kind != "f":
         return
     for at in range(0, len(features), 16_384):
-        good = np.abs(features[at : at + 16_384]) <= LARGEST  # NaN is not
+        part = features[at : at + 16_384]
+        if part.dtype == np.float16 and int((part.view(np.uint16) & 0x7FFF).max(initial=0)) < HALF_INFINITY:
+            continue
+        good = np.abs(part) <= LARGEST  # NaN is not
         if not good.all():
             row = at + int(np.flatnonzero(~good.all(axis=1))[0])
             raise EverylabelError(

@@ -31,6 +31,7 @@ from everylabel.selection.pool.features import Features
 from everylabel.selection.pool.how import check_closed_form, check_how
 from everylabel.selection.pool.kept import as_pairs, from_pairs, kept_arrays, record_of
 from everylabel.selection.pool.numbers import Numbers
+from everylabel.selection.pool.scaled import Folded, Scaled
 from everylabel.selection.pool.state import (
     Answered,
     Conditioned,
@@ -349,7 +350,8 @@ class Pool(LearningPool):
 
     def _numbers(self, features: Any, posterior: Posterior) -> Numbers:
         """Return what keeps the logits and variances; another kind of pool has others."""
-        return Numbers(Features(features, posterior))
+        folded = isinstance(features, Scaled) and posterior.bias
+        return Numbers((Folded if folded else Features)(features, posterior))
 
     def _room(self, n: int) -> tuple[np.ndarray, Any]:
         """Return the labels and weights of n instances, none of which has one."""
