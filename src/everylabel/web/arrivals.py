@@ -46,7 +46,9 @@ class Arrivals:
         n = len(project.ids)
         self._source: Items = project.of_source()
         self._sent: Items | None = project.without(range(n - project.sent)) if project.sent else None
-        self._known = log.items() or Known((), ())
+        known = log.items() or Known((), ())
+        now = known.renewed(self._source)
+        self._known = now if now == known else known  # the source's own strings, once, where they are alike
         self._names = set(self._known.keys)
         self._embedder: Embedder | None = None  # loaded when it is needed
         model = None if project.about is None else project.about.options.model
