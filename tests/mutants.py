@@ -77,6 +77,7 @@ CORE = [
     Mutant("core/revise.py", "towards = weight * (now - was)", "towards = weight * (was - now)", "core/test_revise.py"),
     Mutant("selection/pool/state.py", "residual[0, step.before] += step.weight", "pass", "selection/test_closed_form.py"),
     Mutant("selection/pool/state.py", "self.weight * (kind.link(design @ posterior.mean) - certain)", "kind.link(design @ posterior.mean) - certain", "selection/test_closed_form.py"),
+    Mutant("labelling/learner.py", "            pool.put(item, Where.FREE)", "            pass", "labelling/test_learner.py"),
     Mutant("labelling/learner.py", "self.pool.n_classes > TAUGHT_UP_TO", "self.pool.n_classes > 10**12", "labelling/test_names.py"),
     Mutant("selection/pool/numbers.py", "self._room[before:k] = 0.0", "self._room[before:k] = 1.0", "selection/test_pool.py"),
     Mutant("labelling/predicted.py", "MOST_NUMBERS // max(1, n_columns)", "MOST_NUMBERS", "labelling/test_views.py"),
