@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from everylabel.notebook.session import Session
     from everylabel.selection import Pool, optimal_batch, select, strategies
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # All is loaded when it is first asked for: a command can be stopped from its first moment on.
 _CORE = (

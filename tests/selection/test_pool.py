@@ -148,7 +148,8 @@ def test_add_class(likelihood: str) -> None:
 
 
 def test_classes_that_come_one_by_one_seldom_have_all_logits_copied() -> None:
-    pool, where = problem().pool, []
+    pool = problem().pool
+    where: list[Any] = []
     for _ in range(200):
         pool.add_class()
         if not any(pool.logits().base is one for one in where):

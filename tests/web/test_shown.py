@@ -39,7 +39,12 @@ def test_a_column_of_something_else_is_not_looked_through(
     """Every item that is sent asks: it must not cost with the source's size."""
     project = open_project(table(tmp_path), text_column="body", classes=["a", "b"], model="tfidf")
     seen: list[str] = []
-    monkeypatch.setattr(web_shown, "label_of", lambda value: (seen.append(str(value)), str(value))[1])
+
+    def label_of(value: object) -> str:
+        seen.append(str(value))
+        return str(value)
+
+    monkeypatch.setattr(web_shown, "label_of", label_of)
     Shown(project)
     assert sorted(seen) == sorted(
         ["text 0", "app", "2024", *(str(value) for value in project.columns["said"])]
