@@ -35,6 +35,7 @@ from everylabel.core.preconditioner import build
 
 PAYS = 10  # passes over the features, each of 4 n d k operations, that make up for a rotation's 4 n^2 d
 CLOSE = 0.5  # of the target, which a step's rounding then does not miss
+WELL = 0.01  # of the target, which Newton steps go for: the same minimum, however the data are weighted
 SETTLED = 1.0  # squared decrement below which the curvature is that of the minimum, nearly
 ROUNDING = 1e-12  # of J, within which two values are taken for the same
 
@@ -152,8 +153,8 @@ def minimise(
             return point.mean
         if inverse is None or step is None or point.shares is not None or step.decrement > SETTLED:
             inverse = build(objective.features, objective.weights, point.probs, objective.prior_precision, 0)
-        # squared residual, in the preconditioner's norm, of a gradient of half the target
-        enough = (CLOSE * target / size) ** 2 * inner(gradient, inverse.apply(gradient))
+        # squared residual, in the preconditioner's norm, of a gradient well below the target
+        enough = (WELL * target / size) ** 2 * inner(gradient, inverse.apply(gradient))
         step = newton_step(objective, point, gradient, inverse.apply, enough, max_products)
         end = step.end
         while point.shares is not None and _is_higher(objective, end, point):
