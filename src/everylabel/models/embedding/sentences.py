@@ -2,6 +2,7 @@
 
 import os
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,15 @@ class Sentences(Network):
     @cached_property
     def fast(self) -> BertOnnx | None:
         """The model run without torch, if it can be."""
+        if find_spec("onnxruntime") is None:
+            self._library()  # which is named before a model is looked for
         folder = Path(located(self.name, INSTEAD, self.trust_code).name)
         threads = max(1, (os.cpu_count() or 1) - 1) if self.beside else self.threads
         return BertOnnx(folder, threads) if self.device in (None, "cpu") and can_run(folder) else None
 
     @cached_property
     def model(self) -> Any:
-        library = need("sentence_transformers", "text", "embedding by a sentence model")
+        library = self._library()
         name, local = located(self.name, INSTEAD, self.trust_code)
         try:
             with quiet():
@@ -38,6 +41,9 @@ class Sentences(Network):
                 return library.SentenceTransformer(name, device=self.device, **how)
         except (OSError, ValueError) as error:
             raise cannot_load(self.name, error, INSTEAD) from error
+
+    def _library(self) -> Any:
+        return need("sentence_transformers", "text", "embedding by a sentence model")
 
     def encode(self, items: Any) -> np.ndarray:
         if self.fast is not None:
