@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed
-from everylabel.data.digests import features_digest
+from everylabel.data.digests import Digests, features_digest
+from everylabel.data.id_list import IdList
 from everylabel.data.items import Items
 from everylabel.data.known import Known
 
@@ -36,7 +37,7 @@ class Change:
     appended: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
-    keys: tuple[str, ...] = ()
+    keys: Sequence[str] = ()
     changed_keys: tuple[str, ...] = ()
     swapped: int = 0
     moved: int = 0
@@ -105,18 +106,19 @@ def compare(known: Known, items: Items, taken: Sequence[str] = ()) -> Change:
     if items.sent:
         sent = tuple(items.ids[len(items.ids) - items.sent :])
         change = _compare(known, items.of_source(), (*taken, *sent))
-        return replace(change, keys=(*change.keys, *sent))
+        return replace(change, keys=IdList([*change.keys, *sent]))
     return _compare(known, items, taken)
 
 
 def _compare(known: Known, items: Items, sent: Sequence[str]) -> Change:
     if not known.keys:
-        return Change(keys=tuple(_keys(sent, items.ids, [None] * len(items.ids))))
+        fresh = _keys(sent, items.ids, [None] * len(items.ids)) if sent else items.ids
+        return Change(keys=IdList(fresh))
     known = known.resolved(items)
     there = len(known.keys) - known.gone
     by_id = known.knows_ids_of(items)
     if _as_it_was(known, items, there, by_id):
-        return Change(keys=tuple(known.keys[:there]))
+        return Change(keys=IdList(known.keys[:there]))
     if known.is_of_each and len(items.digests) == len(items.ids):
         names = known.own_ids if by_id else known.digests
         found = match_rows(names or (), (items.own_ids if by_id else items.digests) or ())
@@ -132,7 +134,7 @@ def _compare(known: Known, items: Items, sent: Sequence[str]) -> Change:
         appended=tuple(items.known_as(j) for j, i in enumerate(found) if i is None or i >= there),
         gone=tuple(known.name(i) for i in range(there) if i not in taken),
         changed=tuple(items.known_as(j) for j in changed),
-        keys=tuple(keys),
+        keys=IdList(keys),
         changed_keys=tuple(keys[j] for j in changed),
         swapped=_swapped(known, items, changed) if by_id else 0,
         moved=_moved([i for i in found if i is not None and i < there]),
@@ -143,7 +145,7 @@ def _compare(known: Known, items: Items, sent: Sequence[str]) -> Change:
 def _as_it_was(known: Known, items: Items, there: int, by_id: bool) -> bool:
     """Return whether all rows are what and where they were."""
     contents = known.digests[:there] if known.is_of_each else known.digests
-    if there != len(items.ids) or list(contents) != list(items.digests):
+    if there != len(items.ids) or Digests(contents) != Digests(items.digests):
         return False
     return not by_id or list((known.own_ids or ())[:there]) == list(items.own_ids or ())
 

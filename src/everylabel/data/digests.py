@@ -8,23 +8,67 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 SAMPLED = 64  # rows of features that are hashed in all
 LARGEST_HASHED = 2**26  # bytes of a file; a larger one is known by its path, time and size
 AT_A_TIME = 16_384  # rows whose own hashes are computed together
+SIZE, DIGITS = 16, frozenset("0123456789abcdef")  # of a hash as text
 
 
-def text_digests(texts: Iterable[str]) -> list[str]:
+class Digests(Sequence[str]):
+    """Hashes of 16 digits, eight bytes each; what is none of ours, as a test has it, lies in a list."""
+
+    def __init__(self, digests: Iterable[str] | np.ndarray) -> None:
+        if isinstance(digests, Digests):
+            self._held: np.ndarray | list[str] = digests._held
+        elif isinstance(digests, np.ndarray):
+            self._held = digests
+        else:
+            some = list(digests)
+            ours = all(len(one) == SIZE and DIGITS.issuperset(one) for one in some)
+            packed = np.frombuffer(bytes.fromhex("".join(some)), ">u8") if ours else None
+            self._held = some if packed is None else packed.astype(np.uint64)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> "Digests": ...
+
+    def __getitem__(self, at: int | slice) -> "str | Digests":
+        found = self._held[at]
+        if isinstance(at, slice):
+            return Digests(found)
+        return found if isinstance(found, str) else f"{int(found):016x}"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Digests):
+            return isinstance(other, Sequence) and not isinstance(other, str) and list(self) == list(other)
+        if isinstance(self._held, list) or isinstance(other._held, list):
+            return list(self) == list(other)
+        return bool(np.array_equal(self._held, other._held))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Digests({len(self):,})"
+
+
+def text_digests(texts: Iterable[str]) -> Digests:
     """Return a hash of each text."""
-    return [_hash(text.encode("utf-8", "surrogatepass")) for text in texts]
+    return Digests([_hash(text.encode("utf-8", "surrogatepass")) for text in texts])
 
 
-def image_digests(paths: Iterable[Any], names: Iterable[str]) -> list[str]:
+def image_digests(paths: Iterable[Any], names: Iterable[str]) -> Digests:
     """Return a hash of each image's name and size; of one that is no file, of its name."""
-    return [_hash(f"{name}\0{_size(path)}".encode()) for path, name in zip(paths, names, strict=True)]
+    pairs = zip(paths, names, strict=True)
+    return Digests([_hash(f"{name}\0{_size(path)}".encode()) for path, name in pairs])
 
 
 def bytes_digest(content: bytes) -> str:
@@ -32,10 +76,9 @@ def bytes_digest(content: bytes) -> str:
     return _hash(content)
 
 
-def row_digests(features: np.ndarray) -> list[str]:
-    """Return a hash of each row, as text."""
-    text = row_hashes(features).astype(">u8").tobytes().hex()
-    return [text[at : at + 16] for at in range(0, len(text), 16)]
+def row_digests(features: np.ndarray) -> Digests:
+    """Return a hash of each row."""
+    return Digests(row_hashes(features))
 
 
 def row_hashes(features: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.classes import UNLABELLED
 from everylabel.data.display import Columns, Display, Rows, joined_columns, some_rows
+from everylabel.data.id_list import IdList
 
 LONGEST_ID = 1000  # characters
 
@@ -147,8 +148,10 @@ class Items:
         return replace(self, classes=classes, labels=to[self.labels], truth=truth)
 
 
-def unique_ids(ids: Sequence[str]) -> list[str]:
+def unique_ids(ids: Sequence[str]) -> Sequence[str]:
     """Return the ids, or say which occur more than once, or are too long to be asked for."""
+    if isinstance(ids, IdList):  # which are
+        return ids
     long = next((i for i, name in enumerate(ids) if len(name) > LONGEST_ID), None)
     if long is not None:
         raise EverylabelError(

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from everylabel.data.digests import Digests
+from everylabel.data.id_list import IdList
 from everylabel.data.items import Items
 
 NOT_NOTED = "?"  # whether ids were the source's own: versions before did not note it
@@ -56,17 +58,17 @@ class Known(NamedTuple):
         """Return the rows of a source as it is now, by the log's names, then all that are gone."""
         items = items.of_source()
         known = self.resolved(items)
-        now = Known(list(items.ids), list(items.digests), items.own_ids and list(items.own_ids))
+        now = Known(IdList(items.ids), Digests(items.digests), items.own_ids and list(items.own_ids))
         now = now._replace(id_column=items.id_column)
         if not (known.is_of_each and now.is_of_each):
             return now
-        there = set(items.ids)
-        gone = [i for i, key in enumerate(known.keys) if key not in there]
+        all_there = now.keys == known.keys
+        gone = [] if all_there else [i for i, key in enumerate(known.keys) if key not in now.keys]
         if now.own_ids is not None:
             same = known.own_ids if known.knows_ids_of(items) else None
             now = now._replace(own_ids=[*now.own_ids, *("" if same is None else same[i] for i in gone)])
         return now._replace(
-            keys=[*now.keys, *(known.keys[i] for i in gone)],
-            digests=[*now.digests, *(known.digests[i] for i in gone)],
+            keys=IdList([*now.keys, *(known.keys[i] for i in gone)]) if gone else now.keys,
+            digests=Digests([*now.digests, *(known.digests[i] for i in gone)]) if gone else now.digests,
             gone=len(gone),
         )

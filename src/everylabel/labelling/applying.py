@@ -99,7 +99,6 @@ def _(body: events.Extended, ledger: Ledger, event: Event, item: int) -> None:
         if name in ledger.position:
             continue
         if ledger.source is not None and name in ledger.source:
-            ledger.position[name] = len(ledger.ids)
             ledger.ids.append(name)
         else:
             ledger.absent.add(name)

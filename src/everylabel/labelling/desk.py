@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.id_list import IdList
 from everylabel.labelling.assessing import Assessment
 from everylabel.labelling.due import Due, due, left_over
 from everylabel.labelling.events import Body, Event, Out, Refit, Release
@@ -113,7 +114,7 @@ class Desk:
         self._thread.start()
 
     @property
-    def ids(self) -> list[str]:
+    def ids(self) -> Sequence[str]:
         """The instances that are there, in the order in which they came."""
         return self.ledger.ids
 
@@ -232,9 +233,9 @@ class Desk:
     def keep(self) -> None:
         """Put the model as it is on the shelf, beside the desk; this waits. No label waits for it."""
 
-        def look() -> tuple[int, dict[str, np.ndarray] | None, np.ndarray | Scaled, list[str]]:
+        def look() -> tuple[int, dict[str, np.ndarray] | None, np.ndarray | Scaled, IdList]:
             arrays = self.learner.kept() if self.ledger.seq > self._kept else None
-            return self.ledger.seq, arrays, self.features, list(self.ids)
+            return self.ledger.seq, arrays, self.features, IdList(self.ids)
 
         if self.shelf is None:
             return

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from everylabel.data.id_list import IdList
 from everylabel.labelling import events
 from everylabel.labelling.agreement import Agreement
 from everylabel.labelling.class_book import ClassBook
@@ -90,8 +91,8 @@ class Ledger:
     disputed: dict[int, None] = field(default_factory=dict)  # items on which no class has most voices
 
     def __post_init__(self) -> None:
-        self.ids = list(self.given)  # of all that have come, in that order
-        self.position = {name: i for i, name in enumerate(self.ids)}
+        self.ids = IdList(self.given)  # of all that have come, in that order
+        self.position = self.ids.position
 
     @property
     def classes(self) -> list[str]:

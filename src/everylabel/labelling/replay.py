@@ -214,11 +214,11 @@ def learner_at(
     return start.learner(features, scaling, told_by, more)
 
 
-def _first(events: Sequence[Event], rows: Rows) -> list[str]:
+def _first(events: Sequence[Event], rows: Rows) -> Sequence[str]:
     """Return the items that are there from the start: all, in a log where none ever joined."""
     joined = next((event.body.ids for event in events if isinstance(event.body, Extended)), None)
     if joined is None or joined == rows.ids:
-        return list(rows.ids)
+        return rows.ids
     return [name for name in joined if name in rows]
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from everylabel.data.id_list import IdList
 from everylabel.models.scaling import Scaling, fit_pool_scaling
 from everylabel.selection.pool.scaled import Scaled
 
@@ -79,8 +80,8 @@ class Rows:
     def __init__(
         self, ids: Sequence[str], features: np.ndarray, *, ready: bool = False, given: Scaling | None = None
     ) -> None:
-        self.ids, self.features, self.ready, self.given = list(ids), features, ready, given
-        self.position = {name: i for i, name in enumerate(self.ids)}
+        self.ids, self.features, self.ready, self.given = IdList(ids), features, ready, given
+        self.position = self.ids.position
         self._room: np.ndarray | None = None
         self._fitted: dict[tuple[int, str, str], Scaling] = {}
 
@@ -95,13 +96,12 @@ class Rows:
             self._room[:n] = self.features
         self._room[n:total] = features
         self.features = self._room[:total]
-        self.position.update({name: n + i for i, name in enumerate(ids)})
         self.ids.extend(ids)
 
     def of(self, ids: Sequence[str]) -> np.ndarray:
         """Return features as they came, in the order of ids; not copied where they lie so."""
-        first = self.position[ids[0]] if ids else 0
-        if self.ids[first : first + len(ids)] == list(ids):
+        first = self.position[ids[0]] if len(ids) else 0
+        if self.ids[first : first + len(ids)] == ids:
             return self.features[first : first + len(ids)]
         return self.features[[self.position[name] for name in ids]]
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from everylabel.data.id_list import IdList
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.records import NONE, Answer
 
@@ -18,7 +19,7 @@ class Snapshot(NamedTuple):
     aside : items whose labels were set aside, because their content changed
     """
 
-    ids: list[str]
+    ids: Sequence[str]
     classes: list[str]
     labels: dict[int, int]
     answers: dict[int, list[Answer]]
@@ -53,14 +54,14 @@ class Snapshot(NamedTuple):
         }
         gone = {i: frozenset(place[number] for number in ledger.place(i).ruled_out) for i in ledger.doubted}
         gone = {i: some for i, some in gone.items() if 0 < len(some) < len(classes)}
-        given = list(ledger.ids), classes, labels, answers, times, vectors, aside, test, none, by_model
+        given = IdList(ledger.ids), classes, labels, answers, times, vectors, aside, test, none, by_model
         return cls(*given, gone, list(ledger.left))
 
     def seen_from(self, ids: Sequence[str]) -> Snapshot:
         """Return the same by the places that items have in another list, which holds them all."""
-        if self.ids == list(ids):
+        if self.ids == ids:
             return self
-        place = {name: i for i, name in enumerate(ids)}
+        place = IdList(ids).position
         to = [place[name] for name in self.ids]
         labels = {to[item]: label for item, label in self.labels.items()}
         answers = {to[item]: given for item, given in self.answers.items()}
@@ -68,7 +69,7 @@ class Snapshot(NamedTuple):
         none = [to[item] for item in self.none]
         by_model = {to[item]: label for item, label in self.by_model.items()}
         return self._replace(
-            ids=list(ids),
+            ids=IdList(ids),
             labels=labels,
             answers=answers,
             aside=aside,

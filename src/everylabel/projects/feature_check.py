@@ -10,6 +10,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.digests import features_digest
+from everylabel.data.id_list import IdList
 from everylabel.labelling.events import Event, Extended
 from everylabel.projects.feature_files import is_fit
 from everylabel.projects.options import Remembered, remembered
@@ -18,12 +19,14 @@ from everylabel.projects.project import Project
 
 def with_other_features(log: Sequence[Event], ids: Sequence[str], features: np.ndarray) -> list[str]:
     """Return items whose features are not those that the log notes; where some are gone, nobody can tell."""
-    place = {name: i for i, name in enumerate(ids)}
+    place = IdList(ids).position
     later, found = set[str](), list[str]()
     for body in reversed([event.body for event in log if isinstance(event.body, Extended)]):
-        names = list(body.ids)
-        known = later.isdisjoint(names) and all(name in place for name in names)
-        if known and names and features_digest(features, [place[name] for name in names]) != body.digest:
+        names = body.ids
+        whole = names == ids  # as most often: nothing has to be looked for
+        known = later.isdisjoint(names) and (whole or all(name in place for name in names))
+        places = None if whole else [place[name] for name in names] if known else []
+        if known and names and features_digest(features, places) != body.digest:
             found = [*names, *found]
         later.update(names)
     return found
@@ -31,7 +34,7 @@ def with_other_features(log: Sequence[Event], ids: Sequence[str], features: np.n
 
 def named_again(joined: Iterable[str], ids: Sequence[str], features: np.ndarray) -> Extended:
     """Return the event that notes the features that all who have joined have now."""
-    there, place = set(joined), {name: i for i, name in enumerate(ids)}
+    there, place = set(joined), IdList(ids).position
     names = [name for name in ids if name in there]
     return Extended(names, features_digest(features, [place[name] for name in names]))
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.changes import Change, compare
+from everylabel.data.id_list import IdList
 from everylabel.data.items import Items
 from everylabel.data.known import Known
 from everylabel.data.sent import Sent, not_sent, sent_items
@@ -49,7 +50,7 @@ class Arrivals:
         known = log.items() or Known((), ())
         now = known.renewed(self._source)
         self._known = now if now == known else known  # the source's own strings, once, where they are alike
-        self._names = set(self._known.keys)
+        self._names = IdList(self._known.keys)
         self._embedder: Embedder | None = None  # loaded when it is needed
         model = None if project.about is None else project.about.options.model
         self._journal = Journal(project.folder, project.kind, model)
@@ -80,7 +81,7 @@ class Arrivals:
             ids = [self._waiting[i] for i in range(min(PIECE, len(self._waiting)))]
             if not ids:
                 return False
-            position = {name: i for i, name in enumerate(self._source.ids)}
+            position = IdList(self._source.ids).position
             try:
                 self._join(self._source, [position[name] for name in ids])
             except Refused:  # the server is stopping
@@ -189,7 +190,7 @@ class Arrivals:
         """Note which rows there are, by their names in the log; if that fails, all is as it was."""
         known = self._known.renewed(source)
         self.log.set_items(known)
-        self._source, self._known, self._names = source, known, set(known.keys)
+        self._source, self._known, self._names = source, known, IdList(known.keys)
 
     def _join(self, items: Items, places: Sequence[int]) -> None:
         """Embed items and have them join the pool; those that cannot be embedded are left out."""

@@ -6,6 +6,7 @@ from typing import Any
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import label_of
 from everylabel.data.display import Images, fields_of
+from everylabel.data.id_list import IdList
 from everylabel.data.pictures import Picture
 from everylabel.labelling.refused import Refused
 from everylabel.projects.project import Project
@@ -34,7 +35,7 @@ class Shown:
     def become(self, project: Project) -> None:
         """Show this project from now on."""
         self._told, self._bare = _labels_of(project), _folders_are_classes(project)
-        self._now = project, {name: i for i, name in enumerate(project.ids)}
+        self._now = project, IdList(project.ids).position
 
     @property
     def project(self) -> Project:

@@ -14,6 +14,7 @@ from everylabel.data.cells import text_of
 from everylabel.data.classes import Names, check_classes, label_numbers, no_labels
 from everylabel.data.digests import features_digest, row_digests
 from everylabel.data.display import Columns, Images, Rows, Texts, some_rows
+from everylabel.data.id_list import IdList
 from everylabel.data.items import Items, unique_ids
 from everylabel.data.options import Options
 from everylabel.data.readers.columns import read_columns
@@ -165,7 +166,7 @@ def _memory() -> float:
 def _own_ids(stored: Stored) -> Ids:
     """Return the file's ids, or numbers."""
     if stored.ids is None:
-        return Ids([str(i) for i in range(len(stored.features))])
+        return Ids(IdList.numbered(len(stored.features)))
     return Ids(stored.ids, stored.ids, "ids")
 
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import text_of
+from everylabel.data.id_list import IdList
 from everylabel.data.items import LONGEST_ID, unique_ids
 
 USUAL = ("id", "_id", "uuid", "guid", "key")  # names of columns of ids, and what ends in _id
@@ -15,7 +16,7 @@ NO_IDS = "none"  # --id-column none: the source has none
 class Ids(NamedTuple):
     """What the rows of a table are called: for the log, and by the source itself if it has ids."""
 
-    ids: list[str]
+    ids: Sequence[str]
     own: list[str] | None = None
     column: str | None = None
 
@@ -28,7 +29,7 @@ def named_ids(id_column: str | None) -> str | None:
 def ids_of(columns: Mapping[str, Sequence[Any]], id_column: str | None) -> Ids:
     """Return the names of rows: of a column, or their numbers."""
     if id_column is None:
-        return Ids([str(i) for i in range(len(next(iter(columns.values()))))])
+        return Ids(IdList.numbered(len(next(iter(columns.values())))))
     ids = [text_of(value).strip() for value in columns[id_column]]
     if not all(ids):
         raise EverylabelError(

@@ -16,6 +16,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.digests import Digests
+from everylabel.data.id_list import IdList
 from everylabel.data.known import NOT_NOTED, Known
 from everylabel.labelling.events import Event, from_row, to_row
 from everylabel.projects.database import databases, sealing
@@ -112,12 +114,13 @@ class Store:
                 return None
             known = json.loads(text)
             if isinstance(known, list):
-                return Known(known[0], known[1], id_column=NOT_NOTED)
-            return Known(**known)
+                known = {"keys": known[0], "digests": known[1], "id_column": NOT_NOTED}
+            return Known(**known | {"keys": IdList(known["keys"]), "digests": Digests(known["digests"])})
 
     def set_items(self, known: Known) -> None:
         """Note the source as it is now."""
-        text = json.dumps(known._asdict(), ensure_ascii=False)
+        noted = known._asdict() | {"keys": list(known.keys), "digests": list(known.digests)}
+        text = json.dumps(noted, ensure_ascii=False)
         with (
             self._writing.alone() as head,
             self._writing.writing(head._replace(items=digest(text))) as connection,

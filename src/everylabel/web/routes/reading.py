@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
+from everylabel.data.id_list import IdList
 from everylabel.labelling.views import Views
 from everylabel.web.access import LOOKS
 from everylabel.web.bodies import Anybody, Person
@@ -77,7 +78,7 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
         q: Annotated[str, Query(max_length=200)] = "", limit: Annotated[int, Query(ge=1, le=100)] = 20
     ) -> dict[str, Any]:
         """Return instances whose name or text holds the words: first the one of this very name."""
-        ids = list(views.desk.ids)
+        ids = IdList(views.desk.ids)
         found = await to_thread(_search, ids, shown, q, limit)
         states = await wrap_future(views.states(found))
         pairs = zip((ids[i] for i in found), states, strict=True)
