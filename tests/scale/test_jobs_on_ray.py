@@ -1,12 +1,6 @@
-"""Jobs on a real Ray: the same files as without it, also after a kill; errors as if they were made here."""
+"""Jobs on a real Ray: the same files as without it; errors as if they were made here."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +9,15 @@ import pytest
 
 from everylabel.core import fit_map, laplace
 from everylabel.core.errors import EverylabelError
-from everylabel.experiments.catalogue import EXPERIMENTS
-from everylabel.experiments.data import load
-from everylabel.experiments.engine import cells_of, run_cells
-from everylabel.experiments.results import Results
 from everylabel.models.scaling import no_scaling
-from everylabel.scale.cells import on_ray
 from everylabel.scale.cluster import connect
 from everylabel.scale.embedding import embed_shards
 from everylabel.scale.parted import begun
 from everylabel.scale.predicting import Head, Predicting, Shards
 from everylabel.scale.running import made
-from tests.scale import gated
-from tests.scale.shards import BODY, TEXTS, content, rows, source
+from tests.scale.shards import BODY, TEXTS, content, source
 
 pytest.importorskip("ray", reason="needs the extra everylabel[ray]")
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +28,15 @@ def cluster() -> Iterator[str]:
     ray.shutdown()
 
 
-def test_embedding_on_ray_writes_the_same_files(tmp_path: Path, cluster: str) -> None:
+def test_embedding_on_ray_writes_the_same_files(
+    tmp_path: Path, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place, fit = source(tmp_path)
     arguments: dict[str, Any] = {"options": BODY, "fit": fit, "shard_rows": 200}
     embed_shards(place, str(tmp_path / "here"), **arguments)
     done: list[int] = []
-    embed_shards(
-        place, str(tmp_path / "there"), ray=cluster, progress=lambda n, _: done.append(n), **arguments
-    )
+    monkeypatch.chdir(tmp_path)  # Ray was begun elsewhere
+    embed_shards(Path(place).name, "there", ray=cluster, progress=lambda n, _: done.append(n), **arguments)
     assert (done[0], done[-1], len(done)) == (0, len(TEXTS), 7)
     assert content(tmp_path / "there") == content(tmp_path / "here")
     (tmp_path / "there" / "part-000003.npy").unlink()
@@ -79,46 +67,3 @@ def test_predictions_on_ray_are_the_same_files(tmp_path: Path, cluster: str) -> 
         job = Predicting(shards, head, out, "csv")
         assert sorted(part.rows for part, _ in made(job, out.missing(), ray)) == [50, 51, 52]
     assert content(tmp_path / "there") == content(tmp_path / "here")
-
-
-def test_cells_of_an_experiment_measure_the_same_on_ray(tmp_path: Path, cluster: str) -> None:
-    experiments = [EXPERIMENTS["step-size"]]
-    cells = cells_of(experiments, [load("digits", "")], 1, "fast")
-    measured = []
-    for name, place in (("here", nullcontext()), ("there", on_ray(cluster))):
-        results = Results(tmp_path / name)
-        with place:
-            ran = list(run_cells(cells, experiments, "", results, 2))
-        measured.append(sorted(row for row in results.rows() if "seconds" not in row.metric))
-        results.close()
-        assert sorted(ran) == sorted(cells)
-    assert measured[0] == measured[1]
-    assert len(measured[0]) > 10
-
-
-def test_a_killed_run_begun_again_makes_the_same_shards(tmp_path: Path) -> None:
-    place, fit = source(tmp_path)
-    out = tmp_path / "killed"
-    command = [sys.executable, "-m", "tests.scale.gated", place, str(out), str(fit)]
-    driver = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
-    try:
-        ends = time.monotonic() + gated.PATIENCE
-        while len(list(out.glob("*.npy"))) < gated.BEFORE and driver.poll() is None:
-            assert time.monotonic() < ends
-            time.sleep(0.05)
-    finally:
-        os.kill(driver.pid, signal.SIGKILL)
-        driver.wait()
-    kept = {name: (out / name).stat().st_mtime_ns for name in content(out)}
-    assert sorted(kept) == ["manifest.json", *(f"part-{i:06d}.npy" for i in range(gated.BEFORE))]
-    arguments = [place, "--text-column", "body", "--fit", str(fit), "--shard-rows", str(gated.ROWS)]
-    embed = [sys.executable, "-m", "everylabel.cli", "embed", *arguments]
-    again = subprocess.run(
-        [*embed, "-o", str(out), "--ray", "local"], check=True, capture_output=True, text=True
-    )
-    assert "note: 300 rows were there already" in again.stderr
-    assert "1,100 rows of" in again.stderr
-    assert {name: (out / name).stat().st_mtime_ns for name in kept} == kept
-    embed_shards(place, str(tmp_path / "whole"), options=BODY, fit=fit, shard_rows=gated.ROWS)
-    assert content(out) == content(tmp_path / "whole")
-    assert len(rows(out)) == len(TEXTS)

@@ -14,6 +14,7 @@ from everylabel.scale.pool import ShardPool
 from everylabel.selection.pool import Where
 from tests.selection.problems import Problem, problem
 from tests.selection.test_view import NAMES, picks
+from tests.test_examples import ON_RAY, check_example
 
 pytest.importorskip("ray", reason="needs the extra everylabel[ray]")
 
@@ -35,6 +36,14 @@ def written(features: Any, folder: Path, cuts: tuple[int, ...]) -> str:
 def small(ray: Any, tmp_path_factory: pytest.TempPathFactory) -> ShardedFeatures:
     made = problem()
     return ShardedFeatures(written(made.features, tmp_path_factory.mktemp("s"), (7, 20, 45)), "local", 3)
+
+
+@pytest.mark.parametrize("name", sorted(ON_RAY))
+def test_the_example_of_the_reference_holds(
+    name: str, ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_example("everylabel.scale", name)
 
 
 def twin(made: Problem, features: ShardedFeatures, **how: Any) -> ShardPool:

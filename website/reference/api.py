@@ -61,13 +61,34 @@ PAGES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "The page in a notebook or beside a script, labels and model live; [how to](../notebooks.md).",
         ("label", "Session"),
     ),
+    "scale": (
+        "Beyond one machine",
+        "everylabel.scale",
+        "Features in shards, pools on a Ray cluster, partitions of Dask and Spark (the extra `ray`); "
+        "[how to](../scale.md).",
+        ("embed_shards", "ShardedFeatures", "ShardPool", "embed_partition", "predict_partition"),
+    ),
+    "integrations": (
+        "Beside other libraries",
+        "everylabel.integrations",
+        "One module a library, imported by itself; longer examples are in [ecosystem](../ecosystem.md).",
+        (
+            *("skactiveml.EverylabelStrategy", "skactiveml.EverylabelClassifier", "modal.query_strategy"),
+            *("skorch.LastLayerPosterior", "river.EverylabelClassifier"),
+            *("laplace.from_laplace", "laplace.to_laplace"),
+            *("mlflow.save_model", "mlflow.log_model", "mlflow.Texts", "choosing.pool_of"),
+        ),
+    ),
 }  # page -> its title, the module, what it is about, the names in their order
 
 
 def public() -> list[tuple[str, str]]:
-    """Return every public name, with the module that it is imported from."""
-    modules = dict.fromkeys(module for _, module, _, _ in PAGES.values())
-    return [(module, name) for module in modules for name in import_module(module).__all__]
+    """Return every public name, with the module that it is imported from; nothing is imported for that."""
+    return [
+        (_home(module, name), name.rpartition(".")[2])
+        for _, module, _, names in PAGES.values()
+        for name in names
+    ]
 
 
 def pages() -> dict[str, str]:
@@ -81,7 +102,8 @@ def overview() -> str:
     for page, (title, module, _, names) in PAGES.items():
         lines += ["", f"### [{title}]({page}.md)", "", "| name | what it is |", "|---|---|"]
         for name in names:
-            lines.append(f"| [`{name}`]({page}.md#{name.lower()}) | {_headline(_get(module, name))} |")
+            place = f"{page}.md#{name.lower().replace('.', '')}"
+            lines.append(f"| [`{name}`]({place}) | {_headline(_get(module, name))} |")
     return "\n".join(lines)
 
 
@@ -121,5 +143,10 @@ def _headline(what: Any) -> str:
     return text.replace("|", "\\|")
 
 
+def _home(module: str, name: str) -> str:
+    """Return the module that a name of a page is imported from; it may have parts of a module before it."""
+    return f"{module}.{name}".rpartition(".")[0]
+
+
 def _get(module: str, name: str) -> Any:
-    return getattr(import_module(module), name)
+    return getattr(import_module(_home(module, name)), name.rpartition(".")[2])

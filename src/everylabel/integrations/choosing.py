@@ -15,6 +15,8 @@ from everylabel.selection import Pool, select
 from everylabel.selection.select import acts_for
 from everylabel.selection.strategies import get
 
+__all__ = ["pool_of"]
+
 
 class Chosen(NamedTuple):
     """Positions in the pool, in the order of picking, and the scores of the candidates, if any."""
@@ -24,7 +26,19 @@ class Chosen(NamedTuple):
 
 
 def pool_of(classifier: LaplaceClassifier, X: np.ndarray, idx: np.ndarray, y: np.ndarray) -> Pool:
-    """Return a pool of instances X, of which those at idx have labels y, as a fitted classifier sees them."""
+    """Return a pool of instances X, of which those at idx have labels y, as a fitted classifier sees them.
+
+    For libraries that keep features and labels themselves and ask for positions.
+
+    Examples
+    --------
+    >>> from everylabel.integrations.choosing import pool_of
+    >>> known = np.arange(50)
+    >>> classifier = el.LaplaceClassifier().fit(x[known], y[known], unlabelled=x)
+    >>> pool = pool_of(classifier, x, known, y[known])
+    >>> len(el.select(pool, "margin", n=5))
+    5
+    """
     if len(classifier.classes_) < 2:  # nothing to tell apart
         return blank_pool(X, idx)
     scaling = Scaling(classifier.center_, classifier.scale_, classifier.matrix_)

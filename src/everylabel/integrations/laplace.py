@@ -24,6 +24,8 @@ from everylabel.core.arrays import to_numpy
 from everylabel.core.errors import need
 from everylabel.models.last_layer import LastLayer
 
+__all__ = ["from_laplace", "to_laplace"]
+
 STRUCTURES = ("full", "kron", "diag")
 
 
@@ -32,6 +34,19 @@ def from_laplace(la: Any) -> Posterior:
 
     `everylabel.predict_proba` (mean-field) is what `la(x)` gives with link_approx="probit"; features are
     those of `everylabel.torch.LastLayer(model)`. It has no data: "second_order" and "first_order" update it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from laplace import Laplace
+    >>> from everylabel.integrations.laplace import from_laplace
+    >>> inputs, labels = torch.tensor(x, dtype=torch.float32), torch.tensor(y)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.Tanh(), torch.nn.Linear(8, 10))
+    >>> la = Laplace(model, "classification", subset_of_weights="last_layer", hessian_structure="full")
+    >>> la.fit(torch.utils.data.DataLoader(list(zip(inputs[:100], labels[:100])), batch_size=50))
+    >>> post = from_laplace(la)
+    >>> post.mean.shape
+    (9, 10)
     """
     subset, structure = getattr(la, "_key", (None, None))
     if subset != "last_layer" or structure not in STRUCTURES:
@@ -69,6 +84,17 @@ def to_laplace(posterior: Posterior, model: torch.nn.Module, layer: str | None =
     layer is its name, as in `everylabel.torch.LastLayer`. `la(x, link_approx="probit")` is `predict_proba`
     (mean-field); sampling, marginal likelihoods of the prior and the rest of laplace-torch work on it, except
     what needs the training loss.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from everylabel.integrations.laplace import to_laplace
+    >>> from everylabel.torch import LastLayer
+    >>> inputs, labels = torch.tensor(x, dtype=torch.float32), torch.tensor(y)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.Tanh(), torch.nn.Linear(8, 10))
+    >>> la = to_laplace(LastLayer(model).laplace((inputs[:100], labels[:100])), model)
+    >>> la(inputs[:3], pred_type="glm", link_approx="probit").shape
+    torch.Size([3, 10])
     """
     lllaplace = need("laplace.lllaplace", "laplace", "to_laplace")
     if posterior.likelihood == "binary":

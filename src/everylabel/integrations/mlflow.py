@@ -36,12 +36,20 @@ from everylabel.projects.predictions import trained
 from everylabel.projects.project import Project
 from everylabel.projects.trust import NONE_NAMED
 
+__all__ = ["Texts", "log_model", "save_model"]
+
 CLASSIFIER, EMBEDDING, EMBEDDER = "classifier.npz", "embedding.json", "embedder.npz"
 EXTRAS = {None: "mlflow", "text": "mlflow,text"}  # what a model needs where it is served
 
 
 class Texts(NamedTuple):
-    """How texts become features: by a model of the hub, or by what was learned from others (`fit_out`)."""
+    """How texts become features: by a model of the hub, or by what was learned from others (`fit_out`).
+
+    Examples
+    --------
+    >>> from everylabel.integrations.mlflow import Texts
+    >>> how = Texts(model="sentence-transformers/all-MiniLM-L6-v2")  # for `save_model`
+    """
 
     model: str | None = None
     fit: str | os.PathLike[str] | None = None
@@ -57,6 +65,14 @@ def save_model(
 
     With `texts` it takes texts (a column "text", or a list of them), otherwise features (n, d). It gives a
     table: label, probability, and p(class) of each class. `options` are those of `mlflow.pyfunc.save_model`.
+
+    Examples
+    --------
+    >>> import mlflow.pyfunc
+    >>> from everylabel.integrations.mlflow import save_model
+    >>> save_model(el.LaplaceClassifier().fit(x[:100], y[:100]), "digits-model")
+    >>> mlflow.pyfunc.load_model("digits-model").predict(x[100:103]).columns[0]
+    'label'
     """
     pyfunc = _pyfunc()
     if Path(path).exists() and (not Path(path).is_dir() or any(Path(path).iterdir())):
@@ -68,7 +84,15 @@ def save_model(
 def log_model(
     classifier: LaplaceClassifier, name: str = "model", texts: Texts | None = None, **options: Any
 ) -> Any:
-    """Log it to the run that is active, as `mlflow.pyfunc.log_model` does; return MLflow's ModelInfo."""
+    """Log it to the run that is active, as `mlflow.pyfunc.log_model` does; return MLflow's ModelInfo.
+
+    Examples
+    --------
+    >>> import mlflow
+    >>> from everylabel.integrations.mlflow import log_model
+    >>> with mlflow.start_run():
+    ...     info = log_model(el.LaplaceClassifier().fit(x[:100], y[:100]))
+    """
     pyfunc = _pyfunc()
     with _written(classifier, texts) as data, _quiet():
         return pyfunc.log_model(name=name, **_flavor(classifier, texts, data), **options)

@@ -17,6 +17,8 @@ from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.examples import joined
 from everylabel.selection.strategies import DEFAULT, get
 
+__all__ = ["query_strategy"]
+
 Query = Callable[..., tuple[np.ndarray, np.ndarray]]
 
 
@@ -35,6 +37,13 @@ def query_strategy(strategy: str = DEFAULT, *, seed: int | None = None, **option
     The learner's estimator is a `LaplaceClassifier`, or a pipeline that ends in one; what that was
     taught counts as labelled, by whichever way. metrics are the scores of what was chosen, NaN where a
     strategy looks at batches as a whole. While the learner has seen no label, Typiclust picks.
+
+    Examples
+    --------
+    >>> from modAL.models import ActiveLearner
+    >>> from everylabel.integrations.modal import query_strategy
+    >>> learner = ActiveLearner(el.LaplaceClassifier(), query_strategy("margin"), x[:50], y[:50])
+    >>> idx, rows = learner.query(x[50:500], n_instances=5)
     """
     get(strategy).check(options)
 

@@ -20,6 +20,8 @@ from everylabel.core import EverylabelError, Posterior, add_class, laplace, pred
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import need
 
+__all__ = ["EverylabelClassifier"]
+
 base: Any = need("river.base", "river", "everylabel.integrations.river")
 SHARED = ("categorical", "gaussian", "per_class")
 
@@ -45,6 +47,14 @@ class EverylabelClassifier(base.Classifier):
 
     The defaults were the best of 18 settings over two of River's streams, Phishing and ImageSegments,
     standardised; on others nothing was measured.
+
+    Examples
+    --------
+    >>> from everylabel.integrations.river import EverylabelClassifier
+    >>> model = EverylabelClassifier()
+    >>> for row, label in zip(x[:50], y[:50]):
+    ...     model.learn_one(dict(enumerate(row)), int(label))
+    >>> guess = model.predict_one(dict(enumerate(x[50])))
     """
 
     def __init__(

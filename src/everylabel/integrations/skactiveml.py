@@ -20,6 +20,8 @@ from everylabel.models.classifier import LaplaceClassifier
 from everylabel.selection.pool import Pool
 from everylabel.selection.strategies import DEFAULT, get
 
+__all__ = ["EverylabelClassifier", "EverylabelStrategy"]
+
 base: Any = need("skactiveml.base", "skactiveml", "everylabel.integrations.skactiveml")
 utils: Any = need("skactiveml.utils", "skactiveml", "everylabel.integrations.skactiveml")
 
@@ -40,6 +42,14 @@ class EverylabelClassifier(base.SkactivemlClassifier):
     ----------
     estimator_ : LaplaceClassifier or None
         Fitted on class numbers; None while there is no label: then all classes are equally likely.
+
+    Examples
+    --------
+    >>> from everylabel.integrations.skactiveml import EverylabelClassifier
+    >>> some = np.where(np.arange(500) < 60, y[:500], np.nan)  # what has no label is NaN
+    >>> clf = EverylabelClassifier(classes=range(10)).fit(x[:500], some)
+    >>> clf.predict(x[500:503]).shape
+    (3,)
     """
 
     estimator_: LaplaceClassifier | None
@@ -124,6 +134,13 @@ class EverylabelStrategy(base.SingleAnnotatorPoolQueryStrategy):
         As in scikit-activeml. Without `classes`, those are known that have a label.
 
     While there is no label, Typiclust picks.
+
+    Examples
+    --------
+    >>> from everylabel.integrations.skactiveml import EverylabelStrategy
+    >>> some = np.where(np.arange(500) < 60, y[:500], np.nan)
+    >>> idx = EverylabelStrategy("margin", random_state=0).query(x[:500], some, batch_size=5)
+    >>> some[idx] = y[idx]
     """
 
     def __init__(

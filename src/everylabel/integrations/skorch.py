@@ -14,6 +14,8 @@ from everylabel.core import EverylabelError, Posterior, update
 from everylabel.core.errors import need
 from everylabel.models.last_layer import LastLayer
 
+__all__ = ["LastLayerPosterior"]
+
 callbacks: Any = need("skorch.callbacks", "skorch", "everylabel.integrations.skorch")
 
 
@@ -33,6 +35,18 @@ class LastLayerPosterior(callbacks.Callback):
     ----------
     head_ : everylabel.torch.LastLayer
     posterior_ : everylabel.Posterior
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skorch import NeuralNetClassifier
+    >>> from everylabel.integrations.skorch import LastLayerPosterior
+    >>> posterior, inputs = LastLayerPosterior(), x.astype(np.float32)
+    >>> net = NeuralNetClassifier(
+    ...     torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10)),
+    ...     criterion=torch.nn.CrossEntropyLoss, max_epochs=5, verbose=0, callbacks=[("last", posterior)])
+    >>> net = net.fit(inputs[:100], y[:100])
+    >>> posterior.learn(net, inputs[100:110], y[100:110])  # the network predicts with them
     """
 
     head_: LastLayer

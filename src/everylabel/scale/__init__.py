@@ -1,1 +1,27 @@
 """Beyond one machine: pools and jobs on a Ray cluster. Nothing distributed is written here that Ray does."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from everylabel.scale.embedding import embed_shards
+    from everylabel.scale.features import ShardedFeatures
+    from everylabel.scale.partitions import embed_partition, predict_partition
+    from everylabel.scale.pool import ShardPool
+
+# Loaded when asked for: a worker that embeds partitions needs no Ray.
+_LAZY = {
+    "ShardPool": "everylabel.scale.pool",
+    "ShardedFeatures": "everylabel.scale.features",
+    "embed_partition": "everylabel.scale.partitions",
+    "embed_shards": "everylabel.scale.embedding",
+    "predict_partition": "everylabel.scale.partitions",
+}
+
+__all__ = ["ShardPool", "ShardedFeatures", "embed_partition", "embed_shards", "predict_partition"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)

@@ -111,6 +111,17 @@ def embed_shards(
         Cores, and threads, of one worker of Ray.
     progress : function, optional
         Called with the rows that are there and in all.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pandas as pd
+    >>> from everylabel.scale import embed_shards
+    >>> notes = ["good", "bad", "good and bad"]
+    >>> pd.DataFrame({"text": notes}).to_csv("notes.csv", index=False)
+    >>> _ = el.embed(notes, model="tfidf", fit_out="embedder.npz")
+    >>> embed_shards("notes.csv", "shards", fit=Path("embedder.npz"), shard_rows=2).shards.rows
+    3
     """
     check_choice(dtype, "dtype", ["float32", "float16"])
     size, cpus = check_count(shard_rows, "shard_rows"), check_count(worker_cpus, "worker_cpus")

@@ -36,6 +36,16 @@ class ShardedFeatures:
         The cluster: "auto", "local" or an address; see `cluster.connect`.
     actors : int, optional
         How many hold the shards; one a core of the cluster unless given, and at most one a shard.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from everylabel.scale import ShardedFeatures
+    >>> Path("shards").mkdir()
+    >>> for i in range(3):
+    ...     np.save(f"shards/part-{i:06}.npy", x[500 * i : 500 * (i + 1)])
+    >>> ShardedFeatures("shards", ray="local", actors=2)
+    ShardedFeatures(1,500 x 64, 2 actors)
     """
 
     ndim = 2

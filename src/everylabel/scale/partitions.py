@@ -53,6 +53,15 @@ def embed_partition(
         That compute; one suits engines that run a partition on each core.
 
     An image that cannot be read has None.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from everylabel.scale import embed_partition
+    >>> _ = el.embed(["good", "bad", "good and bad"], model="tfidf", fit_out="embedder.npz")
+    >>> table = pd.DataFrame({"body": ["good", "worse"]})
+    >>> embed_partition(table, text_column="body", fit="embedder.npz").columns.tolist()
+    ['body', 'features']
     """
     if (text_column is None) == (image_column is None):
         raise EverylabelError("text_column or image_column is needed, and one only; expected a column's name")
@@ -79,6 +88,15 @@ def predict_partition(frame: Any, model: str | os.PathLike[str], *, column: str 
         The column of features.
 
     A row without features has no label.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from everylabel.scale import predict_partition
+    >>> el.save_classifier(el.LaplaceClassifier().fit(x[:100], y[:100]), "model.npz")
+    >>> table = pd.DataFrame({"features": list(x[100:103])})
+    >>> predict_partition(table, "model.npz").columns.tolist()
+    ['features', 'label', 'probability']
     """
     check_columns("the partition", [str(one) for one in frame.columns], [column])
     classifier = _classifier(_file(model))

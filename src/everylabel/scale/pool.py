@@ -29,7 +29,19 @@ class Ones(dict[int, float]):
 
 
 class ShardPool(Pool):
-    """A pool over `ShardedFeatures`; all else is as in `Pool`."""
+    """A pool over `ShardedFeatures`; all else is as in `Pool`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from everylabel.scale import ShardedFeatures, ShardPool
+    >>> Path("shards").mkdir()
+    >>> for i in range(3):
+    ...     np.save(f"shards/part-{i:06}.npy", x[500 * i : 500 * (i + 1)])
+    >>> pool = ShardPool(ShardedFeatures("shards", ray="local", actors=2), post)
+    >>> i = el.select(pool, "margin")[0]
+    >>> pool.add(i, y[i])
+    """
 
     keeps = False  # its logits are with the actors, which compute them anew
 

@@ -7,8 +7,11 @@ rows it could only schedule them, and tasks do that by themselves: they spread o
 join later, and those of a node that dies run elsewhere. A worker keeps the encoder from one task to the next.
 """
 
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 from typing import Any, Protocol
 
 from everylabel.core.errors import EverylabelError, need
@@ -46,7 +49,7 @@ def made(
 
 def _by_tasks(job: Job, parts: Sequence[Part], ray: Any, cpus: int, gpus: int) -> Iterator[tuple[Part, Any]]:
     task = ray.remote(_make).options(num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES)
-    held, left = [ray.put(job)], iter(parts)
+    held, left = [ray.put((Path.cwd(), job))], iter(parts)
     running: dict[Any, Part] = {}
     try:
         while True:
@@ -63,10 +66,12 @@ def _by_tasks(job: Job, parts: Sequence[Part], ray: Any, cpus: int, gpus: int) -
 
 
 def _make(key: str, held: list[Any], part: Part) -> Any:
-    """Make a part, in a worker of Ray."""
+    """Make a part, in a worker of Ray; what is named by a relative path is so from the driver's folder."""
     if key not in _jobs:
         _jobs.clear()
-        _jobs[key] = need("ray", "ray", "a worker").get(held[0])
+        home, _jobs[key] = need("ray", "ray", "a worker").get(held[0])
+        with suppress(OSError):  # on another machine it may be missing
+            os.chdir(home)
     return _jobs[key].make(part)
 
 

@@ -6,6 +6,7 @@ part-000000.parquet     a row each, the features in a column of that name (lists
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +37,8 @@ def find_shards(folder: str) -> list[Shard]:
     if len(found) != 1:
         what = "no .npy or .parquet file" if not found else ".npy and .parquet files"
         raise EverylabelError(f"folder {folder!r} holds {what}; expected the shards of one pool, of one kind")
-    shards = [shard_of(places.inside(folder, name)) for name in found[0]]
+    home = folder if places.is_remote(folder) else str(Path(folder).absolute())  # workers are elsewhere
+    shards = [shard_of(places.inside(home, name)) for name in found[0]]
     widths = {shard.width for shard in shards}
     if len(widths) > 1:
         raise EverylabelError(
