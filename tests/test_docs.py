@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -117,9 +118,16 @@ def test_what_is_promised_is_tested() -> None:
     assert [path for path in named if not (ROOT / path).is_file()] == []
 
 
+@cache
+def modules() -> list[str]:
+    """Return all Python files of the project, from its root."""
+    homes = [ROOT / name for name in ("src", "tests", "benchmarks", "website")]
+    return [f"/{path.relative_to(ROOT)}" for home in homes for path in home.rglob("*.py")]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_module_is_there(page: Path) -> None:
-    files = [f"/{path.relative_to(ROOT)}" for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
+    files = modules()
     text = re.sub(r"\bmy_\w+\.py|\S+/my_\w+\.py|(?:\.\./)+", "", page.read_text())
     named = set(re.findall(r"[\w./-]+\.py\b", text))
     assert [name for name in named if not any(file.endswith(f"/{name}") for file in files)] == []
