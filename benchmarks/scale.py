@@ -6,7 +6,9 @@
 N x 384 in float16, 20 classes, 4 shards. In turns: a label and the next pick by margin; the bare products H v
 of all shards at once, by the loop that a label uses and by NumPy (as float32, in chunks), of which the
 slowest shard's own time counts. Each size has a driver of its own, so that its peak memory is its own. Bytes
-are those of the pickled calls and answers. Writes scale.json and prints a table.
+are those of the pickled calls and answers. Beside it a label as the page learns it, by herding and by margin:
+on scale, handed out before. Writes scale.json and prints a table: each bar, whether it is held, and what the
+cost model of docs/scale.md says of wire and memory.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,9 +26,13 @@ import numpy as np
 
 import everylabel as el
 from benchmarks.timing import report, write
+from everylabel.labelling.learner import Change, Learner
+from everylabel.labelling.records import Place
 from everylabel.scale.cluster import connect
 from everylabel.scale.features import ShardedFeatures
 from everylabel.scale.pool import ShardPool
+from everylabel.scale.rows import ShardRows
+from everylabel.selection.pool import Where
 
 D, K, SHARDS, ROWS = 384, 20, 4, 50_000
 BAR, MORE, WIRE, MEMORY = 1.3, 15.0, 64 * 1024, 500
@@ -84,7 +91,8 @@ class Counted:
         return self._inner.remote(*args)
 
 
-def bytes_of_a_label(pool: ShardPool, rng: np.random.Generator) -> int:
+def bytes_of(pool: ShardPool, act: Callable[[], Any]) -> int:
+    """Return the bytes that go over the wire, to and fro."""
     total: list[int] = []
     features, ray = pool.numbers.sharded, pool.numbers.sharded.ray
 
@@ -97,12 +105,12 @@ def bytes_of_a_label(pool: ShardPool, rng: np.random.Generator) -> int:
             total.append(pickled(found))
             return found
 
-    actors = [part.actor for part in pool.numbers.parts]
-    features.ray = Counting
+    actors, own = [part.actor for part in pool.numbers.parts], features.actors
+    features.ray, features.actors = Counting, [Counted(actor, total) for actor in own]
     for part in pool.numbers.parts:
         part.actor = Counted(part.actor, total)
-    label(pool, rng)
-    features.ray = ray
+    act()
+    features.ray, features.actors = ray, own
     for part, actor in zip(pool.numbers.parts, actors, strict=True):
         part.actor = actor
     return sum(total)
@@ -115,6 +123,40 @@ def label(pool: ShardPool, rng: np.random.Generator) -> float:
     pool.add(i, int(rng.integers(K)))
     el.select(pool, "margin", 1, rng)
     return time.perf_counter() - began
+
+
+def on_page(
+    features: ShardedFeatures, known: dict[int, int], strategy: str, labels: int, rng: np.random.Generator
+) -> dict[str, float]:
+    """Return what a label costs on the page: what was handed out is labelled, the next is handed out."""
+    rows = ShardRows(features)
+    scaling = rows.scaling(rows.ids, len(rows.ids))
+    seen = rows.on_scale(rows.ids, 0, len(rows.ids), scaling, True)
+    learner = Learner(seen, known, K, scaling=scaling, make_pool=rows.make_pool)
+    out = learner.pick(strategy, 1, rng)
+    _put(learner, out[0], Place(Where.OUT))
+
+    def answer() -> None:
+        _put(learner, out.pop(), Place(Where.LABELLED, int(rng.integers(K))))
+        learner.expected()
+        out.extend(learner.pick(strategy, 1, rng))
+        _put(learner, out[0], Place(Where.OUT))
+
+    for _ in range(3):
+        answer()
+    times = []
+    for _ in range(labels):
+        began = time.perf_counter()
+        answer()
+        times.append(time.perf_counter() - began)
+    pool: Any = learner.pool
+    found = {"ms": round(1000 * float(np.median(times)), 1), "wire": bytes_of(pool, answer)}
+    learner.close()
+    return found
+
+
+def _put(learner: Learner, item: int, place: Place) -> None:
+    learner.follow([Change(1, 1, item, place, K)])
 
 
 def drive(folder: str, labels: int) -> dict[str, Any]:
@@ -138,17 +180,35 @@ def drive(folder: str, labels: int) -> dict[str, Any]:
             calls = [actor.__ray_call__.remote(bare, v, name == "numpy") for actor in features.actors]
             times[name].append(max(ray.get(calls)))
     ms = {name: 1000 * float(np.median(some)) for name, some in times.items()}
-    wire = bytes_of_a_label(pool, rng)
+    wire = bytes_of(pool, lambda: label(pool, rng))
+    pool.close()
+    known = dict(zip(idx.tolist(), y.tolist(), strict=True))
+    page = {name: on_page(features, known, name, labels, rng) for name in ("herding", "margin")}
     worker = max(ray.get([actor.__ray_call__.remote(memory) for actor in features.actors]))
+    n, a = len(features), len(features.actors)
+    model = a * (4 * D + 4 * K + 512) + a * 4 * D * 2
+    bar = round(BAR * ms["loop"] + MORE, 1)
+    held = {
+        "label to next": ms["label"] <= bar,
+        "wire": max(wire, *(some["wire"] for some in page.values())) <= WIRE,
+        "driver": memory() < MEMORY,
+    }
     return {
+        "bars held": held,
         "label to next, ms": round(ms["label"], 1),
         "label to next, lower quartile, ms": round(1000 * float(np.quantile(times["label"], 0.25)), 1),
         "bare product of the slowest shard, ms": round(ms["loop"], 1),
         "bare product by NumPy, ms": round(ms["numpy"], 1),
-        "bar by our product, ms": round(BAR * ms["loop"] + MORE, 1),
+        "bar by our product, ms": bar,
         "bar by NumPy's product, ms": round(BAR * ms["numpy"] + MORE, 1),
         "wire, bytes a label": wire,
+        "wire by the model, bytes": model,
+        "page by herding, label to next, ms": page["herding"]["ms"],
+        "page by margin, label to next, ms": page["margin"]["ms"],
+        "page by herding, wire, bytes a label": page["herding"]["wire"],
+        "page by margin, wire, bytes a label": page["margin"]["wire"],
         "driver, peak MB": round(memory()),
+        "driver by the model, MB": round(250 + 11 * n / 2**20),
         "largest worker, peak MB": round(worker),
         "start, s": round(starting, 1),
     }

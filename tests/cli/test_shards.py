@@ -1,5 +1,6 @@
 """`everylabel embed -o shards/` and `everylabel predict shards/`, as a user runs them."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from everylabel.cli import app
+from everylabel.core.errors import EverylabelError
 from tests.cli.test_label import labelled_reviews
+from tests.web.servers import label
 
 pytestmark = pytest.mark.usefixtures("own_place")
 
@@ -93,3 +96,36 @@ def test_a_language_model_makes_the_same_rows_in_shards(tmp_path: Path, minilm: 
         assert done.exit_code == 0, done.output
     shards = np.load(tmp_path / "shards" / "part-000000.npy")
     assert np.allclose(shards, np.load(tmp_path / "x.npy"), atol=1e-6)
+
+
+def test_shards_are_labelled_and_exported(tmp_path: Path) -> None:
+    labelled_reviews(tmp_path)
+    texts = [f"a review of {('soap', 'beans')[i % 2]} number {i}" for i in range(30)]
+    (tmp_path / "big.csv").write_text("body\n" + "".join(f"{text}\n" for text in texts))
+    fit = tmp_path / "reviews.csv.everylabel" / "embedder.npz"
+    assert run("embed", "big.csv", "-o", "shards/", "--fit", fit, "--shard-rows", 10).exit_code == 0
+    refused = run("label", "big.csv", "--ray", "auto", "--no-browser")
+    assert "--ray is for shards, and 'big.csv' is none" in refused.output
+    assert "--watch is not offered for a folder of shards" in run("label", "shards", "--watch").output
+    seen = set[str]()
+    with label(tmp_path, "shards", "--classes", "soap,beans", "--check-every", 0) as server:
+        task = server.client.post("/api/next", person="me")["next"]
+        for _ in range(8):
+            item = task["item"]
+            assert item["text"] == texts[int(item["id"])]
+            number = ("soap", "beans").index(item["text"].split()[3])
+            seen.add(item["id"])
+            task = server.client.post("/api/label", person="me", item=item["id"], **{"class": number})["next"]
+        with pytest.raises(EverylabelError, match="found by their row number only"):
+            server.client.get("/api/search", q="soap")
+        assert [found["id"] for found in server.client.get("/api/search", q="17")["items"]] == ["17"]
+        assert server.stop()[0] == 0
+    assert run("export", "shards", "-o", "labels.csv").exit_code == 0
+    rows = list(csv.DictReader((tmp_path / "labels.csv").read_text().splitlines()))
+    assert {row["row"] for row in rows} == seen
+    assert all(row["label"] == row["shown"].split()[3] for row in rows)
+    predicted = run("predict", "shards/", "--project", "shards.everylabel", "-o", "p", "--format", "jsonl")
+    assert predicted.exit_code == 0, predicted.output
+    assert len(lines(tmp_path / "p")) == 30
+    (tmp_path / "shards" / "part-000001.npy").unlink()
+    assert "lacks 1 of 3 shards" in run("label", "shards", "--no-browser").output

@@ -10,20 +10,21 @@ import pytest
 from everylabel.core import fit_map, laplace
 from everylabel.core.errors import EverylabelError
 from everylabel.models.scaling import no_scaling
-from everylabel.scale.cluster import connect
 from everylabel.scale.embedding import embed_shards
 from everylabel.scale.parted import begun
 from everylabel.scale.predicting import Head, Predicting, Shards
 from everylabel.scale.running import made
 from tests.scale.shards import BODY, TEXTS, content, source
+from tests.scale.starting import started
 
 pytest.importorskip("ray", reason="needs the extra everylabel[ray]")
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # Ray's own, of a node that was too slow
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
     """An own cluster, shut down afterwards."""
-    ray = connect("local", num_cpus=2)
+    ray = started(num_cpus=2)
     yield "local"
     ray.shutdown()
 

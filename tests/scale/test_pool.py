@@ -1,6 +1,5 @@
 """A pool in shards on a real Ray picks as the local pool does, and forgets nothing when a worker dies."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 
 import everylabel as el
-from everylabel.scale.cluster import connect
 from everylabel.scale.features import ShardedFeatures
 from everylabel.scale.pool import ShardPool
 from everylabel.selection.pool import Where
@@ -17,13 +15,7 @@ from tests.selection.test_view import NAMES, picks
 from tests.test_examples import ON_RAY, check_example
 
 pytest.importorskip("ray", reason="needs the extra everylabel[ray]")
-
-
-@pytest.fixture(scope="module")
-def ray() -> Iterator[Any]:
-    ray = connect("local", num_cpus=2, object_store_memory=80 * 2**20)
-    yield ray
-    ray.shutdown()
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # Ray's own, of a node that was too slow
 
 
 def written(features: Any, folder: Path, cuts: tuple[int, ...]) -> str:

@@ -75,6 +75,10 @@ def embedding_bar(doing: str = "embedding") -> Iterator[Callable[[int, int], Non
 def opened(source: str, **options: Any) -> "Project":
     """Return a source as a project; a bar shows how far its embedding is, notes what was chosen."""
     from everylabel.projects.project import open_project
+    from everylabel.scale.project import in_files, shards_behind
+
+    if "reader" not in options and shards_behind(source) is not None:
+        options["reader"] = in_files()
 
     told = [0, 0]
 

@@ -90,6 +90,7 @@ def label(
     ] = False,
     encoding: options.Encoding = None,
     long_rows: options.LongRows = None,
+    ray: options.Ray = None,
 ) -> None:
     """Label texts, images or features on a page; the model learns from every click."""
     from everylabel.cli.class_list import class_list
@@ -111,6 +112,7 @@ def label(
         }
     )
     names, descriptions, class_keys = class_list(classes, encoding)
+    sharded = _sharded(source, ray, {"--watch": watch, "--import": import_file})
     project = opened(
         source,
         text_column=text_column,
@@ -127,8 +129,8 @@ def label(
         fields=fields,
         keep=False,  # before all is checked, nothing changes
         check=check_labelled(store, accept=accept_changes or confirm_labels),
-        begin=joined_before(store) if import_file is None and not _drawn(test) else None,
-        **{"reader": read_watched} if watch else {},
+        begin=joined_before(store) if import_file is None and not _drawn(test) and not sharded else None,
+        **sharded or ({"reader": read_watched} if watch else {}),
     )
     columns = {
         "label_column": import_label_column,
@@ -159,6 +161,7 @@ def label(
         images_in=images_in or (),
         guidelines=guidelines,
         watch=watch,
+        **_rows_of(project),
     )
     with embedding_bar() as progress:
         serve(project, serving, lambda address: _ready(address, host), note, progress)
@@ -167,6 +170,32 @@ def label(
     if coming is not None and not coming.complete:
         note(f"{coming.done:,} of {len(project):,} items are embedded; the rest follows at the next start")
     print(f"stopped; everything is kept in {kept_in(project, store)}; to go on: {again}", flush=True)
+
+
+def _sharded(source: str, ray: str | None, others: dict[str, Any]) -> dict[str, Any]:
+    """Return how shards are read: by a Ray cluster, or into memory; nothing if the source is none."""
+    from everylabel.core.errors import EverylabelError
+    from everylabel.scale.project import in_memory, on_ray, shards_behind
+
+    if shards_behind(source) is None:
+        if ray is not None:
+            raise EverylabelError(
+                f"--ray is for shards, and {source!r} is none; expected a folder that everylabel embed wrote"
+            )
+        return {}
+    given = [name for name, value in others.items() if value]
+    if given:
+        raise EverylabelError(f"{given[0]} is not offered for a folder of shards; expected no such option")
+    return {"reader": in_memory() if ray is None else on_ray(ray)}
+
+
+def _rows_of(project: "Project") -> dict[str, Any]:
+    """Return how the server gets features that lie in shards on a Ray cluster."""
+    from everylabel.scale.features import ShardedFeatures
+    from everylabel.scale.rows import ShardRows
+
+    features: Any = project.features
+    return {"rows": lambda _: ShardRows(features)} if isinstance(features, ShardedFeatures) else {}
 
 
 def _drawn(test: str | None) -> bool:

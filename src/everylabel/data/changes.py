@@ -19,6 +19,7 @@ from everylabel.data.digests import Digests, features_digest
 from everylabel.data.id_list import IdList
 from everylabel.data.items import Items
 from everylabel.data.known import Known
+from everylabel.data.numbered import Numbered
 
 Found = list[int | None]  # of each new row, the place of the old row that it is
 
@@ -103,11 +104,24 @@ def compare(known: Known, items: Items, taken: Sequence[str] = ()) -> Change:
 
     taken : names that no new row gets, beside those that were sent
     """
+    if isinstance(items.ids, Numbered):
+        return _compare_numbered(known, items)
     if items.sent:
         sent = tuple(items.ids[len(items.ids) - items.sent :])
         change = _compare(known, items.of_source(), (*taken, *sent))
         return replace(change, keys=IdList([*change.keys, *sent]))
     return _compare(known, items, taken)
+
+
+def _compare_numbered(known: Known, items: Items) -> Change:
+    """Return no change; refuse rows that are known by their number alone if they are others."""
+    if known.keys and (known.keys != items.ids or list(known.digests) != list(items.digests)):
+        raise EverylabelError(
+            f"these {len(items.ids):,} rows are not the {len(known.keys):,} that were labelled last time; "
+            "expected the same features in the same order, since rows of shards are known by their number: "
+            "put the old ones back, or name another folder by --project"
+        )
+    return Change(keys=items.ids)
 
 
 def _compare(known: Known, items: Items, sent: Sequence[str]) -> Change:

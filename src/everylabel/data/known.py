@@ -6,6 +6,7 @@ from typing import NamedTuple
 from everylabel.data.digests import Digests
 from everylabel.data.id_list import IdList
 from everylabel.data.items import Items
+from everylabel.data.numbered import Numbered
 
 NOT_NOTED = "?"  # whether ids were the source's own: versions before did not note it
 
@@ -58,7 +59,8 @@ class Known(NamedTuple):
         """Return the rows of a source as it is now, by the log's names, then all that are gone."""
         items = items.of_source()
         known = self.resolved(items)
-        now = Known(IdList(items.ids), Digests(items.digests), items.own_ids and list(items.own_ids))
+        keys = items.ids if isinstance(items.ids, Numbered) else IdList(items.ids)
+        now = Known(keys, Digests(items.digests), items.own_ids and list(items.own_ids))
         now = now._replace(id_column=items.id_column)
         if not (known.is_of_each and now.is_of_each):
             return now

@@ -70,7 +70,7 @@ def _look(prepared: Prepared, snapshot: Snapshot) -> Look:
     if not labels:
         return Look(prepared.features, None, labels, answers, {})
     posterior = trained(prepared, snapshot)
-    probs = np.asarray(predict_proba(posterior, prepared.features.astype(np.float64), method="mean"))
+    probs = np.asarray(predict_proba(posterior, np.asarray(prepared.features, np.float64), method="mean"))
     names, columns = name_rows(snapshot.names, prepared.scaling), list(range(k))
     both = {**labels, **dict.fromkeys(snapshot.none, k)}
     told = left_out(

@@ -21,6 +21,7 @@ from everylabel.labelling.learner import Learner, ruled_out
 from everylabel.labelling.replay import Start
 from everylabel.labelling.training import RuledOut, in_order, train
 from everylabel.models.names import NameRows
+from everylabel.selection.pool.scaled import Scaled
 
 SHRUNK = 10  # checks that set the shares of classes half right
 CLASSIFIES = 1e-3  # tolerance of weights that are good enough to classify by
@@ -115,7 +116,7 @@ def _probabilities(learner: Learner, idx: np.ndarray, posterior: Posterior, k: i
 
 
 def left_out(
-    features: np.ndarray,
+    features: np.ndarray | Scaled,
     labels: Mapping[int, int],
     columns: Sequence[int],
     names: NameRows | None,

@@ -196,9 +196,11 @@ class Desk:
         gone = gone or start.seq < self._trained
         if gone or not same_vectors(start.vectors, taught(self.ledger, self.ledger.columns)):
             self.learned.set()
+            learner.close()
             return
         learner.follow(self.changes_since(seen), later=True)
         learner.settle()
+        self.learner.close()
         self.learner, self._changes = learner, self.changes_since(start.seq)
         self._trained = start.seq
         told_by = None if self.rows.ready else learner.told_by
@@ -224,7 +226,10 @@ class Desk:
         self._load(events, usable(self.shelf, self.log, events))
 
     def _load(self, events: Sequence[Event], kept: Kept | None) -> None:
+        before: Learner | None = getattr(self, "learner", None)
         self.ledger, self.learner, self._changes = replay(events, self.rows, kept)
+        if before is not None:
+            before.close()
         refits = (event.body for event in events if isinstance(event.body, Refit))
         self._trained = max((body.upto for body in refits), default=0)
         self._fresh, self._asking, self._stale = [], [], False

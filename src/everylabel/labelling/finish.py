@@ -69,6 +69,7 @@ class Finishing:
 
     def _above(self, threshold: float) -> tuple[list[int], list[int], list[float]]:
         """Return free instances of which the model is so sure, their classes, and how sure it is."""
+        self.views.check_here("letting the model finish")
         pool, columns = self.desk.learner.pool, np.array(self.ledger.columns)
         free = np.flatnonzero(pool.state == Where.FREE)
         if not len(free):

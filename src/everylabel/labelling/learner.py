@@ -25,7 +25,7 @@ from everylabel.models.scaling import Scaling
 from everylabel.selection import Pool, select
 from everylabel.selection.pool import Where
 from everylabel.selection.pool.scaled import Scaled
-from everylabel.selection.select import knows_nothing
+from everylabel.selection.select import knows_nothing, looks_at_each
 
 SAMPLED = 1000  # instances that tell how sure the model is of the whole pool
 COLD_FROM = 2000  # candidates of the first picks, before anything is known
@@ -37,6 +37,11 @@ TRAINED = 1e-6  # tolerance of a training that labels are learned on from
 TAUGHT_UP_TO = 10**7  # rows d k: so far names are taught at once, beyond in the background
 MANY = 4  # labels taken back at once from which on training anew is faster than one by one
 EXACT_UP_TO = 10**8  # n d k: so far each label is learned exactly; beyond, by the second-order update
+
+
+MakePool = Callable[
+    [Any, Posterior, Mapping[str, Any], bool], Pool
+]  # features, what is known, exact if it can be
 
 
 class Beginning(NamedTuple):
@@ -75,12 +80,15 @@ class Learner:
         told_by: int | None = None,
         more: Callable[[int, int], np.ndarray | Scaled] | None = None,
         ruled_out: RuledOut | None = None,
+        make_pool: MakePool | None = None,
     ) -> None:
         """Train on labels, and on classes that were ruled out for rows without one.
 
-        `told_by` rows told the scaling, `more(start, stop)` are features that join.
+        `told_by` rows told the scaling, `more(start, stop)` are features that join; `make_pool` makes another
+        kind of pool than the one of this machine.
         """
         self.scaling, self.told_by, self._more = scaling, told_by, more
+        self._make_pool = make_pool or local_pool
         self.waiting = 0  # labels that the next training learns
         self._names: Mapping[int, np.ndarray] | None = None  # to be taught at the end of a block
         self._taught = names or {}
@@ -103,7 +111,7 @@ class Learner:
         idx, y = in_order(labels)
         self.trained = posterior
         known = {"labelled_idx": idx, "labels": y, "ruled_out": ruled_out}
-        return _pool(features, posterior, features.size * posterior.n_classes <= EXACT_UP_TO, known)
+        return self._make_pool(features, posterior, known, features.size * posterior.n_classes <= EXACT_UP_TO)
 
     def follow(self, changes: Iterable[Change], later: bool = False) -> None:
         """Make these changes, each block in one pass over the pool.
@@ -122,7 +130,7 @@ class Learner:
 
     def kept(self) -> dict[str, np.ndarray] | None:
         """Return copies of all it knows beyond its features, as arrays; None where labels are exact."""
-        if self.exact:
+        if self.exact or not self.pool.is_here:
             return None
         told = np.array(-1 if self.told_by is None else self.told_by)
         own = {"told_by": told, "waiting": np.array(self.waiting), **packed_names(self._taught)}
@@ -130,10 +138,14 @@ class Learner:
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Go on from what `kept` of a learner of the same features has returned, to the bit."""
-        self.pool = _pool(self.pool.features, self.pool.posterior, False, {})
+        self.pool = self._make_pool(self.pool.features, self.pool.posterior, {}, False)
         self.pool.restore(arrays)
         self._taught, self.waiting = unpacked_names(arrays), int(arrays["waiting"])
         self.trained = None
+
+    def close(self) -> None:
+        """Let go of what the pool holds elsewhere."""
+        self.pool.close()
 
     @contextmanager
     def together(self, later: bool = False) -> Iterator[None]:
@@ -183,7 +195,7 @@ class Learner:
             pool.put(item, Where.FREE)
         idx = pool.labelled_idx
         known = {"labelled_idx": idx, "labels": pool.labels[idx], "ruled_out": pool.ruled_out}
-        self.pool = _pool(pool.features, pool.posterior, False, known)
+        self.pool = self._make_pool(pool.features, pool.posterior, known, False)
         for item in out:
             self.pool.put(item, Where.OUT)
         for item in np.flatnonzero(pool.state == Where.ASIDE).tolist():
@@ -197,7 +209,9 @@ class Learner:
     def _begin(self, anew: Beginning, n_classes: int) -> None:
         """Train on all there is, with other classes in the columns; what waits in this block is in it."""
         self._taught, self._names, self._back, self.waiting = anew.names, None, {}, 0
-        self.pool = self._trained(self.pool.features, anew.labels, n_classes, ruled_out(anew.places))
+        before = self.pool
+        self.pool = self._trained(before.features, anew.labels, n_classes, ruled_out(anew.places))
+        before.close()
         with self.pool.together():
             for item, place in anew.places:
                 self._put(item, place)
@@ -233,6 +247,7 @@ class Learner:
         kept = {item: some for item, some in self._ruled_out().items() if item not in places}
         kept |= ruled_out(places.items())
         self.pool = self._trained(before.features, labels, before.n_classes, kept)
+        before.close()
         with self.pool.together():
             for item, where in sorted(others.items()):
                 if where is not Where.LABELLED:
@@ -252,17 +267,18 @@ class Learner:
     def expected(self) -> float:
         """Return the mean largest probability over what is left: the accuracy the model expects there."""
         left = self.sample[self.pool.state[self.sample] != Where.LABELLED]
-        return float(self.pool.probs(left if len(left) else self.sample).max(axis=1).mean())
+        return float(self.pool.at_hand().probs(left if len(left) else self.sample).max(axis=1).mean())
 
     def pick(self, strategy: str, n: int, rng: np.random.Generator, among: int = 1) -> list[int]:
         """Return n free instances, no near copies of each other or of what is out."""
-        free = len(self.pool.free_idx)
+        pool = self.pool if looks_at_each(strategy, self.pool) else self.pool.at_hand(rng)
+        free = len(pool.free_idx)
         out = [int(i) for i in self.pool.out_idx]
         n = min(n, free)
         if n == 0:
             return []
         tried = n if n == 1 and not out else min(free, 4 * n + len(out))
-        cold = knows_nothing(self.pool)
+        cold = knows_nothing(pool)
         options: dict[str, int] = {}
         if strategy in ("herding", "lookahead"):
             share = max(among, 1)
@@ -270,7 +286,7 @@ class Learner:
             options["n_eval"] = max(FEWEST_EVALUATED, EVALUATED // share)
         candidates = COLD_FROM if cold and tried <= COLD_FROM else None
         options = {} if cold else options
-        picked = select(self.pool, strategy, tried, rng, candidates=candidates, **options)  # type: ignore
+        picked = select(pool, strategy, tried, rng, candidates=candidates, **options)  # type: ignore
         return self._apart([int(i) for i in picked], out, n)
 
     def draw(self, rng: np.random.Generator) -> int | None:
@@ -301,7 +317,7 @@ class Learner:
         return [picked[at - len(out)] for at in best]
 
 
-def _pool(features: Any, posterior: Posterior, exact: bool, known: Mapping[str, Any]) -> Pool:
+def local_pool(features: Any, posterior: Posterior, known: Mapping[str, Any], exact: bool) -> Pool:
     """Return a pool that learns each label exactly, or by one step."""
     how: dict[str, Any] = {"method": "exact"} if exact else {"step_size": "auto", "closed_form": True}
     return Pool(features, posterior, **known, **how)

@@ -146,6 +146,7 @@ def _cannot_tell(look: Look, asked: Asked) -> list[Found]:
     return [Found(i) for i in _latest(look, unknown)]
 
 
+OF_ALL = ("between", "predicted", "more", "like")  # queues that are found by looking at all items
 QUEUES = {
     "between": Queue("Half sure", "Likely of a class, but the model is not sure", "class if any", _between),
     "predicted": Queue("Predicted", "What the model takes for a class", "class if any", _predicted),

@@ -133,8 +133,20 @@ def refit(desk: Desk) -> None:
     else:
         features = features[: start.here]
     start = start._replace(names_hold=_names_hold(start, features, scaling))
-    learner, seen = learner_at(start, desk.ledger, desk.rows, told_by, features), start.seq
+    learner = learner_at(start, desk.ledger, desk.rows, told_by, features)
     trained = learner.trained
+    try:
+        _take_over(desk, learner, start)
+    except BaseException:
+        learner.close()
+        raise
+    if trained is not None and len(set(start.labels.values())) > 1:
+        _note(desk, assess(start, trained, learner, seen_of.evidence()))
+
+
+def _take_over(desk: Desk, learner: Learner, start: Start) -> None:
+    """Have a model follow what came while it was trained, and the desk go on with it."""
+    seen = start.seq
     for _ in range(PARTS):
         changes = desk.read(partial(desk.changes_since, seen)).result()
         if len(changes) <= NEARLY:
@@ -147,8 +159,6 @@ def refit(desk: Desk) -> None:
         return lambda: None
 
     desk.submit(take_over, alone=True).result()
-    if trained is not None and len(set(start.labels.values())) > 1:
-        _note(desk, assess(start, trained, learner, seen_of.evidence()))
 
 
 class Seen(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 from everylabel.labelling.applying import apply
 from everylabel.labelling.events import Answered, Event, Extended, Label, Named, Refit, Settings, Undo
 from everylabel.labelling.kept import Kept, rows_digest
-from everylabel.labelling.learner import Beginning, Change, Learner, ruled_out
+from everylabel.labelling.learner import Beginning, Change, Learner, MakePool, ruled_out
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.records import Place, bulk_of
 from everylabel.labelling.rows import Rows
@@ -48,10 +48,11 @@ class Start(NamedTuple):
         scaling: Scaling | None = None,
         told_by: int | None = None,
         more: Callable[[int, int], np.ndarray | Scaled] | None = None,
+        make_pool: MakePool | None = None,
     ) -> Learner:
         """Return a model trained on the labels, with the rest where it belongs."""
         known = self.labels, self.n_classes, self.names
-        learner = Learner(features, *known, scaling, told_by, more, ruled_out(self.places))
+        learner = Learner(features, *known, scaling, told_by, more, ruled_out(self.places), make_pool)
         learner.follow(Change(self.seq, self.seq, item, place, self.n_classes) for item, place in self.places)
         return learner
 
@@ -211,7 +212,7 @@ def learner_at(
         return rows.on_scale(ledger.ids, begin, end, scaling, folded)
 
     features = more(0, start.here) if features is None else features
-    return start.learner(features, scaling, told_by, more)
+    return start.learner(features, scaling, told_by, more, rows.make_pool)
 
 
 def _first(events: Sequence[Event], rows: Rows) -> Sequence[str]:
@@ -223,10 +224,13 @@ def _first(events: Sequence[Event], rows: Rows) -> Sequence[str]:
 
 
 def fingerprint(ledger: Ledger, learner: Learner) -> dict[str, int | str]:
-    """Return a hash of all numbers of the model and all labels: equal states, equal hashes."""
+    """Return a hash of all numbers of the model and all labels: equal states, equal hashes.
+
+    Logits that lie elsewhere are left out: they follow from the mean.
+    """
     pool = learner.pool
-    total = hashlib.sha256()
-    for array in (pool.posterior.mean, pool.posterior.cov, pool.logits(), pool.state, pool.labels):
+    total, logits = hashlib.sha256(), [pool.logits()] if pool.is_here else []
+    for array in (pool.posterior.mean, pool.posterior.cov, *logits, pool.state, pool.labels):
         total.update(np.ascontiguousarray(array).tobytes())
     total.update(repr((sorted(ledger.labels.items()), sorted(ledger.leases.items()))).encode())
     return {"version": ledger.seq, "hash": total.hexdigest()}

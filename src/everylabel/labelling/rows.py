@@ -11,13 +11,14 @@ maybe, by what the map has been folded into (`Scaled`). How many there are where
 and nothing else.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from everylabel.data.id_list import IdList
 from everylabel.models.scaling import Scaling, fit_pool_scaling
+from everylabel.selection import Pool
 from everylabel.selection.pool.scaled import Scaled
 
 SAMPLE = 5000  # instances that tell the scaling, or five times as many as features
@@ -29,14 +30,18 @@ FOLDED_FROM = 10**8  # n d: a copy on scale, in single precision, would be large
 class Prepared(NamedTuple):
     """Features brought to the scale that the prior suits, and how."""
 
-    features: np.ndarray  # (n, d) float32
+    features: np.ndarray  # (n, d) float32; `Scaled`, which has rows as an array does, of what lies elsewhere
     scaling: Scaling
 
 
 def prepare(features: np.ndarray) -> Prepared:
-    """Return the features in single precision, scaled as an even sample of them tells."""
+    """Return the features in single precision, scaled as an even sample of them tells.
+
+    Of those that are in no array of this process no copy is made.
+    """
     scaling = scale_of(features)
-    return Prepared(on_scale(features, scaling), scaling)
+    seen: Any = on_scale if isinstance(features, np.ndarray) else as_folded
+    return Prepared(seen(features, scaling), scaling)
 
 
 def scale_of(features: np.ndarray) -> Scaling:
@@ -76,6 +81,8 @@ class Rows:
 
     ready : they are on scale already, by `given` if that is known; else one is fitted (see the module's head)
     """
+
+    make_pool: "Callable[..., Pool] | None" = None  # another kind of pool than the one of this machine
 
     def __init__(
         self, ids: Sequence[str], features: np.ndarray, *, ready: bool = False, given: Scaling | None = None
@@ -126,6 +133,9 @@ class Rows:
         if self.ready or scaling is None:
             return features
         return as_folded(features, scaling) if folded else on_scale(features, scaling, start)
+
+    def close(self) -> None:
+        """Let go of what is held elsewhere: here, nothing."""
 
     def told_anew(self, told_by: int, n: int) -> bool:
         """Return whether n rows should tell the scaling that `told_by` have told."""

@@ -94,8 +94,7 @@ class Views:
 
     def progress(self, person: str) -> Reply:
         """Return all figures, the learning curve, and how many are predicted of each class; this waits."""
-        guesses = self.guesses()
-        counts = np.bincount(guesses[guesses >= 0])
+        counts = self._guessed()
 
         def look() -> Reply:
             n = len(self.ledger.classes)
@@ -104,6 +103,31 @@ class Views:
 
         reply: Reply = self.desk.read(look).result()
         return reply
+
+    def _guessed(self) -> np.ndarray:
+        """Return how many instances each class is the most probable of, by number; this waits."""
+
+        def look() -> np.ndarray | None:
+            pool, columns = self.desk.learner.pool, self.ledger.columns
+            if pool.is_here:
+                return None
+            counts = np.zeros(len(self.ledger.classes), np.int64)
+            present = [number for number in columns if number >= 0]
+            counts[present] = pool.guessed(len(columns))[: len(present)]
+            return counts
+
+        counts: np.ndarray | None = self.desk.read(look).result()
+        if counts is not None:
+            return counts
+        guesses = self.guesses()
+        return np.bincount(guesses[guesses >= 0])
+
+    def check_here(self, what: str) -> None:
+        """Refuse what would have to look at all instances, if they lie in shards elsewhere."""
+        if not self.desk.learner.pool.is_here:
+            raise Refused(
+                409, "in_shards", f"{what} is not offered for items in shards on Ray: it looks at all of them"
+            )
 
     def guesses(self) -> np.ndarray:
         """Return the most probable class of each instance (n,), negative if it is none; this waits.
@@ -168,6 +192,7 @@ class Views:
 
         among : the first so many, if not all
         """
+        self.check_here("the map")
 
         def look() -> tuple[np.ndarray, dict[int, int], set[int], bool]:
             state = self.desk.learner.pool.state[: len(guesses)][:among].copy()
@@ -191,7 +216,7 @@ class Views:
 
         def copied() -> tuple[Look, np.ndarray | None, list[int], Doubts]:
             ledger, learner = self.ledger, self.desk.learner
-            logits = np.array(learner.pool.logits()) if self._knows() else None
+            logits = np.array(learner.pool.logits()) if self._knows() and learner.pool.is_here else None
             answers = {item: list(given) for item, given in ledger.answers.items()}
             look = Look(learner.pool.features, None, dict(ledger.labels), answers, {}, self._hidden())
             return look, logits, list(ledger.book.present), Doubts.of(ledger, learner)
@@ -212,6 +237,8 @@ class Views:
 
         The page asks of every item that stays in sight: the desk looks at the copies alone, not at the pool.
         """
+        if not self.desk.learner.pool.is_here:
+            return None, []
         near = near_copies(self.desk.read(lambda: self.desk.learner.pool.features).result(), item)
 
         def same() -> tuple[int | None, list[int]]:

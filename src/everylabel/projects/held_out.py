@@ -44,7 +44,7 @@ def to_set_aside(ledger: Ledger, wanted: int | Sequence[str]) -> list[str]:
     missing = wanted - len(ledger.test)
     if missing <= 0:
         return []
-    free = [i for i in range(len(ledger.ids)) if i not in ledger.answers and i not in ledger.test]
+    free = np.delete(np.arange(len(ledger.ids)), sorted({*ledger.answers, *ledger.test}))
     if missing >= len(free):
         raise EverylabelError(
             f"--test is {wanted}, and {len(free):,} items have no answer; expected fewer, so that some are "

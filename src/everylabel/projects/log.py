@@ -20,6 +20,7 @@ from everylabel.data.changes import compare
 from everylabel.data.classes import check_class_count, clean_name
 from everylabel.data.digests import features_digest
 from everylabel.data.known import Known
+from everylabel.data.numbered import Numbered
 from everylabel.labelling import events
 from everylabel.labelling.applying import apply
 from everylabel.labelling.events import Event
@@ -105,13 +106,13 @@ def open_log(
         if told is not None:
             note(told)
         project = replace(project, ids=change.keys)
-        numbers = zip(project.ids, project.labels.tolist(), strict=True)
+        labelled = np.flatnonzero(project.labels >= 0).tolist()
         imported = bring_up_to_date(
             log,
             project.ids_here,
             classes=project.classes,
             settings=settings,
-            source=[Label(name, project.classes[number]) for name, number in numbers if number >= 0],
+            source=[Label(project.ids[i], project.classes[int(project.labels[i])]) for i in labelled],
             labels=labels,
             project=project.id,
             descriptions=descriptions,
@@ -122,7 +123,9 @@ def open_log(
             with_other_content=() if confirm else change.changed_keys,
             confirm=confirm,
             known_as=lambda item: project.known_as(item if project.here is None else project.here[item]),
-            features=project.features,
+            features=None
+            if isinstance(project.ids, Numbered)
+            else project.features,  # which are known by a digest
             new_features=accept or confirm or are_made_anew(project),
         )
         if known.renewed(project) != known:  # after what was set aside is written down

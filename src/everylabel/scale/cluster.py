@@ -34,7 +34,7 @@ def connect(address: str = "auto", **options: Any) -> Any:
     try:
         _knock(address)
         ray.init(address=address, **quiet | options)
-    except (OSError, RuntimeError, ValueError) as error:
+    except Exception as error:  # Ray raises no other of a node that takes too long to start
         raise EverylabelError(
             f"--ray {address} cannot be reached ({_first_line(error)}); expected the address of a running "
             "cluster (ray start --head begins one), or --ray local for an own one on this machine"

@@ -16,11 +16,12 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.scale.cluster import connect
-from everylabel.scale.mapped import Map
 from everylabel.scale.shards import find_shards, shared_out
 from everylabel.scale.worker import Worker
 
-KEPT = 20_000  # rows that stay with the driver
+KEPT = 64 * 2**20  # bytes of rows that stay with the driver,
+AT_LEAST = 20_000  # and so many rows
+TOO_MANY = 2_000  # rows asked for at once that do not stay
 PATIENCE = 300.0  # seconds that an actor has to come back in, when nobody else can answer
 AGAIN = 0.2  # seconds between attempts
 
@@ -57,15 +58,18 @@ class ShardedFeatures:
         stretches = shared_out(shards, cores if actors is None else actors)
         self.starts = np.cumsum([0, *(sum(shard.rows for shard in some) for some in stretches)])
         self.shape = int(self.starts[-1]), shards[0].width
-        self.how = Map(bias=False)
         kind: Any = self.ray.remote(max_restarts=-1, max_task_retries=0, num_cpus=0.01)(Worker)
         self.actors = [
             kind.options(scheduling_strategy="SPREAD").remote([shard.place for shard in some])
             for some in stretches
         ]
+        errors = self.ray.exceptions
+        self.died = (errors.RayActorError, errors.ObjectLostError, errors.NodeDiedError)  # asked again
         self.stored = np.dtype(self.ray.get(self.actors[0].about.remote())[2])
+        self._most = max(AT_LEAST, KEPT // max(1, self.shape[1] * self.stored.itemsize))
         self._rows: OrderedDict[int, np.ndarray] = OrderedDict()
         self._lock = threading.Lock()
+        self.held: tuple[np.ndarray, np.ndarray] | None = None  # a sample and its rows; see `held.py`
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -83,11 +87,16 @@ class ShardedFeatures:
 
     def __getitem__(self, key: Any) -> Any:
         """Return rows as the model sees them, without a bias; all of them in a slice are these features."""
+        if isinstance(key, int | np.integer):
+            return self[[int(key)]][0]
         if isinstance(key, slice):
             if key.indices(len(self)) == (0, len(self), 1):
                 return self
             key = np.arange(*key.indices(len(self)))
         return self.rows(key, self.dtype.type)[:, : self.shape[1]]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.rows(np.arange(len(self)), self.dtype if dtype is None else dtype)
 
     def close(self) -> None:
         """Let go of the actors."""
@@ -102,18 +111,19 @@ class ShardedFeatures:
     def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
         """Return the rows of some instances as they came; a few of them stay here."""
         idx = np.asarray(idx, np.int64).reshape(-1)
-        few = len(idx) <= KEPT // 10
+        out, missing = np.empty((len(idx), self.shape[1]), dtype), []
         with self._lock:
-            known = {int(i): self._rows[int(i)] for i in idx if int(i) in self._rows} if few else {}
-        missing = idx if not few else np.asarray([i for i in idx if int(i) not in known], np.int64)
-        found = self._fetch(missing)
-        if not few:
-            return found.astype(dtype)
-        self.keep(missing, found)
-        known.update(zip(missing.tolist(), found, strict=True))
-        out = np.empty((len(idx), self.shape[1]), dtype)
-        for at, i in enumerate(idx.tolist()):
-            out[at] = known[i]
+            for at, i in enumerate(idx.tolist()):
+                row = self._rows.get(i)
+                if row is None:
+                    missing.append(at)
+                else:
+                    out[at] = row
+        if missing:
+            found = self._fetch(idx[missing])
+            out[missing] = found
+            if len(missing) <= TOO_MANY:
+                self.keep(idx[missing], found)
         return out
 
     def keep(self, idx: Sequence[int] | np.ndarray, rows: np.ndarray) -> None:
@@ -122,27 +132,48 @@ class ShardedFeatures:
             for i, row in zip(idx, rows, strict=True):
                 self._rows[int(i)] = row
                 self._rows.move_to_end(int(i))
-            while len(self._rows) > KEPT:
+            while len(self._rows) > self._most:
                 self._rows.popitem(last=False)
+
+    def raw_rows(self, idx: np.ndarray) -> np.ndarray:
+        """Return rows as they lie in the shards; none of them stays."""
+        return self._fetch(idx)
+
+    def at_once(self, idx: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return some instances and their rows as they came: those of actors that answer now."""
+        found = []
+        for at, _, ref in self._asked(idx):
+            try:
+                found.append((idx[at], self.ray.get(ref)))
+            except self.died:
+                continue
+        none = np.zeros((0, self.shape[1]), self.stored)
+        return np.concatenate([idx[:0], *(i for i, _ in found)]), np.concatenate(
+            [none, *(x for _, x in found)]
+        )
 
     def _fetch(self, idx: np.ndarray) -> np.ndarray:
         out = np.empty((len(idx), self.shape[1]), self.stored)
+        for at, call, ref in self._asked(idx):
+            out[at] = self.insist(call, ref)
+        return out
+
+    def _asked(self, idx: np.ndarray) -> Sequence[tuple[np.ndarray, Callable[[], Any], Any]]:
+        """Return of each actor that is asked: for which of idx, how to ask again, and its answer to come."""
         asked = []
         for actor, start, at in zip(self.actors, self.starts, self.parts(idx), strict=False):
             if len(at):
                 call = partial(actor.raw.remote, idx[at] - start)
                 asked.append((at, call, call()))
-        for at, call, ref in asked:
-            out[at] = self.insist(call, ref)
-        return out
+        return asked
 
     def insist(self, again: Callable[[], Any], ref: Any = None) -> Any:
         """Return what an actor answers, asked again and again while it is being started anew."""
-        end, errors = time.monotonic() + PATIENCE, self.ray.exceptions
+        end = time.monotonic() + PATIENCE
         while True:
             try:
                 return self.ray.get(again() if ref is None else ref)
-            except errors.RayActorError as error:
+            except self.died as error:
                 ref = None
                 if time.monotonic() > end:
                     raise EverylabelError(

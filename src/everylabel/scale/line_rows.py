@@ -83,6 +83,20 @@ class LineFile:
             )
         return found, n
 
+    def marks(self, start: int, rows: int, every: int) -> list[int]:
+        """Return the byte at which each `every`-th of so many rows begins, from the byte of the first on."""
+        found, n = list[int](), 0
+        with places.opened(self.file) as stream:
+            lines = self._lines(stream, start)
+            at = lines.at
+            for _ in self._rows(lines, []):
+                if n % every == 0:
+                    found.append(at)
+                n, at = n + 1, lines.at
+                if n == rows:
+                    break
+        return found
+
     def cells(self, column: str, start: int, rows: int) -> Iterator[Any]:
         """Yield a column's values of so many rows, from the byte on at which the first begins."""
         check_columns(self.file, self.columns, [column])

@@ -18,6 +18,8 @@ from everylabel.core.posterior import Posterior
 from everylabel.scale.features import ShardedFeatures
 from everylabel.scale.worker import Behind, Few
 from everylabel.selection.pool import PoolView, Where
+from everylabel.selection.pool.scaled import Scaled
+from everylabel.selection.pool.view import shares_cov
 
 _count = itertools.count()
 Taken = tuple[np.ndarray, np.ndarray]  # instances of a part, and where each is
@@ -35,20 +37,35 @@ class Part:
 
 
 class DesignRows:
-    """The design of a pool in shards, as a cache asks for it."""
+    """The design of a pool in shards, as a cache asks for it.
 
-    def __init__(self, features: ShardedFeatures, bias: bool) -> None:
+    x (n, d) as they lie with the actors, h = (x - center) M as the model sees them. The actors multiply x by
+    what the map has been folded into here, so that they need not know it:
+        h w + b = [x 1] T [w; b]         T = [M 0; -center M 1]
+    """
+
+    def __init__(self, features: ShardedFeatures | Scaled, bias: bool) -> None:
         self.array, self.bias, self.n = features, bias, len(features)
         self.dtype: type = features.dtype.type
+        self.folds: np.ndarray | None = None  # T
+        if isinstance(features, Scaled):
+            d = features.shape[1]
+            self.folds = np.eye(d + 1)
+            self.folds[:d, :d] = features.matrix
+            self.folds[d, :d] = -features.center @ features.matrix
+
+    def fold(self, weights: np.ndarray) -> np.ndarray:
+        """Return weights (d, ...) of the design as those of what the actors hold."""
+        return weights if self.folds is None else self.folds @ weights
 
     def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
         """Return design rows with the bias column."""
-        found = self.array.rows(idx, dtype)
+        found = self.array[np.asarray(idx, np.int64).reshape(-1)].astype(dtype)
         return np.c_[found, np.ones(len(found), dtype)] if self.bias else found
 
     def native(self, i: int) -> np.ndarray:
-        """Return one instance (1, d) as it came."""
-        return self.array.rows([i], self.dtype)
+        """Return one instance (1, d) as the model sees it."""
+        return self.array[[i]]
 
 
 class ShardedNumbers:
@@ -56,7 +73,7 @@ class ShardedNumbers:
 
     def __init__(
         self,
-        features: ShardedFeatures,
+        features: ShardedFeatures | Scaled,
         posterior: Posterior,
         state: Callable[[], np.ndarray],
         now: Callable[[], Posterior],
@@ -68,12 +85,14 @@ class ShardedNumbers:
                 "expected those that it was made with"
             )
         self.features = DesignRows(features, posterior.bias)
-        self.sharded, self.n = features, len(features)
+        sharded: Any = features.raw if isinstance(features, Scaled) else features
+        self.sharded: ShardedFeatures = sharded
+        self.n = len(features)
         self.binary = posterior.likelihood == "binary"
-        self.how = features.how._replace(bias=posterior.bias)
         self.key = f"{os.getpid()}-{next(_count)}"
-        bounds = zip(features.starts[:-1], features.starts[1:], strict=True)
-        self.parts = [Part(a, int(b), int(e)) for a, (b, e) in zip(features.actors, bounds, strict=True)]
+        starts, self._fold = self.sharded.starts, self.features.fold
+        bounds = itertools.pairwise(starts)
+        self.parts = [Part(a, int(b), int(e)) for a, (b, e) in zip(self.sharded.actors, bounds, strict=True)]
         self._state, self._posterior = state, now
         self._mean: np.ndarray | None = None  # of a reset that is under way
         self.moves: dict[int, int] = {}  # instances that the actors have yet to hear of, and where they are
@@ -101,16 +120,17 @@ class ShardedNumbers:
 
     def move(self, v: np.ndarray, residual: np.ndarray, taken: float) -> None:
         """Follow a step along one direction."""
-        self.tell("move", self._cast(v), self._cast(residual), taken)
+        self.tell("move", self._cast(self._fold(v)), self._cast(residual), taken)
 
     def move_many(self, v: np.ndarray, factors: np.ndarray) -> None:
         """Follow several labels at once."""
         self.has_variances = False
-        self.tell("move_many", self._cast(v), self._cast(factors))
+        self.tell("move_many", self._cast(self._fold(v)), self._cast(factors))
 
     def replace(self, moved: np.ndarray, columns: np.ndarray, v: np.ndarray | None, taken: float) -> None:
         """Compute the logits of some columns anew."""
-        self.tell("replace", moved, self._cast(columns), None if v is None else self._cast(v), taken)
+        along = None if v is None else self._cast(self._fold(v))
+        self.tell("replace", moved, self._cast(self._fold(columns)), along, taken)
 
     def add_classes(self, k: int) -> None:
         """Have logits of k classes."""
@@ -125,7 +145,7 @@ class ShardedNumbers:
     def find_variances(self, posterior: Posterior) -> None:
         """Compute the variances from scratch."""
         self.has_variances = True
-        self.tell("find_variances", posterior.replace(data=None))
+        self.tell("find_variances", self._seen(posterior))
 
     def variances(self, idx: Any = None) -> np.ndarray:
         """Return variances that were computed."""
@@ -239,10 +259,23 @@ class ShardedNumbers:
         for told in (self._heard_last, self.moves):
             places |= {i - part.start: where for i, where in told.items() if part.start <= i < part.stop}
         taken = np.asarray(list(places), np.int64), np.asarray(list(places.values()), np.int8)
-        now = self._posterior().replace(data=None)
-        mean = to_numpy(now.mean) if self._mean is None else self._mean
-        sent = self.key, self.steps, self.how, mean, self.binary, taken, now if self.has_variances else None
+        now = self._posterior()
+        mean = self._fold(to_numpy(now.mean) if self._mean is None else self._mean)
+        known = self._seen(now) if self.has_variances else None
+        sent = self.key, self.steps, self.features.bias, mean, self.binary, taken, known
         part.here, part.coming = False, [part.actor.begin.remote(*sent)]
+
+    def _seen(self, posterior: Posterior) -> Posterior:
+        """Return a posterior as it is on what the actors hold: its covariance is T cov T'."""
+        if self.features.folds is None:
+            return posterior.replace(data=None)
+        if not shares_cov(posterior):
+            raise EverylabelError(
+                f"likelihood is {posterior.likelihood!r} and the features are on a scale of their own; "
+                "expected a covariance that classes share"
+            )
+        folds = self.features.folds
+        return posterior.replace(data=None, cov=folds @ to_numpy(posterior.cov) @ folds.T)
 
     def _bring_back(self) -> None:
         for part in self.parts:
@@ -260,7 +293,7 @@ class ShardedNumbers:
             try:
                 ray.get(part.coming)
                 part.here, part.coming = True, []
-            except (ray.exceptions.RayActorError, Behind):
+            except (*self.sharded.died, Behind):
                 part.coming = []
                 if not wait:
                     return
@@ -273,7 +306,7 @@ class ShardedNumbers:
         errors = self.sharded.ray.exceptions
         try:
             return self.sharded.ray.get(ref)
-        except (errors.RayActorError, Behind):
+        except (*self.sharded.died, Behind):
             part.here, part.coming = False, []
             return None
         except errors.RayTaskError as error:

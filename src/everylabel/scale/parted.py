@@ -47,6 +47,7 @@ class Parted:
     ending: str
     parts: Sequence[Part]
     files: Sequence[Stamp]
+    source: str = ""  # where the source lay; earlier versions did not note it
 
     @property
     def rows(self) -> int:
@@ -77,7 +78,7 @@ def begun(folder: str, about: Mapping[str, Any], ending: str, source: Parts, siz
                 f"folder {folder!r} holds other files ({listed(others, 3)}) and no {MANIFEST}; {CURE}"
             )
         parts, files = source.planned(size)
-        fresh = Parted(folder, about, ending, parts, files)
+        fresh = Parted(folder, about, ending, parts, files, places.whole(source.place))
         _write(fresh)
         return fresh
     _check_about(before, about, ending)
@@ -99,7 +100,8 @@ def read_parted(folder: str) -> Parted | None:
             Part(number, first, rows, tuple(Stretch(*stretch) for stretch in stretches))
             for number, (first, rows, stretches) in enumerate(stored["parts"])
         ]
-        return Parted(folder, dict(stored["about"]), str(stored["ending"]), parts, files)
+        known = dict(stored["about"]), str(stored["ending"]), parts, files, str(stored.get("source") or "")
+        return Parted(folder, *known)
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise EverylabelError(
             f"{place!r} cannot be read ({error}); expected a manifest that this everylabel writes: {CURE}"
@@ -113,6 +115,7 @@ def _write(parted: Parted) -> None:
         "about": dict(parted.about),
         "ending": parted.ending,
         "rows": parted.rows,
+        "source": parted.source,
         "files": [one._asdict() for one in parted.files],
         "parts": [part[1:] for part in parted.parts],  # first row, rows, stretches
     }

@@ -34,6 +34,11 @@ def is_remote(place: str) -> bool:
     return "://" in place
 
 
+def whole(place: str) -> str:
+    """Return a place as it is known from everywhere on this machine."""
+    return place if is_remote(place) else str(Path(place).absolute())
+
+
 def base_name(place: str) -> str:
     """Return the last part of a place."""
     return place.rstrip("/").rsplit("/", 1)[-1]

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from everylabel.core.arrays import to_numpy
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 from everylabel.scale.features import ShardedFeatures
+from everylabel.scale.held import Held
 from everylabel.scale.numbers import Part, ShardedNumbers
 from everylabel.scale.worker import Few, Unknown
 from everylabel.selection.pool import Pool, PoolView, Where
@@ -29,7 +31,7 @@ class Ones(dict[int, float]):
 
 
 class ShardPool(Pool):
-    """A pool over `ShardedFeatures`; all else is as in `Pool`.
+    """A pool over `ShardedFeatures`, or those on scale (`Scaled`); all else is as in `Pool`.
 
     Examples
     --------
@@ -43,10 +45,11 @@ class ShardPool(Pool):
     >>> pool.add(i, y[i])
     """
 
-    keeps = False  # its logits are with the actors, which compute them anew
+    is_here = False  # its logits are with the actors, which compute them anew
 
     def __init__(self, features: ShardedFeatures, posterior: Posterior, **options: Any) -> None:
         self._free: np.ndarray | None = None
+        self._held: Held | None = None
         super().__init__(features, posterior, **options)
 
     @property
@@ -68,6 +71,8 @@ class ShardPool(Pool):
         before = dict(self.numbers.moves)
         self.numbers.moves[i] = int(where) if where in list(Where) else int(self.state[i])
         self._free = None
+        if self._held is not None:
+            self._held.keep(i)  # its row stays here, whatever becomes of its shard
         try:
             super().put(idx, where, label, weight, **how)
         except BaseException:
@@ -81,6 +86,18 @@ class ShardPool(Pool):
     def close(self) -> None:
         """Have the actors let go of this pool; the features stay."""
         self.numbers.end()
+
+    def at_hand(self, rng: np.random.Generator | None = None) -> "Held":
+        """Return a random sample whose rows are here; with `rng`, a few of it are exchanged for others."""
+        if self._held is None:
+            self._held = Held(self)
+        elif rng is not None:
+            self._held.exchange(rng)
+        return self._held
+
+    def guessed(self, present: int) -> np.ndarray:
+        """Return how many instances each column is the likeliest of, in the parts that are here."""
+        return sum((found for _, found in self.numbers.ask("guesses", present)), np.zeros(present, np.int64))
 
     def kept(self) -> dict[str, np.ndarray]:
         raise EverylabelError("a pool in shards is not kept; its log is replayed")
@@ -116,11 +133,13 @@ class ShardPool(Pool):
     def inner(self, idx: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
         """Return w -> H[idx] w and |h|^2 of idx, both computed where the instances are."""
         collect, dtype = self.numbers.collect, self.dtype
+        fold, folds = self.numbers.features.fold, self.numbers.features.folds
 
         def along(w: np.ndarray) -> np.ndarray:
-            return collect(idx, "product", np.asarray(w, dtype), axis=w.ndim - 1)
+            return collect(idx, "product", np.asarray(fold(w), dtype), axis=w.ndim - 1)
 
-        return along, collect(idx, "norms")
+        form = None if folds is None else folds @ folds.T  # |h|^2 = [x 1] T T' [x 1]'
+        return along, collect(idx, "norms", form)
 
     def _top(
         self, score: Callable[[PoolView, np.ndarray], np.ndarray], idx: np.ndarray, n: int
@@ -153,11 +172,17 @@ class ShardPool(Pool):
         return int(np.searchsorted(idx, position))
 
     def _numbers(self, features: Any, posterior: Posterior) -> Any:
-        if not isinstance(features, ShardedFeatures):
+        if not isinstance(getattr(features, "raw", features), ShardedFeatures):
             raise EverylabelError(
                 f"features is a {type(features).__name__}; expected ShardedFeatures(folder, ray=...)"
             )
         return ShardedNumbers(features, posterior, lambda: self.state, lambda: self._cache.posterior)
+
+    def _trained_logits(self, idx: np.ndarray) -> np.ndarray:
+        """Return the logits of labelled instances, computed here: the same to the bit at every start."""
+        if self.posterior.likelihood == "binary":
+            return super()._trained_logits(idx)
+        return np.asarray(self.rows(idx) @ to_numpy(self.posterior.mean))
 
     def _room(self, n: int) -> tuple[np.ndarray, Any]:
         return np.full(n, -1, np.int16), Ones()

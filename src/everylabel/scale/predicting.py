@@ -181,8 +181,11 @@ def _finished(folder: str, project: Project) -> Shards:
             f"folder {folder!r} lacks {len(missing):,} of {len(parted.parts):,} shards; expected all: run "
             "the command that began it once more"
         )
-    embedder = project.embedder()
-    if embedder is not None and model_digest(embedder.backend) != parted.about.get(DIGEST):
+    embedder, own = project.embedder(), read_parted(project.source) if is_shards(project.source) else None
+    made_by = None if own is None else own.about.get(DIGEST)
+    if embedder is not None:
+        made_by = model_digest(embedder.backend)
+    if made_by is not None and made_by != parted.about.get(DIGEST):
         raise EverylabelError(
             f"shards {folder!r} were made by another model ({parted.about.get(MODEL)}) than the features of "
             f"project {project.name!r}; expected shards by the project's own: embed them with its --model, "

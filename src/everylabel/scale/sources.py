@@ -52,12 +52,24 @@ class Source:
     def values(self, part: Part) -> Iterator[Any]:
         """Yield the texts or images of a part, never all in memory."""
         for stretch in part.stretches:
-            file = self.files[stretch.file]
-            try:
-                for value in self._cells(file, stretch):
-                    yield text_of(value) if self.kind == "text" else _image(value, file)
-            except OSError as error:
-                raise _unreadable(file, error) from error
+            yield from self.cells(stretch)
+
+    def cells(self, stretch: Stretch) -> Iterator[Any]:
+        """Yield the texts or images of a stretch."""
+        file = self.files[stretch.file]
+        try:
+            for value in self._cells(file, stretch):
+                yield text_of(value) if self.kind == "text" else _image(value, file)
+        except OSError as error:
+            raise _unreadable(file, error) from error
+
+    def is_lines(self, stretch: Stretch) -> bool:
+        """Return whether a stretch begins at a byte, not at a row."""
+        return _ending(self.files[stretch.file]) not in PARQUET
+
+    def marks(self, stretch: Stretch, every: int) -> list[int]:
+        """Return where each `every`-th row of a stretch of lines begins."""
+        return LineFile(self.files[stretch.file], self.options).marks(stretch.start, stretch.rows, every)
 
     def _cells(self, file: str, stretch: Stretch) -> Iterator[Any]:
         _, start, rows = stretch

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.core.posterior import Posterior
-from everylabel.scale.mapped import Map, Mapped
 from everylabel.scale.shards import load
 from everylabel.selection.pool import PoolView, Where
+from everylabel.selection.pool.features import Features
 from everylabel.selection.pool.numbers import Numbers
 from everylabel.selection.ranking import TIE, smallest
 
@@ -108,6 +108,11 @@ class Part(PoolView):
         few = np.argsort(-rounded, kind="stable")[:n]
         return Few(idx[few], scores[few], _size(scores), -np.inf)
 
+    def guesses(self, present: int) -> np.ndarray:
+        """Return how many instances each of the first columns is the likeliest of."""
+        found = self.logits()[:, :present].argmax(axis=1)
+        return np.bincount(found, minlength=present)
+
     def narrow_few(self, n: int) -> Few:
         """Return the n free instances with the smallest margins."""
         idx = self.free_idx
@@ -138,14 +143,14 @@ class Worker:
         self,
         key: str,
         steps: int,
-        how: Map,
+        bias: bool,
         mean: np.ndarray,
         binary: bool,
         taken: Any,
         known: Posterior | None,
     ) -> None:
         """Begin a pool, or begin it anew: logits of this mean, variances by a posterior, who is not free."""
-        part = Part(Numbers(Mapped(self.array, how)), binary)
+        part = Part(Numbers(Features.of(self.array, bias)), binary)
         part.numbers.reset(mean)
         if known is not None:
             part.numbers.find_variances(known)
@@ -182,9 +187,10 @@ class Worker:
         """Return H[idx] w."""
         return self._part(key, steps).numbers.features.product(w)[..., idx]
 
-    def norms(self, key: str, steps: int, idx: Any) -> np.ndarray:
-        """Return |h|^2 of some instances."""
-        return self._part(key, steps).numbers.features.norms()[idx]
+    def norms(self, key: str, steps: int, form: np.ndarray | None, idx: Any) -> np.ndarray:
+        """Return |h|^2 of some instances, or h' form h."""
+        features = self._part(key, steps).numbers.features
+        return (features.norms() if form is None else features.quadratic(form))[idx]
 
     def _part(self, key: str, steps: int) -> Part:
         part = self.parts.get(key)

@@ -117,6 +117,12 @@ def acts_for(strategy: str, pool: PoolView) -> str:
     return "typiclust" if strategy not in COLD and knows_nothing(pool) else strategy
 
 
+def looks_at_each(strategy: str, pool: PoolView) -> bool:
+    """Return whether the strategy that picks in fact looks at each instance by itself."""
+    acting = strategies.get(acts_for(strategy, pool))
+    return acting.alone or acting.name == "random"
+
+
 def knows_nothing(pool: PoolView) -> bool:
     """Return whether the model cannot tell classes apart: no label seen, or of k > 2 one class only."""
     mean = to_numpy(pool.posterior.mean)

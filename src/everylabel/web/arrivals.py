@@ -18,6 +18,7 @@ from everylabel.data.changes import Change, compare
 from everylabel.data.id_list import IdList
 from everylabel.data.items import Items
 from everylabel.data.known import Known
+from everylabel.data.numbered import Numbered
 from everylabel.data.sent import Sent, not_sent, sent_items
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.joining import Arriving, join
@@ -112,6 +113,10 @@ class Arrivals:
     def send(self, sent: Sequence[Sent]) -> int:
         """Have texts join the pool that come from no source; return how many were not there before."""
         project = self.project
+        if isinstance(project.ids, Numbered):
+            raise Refused(
+                409, "in_shards", "shards do not grow while they are labelled; put more into another folder"
+            )
         if project.kind != "text":
             raise Refused(
                 409, "not_text", "this project is not of texts; put images into its folder, with --watch"

@@ -7,14 +7,18 @@ from urllib.parse import quote
 import numpy as np
 from fastapi.responses import StreamingResponse
 
+from everylabel.data.numbered import Numbered
 from everylabel.formats.exports import Export, model_export, table_export
 from everylabel.formats.queue_tables import Of
 from everylabel.labelling.desk import Desk
+from everylabel.labelling.refused import Refused
 from everylabel.labelling.rows import GROWN, Prepared, prepare
 from everylabel.labelling.snapshot import Snapshot
 from everylabel.projects.project import Project
 from everylabel.web.layout import layout
 from everylabel.web.shown import Shown
+
+BY_PEOPLE = ("labels", "answers", "test")  # what looks at labelled items only
 
 
 class Downloads:
@@ -29,6 +33,12 @@ class Downloads:
         self, snapshot: Snapshot, what: str, form: str, columns: Sequence[str] | None, of: Of
     ) -> StreamingResponse:
         """Return labels, answers, predictions or a queue, in the order of the source."""
+        if what not in BY_PEOPLE and not self.desk.learner.pool.is_here:
+            raise Refused(
+                409,
+                "in_shards",
+                f"{what} of items in shards on Ray are not offered here; see everylabel predict",
+            )
         project, snapshot = self._in_order(snapshot)
         made = table_export(project, self._prepared(snapshot), snapshot, what, form, columns, of)
         return self._response(made, what)
@@ -40,6 +50,10 @@ class Downloads:
 
     def layout(self) -> tuple[np.ndarray, str]:
         """Return the pool in two dimensions, computed when it is first asked for or has grown by half."""
+        if not self.desk.learner.pool.is_here:
+            raise Refused(
+                409, "in_shards", "the map is not offered for items in shards on Ray: it looks at all of them"
+            )
         with self._lock:
             features = self.desk.features
             if self._layout is None or len(features) >= GROWN * len(self._layout[0]):
@@ -48,7 +62,10 @@ class Downloads:
 
     def _in_order(self, snapshot: Snapshot) -> tuple[Project, Snapshot]:
         """Return the items that are there, in the order of the source, and what is known of them."""
-        project, there = self.shown.project, set(snapshot.ids)
+        project = self.shown.project
+        if isinstance(project.ids, Numbered):
+            return project, snapshot
+        there = set(snapshot.ids)
         project = project.without([i for i, name in enumerate(project.ids) if name not in there])
         return project, snapshot.seen_from(project.ids)
 

@@ -65,6 +65,7 @@ class ServeOptions:
     images_in : folders that images may lie in, besides the source's own
     watch : have what the source gets meanwhile join
     framed : a notebook of this machine may show the page inside of its own
+    rows : gives the features of a project to the desk
     """
 
     store: str | None = None
@@ -88,6 +89,7 @@ class ServeOptions:
     images_in: Sequence[Path] = ()
     watch: bool = False
     framed: bool = False
+    rows: Callable[[Project], Rows] = lambda project: Rows(project.ids_here, project.features)
 
 
 class Opened(NamedTuple):
@@ -135,7 +137,7 @@ def opened_server(
         address = address_of(options.host, bound.getsockname()[1], None if tokens is None else tokens.labels)
         config = server_config(app, options.proxy)
         strategy = service.ledger.settings["strategy"]
-        size = len(project) * project.features.shape[1]
+        size = len(project) * project.features.shape[1] if service.desk.learner.pool.is_here else 0
         with compiling(size, strategy) as begin_compiling:
 
             def started() -> None:
@@ -222,7 +224,8 @@ def opened_project(
     opening = open_log(project, options.store, settings, *given, note, *more, test=options.test)
     with opening as (store, project):
         project.keep()  # nothing was refused: from now on these are the options
-        desk = Desk(Rows(project.ids_here, project.features), store, ModelFile(project.folder, note))
+        rows = options.rows(project)
+        desk = Desk(rows, store, ModelFile(project.folder, note))
         project = project.without_features()
         shown = Shown(project, options.fields, allowed)
         service = Service(desk, lambda i: shown.item(desk.ids[i]), encoder)
@@ -233,7 +236,7 @@ def opened_project(
             watched = Watched(project.source, project.about.options)
         growth = Growth(arrivals, project, watched, progress)
         closed = contextlib.closing
-        with closed(desk), closed(Refitter(desk)), closed(service), closed(growth):
+        with closed(rows), closed(desk), closed(Refitter(desk)), closed(service), closed(growth):
             yield service, shown, growth
 
 

@@ -7,6 +7,7 @@ from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import label_of
 from everylabel.data.display import Images, fields_of
 from everylabel.data.id_list import IdList
+from everylabel.data.numbered import Numbered
 from everylabel.data.pictures import Picture
 from everylabel.labelling.refused import Refused
 from everylabel.projects.project import Project
@@ -112,7 +113,7 @@ def _labels_of(project: Project) -> set[str]:
 
 def _folders_are_classes(project: Project) -> bool:
     """Return whether the folder that an image lies in would tell its class."""
-    if project.kind != "image":
+    if project.kind != "image" or isinstance(project.ids, Numbered):
         return False
     asked = project.about is not None and project.about.options.label_column == "folder"
     folders = {str(name).rpartition("/")[0].rpartition("/")[2] for name in project.ids} - {""}

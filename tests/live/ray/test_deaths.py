@@ -8,7 +8,6 @@ import random
 import threading
 import time
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import pytest
 import everylabel as el
 from everylabel.scale.cluster import connect
 from everylabel.scale.features import ShardedFeatures
+from tests.live.ray.clusters import three_nodes
 from tests.scale.test_pool import twin, written
 from tests.selection.problems import problem
 
@@ -29,14 +29,10 @@ LABELS, KILLS = 400, 6
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:
-    cluster: Any = import_module("ray.cluster_utils").Cluster
-    node: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 80 * 2**20}
-    made: Any = cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
-    others = [made.add_node(**node) for _ in range(2)]
-    ray = connect(made.address)
-    yield made, others, ray
-    ray.shutdown()
-    made.shutdown()
+    with three_nodes() as (made, others):
+        ray = connect(made.address)
+        yield made, others, ray
+        ray.shutdown()
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # Ray's own, of the processes that are killed

@@ -19,6 +19,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.digests import Digests
 from everylabel.data.id_list import IdList
 from everylabel.data.known import NOT_NOTED, Known
+from everylabel.data.numbered import Numbered
 from everylabel.labelling.events import Event, from_row, to_row
 from everylabel.projects.database import databases, sealing
 from everylabel.projects.database.chain import Head, Row, chained, digest
@@ -115,11 +116,17 @@ class Store:
             known = json.loads(text)
             if isinstance(known, list):
                 known = {"keys": known[0], "digests": known[1], "id_column": NOT_NOTED}
-            return Known(**known | {"keys": IdList(known["keys"]), "digests": Digests(known["digests"])})
+            n = known.pop("numbered", None)
+            keys = IdList(known["keys"]) if n is None else Numbered(n)
+            return Known(**known | {"keys": keys, "digests": Digests(known["digests"])})
 
     def set_items(self, known: Known) -> None:
         """Note the source as it is now."""
-        noted = known._asdict() | {"keys": list(known.keys), "digests": list(known.digests)}
+        noted = known._asdict() | {"digests": list(known.digests)}
+        if isinstance(known.keys, Numbered):
+            noted |= {"keys": [], "numbered": len(known.keys)}
+        else:
+            noted["keys"] = list(known.keys)
         text = json.dumps(noted, ensure_ascii=False)
         with (
             self._writing.alone() as head,

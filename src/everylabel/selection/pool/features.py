@@ -26,6 +26,13 @@ class Features:
     def __init__(self, features: Any, posterior: Posterior) -> None:
         self._hold(_check(features, posterior), posterior.bias)
 
+    @classmethod
+    def of(cls, array: Array, bias: bool) -> "Features":
+        """Return products with features that need no check."""
+        made = cls.__new__(cls)
+        made._hold(array, bias)
+        return made
+
     def _hold(self, array: Array, bias: bool) -> None:
         self.array, self.bias = array, bias
         self.n = int(self.array.shape[0])

@@ -81,6 +81,8 @@ class Pool(LearningPool):
     100
     """
 
+    is_here = True  # all logits are in this process
+
     def __init__(
         self,
         features: Any,
@@ -304,6 +306,9 @@ class Pool(LearningPool):
         self.labels, self.weights, self.state = kept["labels"], kept["weights"], kept["state"]
         self.auto_step, self.ruled_out = float(kept["auto_step"]), from_pairs(kept["ruled_out"])
 
+    def close(self) -> None:
+        """Let go of what is held elsewhere: here, nothing."""
+
     def add_class(self, n: int = 1, *, names: tuple[str, ...] | list[str] | None = None) -> None:
         """Make room for n classes more, at the prior; nothing else moves."""
         self._follow(self._record.then(NewClasses(n, None if names is None else tuple(names))))
@@ -331,6 +336,10 @@ class Pool(LearningPool):
 
     def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
         return self._cache.features.rows(idx, dtype)
+
+    def guessed(self, present: int) -> np.ndarray:
+        """Return how many instances each of the first `present` classes is the likeliest of."""
+        return np.bincount(self.logits()[:, :present].argmax(axis=1), minlength=present)
 
     def margins(self, idx: np.ndarray) -> np.ndarray:
         """Return p_first - p_second of the instances, by a compiled loop where they are many."""
@@ -407,9 +416,13 @@ class Pool(LearningPool):
         training would give the instance. The paper's step where the pool knows no labels.
         """
         idx = self.labelled_idx
-        f = self.logits(idx)
+        f = self._trained_logits(idx)
         own = np.mean(f[np.arange(len(idx)), self.labels[idx]] - f.mean(axis=1)) if len(idx) else 0.0
         return float(own) if own > 0 else default_step("second_order", self.posterior.likelihood)
+
+    def _trained_logits(self, idx: np.ndarray) -> np.ndarray:
+        """Return the logits of labelled instances."""
+        return self.logits(idx)
 
     def _check_ruled_out(self, classes: Collection[int]) -> frozenset[int]:
         given = np.asarray(list(classes), np.int64)

@@ -103,6 +103,13 @@ class PoolView(Protocol):
         rows = self.rows(idx, self.dtype)
         return lambda w: (rows @ w.astype(rows.dtype)).T, np.einsum("nd,nd->n", rows, rows)
 
+    def at_hand(self, rng: np.random.Generator | None = None) -> "PoolView":
+        """Return what strategies that look at many rows choose from: all, or what lies here of a larger pool.
+
+        rng : some of it may be exchanged for others
+        """
+        return self
+
     def cov_rows(self, idx: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
         """Return H[idx] cov (n, d), by the covariance that classes share or the mean of their own."""
         return self.rows(idx, dtype) @ shared_cov(self.posterior).astype(dtype)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query
 from everylabel.labelling.queues import (
     HIGH,
     LOW,
+    OF_ALL,
     QUEUES,
     Asked,
     Found,
@@ -81,6 +82,8 @@ def queues(views: Views, shown: Shown) -> APIRouter:
 
         `class` is a class's number or name.
         """
+        if name in OF_ALL:
+            views.check_here(f"the queue {QUEUES[name].title!r}")
         look = await to_thread(views.look)
         found = await to_thread(queue, look, asked(name, class_, item, low, high))
         some = found[offset : offset + limit]
@@ -96,7 +99,7 @@ def queues(views: Views, shown: Shown) -> APIRouter:
 
 
 def _counts(views: Views, wanted: dict[str, Asked]) -> list[dict[str, Any]]:
-    look = views.look()
+    look, here = views.look(), views.desk.learner.pool.is_here
     return [
         {
             "name": name,
@@ -106,6 +109,7 @@ def _counts(views: Views, wanted: dict[str, Asked]) -> list[dict[str, Any]]:
             "count": None if missing(wanted[name]) else len(queue(look, wanted[name])),
         }
         for name, about in QUEUES.items()
+        if here or name not in OF_ALL
     ]
 
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 
 from everylabel.data.id_list import IdList
+from everylabel.data.numbered import Numbered
+from everylabel.labelling.refused import Refused
 from everylabel.labelling.views import Views
 from everylabel.web.access import LOOKS
 from everylabel.web.bodies import Anybody, Person
@@ -73,13 +75,23 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
         items = await wrap_future(views.disputed(limit))
         return {"items": await to_thread(lambda: [{**found, **seen(found["item"])} for found in items])}
 
-    @router.get("/search", responses=problems())
+    @router.get("/search", responses=problems(409))
     async def search(
         q: Annotated[str, Query(max_length=200)] = "", limit: Annotated[int, Query(ge=1, le=100)] = 20
     ) -> dict[str, Any]:
-        """Return instances whose name or text holds the words: first the one of this very name."""
+        """Return instances whose name or text holds the words: first the one of this very name.
+
+        Of items in shards only the one of this number.
+        """
         ids = IdList(views.desk.ids)
-        found = await to_thread(_search, ids, shown, q, limit)
+        if isinstance(shown.project.ids, Numbered):
+            place = ids.find(q.strip())
+            if place is None:
+                told = "items in shards are found by their row number only; no text is searched"
+                raise Refused(409, "in_shards", told)
+            found = [place]
+        else:
+            found = await to_thread(_search, ids, shown, q, limit)
         states = await wrap_future(views.states(found))
         pairs = zip((ids[i] for i in found), states, strict=True)
         return {
