@@ -84,6 +84,8 @@ class State(NamedTuple):
 class IdList(Sequence[str]):
     """Different names in order; `position` is the place of each. One thread appends, any may look."""
 
+    _state: State
+
     def __init__(self, names: Iterable[str] = ()) -> None:
         """Hold names; of others of this kind what is packed is shared."""
         if isinstance(names, IdList):
