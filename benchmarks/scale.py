@@ -86,6 +86,9 @@ class Counted:
     def __getattr__(self, name: str) -> Any:
         return Counted(getattr(self._inner, name), self._total)
 
+    def options(self, **how: Any) -> "Counted":
+        return Counted(self._inner.options(**how), self._total)
+
     def remote(self, *args: Any) -> Any:
         self._total.append(pickled(args))
         return self._inner.remote(*args)

@@ -26,6 +26,9 @@ class Mutant(NamedTuple):
 
 
 CORE = [
+    Mutant("scale/numbers.py", "= -features.center @ features.matrix", "= features.center @ features.matrix", "scale/test_page.py"),
+    Mutant("scale/numbers.py", "cov=folds @ to_numpy(posterior.cov) @ folds.T", "cov=to_numpy(posterior.cov)", "scale/test_page.py"),
+    Mutant("scale/shown.py", "row // EVERY], row % EVERY", "row // EVERY], 0", "scale/test_shown.py"),
     Mutant("integrations/laplace.py", "(np.c_[weights, k * d + np.arange(k)] if bias else weights).reshape(-1)", "np.arange(k * (d + bias))", "integrations/test_laplace.py"),
     Mutant("integrations/laplace.py", "precision[np.ix_(order, order)] = np", "precision[:] = np", "integrations/test_laplace.py"),
     Mutant("integrations/river.py", "old = np.r_[: d - 1, d + n - 1]", "old = np.r_[:d]", "integrations/test_river.py"),

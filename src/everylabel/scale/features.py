@@ -24,6 +24,7 @@ AT_LEAST = 20_000  # and so many rows
 TOO_MANY = 2_000  # rows asked for at once that do not stay
 PATIENCE = 300.0  # seconds that an actor has to come back in, when nobody else can answer
 AGAIN = 0.2  # seconds between attempts
+BESIDE = "beside"  # the thread of an actor that computes the logits of a new model, while labels go on
 
 
 class ShardedFeatures:
@@ -58,7 +59,8 @@ class ShardedFeatures:
         stretches = shared_out(shards, cores if actors is None else actors)
         self.starts = np.cumsum([0, *(sum(shard.rows for shard in some) for some in stretches)])
         self.shape = int(self.starts[-1]), shards[0].width
-        kind: Any = self.ray.remote(max_restarts=-1, max_task_retries=0, num_cpus=0.01)(Worker)
+        how: dict[str, Any] = {"max_restarts": -1, "max_task_retries": 0, "num_cpus": 0.01}
+        kind: Any = self.ray.remote(**how, concurrency_groups={BESIDE: 1})(Worker)
         self.actors = [
             kind.options(scheduling_strategy="SPREAD").remote([shard.place for shard in some])
             for some in stretches

@@ -15,7 +15,7 @@ import numpy as np
 from everylabel.core.arrays import to_numpy
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
-from everylabel.scale.features import ShardedFeatures
+from everylabel.scale.features import BESIDE, ShardedFeatures
 from everylabel.scale.worker import Behind, Few
 from everylabel.selection.pool import PoolView, Where
 from everylabel.selection.pool.scaled import Scaled
@@ -260,10 +260,13 @@ class ShardedNumbers:
             places |= {i - part.start: where for i, where in told.items() if part.start <= i < part.stop}
         taken = np.asarray(list(places), np.int64), np.asarray(list(places.values()), np.int8)
         now = self._posterior()
-        mean = self._fold(to_numpy(now.mean) if self._mean is None else self._mean)
+        mean = self._cast(self._fold(to_numpy(now.mean) if self._mean is None else self._mean))
         known = self._seen(now) if self.has_variances else None
         sent = self.key, self.steps, self.features.bias, mean, self.binary, taken, known
-        part.here, part.coming = False, [part.actor.begin.remote(*sent)]
+        begin = part.actor.begin  # what is told after it queues up behind it, unless all is waited for
+        if self._mean is not None:
+            begin = begin.options(concurrency_group=BESIDE)
+        part.here, part.coming = False, [begin.remote(*sent)]
 
     def _seen(self, posterior: Posterior) -> Posterior:
         """Return a posterior as it is on what the actors hold: its covariance is T cov T'."""
