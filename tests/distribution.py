@@ -49,6 +49,8 @@ MISSING = {
     "timm": "el.embed([np.zeros((8, 8, 3), np.uint8)] * 3, model='timm:resnet18')",
     "onnx": "el.embed([np.zeros((8, 8, 3), np.uint8)] * 3, model='some.onnx')",
     "torch": "import everylabel.torch",
+    "skorch": "import everylabel.integrations.skorch",
+    "laplace": "import everylabel.integrations.laplace",
     "ray": "from everylabel.scale.cluster import connect; connect('local')",
 }  # what has to be refused without an extra, naming it
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -89,3 +90,30 @@ def test_unknown_names_are_unknown() -> None:
 def test_mutants_break_lines_that_are_there() -> None:
     stale = [m for m in mutants.CORE if m.right not in (ROOT / "src/everylabel" / m.file).read_text()]
     assert stale == []
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [
+        ("everylabel.torch", "torch"),
+        ("everylabel.integrations.skorch", "skorch"),
+        ("everylabel.integrations.laplace", "laplace"),
+    ],
+)
+def test_what_needs_torch_names_its_extra_without_it(module: str, extra: str) -> None:
+    code = dedent(f"""
+        import sys
+
+        class WithoutTorch:
+            def find_spec(self, name, *_):
+                if name.partition(".")[0] == "torch":
+                    raise ModuleNotFoundError("torch is not there")
+
+        sys.meta_path.insert(0, WithoutTorch())
+        try:
+            import {module}
+        except ImportError as error:
+            print(error)
+    """)
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert f"install it with: pip install 'everylabel[{extra}]'" in told

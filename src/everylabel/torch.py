@@ -1,7 +1,11 @@
 """everylabel for PyTorch users (the extra `everylabel[torch]`)."""
 
-from everylabel.models.last_layer import LastLayer
-from everylabel.models.members import dropout_logits, ensemble_logits, train_ensemble
-from everylabel.models.recipe import train_head
+from everylabel.core.errors import need
+
+need("torch", "torch", "everylabel.torch")  # and say so before the imports below fail
+
+from everylabel.models.last_layer import LastLayer  # noqa: E402
+from everylabel.models.members import dropout_logits, ensemble_logits, train_ensemble  # noqa: E402
+from everylabel.models.recipe import train_head  # noqa: E402
 
 __all__ = ["LastLayer", "dropout_logits", "ensemble_logits", "train_ensemble", "train_head"]

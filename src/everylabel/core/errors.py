@@ -23,13 +23,17 @@ class EverylabelWarning(UserWarning):
     """Something was skipped, mended or done in a simpler way; the text counts and lists it."""
 
 
+class MissingExtra(EverylabelError, ImportError):
+    """A library of an extra that is not installed."""
+
+
 def need(module: str, extra: str, purpose: str) -> Any:
     """Import a library of an extra, or say what to install."""
     try:
         return import_module(module)
     except ImportError as error:
         name = module.partition(".")[0]
-        raise EverylabelError(
+        raise MissingExtra(
             f"{purpose} needs {name} ({error}); install it with: pip install 'everylabel[{extra}]'"
         ) from error
 

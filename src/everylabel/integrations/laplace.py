@@ -17,12 +17,16 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
-import torch
 
 from everylabel.core import EverylabelError, Posterior
 from everylabel.core.arrays import to_numpy
 from everylabel.core.errors import need
-from everylabel.models.last_layer import LastLayer
+
+need("torch", "laplace", "everylabel.integrations.laplace")
+
+import torch  # noqa: E402
+
+from everylabel.models.last_layer import LastLayer  # noqa: E402
 
 __all__ = ["from_laplace", "to_laplace"]
 

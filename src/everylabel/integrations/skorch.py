@@ -8,15 +8,16 @@
 
 from typing import Any
 
-import torch
-
 from everylabel.core import EverylabelError, Posterior, update
 from everylabel.core.errors import need
-from everylabel.models.last_layer import LastLayer
-
-__all__ = ["LastLayerPosterior"]
 
 callbacks: Any = need("skorch.callbacks", "skorch", "everylabel.integrations.skorch")
+
+import torch  # noqa: E402
+
+from everylabel.models.last_layer import LastLayer  # noqa: E402
+
+__all__ = ["LastLayerPosterior"]
 
 
 class LastLayerPosterior(callbacks.Callback):
