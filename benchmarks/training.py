@@ -1,14 +1,18 @@
 """`make bench-training`: `fit_map` against scikit-learn's LogisticRegression, to the same gradient norm.
 
-Processor time of one thread; all take turns on the same data. A rival is run at ever smaller tolerances until
-its gradient is as small as ours; where none of them is, its time is that of the smallest one.
+Processor time of one thread; all take turns on the same data. A rival is run at the largest of some
+tolerances, three a decade, at which its gradient is as small as ours, looked for from the one of the last
+size on; where there is none, its time is that of the smallest one. What takes longer than SLOW seconds has
+one turn, while it is looked for.
 """
 
 import os
 import time
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(threads, "1")  # before NumPy: ratios on one core are the steadiest
@@ -23,7 +27,8 @@ from benchmarks.updates.datasets import Dataset, load  # noqa: E402
 from benchmarks.updates.rivals import softmax  # noqa: E402
 
 SOLVERS = ("lbfgs", "newton-cholesky")
-TOLERANCES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+TOLERANCES = tuple(10.0 ** (-3 - third / 3) for third in range(19))
+SLOW = 5.0
 OURS = 1e-5  # of the gradient at zero weights
 LARGEST = 3000  # unknowns above which newton-cholesky's Hessian takes minutes, and is left out
 
@@ -44,46 +49,76 @@ def rival(x: np.ndarray, y: np.ndarray, solver: str, tol: float) -> np.ndarray:
     return np.asarray(weights.T if len(weights) > 1 else np.c_[-0.5 * weights.T, 0.5 * weights.T])
 
 
-def compare(x: np.ndarray, y: np.ndarray, k: int, rounds: int) -> dict[str, Any]:
-    """Return milliseconds of all on one problem."""
+class Found(NamedTuple):
+    """The tolerance at which a rival is as near as we are, how near, and the seconds that it takes."""
+
+    at: int  # in TOLERANCES
+    reached: float
+    seconds: float
+
+
+def as_near(norm: Callable[[float], float], wanted: float, first: int) -> Found:
+    """Return the largest tolerance at which a norm is as small as wanted, or the smallest of all."""
+    tried: dict[int, Found] = {}
+
+    def near(at: int) -> bool:
+        began = time.process_time()
+        reached = norm(TOLERANCES[at])
+        tried[at] = Found(at, reached, time.process_time() - began)
+        return reached <= wanted
+
+    at, last = first, len(TOLERANCES) - 1
+    if near(at):
+        while at > 0 and near(at - 1):
+            at -= 1
+    else:
+        at = min(at + 1, last)
+        while not near(at) and at < last:
+            at += 1
+    return tried[at]
+
+
+def compare(x: np.ndarray, y: np.ndarray, k: int, rounds: int, first: dict[str, int]) -> dict[str, Any]:
+    """Return milliseconds of all on one problem; `first` is where the tolerances of the last one lay."""
     design = np.c_[x, np.ones(len(x))]
     ours = el.fit_map(design, y, k, bias=False, tol=OURS)
     wanted = gradient_norm(design, y, ours)
     jobs: dict[str, Any] = {"fit_map": lambda: el.fit_map(design, y, k, bias=False, tol=OURS)}
     row: dict[str, Any] = {"n": len(y), "d": design.shape[1], "k": k, "gradient": wanted}
+    norm = partial(gradient_norm, design, y)
+    if k == 2:  # gradients of two columns are not those of one: compare one with one
+
+        def ours_of_one() -> np.ndarray:
+            return np.asarray(el.fit_map(design, y, 2, bias=False, binary=True, tol=OURS))
+
+        norm, jobs["fit_map"] = partial(_norm_of_one, design, y), ours_of_one
+        row["gradient"] = wanted = norm(ours_of_one())
+    slow = {}
     for solver in SOLVERS:
-        if k == 2 or (solver == "newton-cholesky" and design.shape[1] * k > LARGEST):
-            continue  # with two columns against one, gradients are not the same thing
-        for tol in TOLERANCES:
-            reached = gradient_norm(design, y, rival(design, y, solver, tol))
-            if reached <= wanted:
-                break
-        row |= {f"{solver}_tol": tol, f"{solver}_gradient": reached}
-        jobs[solver] = lambda solver=solver, tol=tol: rival(design, y, solver, tol)
-    if k == 2:
-        _two_classes(jobs, row, design, y)
-    times = timing.seconds(jobs, rounds, time.process_time)
+        if k > 2 and solver == "newton-cholesky" and design.shape[1] * k > LARGEST:
+            continue
+        found = as_near(partial(_norm_at, norm, design, y, solver), wanted, first.get(solver, 0))
+        first[solver], tol = found.at, TOLERANCES[found.at]
+        row |= {f"{solver}_tol": tol, f"{solver}_gradient": found.reached}
+        if found.seconds > SLOW:
+            slow[solver] = found.seconds
+        else:
+            jobs[solver] = partial(rival, design, y, solver, tol)
+    times = timing.seconds(jobs, rounds, time.process_time) | slow
     return row | {f"{name}_ms": 1e3 * seconds for name, seconds in times.items()}
 
 
-def _two_classes(jobs: dict[str, Any], row: dict[str, Any], design: np.ndarray, y: np.ndarray) -> None:
-    """Compare one sigmoid column with one sigmoid column."""
+def _norm_at(
+    norm: Callable[[np.ndarray], float], design: np.ndarray, y: np.ndarray, solver: str, tol: float
+) -> float:
+    return norm(rival(design, y, solver, tol))
 
-    def norm(column: np.ndarray) -> float:
-        p = 1.0 / (1.0 + np.exp(-(design @ column)))
-        return float(np.linalg.norm(design.T @ (p - y) + column))
 
-    def ours() -> np.ndarray:
-        return np.asarray(el.fit_map(design, y, 2, bias=False, binary=True, tol=OURS))
-
-    jobs["fit_map"], row["gradient"] = ours, norm(ours()[:, 0])
-    for solver in SOLVERS:
-        for tol in TOLERANCES:
-            reached = norm(2.0 * rival(design, y, solver, tol)[:, 1])
-            if reached <= row["gradient"]:
-                break
-        row |= {f"{solver}_tol": tol, f"{solver}_gradient": reached}
-        jobs[solver] = lambda solver=solver, tol=tol: rival(design, y, solver, tol)
+def _norm_of_one(design: np.ndarray, y: np.ndarray, mean: np.ndarray) -> float:
+    """Return the norm of the gradient of one sigmoid column, which two of half of it stand for."""
+    column = mean[:, -1] if mean.shape[1] == 1 else 2.0 * mean[:, 1]
+    p = 1.0 / (1.0 + np.exp(-(design @ column)))
+    return float(np.linalg.norm(design.T @ (p - y) + column))
 
 
 def problems(datasets: dict[str, Dataset], sizes: list[int]) -> Any:
@@ -109,9 +144,9 @@ def main(
     out: Annotated[Path, typer.Option(help="Where results go.")] = Path("docs/results/training.json"),
 ) -> None:
     """Measure training against scikit-learn's."""
-    rows, lines = [], []
+    rows, lines, first = [], [], dict[str, dict[str, int]]()
     for name, x, y, k in problems(load(data), size or [100, 300, 1000, 3000, 10_000]):
-        row = {"dataset": name, **compare(x, y, k, rounds)}
+        row = {"dataset": name, **compare(x, y, k, rounds, first.setdefault(name, {}))}
         rows.append(row)
         ratios = [row.get(f"{s}_ms", float("nan")) / row["fit_map_ms"] for s in SOLVERS]
         lines.append([name, str(row["n"]), str(k), f"{row['fit_map_ms']:.1f}", *(f"{r:.1f}" for r in ratios)])

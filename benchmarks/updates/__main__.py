@@ -17,6 +17,7 @@ from benchmarks.updates import quality, report, speed  # noqa: E402
 from benchmarks.updates.datasets import Dataset, load  # noqa: E402
 
 TIMED = {"CIFAR-10": (50, 100, 500, 1000), "Banking-77": (100, 500), "Clinc-150": (100, 1000)}
+RATIOS = (50, 200, 500)  # labels there are, when one or ten more come
 
 
 def main(
@@ -44,6 +45,10 @@ def _speed(results: dict[str, Any], datasets: dict[str, Dataset], reps: int) -> 
     results["speed"] = [
         speed.to_the_same_distance(name, datasets[name], n) for name, n in track(timed, "same distance")
     ]
+    asked = [(name, n, b) for name in TIMED if name in datasets for n in RATIOS for b in (1, 10)]
+    results["ratios"] = [speed.ratio(name, datasets[name], n, b) for name, n, b in track(asked, "ratios")]
+    named = [name for name in TIMED if name in datasets]
+    results["stalls"] = [speed.stalls(name, datasets[name]) for name in track(named, "stalls")]
 
 
 def _growth(results: dict[str, Any], datasets: dict[str, Dataset], reps: int) -> None:
@@ -106,6 +111,12 @@ def _figures(results: dict[str, Any]) -> list[dict[str, Any]]:
             ratio = r[f"{rival}_ms"] / r["exact_ms"]
             what = f"times faster than warm {rival} at the same distance, {r['dataset']}, n={r['n']}"
             line(what, ">= 10", ratio, ratio >= 10, ".1f")
+    for r in results.get("ratios", ()):
+        what = f"{r['labels']} at once, times faster than warm fit_map, k={r['k']}, n={r['n']}"
+        line(what, ">= 5", r["ratio"], r["ratio"] >= 5, ".1f")
+    for r in results.get("stalls", ()):
+        what = f"slowest label against the median around it, k={r['k']}"
+        line(what, "<= 3", r["worst_ratio"], r["worst_ratio"] <= 3, ".1f")
     for name, most in (("n", 1.0), ("n, k=150", 1.0), ("d", 2.0), ("k", 1.0)):
         slope = results["exponents"][name]
         line(f"growth with {name}, exponent", f"<= {most:g}", slope, slope <= most, ".2f")

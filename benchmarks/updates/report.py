@@ -25,6 +25,12 @@ def tables(report: dict[str, Any]) -> dict[str, Lines]:
         "Processor time a label in ms over 10 labels; warm training to the same distance": _speed(
             report["speed"]
         ),
+        "Processor time of one label and of ten at once in ms, against warm training to the same distance": (
+            _ratios(report.get("ratios", []))
+        ),
+        "The slowest of 800 labels in a row, against the median of the 41 around it": _stalls(
+            report.get("stalls", [])
+        ),
         "Growth of the processor time a label in ms, with its share of building anew": _growth(report),
     }
 
@@ -94,6 +100,23 @@ def _speed(rows: list[dict[str, Any]]) -> Lines:
                 f"{r['lbfgs10_ms']:.1f} (at {r['lbfgs10_distance']:.5f})",
             ]
         )
+    return lines
+
+
+def _ratios(rows: list[dict[str, Any]]) -> Lines:
+    lines = [["dataset", "k", "labels", "new", "distance", "exact", "fit_map", "times"]]
+    for r in rows:
+        cells = r["dataset"], r["k"], r["n"], r["labels"], f"{r['distance']:.6f}", f"{r['exact_ms']:.2f}"
+        trained = f"{r['fit_map_ms']:.1f} (tol {r['fit_map_tol']:.1g}, at {r['fit_map_distance']:.6f})"
+        lines.append([*map(str, cells), trained, f"{r['ratio']:.1f}"])
+    return lines
+
+
+def _stalls(rows: list[dict[str, Any]]) -> Lines:
+    lines = [["dataset", "k", "median, ms", "slowest, ms", "at label", "times", "labels above 3 times"]]
+    for r in rows:
+        cells = r["dataset"], r["k"], f"{r['median_ms']:.2f}", f"{r['worst_ms']:.2f}", r["worst_at"]
+        lines.append([*map(str, cells), f"{r['worst_ratio']:.1f}", str(r["above_3"])])
     return lines
 
 

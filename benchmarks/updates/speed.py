@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import everylabel as el
+from benchmarks.timing import seconds
 from benchmarks.updates.datasets import Dataset
 from benchmarks.updates.rivals import Learner, Updated, WarmFitMap, WarmLBFGS, softmax
 from everylabel.core.updates import exact
@@ -19,6 +20,9 @@ from everylabel.experiments.metrics import distance
 SEED = 77_003
 ITERATIONS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 17, 20, 25, 30, 40)
 TOLERANCES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6, 1e-7)
+FINE = tuple(10.0 ** (-1 - third / 3) for third in range(16))  # tolerances, three a decade
+TURNS = 5
+AROUND = 20  # labels before and after one, whose median it is measured against
 GROWTH = {
     "n": [(n, 384, 10) for n in (50, 100, 200, 500, 1000, 2000, 4000)],
     "n, k=150": [(n, 384, 150) for n in (200, 500, 1000, 2000, 4000)],
@@ -69,6 +73,73 @@ def to_the_same_distance(name: str, data: Dataset, n: int, n_labels: int = 10) -
     row["fit_map_ms"], row["fit_map_distance"] = run(train)
     row["lbfgs10_ms"], row["lbfgs10_distance"] = run(partial(WarmLBFGS, *start, max_iter=10))
     return row
+
+
+def ratio(name: str, data: Dataset, n: int, b: int, draws: int = 8) -> dict[str, Any]:
+    """Return the time of b labels at once after n, of the exact update and of warm `fit_map` that is as near.
+
+    Each of some draws of b labels is learned from the same n, which an update has reached, so that what it
+    carries along is there; the distance is the mean over draws to the very optimum.
+    """
+    rows = np.random.default_rng([SEED, n, b]).permutation(len(data.y))[: n + draws * b]
+    x, y = data.x[rows], data.y[rows]
+    mean = el.fit_map(x[: n - b], y[: n - b], data.k)
+    before = el.laplace(mean, x[: n - b], labels=y[: n - b])
+    before = el.update(before, x[n - b : n], y[n - b : n], "exact")
+    warm = el.fit_map(x[:n], y[:n], data.k, init=mean)
+    new = [slice(n + i * b, n + (i + 1) * b) for i in range(draws)]
+    joined = [(np.vstack([x[:n], x[some]]), np.append(y[:n], y[some])) for some in new]
+    design = np.c_[data.test_x, np.ones(len(data.test_y))]
+    truth = [softmax(design @ el.fit_map(*both, data.k, init=warm, tol=1e-9)) for both in joined]
+
+    def exact_means() -> list[np.ndarray]:
+        return [np.asarray(el.update(before, x[some], y[some], "exact").mean) for some in new]
+
+    def trained(tol: float) -> list[np.ndarray]:
+        return [np.asarray(el.fit_map(*both, data.k, init=warm, tol=tol)) for both in joined]
+
+    def near(means: list[np.ndarray]) -> float:
+        pairs = zip(means, truth, strict=True)
+        return float(np.mean([distance(softmax(design @ mean), best) for mean, best in pairs]))
+
+    wanted = near(exact_means())
+    for tol in FINE:
+        reached = near(trained(tol))
+        if reached <= wanted:
+            break
+    jobs: dict[str, Callable[[], Any]] = {"exact": exact_means, "fit_map": partial(trained, tol)}
+    ms = {who: 1e3 * took / draws for who, took in seconds(jobs, TURNS, time.process_time).items()}
+    row = {"dataset": name, "n": n, "k": data.k, "labels": b, "distance": wanted, "exact_ms": ms["exact"]}
+    row |= {"fit_map_ms": ms["fit_map"], "fit_map_tol": tol, "fit_map_distance": reached}
+    return row | {"ratio": ms["fit_map"] / ms["exact"]}
+
+
+def stalls(name: str, data: Dataset, first: int = 100, last: int = 900, turns: int = 2) -> dict[str, Any]:
+    """Return the slowest of many labels in a row against the median of those around it."""
+    rows = np.random.default_rng([SEED, 2]).permutation(len(data.y))[:last]
+    x, y = data.x[rows], data.y[rows]
+    mean = el.fit_map(x[:first], y[:first], data.k)
+    times = np.empty((turns, last - first))
+    for turn in range(turns):
+        state = Updated(x[:first], y[:first], mean, "exact")
+        for i in range(first, last):
+            began = time.process_time()
+            state.learn(x[i], int(y[i]))
+            times[turn, i - first] = 1e3 * (time.process_time() - began)
+    took = times.min(axis=0)[1:]  # the first one builds all there is
+    around = [np.median(took[max(0, i - AROUND) : i + AROUND + 1]) for i in range(len(took))]
+    ratios = took / around
+    worst = int(np.argmax(ratios))
+    return {
+        "dataset": name,
+        "k": data.k,
+        "labels": [first, last],
+        "median_ms": float(np.median(took)),
+        "worst_ms": float(took[worst]),
+        "worst_at": first + 1 + worst,
+        "worst_ratio": float(ratios[worst]),
+        "above_3": int(np.sum(ratios > 3.0)),
+    }
 
 
 def grow(n: int, d: int, k: int, n_labels: int = 21) -> dict[str, float]:

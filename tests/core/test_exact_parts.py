@@ -11,7 +11,7 @@ from scipy.optimize import root
 from everylabel.core import newton, preconditioner
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.newton import Objective, Point, newton_step
-from everylabel.core.preconditioner import Preconditioner, begin, build
+from everylabel.core.preconditioner import Preconditioner, begin
 from everylabel.core.updates.dual import solve_dual
 
 close = np.testing.assert_allclose
@@ -77,7 +77,7 @@ def test_preconditioner_equals_dense_inverses(seed: int, n: int, k: int) -> None
     n = min(n, d // 2)  # at most so many rows are kept
     features, weights = rng.normal(size=(n, d)), rng.uniform(0.2, 3.0, n)
     probs = softmax(2 * rng.normal(size=(n, k))) if k > 1 else rng.uniform(size=(n, 1))
-    built = build(features, weights, probs, prior)
+    built = begin(features, weights, probs, prior).finish()
     expected = _dense(features, weights, probs, prior, min(3, k - 1))
     matrix = rng.normal(size=(d, k))
     close(built.apply(matrix), np.stack([expected[c] @ matrix[:, c] for c in range(k)], axis=1), rtol=1e-6)
@@ -101,7 +101,7 @@ def test_preconditioner_is_positive_definite_whatever_is_left_out(seed: int, n_t
     rng = np.random.default_rng(seed)
     n, d, k = 40, 6, 5
     features, weights = 10 * rng.normal(size=(n, d)), rng.uniform(0.0, 3.0, n)
-    built = build(features, weights, softmax(5 * rng.normal(size=(n, k))), 0.1, n_top)
+    built = begin(features, weights, softmax(5 * rng.normal(size=(n, k))), 0.1, n_top).finish()
     for _ in range(5):
         built = built.extend(10 * rng.normal(size=d), rng.uniform(0, 0.25, size=k))
     for c in range(k):
@@ -113,7 +113,7 @@ def test_shared_preconditioner_has_the_mean_curvature() -> None:
     rng = np.random.default_rng(0)
     features, weights = rng.normal(size=(9, 4)), rng.uniform(size=9)
     probs = softmax(rng.normal(size=(9, 5)))
-    built = build(features, weights, probs, 0.7, 0)
+    built = begin(features, weights, probs, 0.7, 0).finish()
     assert isinstance(built, Preconditioner)
     mean = weights * np.mean(probs * (1 - probs), axis=1)
     close(built.shared, np.linalg.inv(0.7 * np.eye(4) + features.T @ np.diag(mean) @ features))
@@ -188,7 +188,7 @@ def test_a_preconditioner_built_in_parts_is_the_one_built_at_once(n: int) -> Non
         assert before.advance().step == coming.step  # what was given is left as it was
     assert steps > preconditioner.PARTS
     matrix = rng.normal(size=(12, 23))
-    close(coming.finish().apply(matrix), build(features, weights, probs, 0.4).apply(matrix))
+    close(coming.finish().apply(matrix), begin(features, weights, probs, 0.4).finish().apply(matrix))
     monolith = _dense(features, weights, probs, 0.4, 0)
     shared = begin(features, weights, probs, 0.4, 0).finish().apply(matrix)
     close(shared, np.stack([monolith[c] @ matrix[:, c] for c in range(23)], axis=1), rtol=1e-6)

@@ -465,13 +465,17 @@ def test_half_precision_is_widened_to_the_bit() -> None:
     assert np.isnan(found[~finite]).all()
 
 
+@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("bias", [True, False])
-def test_products_of_half_precision(bias: bool) -> None:
+def test_products_of_half_precision(bias: bool, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not compiled:  # as without numba
+        monkeypatch.setattr(threads, "can_compile", lambda: False)
     rng = np.random.default_rng(0)
     half = rng.normal(size=(17_000, 31)).astype(np.float16)  # enough for the compiled loops
     posterior = el.laplace(np.zeros((31 + bias, 3)), half[:5].astype(np.float64))
     design = np.c_[half.astype(np.float64), np.ones(len(half))] if bias else half.astype(np.float64)
     features, w = Features(half, posterior), rng.normal(size=(31 + bias, 3))
+    assert features._is_half == compiled
     np.testing.assert_allclose(features.product(w[:, 0]), design @ w[:, 0], atol=1e-4)
     np.testing.assert_allclose(features.product(w), (design @ w).T, atol=1e-4)
     half[7, 3] = np.inf

@@ -15,6 +15,7 @@ only; from a few instances on it is no longer positive definite. We solve the b 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 from array_api_compat import array_namespace
 from jaxtyping import Float
 
@@ -120,6 +121,8 @@ def add_outer(cov: Float[Array, "... d d"], a: Float[Array, "... d b"], sign: in
     """Return cov + sign * A A', symmetric to the last bit."""
     xp: Any = array_namespace(cov)
     product = a @ xp.matrix_transpose(a)
+    if type(product) is np.ndarray and product.ndim == 2:  # BLAS computes one half of it and copies that
+        return np.add(cov, product, out=product) if sign > 0 else np.subtract(cov, product, out=product)
     result = product + xp.matrix_transpose(product)
     result *= 0.5 * sign
     result += cov

@@ -177,17 +177,6 @@ def begin(
     return Coming(features, others, where, full - others[:, None], prior_precision, k)
 
 
-def build(
-    features: Float[Array, "n d"],
-    weights: Float[Array, " n"],
-    probs: Float[Array, "n k"],
-    prior_precision: float,
-    n_top: int = TOP,
-) -> Preconditioner:
-    """Return the preconditioner at these probabilities, at once; see `begin`."""
-    return begin(features, weights, probs, prior_precision, n_top).finish()
-
-
 def _part(i: int, n: int) -> slice:
     """Return the i-th of PARTS parts of n points."""
     return slice(i * n // PARTS, (i + 1) * n // PARTS)

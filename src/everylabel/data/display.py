@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -75,27 +74,6 @@ class Texts(Display):
 
 
 @dataclass(frozen=True, eq=False)
-class Images(Display):
-    """Image files, read when they are asked for: these and no others."""
-
-    paths: Sequence[Path]
-    names: Sequence[str]
-    columns: Columns = field(default_factory=dict)
-
-    def item(self, i: int) -> dict[str, Any]:
-        return shown_item(None, image=True, fields=fields_of(self.columns, i))
-
-    def picture(self, i: int) -> Picture:
-        return read_picture(self.paths[i])
-
-    def digest(self, i: int) -> str:
-        return content_digest(self.paths[i])
-
-    def text(self, i: int) -> str:
-        return self.names[i][:SHORT]
-
-
-@dataclass(frozen=True, eq=False)
 class Pictures(Display):
     """Images in memory: PIL images, arrays of pixels, the bytes of files; paths among them."""
 
@@ -116,6 +94,17 @@ class Pictures(Display):
 
     def text(self, i: int) -> str:
         return self.names[i][:SHORT]
+
+
+@dataclass(frozen=True, eq=False)
+class Images(Pictures):
+    """Image files, by their paths, read when they are asked for: these and no others."""
+
+    def picture(self, i: int) -> Picture:
+        return read_picture(self.images[i])
+
+    def digest(self, i: int) -> str:
+        return content_digest(self.images[i])
 
 
 @dataclass(frozen=True, eq=False)

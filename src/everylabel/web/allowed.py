@@ -40,7 +40,7 @@ def allowed_images(project: Project, others: Sequence[Path] = ()) -> Allowed:
         return EVERYTHING
     own, show = Path(project.about.source), project.about.options.show
     allowed = Allowed([own if own.is_dir() else own.parent, *([Path(show).parent] if show else []), *others])
-    outside = [str(path) for path in project.display.paths if path is not None and path not in allowed]
+    outside = [str(path) for path in project.display.images if path is not None and path not in allowed]
     if outside:
         folder = Path(outside[0]).resolve().parent
         raise EverylabelError(

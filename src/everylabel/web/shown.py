@@ -79,8 +79,8 @@ class Shown:
         """Return an item's image, or refuse and say why there is none."""
         project, position = self._now
         display, i = project.display, position[name]
-        if isinstance(display, Images) and display.paths[i] not in self._allowed:
-            raise Refused(404, "no_image", f"image {display.paths[i]} lies outside the source's folder")
+        if isinstance(display, Images) and display.images[i] not in self._allowed:
+            raise Refused(404, "no_image", f"image {display.images[i]} lies outside the source's folder")
         try:
             return display.picture(i)
         except EverylabelError as error:

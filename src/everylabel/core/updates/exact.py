@@ -24,7 +24,7 @@ from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import Instances, condition_many
 from everylabel.core.newton import Objective, Point, inner, newton_step
 from everylabel.core.posterior import Posterior
-from everylabel.core.preconditioner import Coming, Preconditioner, begin, build
+from everylabel.core.preconditioner import Coming, Preconditioner, begin
 from everylabel.core.training import minimise
 from everylabel.core.updates import span
 from everylabel.core.updates.dual import solve_dual
@@ -147,8 +147,12 @@ def _further(
         return left.coming if left.coming.ready else left.coming.advance()
     if not due:
         return None
-    objective = _objective(posterior, data)
-    return begin(objective.features, objective.weights, probs, posterior.prior_precision)
+    return _begun(_objective(posterior, data), probs)
+
+
+def _begun(objective: Objective, probs: Float[Array, "n k"]) -> Coming:
+    """Return the beginning of a preconditioner at these probabilities."""
+    return begin(objective.features, objective.weights, probs, objective.prior_precision)
 
 
 def _growth(preconditioner: Preconditioner) -> float:
@@ -184,7 +188,7 @@ def _fresh(posterior: Posterior, data: Data, preconditioner: Preconditioner | No
     logits = objective.features @ xp.astype(posterior.mean, objective.features.dtype)
     if preconditioner is None:
         probs = objective.link(logits)
-        preconditioner = build(objective.features, objective.weights, probs, posterior.prior_precision)
+        preconditioner = _begun(objective, probs).finish()
     return Work(posterior.mean, logits, preconditioner)
 
 
@@ -248,9 +252,7 @@ def _solved(posterior: Posterior, data: Data, work: Work, left: Left | None) -> 
         if there:
             break
         if i % PATIENCE == 0:
-            preconditioner = build(
-                objective.features, objective.weights, point.probs, objective.prior_precision
-            )
+            preconditioner = _begun(objective, point.probs).finish()
     else:  # a start far off, at features of large norm: train from zero
         point = _trained(objective, point)
     due = data.labels.shape[0] >= preconditioner.n_points + BEGIN * _growth(preconditioner)

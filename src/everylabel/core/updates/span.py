@@ -42,6 +42,7 @@ class Place(NamedTuple):
 
     mean: Array  # (d, k)
     pull: Array  # (n, k) R
+    logits: Array  # (n, k) H mean
     seen: Seen
 
 
@@ -105,7 +106,8 @@ def enter(problem: Problem, mean: Float[Array, "d k"], seen: Seen | None = None)
     if not decrement < FAR:
         return None
     pull = expected - bent
-    return Place(problem.mean(pull), pull, seen)
+    mean = problem.mean(pull)
+    return Place(mean, pull, features @ mean.astype(features.dtype), seen)
 
 
 def move(problem: Problem, place: Place, targets: Float[Array, "b k"]) -> Ended | None:
@@ -114,7 +116,7 @@ def move(problem: Problem, place: Place, targets: Float[Array, "b k"]) -> Ended 
     n, dtype = len(weights) - b, features.dtype
     gram = features @ (features[n:].T / problem.prior)
     seen = place.seen.grow(gram[:n], gram[n:])
-    logits = features @ place.mean.astype(dtype)
+    logits = np.concatenate([place.logits, features[n:] @ place.mean.astype(dtype)])
     pull = np.concatenate([place.pull, (weights[n:, None] * targets).astype(dtype)])  # the mean stays
     a = solve_dual(logits[n:].astype(np.float64), targets, seen.variances(b), problem.data.weights[n:])
     answer, change = seen.answer(a.astype(dtype), OWN * float(np.max(weights[n:])))
@@ -132,7 +134,7 @@ def weighed(problem: Problem, place: Place, before: Float[Array, " n"]) -> Seen:
     changed = np.flatnonzero(problem.data.weights != before)
     if not len(changed):
         return seen
-    probs = problem.link(problem.features @ place.mean.astype(weights.dtype))
+    probs = problem.link(place.logits)
     seen = seen.bend(changed, shared_curvature(curvature(weights[changed], probs[changed])))
     if probs.shape[1] == 1:
         return seen
@@ -141,8 +143,8 @@ def weighed(problem: Problem, place: Place, before: Float[Array, " n"]) -> Seen:
 
 def settle(problem: Problem, place: Place) -> Ended | None:
     """Return the optimum from a place that has seen all labels; None if none is found."""
-    logits = problem.features @ place.mean.astype(problem.features.dtype)
-    return _settled(problem, place.mean, Point(place.pull, logits, problem.link(logits)), place.seen)
+    point = Point(place.pull, place.logits, problem.link(place.logits))
+    return _settled(problem, place.mean, point, place.seen)
 
 
 def _settled(problem: Problem, mean: Float[Array, "d k"], point: Point, seen: Seen) -> Ended | None:
@@ -154,7 +156,7 @@ def _settled(problem: Problem, mean: Float[Array, "d k"], point: Point, seen: Se
             mean = problem.mean(point.pull)
             logits = problem.features @ mean.astype(point.logits.dtype)
             if float(np.max(np.abs(logits - point.logits))) <= AGREE:
-                return Ended(Place(mean, point.pull, seen), point.probs, i, step.decrement)
+                return Ended(Place(mean, point.pull, logits, seen), point.probs, i, step.decrement)
             if renewed:
                 return None
             renewed, point = True, Point(point.pull, logits, problem.link(logits))

@@ -90,7 +90,8 @@ class Features:
             return out
         body = _like(np.ascontiguousarray(body, self.dtype), self.array)
         for rows, part in self.chunks():
-            product = to_numpy(part @ body)
+            with np.errstate(invalid="ignore"):  # infinite features are told in a sentence
+                product = to_numpy(part @ body)
             out[..., rows] = product.T
         if self.bias:
             out += weights[-1].astype(self.dtype)[..., None]
