@@ -4,6 +4,9 @@
 
 100,000 instances x 384 features in 20 classes. One person labels; sixteen label two a second each; the
 server starts on the embedded pool; the page loads. Writes serving.json and prints a table.
+
+What HTTP adds is told in parts: a request that asks for next to nothing, the commit of an event to a log, and
+labels during which the server's process had more than one core's work, that is, trained beside the desk.
 """
 
 import argparse
@@ -18,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +29,16 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.timing import report, write
+from everylabel.labelling.events import Event, Label, Project
 from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.records import Place
 from everylabel.labelling.rows import prepare
+from everylabel.projects.database.store import Store
 from everylabel.selection.pool import Where
 
 N, D, K = 100_000, 384, 20
 WARM_UP, LABELS, PEOPLE, RATE = 60, 300, 16, 2.0
+BESIDE = 1.25  # cores' work of a process from which it does something beside the desk
 
 
 def data(n: int = N, d: int = D, k: int = K) -> tuple[np.ndarray, np.ndarray]:
@@ -73,9 +79,41 @@ class Client:
         return json.loads(content)
 
 
+def commits(folder: Path) -> np.ndarray:
+    """Return seconds of writing one event to a log, until it is on disk."""
+    seconds = []
+    with contextlib.closing(Store(str(folder / "commits.db"), "commits")) as log:
+        log.append([Event(1, 1, time.time(), "", Project((), {}, 0))])
+        for seq in range(2, 2 + LABELS):
+            event = Event(seq, seq, time.time(), "first", Label(str(seq), 0))
+            began = time.perf_counter()
+            log.append([event])
+            seconds.append(time.perf_counter() - began)
+    return np.array(seconds)
+
+
+def requests(client: Client) -> np.ndarray:
+    """Return seconds of a request that the server answers from memory."""
+    seconds = []
+    for _ in range(LABELS):
+        began = time.perf_counter()
+        client.ask("GET", "/api/health")
+        seconds.append(time.perf_counter() - began)
+    return np.array(seconds)
+
+
+def worked(pid: int) -> float:
+    """Return the seconds that all threads of a process have been running."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended
+            total += int((task / "schedstat").read_text().split()[0])
+    return 1e-9 * total
+
+
 @contextlib.contextmanager
-def server(source: Path) -> Iterator[tuple[int, float]]:
-    """Yield the port of a server process, and the seconds from its start until it answers."""
+def server(source: Path) -> Iterator[tuple[int, float, int]]:
+    """Yield the port of a server process, the seconds from its start until it answers, and its number."""
     began = time.perf_counter()
     classes = ",".join(f"class {i}" for i in range(K))
     command = [sys.executable, "-m", "everylabel.cli", "label", str(source), "--classes", classes]
@@ -87,7 +125,7 @@ def server(source: Path) -> Iterator[tuple[int, float]]:
             if found:
                 port = int(found.group(1))
                 Client(port).ask("POST", "/api/next", {"person": "first"})
-                yield port, time.perf_counter() - began
+                yield port, time.perf_counter() - began, process.pid
                 return
         raise RuntimeError("the server did not start")
     finally:
@@ -97,14 +135,34 @@ def server(source: Path) -> Iterator[tuple[int, float]]:
 
 def label(client: Client, person: str, n: int, labels: np.ndarray) -> np.ndarray:
     """Label n instances as one person; return the seconds from label to next."""
-    task, seconds = client.ask("POST", "/api/next", {"person": person})["next"], []
-    for _ in range(n):
+    return _labelled(client, person, n, labels, lambda: 0.0)[0]
+
+
+def label_alone_or_not(
+    client: Client, person: str, n: int, labels: np.ndarray, pid: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the seconds of n labels, and whether the process had more than one core's work meanwhile."""
+    seconds, work = _labelled(client, person, n, labels, lambda: worked(pid))
+    return seconds, work > BESIDE * seconds
+
+
+def _labelled(
+    client: Client, person: str, n: int, labels: np.ndarray, work: Callable[[], float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the seconds of n labels, and how much some work has grown with each."""
+    task, seconds, done = (
+        client.ask("POST", "/api/next", {"person": person})["next"],
+        np.empty(n),
+        np.empty(n),
+    )
+    for i in range(n):
         item = task["item"]["id"]
         body = {"person": person, "item": item, "class": int(labels[int(item)])}
-        began = time.perf_counter()
+        before, began = work(), time.perf_counter()
         task = client.ask("POST", "/api/label", body)["next"]
-        seconds.append(time.perf_counter() - began)
-    return np.array(seconds)
+        seconds[i] = time.perf_counter() - began
+        done[i] = work() - before
+    return seconds, done
 
 
 def together(port: int, labels: np.ndarray, duration: float) -> tuple[np.ndarray, int, int]:
@@ -169,19 +227,24 @@ def measure(duration: float) -> dict[str, Any]:
         np.load(source)
         reading = time.perf_counter() - began
         inside = in_process(features, labels)
-        with server(source) as (port, _):  # compiles the loops once
+        with server(source) as (port, _, _):  # compiles the loops once
             pass
-        with server(source) as (port, starting):
+        with server(source) as (port, starting, pid):
             size, elsewhere = first_load(port)
             client = Client(port)
             label(client, "first", WARM_UP, labels)
-            one = label(client, "first", LABELS, labels)
+            bare = requests(client)
+            one, busy = label_alone_or_not(client, "first", LABELS, labels, pid)
             many, errors, twice = together(port, labels, duration)
+        written = commits(Path(folder))
     ms = {name: quantiles(values) for name, values in (("inside", inside), ("one", one), ("many", many))}
+    parts = {"alone": one[~busy], "beside training": one[busy], "bare request": bare, "commit": written}
     return {
         "pool": [N, D, K],
         "in process, ms": ms["inside"],
         "one person, ms": ms["one"],
+        "one person, in parts, ms": {name: quantiles(some) for name, some in parts.items() if len(some)},
+        "one person, labels beside training": int(busy.sum()),
         "one person, bound for p99, ms": 3 * ms["inside"]["p99"] + 10,
         "sixteen people, ms": ms["many"],
         "sixteen people, labels": len(many),
