@@ -309,7 +309,6 @@ def test_an_update_begins_with_what_the_last_one_left(monkeypatch: pytest.Monkey
         return preconditioner.begin(features, *rest)
 
     monkeypatch.setattr(exact, "begin", begin)
-    monkeypatch.setattr(exact, "build", lambda *given: begin(*given).finish())
     for i in range(20, 32):
         post = el.update(post, x[i : i + 1], y[i : i + 1], "exact")
     post = el.forget(post, x[31:], y[31:])

@@ -42,9 +42,9 @@ class Digests(Sequence[str]):
     def __getitem__(self, at: slice) -> "Digests": ...
 
     def __getitem__(self, at: int | slice) -> "str | Digests":
-        found = self._held[at]
         if isinstance(at, slice):
-            return Digests(found)
+            return Digests(self._held[at])
+        found = self._held[at]
         return found if isinstance(found, str) else f"{int(found):016x}"
 
     def __eq__(self, other: object) -> bool:
