@@ -126,6 +126,25 @@ def test_ties_are_told_over_parts(ray: Any, tmp_path: Path) -> None:
     sharded.close()
 
 
+@pytest.mark.parametrize("away", [0, 1, 2])
+def test_a_part_that_comes_back_meanwhile_changes_nothing(away: int, small: ShardedFeatures) -> None:
+    made = problem()
+    pool = twin(made, small)
+    part = pool.numbers.parts[away]
+    free = made.pool.free_idx
+    idx = free[(free < part.start) | (free >= part.stop)]  # as it was when the strategy began to choose
+    for name, n in [("margin", 1), ("margin", 9), ("entropy", 1), ("entropy", 9), ("herding", 3)]:
+        rngs = np.random.default_rng(0), np.random.default_rng(0)
+        pool._free = idx
+        ours = el.select(pool, name, n, rngs[0]).tolist()
+        if name == "herding":  # which draws from the others, too
+            assert set(ours) <= set(idx.tolist())
+            assert len(set(ours)) == n
+            continue
+        assert ours == el.select(made.pool, name, n, rngs[1], candidates=idx).tolist()
+    pool.close()
+
+
 def test_a_worker_dies_and_nothing_is_lost(ray: Any, tmp_path: Path) -> None:
     made = problem(n=300, step_size="auto", closed_form=True)
     sharded = ShardedFeatures(written(made.features, tmp_path, (100, 200)), "local", 3)

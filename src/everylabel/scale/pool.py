@@ -113,13 +113,18 @@ class ShardPool(Pool):
         if numbers.few is None or numbers.moves:
             numbers.want_few = True
             numbers.few = numbers.ask("narrowest_few")
-        size = 1.0 if worth_compiling(len(self) * self.n_classes) else max(f.size for _, f in numbers.few)
-        return self._at(idx, numbers.few, size)
+        found = _within(numbers.few, idx)
+        if not found:
+            return int(best(-self.margins(idx), 1)[0])
+        size = 1.0 if worth_compiling(len(self) * self.n_classes) else max(f.size for _, f in found)
+        return self._at(idx, found, size)
 
     def smallest_margins(self, idx: np.ndarray, n: int) -> np.ndarray:
         if not self._is_free(idx):
             return super().smallest_margins(idx, n)
-        positions, scores = _joined(self.numbers.ask("narrow_few", n))
+        positions, scores = _joined(_within(self.numbers.ask("narrow_few", n), idx))
+        if len(positions) < n:
+            return super().smallest_margins(idx, n)
         order = np.lexsort((positions, -scores))[:n]
         return np.searchsorted(idx, positions[order])
 
@@ -146,7 +151,9 @@ class ShardPool(Pool):
     ) -> np.ndarray:
         if not self._is_free(idx):
             return best(self.numbers.gather(idx, score), n)
-        found = self.numbers.ask("top_few", score, n)
+        found = _within(self.numbers.ask("top_few", score, n), idx)
+        if sum(len(few.idx) for _, few in found) < n:
+            return best(self.numbers.gather(idx, score), n)
         size = max((few.size for _, few in found), default=0.0)
         if n == 1:
             return np.asarray([self._at(idx, found, size)])
@@ -154,7 +161,10 @@ class ShardPool(Pool):
         if last <= max(
             (_rounded(few.left, size) for _, few in found), default=-np.inf
         ):  # a tie may be left off
-            positions, chosen, _ = _best(self.numbers.ask("top_exactly", score, n, TIE * size), size, n)
+            found = _within(self.numbers.ask("top_exactly", score, n, TIE * size), idx)
+            positions, chosen, _ = _best(found, size, n)
+            if len(chosen) < n:
+                return best(self.numbers.gather(idx, score), n)
         return np.searchsorted(idx, positions[chosen])
 
     def _is_free(self, idx: np.ndarray) -> bool:
@@ -200,9 +210,24 @@ def _first(found: list[tuple[Part, Few]], size: float) -> int:
     return int(positions[order][np.argmax(near)])
 
 
+def _within(found: list[tuple[Part, Few]], idx: np.ndarray) -> list[tuple[Part, Few]]:
+    """Return what is said of idx: a part that was away when that was made may be back meanwhile."""
+    kept = []
+    for part, few in found:
+        positions = part.start + few.idx
+        at = np.minimum(np.searchsorted(idx, positions), max(len(idx) - 1, 0))
+        here = idx[at] == positions if len(idx) else np.zeros(len(positions), bool)
+        if here.all() and len(here):
+            kept.append((part, few))
+        elif here.any():
+            kept.append((part, few._replace(idx=few.idx[here], scores=few.scores[here], rows=None)))
+    return kept
+
+
 def _joined(found: list[tuple[Part, Few]]) -> tuple[np.ndarray, np.ndarray]:
-    positions = np.concatenate([part.start + few.idx for part, few in found])
-    return positions, np.concatenate([few.scores for _, few in found])
+    none = np.zeros(0, np.int64)
+    positions = np.concatenate([none, *(part.start + few.idx for part, few in found)])
+    return positions, np.concatenate([np.zeros(0), *(few.scores for _, few in found)])
 
 
 def _rounded(scores: Any, size: float) -> Any:
