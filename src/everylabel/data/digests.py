@@ -28,9 +28,9 @@ class Digests(Sequence[str]):
             self._held = digests
         else:
             some = list(digests)
-            ours = all(len(one) == SIZE and DIGITS.issuperset(one) for one in some)
-            packed = np.frombuffer(bytes.fromhex("".join(some)), ">u8") if ours else None
-            self._held = some if packed is None else packed.astype(np.uint64)
+            text = "".join(some)
+            ours = all(map(SIZE.__eq__, map(len, some))) and DIGITS.issuperset(text)
+            self._held = np.frombuffer(bytes.fromhex(text), ">u8").astype(np.uint64) if ours else some
 
     def __len__(self) -> int:
         return len(self._held)

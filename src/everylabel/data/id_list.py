@@ -8,6 +8,7 @@ until it is worth packing. Few ids are left as they are.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count
 from typing import NamedTuple, Protocol, overload
@@ -39,6 +40,11 @@ class Numbers:
     def __getitem__(self, at: int) -> str:
         return str(at)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Numbers) and self.n == other.n
+
+    __hash__ = None  # type: ignore[assignment]
+
     def find(self, name: str) -> int | None:
         """Return the number that a name is, written as we write it."""
         number = int(name) if len(name) < 20 and name.isascii() and name.isdigit() else self.n
@@ -50,11 +56,11 @@ class Packed:
 
     def __init__(self, names: Sequence[str]) -> None:
         encoded = [name.encode("utf-8", "surrogatepass") for name in names]
-        self._ends = np.cumsum([0, *map(len, encoded)])
+        self._ends = memoryview(np.cumsum([0, *map(len, encoded)]))  # one by one these are faster than arrays
         self._bytes = b"".join(encoded)
         hashes = np.fromiter(map(hash, names), np.int64, len(names))
-        self._order = np.argsort(hashes, kind="stable").astype(np.int32 if len(names) < 2**31 else np.int64)
-        self._hashes = hashes[self._order]
+        order = np.argsort(hashes, kind="stable").astype(np.int32 if len(names) < 2**31 else np.int64)
+        self._order, self._hashes = memoryview(order), memoryview(hashes[order])
 
     def __len__(self) -> int:
         return len(self._hashes)
@@ -62,14 +68,21 @@ class Packed:
     def __getitem__(self, at: int) -> str:
         return self._bytes[self._ends[at] : self._ends[at + 1]].decode("utf-8", "surrogatepass")
 
+    def __eq__(self, other: object) -> bool:
+        if self is other or not isinstance(other, Packed):
+            return self is other
+        return self._bytes == other._bytes and np.array_equal(self._ends, other._ends)
+
+    __hash__ = None  # type: ignore[assignment]
+
     def find(self, name: str) -> int | None:
         """Return the place of a name, None if it is not among these."""
         wanted = hash(name)
-        for i in range(int(np.searchsorted(self._hashes, wanted)), len(self)):
-            if self._hashes[i] != wanted:
-                break
-            if self[self._order[i]] == name:
-                return int(self._order[i])
+        at = bisect_left(self._hashes, wanted)
+        while at < len(self) and self._hashes[at] == wanted:
+            if self[self._order[at]] == name:
+                return self._order[at]
+            at += 1
         return None
 
 
@@ -158,9 +171,8 @@ class IdList(Sequence[str]):
             return True
         if not isinstance(other, Sequence) or isinstance(other, str) or len(other) != len(self):
             return False
-        heads = (self._state.head, other._state.head) if isinstance(other, IdList) else ()
-        if heads and all(isinstance(head, Numbers) and len(head) == len(self) for head in heads):
-            return True
+        if isinstance(other, IdList) and self._state.head == other._state.head:
+            return self._state.tail == other._state.tail
         return all(mine == theirs for mine, theirs in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]  # it grows

@@ -95,6 +95,8 @@ def _(body: events.Sent, ledger: Ledger, event: Event, item: int) -> None:
 
 @_take.register
 def _(body: events.Extended, ledger: Ledger, event: Event, item: int) -> None:
+    if ledger.ids == body.ids:  # as in most logs, where all were there from the start
+        return
     for name in body.ids:
         if name in ledger.position:
             continue

@@ -17,6 +17,7 @@ from everylabel.selection.pool.scaled import Scaled
 
 FORMAT = 1  # of the arrays, and of what they mean: another number where a replay gives other ones
 
+AT_A_TIME = 4096  # ids that are hashed together
 NAME = "name of "  # and a column: the vectors of a class's name
 
 
@@ -52,7 +53,10 @@ class Shelf(Protocol):
 
 def rows_digest(ids: Sequence[str], features: np.ndarray | Scaled) -> str:
     """Return a digest of items and of their features as the model sees them."""
-    total = hashlib.blake2b("\n".join(ids).encode("utf-8", "surrogatepass"), digest_size=16)
+    total = hashlib.blake2b(digest_size=16)
+    for at in range(0, len(ids), AT_A_TIME):  # as of all in one text, which may be long
+        some = "\n".join([*([""] if at else []), *ids[at : at + AT_A_TIME]])
+        total.update(some.encode("utf-8", "surrogatepass"))
     parts = [features] if isinstance(features, np.ndarray) else []
     if isinstance(features, Scaled):
         total.update(f"{features.raw.shape} {features.raw.dtype.str}".encode())
