@@ -56,11 +56,11 @@ class Packed:
 
     def __init__(self, names: Sequence[str]) -> None:
         encoded = [name.encode("utf-8", "surrogatepass") for name in names]
-        self._ends = memoryview(np.cumsum([0, *map(len, encoded)]))  # one by one these are faster than arrays
+        self._ends = np.cumsum([0, *map(len, encoded)]).data  # one by one these are faster than arrays
         self._bytes = b"".join(encoded)
         hashes = np.fromiter(map(hash, names), np.int64, len(names))
         order = np.argsort(hashes, kind="stable").astype(np.int32 if len(names) < 2**31 else np.int64)
-        self._order, self._hashes = memoryview(order), memoryview(hashes[order])
+        self._order, self._hashes = order.data, hashes[order].data
 
     def __len__(self) -> int:
         return len(self._hashes)
