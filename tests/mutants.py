@@ -28,6 +28,8 @@ class Mutant(NamedTuple):
 CORE = [
     Mutant("scale/numbers.py", "= -features.center @ features.matrix", "= features.center @ features.matrix", "scale/test_page.py"),
     Mutant("scale/numbers.py", "cov=folds @ to_numpy(posterior.cov) @ folds.T", "cov=to_numpy(posterior.cov)", "scale/test_page.py"),
+    Mutant("scale/pool.py", "found = _within(numbers.few, idx)", "found = numbers.few", "scale/test_pool.py"),
+    Mutant("scale/pool.py", "found = _within(self.numbers.ask(\"top_few\", score, n), idx)", "found = self.numbers.ask(\"top_few\", score, n)", "scale/test_pool.py"),
     Mutant("scale/shown.py", "row // EVERY], row % EVERY", "row // EVERY], 0", "scale/test_shown.py"),
     Mutant("integrations/laplace.py", "(np.c_[weights, k * d + np.arange(k)] if bias else weights).reshape(-1)", "np.arange(k * (d + bias))", "integrations/test_laplace.py"),
     Mutant("integrations/laplace.py", "precision[np.ix_(order, order)] = np", "precision[:] = np", "integrations/test_laplace.py"),
