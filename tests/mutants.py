@@ -112,7 +112,7 @@ CORE = [
     Mutant("core/preconditioner.py", "(rows @ matrix[:, c]) @ rows", "0.5 * (rows @ matrix[:, c]) @ rows", "core/test_exact_parts.py"),
     Mutant("core/preconditioner.py", "(q / (1.0 + q * variance)) ** 0.5", "q**0.5", "core/test_exact_parts.py"),
     Mutant("core/updates/dual.py", "diagonal = 1.0 + weight * spread", "diagonal = 1.0 + weight * probs", "core/test_exact_parts.py"),
-    Mutant("core/updates/dual.py", "gradient = a - weight * (labels - probs)", "gradient = a - (labels - probs)", "core/test_exact_parts.py"),
+    Mutant("core/updates/dual.py", "gradient = a - weight * (labels - probs)\n            higher", "gradient = a - (labels - probs)\n            higher", "core/test_exact_parts.py"),
     Mutant("core/updates/dual.py", "0.5 * step, step)", "step, step)", "core/test_exact_parts.py"),
     Mutant("core/seen.py", "return e - self.shared[:, None] * ahead, ahead", "return e - ahead, ahead", "core/test_span.py"),
     Mutant("core/seen.py", "through = among - self.gram @ bent", "through = among - 0.5 * (self.gram @ bent)", "core/test_span.py"),
