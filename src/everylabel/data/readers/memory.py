@@ -157,8 +157,8 @@ def _listed(content: Any) -> Items:
     images = [None if is_missing(item) else _image(item, i) for i, item in enumerate(content)]
     if all(image is None or isinstance(image, Path) for image in images):
         names = [text_of(image) for image in images]
-        display, digests = Images(images, names), image_digests(images, names)  # type: ignore[arg-type]
-        return Items(images, "image", ids, none, display=display, digests=digests)
+        shown = Images(images, names)
+        return Items(images, "image", ids, none, display=shown, digests=image_digests(images, names))
     arrays = [image for image in images if isinstance(image, np.ndarray)]
     top = max((float(array.max()) for array in arrays if array.size), default=0.0)
     images = [_grey(as_pixels(i[None], top)[0]) if isinstance(i, np.ndarray) else i for i in images]

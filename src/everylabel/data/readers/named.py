@@ -86,7 +86,7 @@ def _display(kind: str, content: Any, ids: Sequence[str]) -> Display:
     return Images(content, [str(path) for path in content])
 
 
-def _digests(content: Any, ids: Sequence[str], kind: str) -> list[str]:
+def _digests(content: Any, ids: Sequence[str], kind: str) -> Sequence[str]:
     if isinstance(content, np.ndarray):
         return [features_digest(content)]
     return text_digests(content) if kind == "text" else image_digests(content, ids)
