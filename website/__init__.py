@@ -1,1 +1,1 @@
-"""What makes the documentation site: hooks of MkDocs, and pages of reference written from the code."""
+"""What makes the documentation site: its build by Zensical, and pages of reference written from the code."""

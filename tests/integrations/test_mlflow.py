@@ -74,6 +74,10 @@ def test_a_labelled_project_takes_texts(tmp_path: Path, pyfunc: Any) -> None:
         found = model.predict(given)
         assert found["label"].tolist() == ["soap", "beans"]
         np.testing.assert_allclose(found["probability"], [row["probability"] for row in wanted], atol=1e-5)
+    holes = model.predict(pd.DataFrame({"text": [new[0], None, " "]}))
+    assert holes["label"].fillna("").tolist() == ["soap", "", ""]
+    assert holes["probability"].isna().tolist() == [False, True, True]
+    assert len(model.predict(pd.DataFrame({"text": []}, dtype=object))) == 0
     again = CliRunner().invoke(
         app, ["export", str(source), "--what", "model", "--format", "mlflow", "-o", "m"]
     )

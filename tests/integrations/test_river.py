@@ -90,3 +90,16 @@ def test_it_holds_its_own_on_a_stream() -> None:
     x = {"a": 1.0}
     again = pickle.loads(pickle.dumps(rivals["ours"]))
     assert again.predict_proba_one(x) == rivals["ours"].predict_proba_one(x)
+
+
+@pytest.mark.parametrize("bad", ["x", float("nan")])
+def test_what_is_refused_leaves_all_as_it_was(bad: Any) -> None:
+    model = EverylabelClassifier()
+    for label in ("no", "yes"):
+        model.learn_one({"a": float(label == "yes")}, label)
+    before = model.predict_proba_one({"a": 1.0})
+    with pytest.raises(el.EverylabelError, match=r"expected a number|NaN or infinite"):
+        model.learn_one({"a": 1.0, "b": bad}, "maybe")
+    assert model.predict_proba_one({"a": 1.0}) == before
+    model.learn_one({"a": 1.0, "c": 2.0}, "yes")
+    assert model.predict_proba_one({"a": 1.0})["yes"] > before["yes"]

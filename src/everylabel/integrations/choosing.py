@@ -55,13 +55,19 @@ def blank_pool(X: np.ndarray, idx: np.ndarray | None = None) -> Pool:
 
 
 def choose(
-    pool: Pool, strategy: str, n: int, candidates: np.ndarray, seed: int, options: dict[str, Any]
+    pool: Pool,
+    strategy: str,
+    n: int,
+    candidates: np.ndarray,
+    seed: int,
+    options: dict[str, Any],
+    scored: bool = True,
 ) -> Chosen:
-    """Return the n best of the candidates by a strategy, and the scores of all of them."""
+    """Return the n best of the candidates by a strategy, and if `scored` the scores of all of them."""
     rng = np.random.default_rng(seed)
     picked = select(pool, strategy, n, rng, candidates=candidates, **options)
     acting = get(acts_for(strategy, pool))
-    if acting.score is None:
+    if acting.score is None or not scored:
         return Chosen(picked, None)
     options = options if acting.name == strategy else {}
     if "n_candidates" in acting.options:  # as select has it: as many are tried as are taken

@@ -25,6 +25,7 @@ import numpy as np
 
 from everylabel import __version__
 from everylabel.core.errors import EverylabelError, need
+from everylabel.data.cells import text_of
 from everylabel.formats.exports import check_learned
 from everylabel.labelling.rows import prepare
 from everylabel.labelling.snapshot import Snapshot
@@ -122,12 +123,21 @@ class Served:
         self.classifier, self.embedder = classifier, embedder
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
-        """Return a table with a row for each text or row of features."""
+        """Return a table with a row for each text or row of features; no text, no label."""
         pandas = need("pandas", "mlflow", "an MLflow model")
-        features = _features(model_input) if self.embedder is None else self._embed(_texts(model_input))
-        probs = self.classifier.predict_proba(features)
         classes = self.classifier.classes_
-        columns: dict[str, Any] = {"label": classes[probs.argmax(axis=1)], "probability": probs.max(axis=1)}
+        if self.embedder is None:
+            features = _features(model_input)
+            n, there = len(features), np.arange(len(features))
+        else:
+            texts = _texts(model_input)
+            n, there = len(texts), np.flatnonzero([bool(text.strip()) for text in texts])
+            features = self._embed([texts[i] for i in there]) if len(there) else np.zeros((0, 1))
+        probs, label = np.full((n, len(classes)), np.nan), np.full(n, None, object)
+        if len(there):
+            probs[there] = self.classifier.predict_proba(features)
+            label[there] = classes[probs[there].argmax(axis=1)]
+        columns: dict[str, Any] = {"label": label, "probability": probs.max(axis=1)}
         return pandas.DataFrame(columns | {f"p({name})": probs[:, c] for c, name in enumerate(classes)})
 
     def _embed(self, texts: list[str]) -> np.ndarray:
@@ -197,7 +207,7 @@ def _texts(given: Any) -> list[str]:
         if "text" not in columns and len(columns) != 1:
             raise EverylabelError(f"the table has the columns {columns[:5]}; expected one named 'text'")
         given = given["text" if "text" in columns else columns[0]]
-    return [str(text) for text in np.asarray(given, dtype=object).reshape(-1)]
+    return [text_of(text) for text in np.asarray(given, dtype=object).reshape(-1)]
 
 
 def _features(given: Any) -> np.ndarray:

@@ -14,7 +14,6 @@ from sklearn.pipeline import Pipeline
 from everylabel.core import EverylabelError
 from everylabel.integrations.choosing import blank_pool, choose, pool_of
 from everylabel.models.classifier import LaplaceClassifier
-from everylabel.models.examples import joined
 from everylabel.selection.strategies import DEFAULT, get
 
 __all__ = ["query_strategy"]
@@ -51,7 +50,7 @@ def query_strategy(strategy: str = DEFAULT, *, seed: int | None = None, **option
         steps, classifier = _parts(learner.estimator)
         X = _rows(steps, X_pool)
         if hasattr(classifier, "posterior_"):
-            known, labels, _ = joined(classifier._taught)
+            known, labels, _ = classifier.examples_
             everything = np.concatenate([X, known])
             pool = pool_of(classifier, everything, np.arange(len(X), len(everything)), labels)
         else:

@@ -79,43 +79,44 @@ class EverylabelClassifier(base.Classifier):
         return True
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
-        """Learn one label."""
-        known = self._make_room(x, y)
-        label = np.array([self._classes.index(y)])
-        self.posterior = update(known, self._row(x), label, "second_order", self.step_size)
+        """Learn one label; what is refused leaves all as it was."""
+        new = sorted((name for name in x if name not in self._features), key=repr)  # however x is ordered
+        known = len(self._features)
+        features = self._features | {name: known + i for i, name in enumerate(new)} if new else self._features
+        classes = self._classes if y in self._classes else [*self._classes, y]
+        row, label = _row(x, features), np.array([classes.index(y)])
+        room = self._with_room(len(new), len(features), len(classes))
+        self.posterior = update(room, row, label, "second_order", self.step_size)
+        self._features, self._classes = features, classes
 
     def predict_proba_one(self, x: dict[Any, Any], **_: Any) -> dict[Any, float]:
         """Return the probability of each class that is known."""
         if self.posterior is None:
             return {label: 1 / len(self._classes) for label in self._classes}
-        probs = np.asarray(predict_proba(self.posterior, self._row(x), self.predict_method))[0]
+        row = _row(x, self._features)
+        probs = np.asarray(predict_proba(self.posterior, row, self.predict_method))[0]
         return dict(zip(self._classes, probs.tolist(), strict=True))
 
-    def _make_room(self, x: dict[Any, Any], y: Any) -> Posterior:
-        """Return the posterior with all features and the class of a label."""
-        new = sorted((name for name in x if name not in self._features), key=repr)  # however x is ordered
-        known = len(self._features)
-        self._features |= {name: known + i for i, name in enumerate(new)}
-        fresh = y not in self._classes
-        if fresh:
-            self._classes.append(y)
+    def _with_room(self, new: int, d: int, k: int) -> Posterior:
+        """Return the posterior with `new` features more, d in all, and k classes."""
         if self.posterior is None:
-            blank = np.zeros((len(self._features) + 1, len(self._classes)))
-            no_rows = np.zeros((0, len(self._features)))
+            blank, no_rows = np.zeros((d + 1, k)), np.zeros((0, d))
             return laplace(blank, no_rows, self.likelihood, self.prior_precision, keep_data=False)
-        wider = _wider(self.posterior, len(new)) if new else self.posterior
-        return add_class(wider) if fresh else wider
+        wider = _wider(self.posterior, new) if new else self.posterior
+        return add_class(wider) if k > len(self._classes) else wider
 
-    def _row(self, x: dict[Any, Any]) -> np.ndarray:
-        row = np.zeros((1, len(self._features)))
-        for name, value in x.items():
-            if not isinstance(value, (int, float, np.number, np.bool_)):
-                raise EverylabelError(
-                    f"feature {name!r} is {value!r}; expected a number: put a OneHotEncoder before"
-                )
-            if name in self._features:
-                row[0, self._features[name]] = value
-        return row
+
+def _row(x: dict[Any, Any], features: dict[Any, int]) -> np.ndarray:
+    """Return features that are known, in their order; what is missing is 0."""
+    row = np.zeros((1, len(features)))
+    for name, value in x.items():
+        if not isinstance(value, (int, float, np.number, np.bool_)):
+            raise EverylabelError(
+                f"feature {name!r} is {value!r}; expected a number: put a OneHotEncoder before"
+            )
+        if name in features:
+            row[0, features[name]] = value
+    return row
 
 
 def _wider(posterior: Posterior, n: int) -> Posterior:

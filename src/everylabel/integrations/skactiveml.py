@@ -181,7 +181,7 @@ class EverylabelStrategy(base.SingleAnnotatorPoolQueryStrategy):
         _, at = self._transform_candidates(candidates, X, y, enforce_mapping=True, allow_only_unlabeled=True)
         pool = self._pool(X, y, clf, fit_clf)
         seed = int(self.random_state_.randint(2**31 - 1))
-        chosen = choose(pool, rule.name, n, np.asarray(at), seed, options)
+        chosen = choose(pool, rule.name, n, np.asarray(at), seed, options, return_utilities)
         if not return_utilities:
             return chosen.idx
         utilities = np.full((n, len(X)), np.nan)

@@ -250,6 +250,12 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         best = np.argmax(self.predict_proba(X), axis=1)
         return np.asarray(self.classes_[best])
 
+    @property
+    def examples_(self) -> Examples:
+        """What it was taught, in that order: instances, labels and weights, without those taken back."""
+        check_is_fitted(self)
+        return joined(self._taught)
+
     def leave_one_out(self) -> np.ndarray:
         """Return what the model would say of each labelled instance had it not seen its label (n, k).
 
@@ -257,8 +263,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         order of `classes_`; in closed form, close to training n times without one (core/leave_one_out.py).
         With update="second_order" or "first_order", of the model that is trained on the same labels.
         """
-        check_is_fitted(self)
-        X, y, weights = joined(self._taught)
+        X, y, weights = self.examples_
         if not len(y):
             raise EverylabelError("the classifier has kept no labels; expected one that was fitted on some")
         trained = copy(self)
