@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import everylabel
-from everylabel.cli.class_list import KEYS, ClassList, class_list
 from everylabel.core.errors import EverylabelError
+from everylabel.data.class_list import KEYS, ClassList, class_list
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from PIL import Image
 
 import everylabel as el
+from everylabel.data.options import Options
+from everylabel.data.readers.memory import read_memory
 from everylabel.notebook.columns import with_column
 from tests.notebook.people import CLASSES, TEXTS, answer, answer_texts, truth
 
@@ -100,3 +103,28 @@ def test_bytes_of_images_in_an_arrow_table() -> None:
     with el.label(arrow.table({"photo": files}), CLASSES, model="pixels", display=False) as session:
         answer(session, 3, lambda item: int(int(item["id"]) > 12))
         assert len(session.records) == 3
+
+
+def test_dicts_of_columns_of_any_library() -> None:
+    pandas = pytest.importorskip("pandas")
+    given = {"body": np.array(["a b", "c d"]), "size": pandas.Series([1, 2], index=[7, 8])}
+    items = read_memory(given, Options())
+    assert list(items.items) == ["a b", "c d"]
+    assert with_column(given, "label", ["x", None])["label"] == ["x", None]
+    with pytest.raises(el.EverylabelError, match=r"'a' has 1, 'b' has 2; expected as many in each"):
+        read_memory({"a": ["x"], "b": np.arange(2)}, Options())
+
+
+def test_what_cannot_be_read_is_told_in_a_sentence() -> None:
+    pandas = pytest.importorskip("pandas")
+    for source, message in (
+        (pandas.DataFrame({"t": []}), "the table has no rows; expected at least one"),
+        ([[1.0, 2.0], [3.0, 4.0]], r"source\[0\] is a list of numbers .* pass np.array\(source\)"),
+        (scipy.sparse.csr_matrix(np.eye(3)), r"sparse csr_matrix; .* pass source.toarray\(\)"),
+    ):
+        with pytest.raises(el.EverylabelError, match=message):
+            read_memory(source, Options())
+    datasets = pytest.importorskip("datasets", reason="needs datasets")
+    streamed = datasets.Dataset.from_dict({"body": TEXTS}).to_iterable_dataset()
+    with pytest.raises(el.EverylabelError, match=r"is a IterableDataset, .* list\(source.take\(1000\)"):
+        read_memory(streamed, Options())

@@ -28,9 +28,9 @@ def executed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     kernels.mkdir(parents=True)
     command = f'{{"argv": ["{sys.executable}", "-m", "ipykernel_launcher", "-f", "{{connection_file}}"],'
     (kernels / "kernel.json").write_text(command + ' "display_name": "ours", "language": "python"}')
-    (folder / "temporary").mkdir()
+    (folder / "kernel").mkdir()
     monkeypatch.setenv("JUPYTER_PATH", str(folder))
-    monkeypatch.setenv("TMPDIR", str(folder / "temporary"))
+    monkeypatch.setenv("TMPDIR", str(folder / "kernel"))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]), prepend=os.pathsep)
     notebook = nb.new_notebook(cells=[nb.new_code_cell(text) for text in CELLS])
     client.NotebookClient(notebook, timeout=600, kernel_name="ours").execute()
@@ -47,7 +47,7 @@ def test_a_notebook_shows_the_page_and_goes_on(tmp_path: Path, monkeypatch: pyte
     assert "http://127.0.0.1:" in _html(both.outputs[2])
     assert begun.outputs[1].data["text/plain"].startswith("Session(0 of 6 labelled")
     assert answered.outputs[0].text == "4 ['card']\n"
-    left = [path.name for path in (tmp_path / "temporary").iterdir() if path.name.startswith("everylabel-")]
+    left = [path.name for path in (tmp_path / "kernel").iterdir() if path.name.startswith("everylabel-")]
     assert left == []  # the kernel was shut down with two sessions running
 
 

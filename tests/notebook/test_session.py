@@ -1,12 +1,10 @@
 """el.label: the page beside the Python that goes on."""
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +21,6 @@ from everylabel.core.softmax import softmax
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.web.access import Access
 from tests.notebook.people import CLASSES, TEXTS, answer, answer_texts, get, headers, truth
-
-
-@pytest.fixture(autouse=True)
-def tidy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing is left of a session that was stopped: no thread, no folder, no signal handler."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    (tmp_path / "temporary").mkdir()
-    threads, handlers = set(threading.enumerate()), signal.getsignal(signal.SIGINT)
-    yield
-    left = [each.name for each in set(threading.enumerate()) - threads if each.name in ("everylabel", "desk")]
-    assert left == []
-    assert list((tmp_path / "temporary").iterdir()) == []
-    assert signal.getsignal(signal.SIGINT) is handlers
 
 
 def test_labels_and_model_are_live(capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,7 +41,6 @@ def test_labels_and_model_are_live(capsys: pytest.CaptureFixture[str]) -> None:
     assert session.classes == CLASSES
     assert repr(session) == f"Session(25 of {len(TEXTS)} labelled, 2 classes, {session.address})"
     assert isinstance(session.model, LaplaceClassifier)
-    assert session.model is session.model  # trained once for each state
     accuracy = session.wait(labels=25).accuracy
     assert accuracy is None or accuracy.low <= accuracy.estimate <= accuracy.high
     assert session.predict(["block my debit card", "", "wire my money"]).tolist() == [
@@ -70,6 +54,7 @@ def test_labels_and_model_are_live(capsys: pytest.CaptureFixture[str]) -> None:
     session.stop()
     assert not session.running
     assert repr(session).endswith("2 classes, stopped)")
+    assert session.model is session.model  # trained once for each state
     assert len(session.records) == 25
     assert session.predict(["my visa card"]).tolist() == ["card"]
 
@@ -149,8 +134,10 @@ def test_what_is_wrong_is_raised_before_anything_starts() -> None:
         ([], {}, "source is empty; expected texts, images"),
         ([3, 4], {}, r"source\[0\] is a int"),
         (TEXTS, {"strategy": "best"}, "^strategy is 'best'"),
-        (TEXTS, {"classes": "card,transfer"}, "expected a list"),
-        (TEXTS, {"port": 1 << 20}, "cannot be used"),
+        (TEXTS, {"classes": ["card", 3]}, "classes has 3, a int; expected names that are strings"),
+        (TEXTS, {"classes": "card,card"}, "^classes 'card,card' names card more than once"),
+        (TEXTS, {"port": 1 << 20}, "^port is 1048576; expected a whole number, 0 to 65535"),
+        (TEXTS, {"port": "8765"}, "^port is '8765'; expected a whole number"),
         (TEXTS, {"token": "short"}, "token has 5 characters"),
         (TEXTS, {"watch": True}, "watch goes with a file"),
         (TEXTS, {"guidelines": "nothing.md"}, "guidelines"),
@@ -197,6 +184,11 @@ def test_a_token_is_asked_for_and_only_a_link_is_shown() -> None:
     with el.label(TEXTS, CLASSES, model="tfidf", token=token, display=False) as session:
         assert session.address.endswith(f"?token={token}")
         assert "<iframe" not in str(session._repr_html_())
+        assert session.url("api/x?what=test").endswith(f"/api/x?what=test&token={token}")
+        assert token not in repr(session)
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with browser.open(session.url("/api/export"), timeout=60) as reply:
+            assert reply.status == 200
 
 
 def test_only_this_machines_notebooks_may_frame_it() -> None:

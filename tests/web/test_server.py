@@ -14,7 +14,8 @@ from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
 from everylabel.projects.labelled import kept_in, store_name
 from everylabel.projects.project import open_project
-from everylabel.web.server import ServeOptions, check_settings, serve
+from everylabel.web.server import ServeOptions, serve
+from everylabel.web.settings import check_settings
 from tests.web.servers import label
 
 

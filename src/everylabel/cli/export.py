@@ -38,7 +38,7 @@ def export(
     folder: options.Folder = None,
 ) -> None:
     """Write labels, answers, predictions or the model to a file; also while a server is running."""
-    from everylabel.cli.class_list import column_list
+    from everylabel.data.class_list import column_list
 
     console = Console(stderr=True)
     from everylabel.core.checks import check_choice

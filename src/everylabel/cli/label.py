@@ -93,11 +93,12 @@ def label(
     ray: options.Ray = None,
 ) -> None:
     """Label texts, images or features on a page; the model learns from every click."""
-    from everylabel.cli.class_list import class_list
     from everylabel.core.checks import check_choice
+    from everylabel.data.class_list import class_list
     from everylabel.projects.labelled import check_labelled, joined_before, kept_in
     from everylabel.projects.watching import read_watched
-    from everylabel.web.server import ServeOptions, check_settings, serve
+    from everylabel.web.server import ServeOptions, serve
+    from everylabel.web.settings import check_settings
 
     check_choice(layout, "--layout", ["pca", "umap"])
     _check_layout(layout)
@@ -205,7 +206,7 @@ def _drawn(test: str | None) -> bool:
 
 def _fields(project: "Project") -> list[str] | None:
     """Return the columns that are shown beside an item, as they were named now or last time; None for all."""
-    from everylabel.cli.class_list import column_list
+    from everylabel.data.class_list import column_list
 
     named = None if project.about is None else project.about.options.fields
     return None if named == ALL else column_list(named)

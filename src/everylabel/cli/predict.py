@@ -43,7 +43,7 @@ def predict(
     Of a folder of shards, as embed writes them, each becomes a table in the folder that --out names; begun
     again, only those that are missing are made.
     """
-    from everylabel.cli.class_list import column_list
+    from everylabel.data.class_list import column_list
 
     console = Console(stderr=True)
     from everylabel.core.checks import check_choice

@@ -16,6 +16,7 @@ class Background:
 
     def __init__(self, project: Project, options: ServeOptions, note: Callable[[str], Any]) -> None:
         self._stack, self._started = ExitStack(), threading.Event()
+        self._failed: BaseException | None = None  # why it did not start
         self._thread = threading.Thread(target=self._serve, name="everylabel", daemon=True)
         try:
             opening = opened_server(project, options, lambda _: self._started.set(), note, None)
@@ -23,7 +24,8 @@ class Background:
             self._thread.start()
             while not self._started.wait(0.05):
                 if not self._thread.is_alive():
-                    raise EverylabelError("the server did not start; what it logged says why")
+                    why = "what it logged says why" if self._failed is None else repr(self._failed)
+                    raise EverylabelError(f"the server did not start: {why}") from self._failed
         except BaseException:
             self.close()
             raise
@@ -33,9 +35,12 @@ class Background:
         loop = asyncio.new_event_loop()
         try:
             loop.run_until_complete(self.opened.server.serve(sockets=[self.opened.bound]))
+        except BaseException as error:
+            if self._started.is_set():
+                raise
+            self._failed = error
         finally:
             loop.close()
-            self._started.set()
 
     @property
     def running(self) -> bool:

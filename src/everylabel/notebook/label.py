@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -16,32 +17,34 @@ from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.readers.memory import read_memory
 from everylabel.notebook.background import Background
-from everylabel.notebook.session import Session, Source, folder_of
+from everylabel.notebook.given import classes_of, folders_of
+from everylabel.notebook.session import Session, Source
 from everylabel.notebook.shown import HEIGHT
 from everylabel.notebook.shown import show as show_session
 from everylabel.projects.labelled import check_labelled, joined_before
 from everylabel.projects.project import ENDING, IN_MEMORY, Project, open_project
 from everylabel.projects.watching import read_watched
 from everylabel.web.access import is_local
-from everylabel.web.server import ServeOptions, check_settings
+from everylabel.web.server import ServeOptions
+from everylabel.web.settings import check_port, check_settings
 
 NAME = f"notebook{ENDING}"  # a project's folder that ends with the session
 MANY = 1000  # items from which on it is told how far their embedding is
-_OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
+_OPTION = re.compile(r"(?<![^\s(:,`])--[a-z]+(?:-[a-z]+)*(?![\w/\\-]|\.\w)")  # a word of its own
 
 
 def label(
     source: Any,
-    classes: Sequence[str] | Mapping[str, str] | None = None,
+    classes: Sequence[str] | Mapping[str, str] | str | None = None,
     *,
     text_column: str | None = None,
     image_column: str | None = None,
     label_column: str | None = None,
     id_column: str | None = None,
     show: Any = None,
-    fields: Sequence[str] | None = None,
+    fields: Sequence[str] | str | None = None,
     guidelines: str | os.PathLike[str] | None = None,
-    images_in: Sequence[str | os.PathLike[str]] = (),
+    images_in: Sequence[str | os.PathLike[str]] | str | os.PathLike[str] = (),
     model: str | None = None,
     trust_model_code: bool = False,
     strategy: str | None = None,
@@ -78,17 +81,18 @@ def label(
         Texts; images (paths, PIL images, arrays of pixels (n, h, w[, 3])); features (n, d); a table (pandas,
         polars, Arrow, a split of a Hugging Face dataset, a list of dicts); or what `everylabel label` takes:
         a file, a folder, a dataset's name.
-    classes : sequence of str or mapping, optional
-        Names of classes, or what each means by its name; the page can add others.
+    classes : sequence of str, mapping or str, optional
+        Names of classes, or what each means by its name, or as the command has them: names parted by commas,
+        a CSV file; the page can add others.
     text_column, image_column, label_column, id_column : str, optional
         Of a table: what is labelled, labels that are there already, unique names.
     show : table or list, optional
         What is seen of each row of features.
-    fields : sequence of str, optional
+    fields : sequence of str or str, optional
         The columns shown beside an item.
     guidelines : path, optional
         A Markdown file shown beside the task.
-    images_in : paths
+    images_in : paths or path
         Where images of a file may lie, besides its folder; of what is in memory on this machine alone, any.
     model, trust_model_code
         What embeds the items, as in `everylabel.embed`.
@@ -129,6 +133,8 @@ def label(
                 "tester": tester,
             }
         )
+        check_port(port)
+        named = classes_of(classes, encoding)
         in_memory = not isinstance(source, str | os.PathLike)
         held_out = None if test is None else str(test)
         place, tidy, kept = _place(source, folder)
@@ -137,7 +143,7 @@ def label(
             "image_column": image_column,
             "label_column": label_column,
             "id_column": id_column,
-            "classes": None if classes is None else list(classes),
+            "classes": named.names,
             "model": model,
             "trust_model_code": trust_model_code,
             "encoding": encoding,
@@ -156,16 +162,17 @@ def label(
             confirm_labels=confirm_labels,
             settings=settings,
             layout=layout,
-            descriptions=dict(classes) if isinstance(classes, Mapping) else {},
+            descriptions=named.descriptions,
+            class_keys=named.keys,
             test=held_out,
-            fields=fields,
+            fields=[fields] if isinstance(fields, str) else fields,
             guidelines=None if guidelines is None else Path(guidelines),
-            images_in=[*map(Path, images_in), *_anywhere(in_memory and is_local(host))],
+            images_in=[*folders_of(images_in), *_anywhere(in_memory and is_local(host))],
             watch=watch,
             framed=True,
         )
         try:
-            project = _opened(source, show, place, watch, reading)
+            project = _opened(source, in_memory, show, place, watch, reading)
             background = Background(project, serving, _note)
         except BaseException:
             tidy()
@@ -181,17 +188,18 @@ def label(
 def _place(source: Any, folder: str | os.PathLike[str] | None) -> tuple[Path | None, Any, Path | None]:
     """Return the project's folder, what removes it at the end, and the folder if it stays."""
     if folder is not None:
-        kept = folder_of(folder)
+        kept = Path(folder).absolute()
         return kept, lambda: None, kept
     if isinstance(source, str | os.PathLike) and str(source).endswith(ENDING) and Path(source).is_dir():
-        return None, lambda: None, folder_of(source)
+        return None, lambda: None, Path(source).absolute()
     temporary = Path(tempfile.mkdtemp(prefix="everylabel-"))  # nobody else's
     return temporary / NAME, partial(shutil.rmtree, temporary, ignore_errors=True), None
 
 
-def _opened(source: Any, show: Any, folder: Path | None, watch: bool, reading: dict[str, Any]) -> Project:
+def _opened(
+    source: Any, in_memory: bool, show: Any, folder: Path | None, watch: bool, reading: dict[str, Any]
+) -> Project:
     """Return the project of a source; what was chosen or left out is told."""
-    in_memory = not isinstance(source, str | os.PathLike)
     if watch and in_memory:
         raise EverylabelError("--watch goes with a file or a folder; the source is in memory")
     if in_memory:
@@ -232,16 +240,19 @@ def _note(text: str) -> None:
 
 
 def _plain(text: str) -> str:
-    """Return a sentence with options of the command line as arguments of Python."""
-    return _OPTION.sub(lambda found: found[1].replace("-", "_"), text)
+    """Return a sentence with options of the command line as arguments of Python; all else stays."""
+    return _OPTION.sub(lambda found: _ARGUMENTS.get(found[0], found[0]), text)
 
 
 @contextmanager
 def _in_python() -> Iterator[None]:
-    """Have errors name arguments, not options of the command line."""
+    """Have errors name arguments, not options of the command line; they stay the errors they are."""
     try:
         yield
     except EverylabelError as error:
-        if _plain(str(error)) == str(error):
-            raise
-        raise EverylabelError(_plain(str(error))) from error
+        error.args = tuple(_plain(each) if isinstance(each, str) else each for each in error.args)
+        raise
+
+
+_ARGUMENTS = {"--" + name.replace("_", "-"): name for name in signature(label).parameters}
+_ARGUMENTS |= {"--project": "folder"}

@@ -1,13 +1,14 @@
 """Features of what a session is to predict: its own items, or new ones in their own form."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.cells import is_missing
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.read import read
@@ -30,6 +31,9 @@ def features_of(items: Any, state: State, rows: Rows, encoder: Encoder) -> np.nd
     if items is None:
         return _own(state, rows, encoder)
     project, width = state.project, rows.features.shape[1]
+    blank = _blank(items, project)
+    if blank is not None:
+        return np.full((blank, width), np.nan)
     new = _read(items, project)
     if new.features is not None:
         found = np.asarray(new.features, np.float64)
@@ -66,6 +70,27 @@ def _own(state: State, rows: Rows, encoder: Encoder) -> np.ndarray:
         if found.shape[1]:
             whole[[row for _, row in missing]] = found
     return whole
+
+
+def _blank(items: Any, project: Project) -> int | None:
+    """Return how many new items there are if none of them has anything in it; None if one has."""
+    if (
+        isinstance(items, str | os.PathLike)
+        or not isinstance(items, Sized)
+        or getattr(items, "shape", None) == ()
+    ):
+        return None
+    frame = frame_of(items)
+    if frame is None:
+        return len(items) if _all_empty(items) else None
+    own = Options() if project.about is None else project.about.options
+    named = own.text_column or own.image_column
+    looked_at = [named] if named in frame.names else frame.names
+    return frame.rows if all(_all_empty(frame.column(name)) for name in looked_at if name) else None
+
+
+def _all_empty(values: Any) -> bool:
+    return all(is_missing(value) or (isinstance(value, str) and not value.strip()) for value in values)
 
 
 def _read(items: Any, project: Project) -> Items:

@@ -19,7 +19,7 @@ from everylabel.notebook.background import Background
 from everylabel.notebook.columns import with_column
 from everylabel.notebook.predicting import features_of
 from everylabel.notebook.shown import HEIGHT, frame, link, shell
-from everylabel.notebook.state import State, state_of
+from everylabel.notebook.state import State, n_labels, state_of
 
 LABEL = "label"  # the column of labels, unless another is named
 EVERY = 0.2  # seconds between looks of `wait`
@@ -77,6 +77,7 @@ class Session:
         self._embedder: Embedder | None = None
         self._lock = threading.RLock()
         self._shown_in: int | None = None  # the cell of a notebook that shows the page
+        self._process = os.getpid()
         atexit.register(self.stop)
 
     def __enter__(self) -> Self:
@@ -87,7 +88,7 @@ class Session:
 
     def __repr__(self) -> str:
         state = self._state()
-        where = self.address if self.running else "stopped"
+        where = self.address.partition("?")[0] if self.running else "stopped"  # a token is nobody else's
         n, total = len(state.snapshot.labels), len(state.project.ids)
         return f"Session({n:,} of {total:,} labelled, {len(state.snapshot.classes)} classes, {where})"
 
@@ -106,6 +107,14 @@ class Session:
     def running(self) -> bool:
         """Whether the page is there."""
         return self._last is None and self._background.running
+
+    def url(self, path: str = "") -> str:
+        """Return the address of something the page has, for a browser, with the token if one is asked for.
+
+        path : such as "api/export?what=test"
+        """
+        page, _, token = self.address.partition("?")
+        return page + path.removeprefix("/") + (("&" if "?" in path else "?") + token if token else "")
 
     @property
     def classes(self) -> list[str]:
@@ -145,14 +154,18 @@ class Session:
         items : texts, images, features or a table, as what is labelled; None predicts all of that. What
         cannot be read, or is an empty text, has None.
         """
-        probabilities = self.predict_proba(items)
+        classes, probabilities = self._predicted(items)
         known = ~np.isnan(probabilities[:, 0])
         names = np.full(len(probabilities), None, dtype=object)
-        names[known] = np.array(self.model.classes_, object)[probabilities[known].argmax(axis=1)]
+        names[known] = np.array(classes, object)[probabilities[known].argmax(axis=1)]
         return names
 
     def predict_proba(self, items: Any = None) -> np.ndarray:
         """Return the probabilities (n, k) of `model.classes_`; NaN where `predict` has None."""
+        return self._predicted(items)[1]
+
+    def _predicted(self, items: Any) -> tuple[Any, np.ndarray]:
+        """Return classes and probabilities (n, k) of one and the same model, however fast people label."""
         with self._lock:
             model, state = self.model, self._state()
             features = features_of(items, state, self._rows, self._encoder)
@@ -160,16 +173,22 @@ class Session:
         probabilities = np.full((len(features), len(model.classes_)), np.nan)
         if known.any():
             probabilities[known] = model.predict_proba(features[known])
-        return probabilities
+        return model.classes_, probabilities
 
     def to_frame(self, column: str | None = None) -> Any:
         """Return what was labelled as a table with a column of labels; None where there is none.
 
         A table comes back as the kind it is: pandas, polars, Arrow, a dataset, dicts. All else is a pandas
-        data frame. column : its name; "label", or the source's own column of labels, unless given
+        data frame; that of a pandas Series has its index and its name.
+
+        column : its name; "label", or the source's own column of labels, unless given
         """
-        if frame_of(self._source.given) is not None:
-            return self.labelled(self._source.given, column)
+        given = self._source.given
+        if frame_of(given) is not None:
+            return self.labelled(given, column)
+        if hasattr(given, "iloc"):  # a Series of pandas
+            kind = self._state().project.kind
+            return self.labelled(given.to_frame(kind if given.name is None else given.name), column)
         pandas = need("pandas", "table", "session.to_frame()")
         project, n = self._state().project, self._state().n_rows
         rows = [row for row in map(project.row, range(len(project.ids))) if row is not None]
@@ -188,7 +207,7 @@ class Session:
     def wait(self, labels: int | None = None) -> Self:
         """Wait until so many items are labelled, or for Ctrl-C (in a notebook: interrupt)."""
         try:
-            while self.running and (labels is None or len(self._state().snapshot.labels) < labels):
+            while self.running and (labels is None or self._n_labels() < labels):
                 time.sleep(EVERY)
         except KeyboardInterrupt:
             print("everylabel goes on; session.stop() ends it", flush=True)
@@ -196,17 +215,31 @@ class Session:
 
     def stop(self) -> None:
         """End the page; labels and model stay. It does no harm to stop again."""
+        if os.getpid() != self._process:
+            return  # a child that was forked off has neither the server nor its folder
         with self._lock:
             if self._last is not None:
                 return
-            atexit.unregister(self.stop)
             self._background.end_serving()
             try:
                 self._last = state_of(self._background.opened)
                 self._encoder()  # while what it has learned lies in the folder
             finally:
-                self._background.close()
-                self._tidy()
+                self._close()
+
+    def _close(self) -> None:
+        try:
+            self._background.close()
+        finally:
+            self._tidy()
+            atexit.unregister(self.stop)
+
+    def _n_labels(self) -> int:
+        """Return how many items are labelled; nothing else is looked at."""
+        with self._lock:
+            if self._last is not None:
+                return len(self._last.snapshot.labels)
+            return n_labels(self._background.opened)
 
     def _state(self) -> State:
         with self._lock:
@@ -217,8 +250,3 @@ class Session:
         if self._embedder is None:
             self._embedder = self._background.opened.shown.project.embedder()
         return self._embedder
-
-
-def folder_of(path: str | os.PathLike[str] | None) -> Path | None:
-    """Return a project's folder as a full path."""
-    return None if path is None else Path(path).absolute()

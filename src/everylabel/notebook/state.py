@@ -9,6 +9,7 @@ from everylabel.formats.records import label_records
 from everylabel.formats.tables import Records
 from everylabel.labelling.accuracy import Interval
 from everylabel.labelling.progress import accuracy
+from everylabel.labelling.records import NONE
 from everylabel.labelling.rows import Rows, prepare
 from everylabel.labelling.snapshot import Snapshot
 from everylabel.models.classifier import LaplaceClassifier
@@ -72,6 +73,16 @@ def state_of(opened: Opened) -> State:
     project, there = shown.project, set(snapshot.ids)
     here = project.without([i for i, name in enumerate(project.ids) if name not in there])
     return State(project, here, snapshot.seen_from(here.ids), version, _interval(figures))
+
+
+def n_labels(opened: Opened) -> int:
+    """Return how many items of a project that is open have a label."""
+    desk = opened.service.desk
+
+    def look() -> int:
+        return len(desk.ledger.labels) - desk.ledger.by_class[NONE]
+
+    return int(desk.read(look).result())
 
 
 def _interval(figures: dict[str, Any]) -> Interval | None:

@@ -23,7 +23,6 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.refit import Refitter
 from everylabel.labelling.rows import Rows
 from everylabel.labelling.service import Service
-from everylabel.labelling.views import STRATEGIES
 from everylabel.projects.encoders import word_encoder
 from everylabel.projects.log import Label, open_log
 from everylabel.projects.model_file import ModelFile
@@ -37,6 +36,7 @@ from everylabel.web.connections import FROM_ONE, guarded, most_connections, tell
 from everylabel.web.downloads import Downloads
 from everylabel.web.growth import Growth, Told
 from everylabel.web.guidelines import Guidelines
+from everylabel.web.settings import check_port, check_settings
 from everylabel.web.shown import Shown, check_fields
 from everylabel.web.tokens import tokens_of
 
@@ -55,7 +55,7 @@ class ServeOptions:
     token : asked for unless host is this machine's own; made up and shown if none is given
     look_token : another that may only look; token_file : both, in a file that may change meanwhile
     proxy : one on this machine stands in front, and tells who asks
-    settings : strategy, check_every, annotators_per_item, lease_seconds
+    settings : strategy, check_every, annotators_per_item, lease_seconds, names, tester
     labels : that exist already, besides the source's own
     layout : "pca" or "umap"
     descriptions, class_keys : of classes, by name
@@ -197,14 +197,6 @@ def one_thread() -> Iterator[None]:
             os.environ[name] = before
 
 
-def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings that are given; refuse a strategy that the page does not know."""
-    strategy = settings.get("strategy")
-    if strategy is not None and strategy not in STRATEGIES:
-        raise EverylabelError(f"--strategy is {strategy!r}; expected one of {', '.join(STRATEGIES)}")
-    return {name: value for name, value in settings.items() if value is not None}
-
-
 @contextlib.contextmanager
 def opened_project(
     project: Project, options: ServeOptions, note: Say, progress: Told | None
@@ -242,6 +234,7 @@ def opened_project(
 
 def bound_socket(host: str, port: int) -> socket.socket:
     """Return a socket that listens nowhere yet, but has its port."""
+    port = check_port(port)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # named TCP: otherwise asyncio does not switch off Nagle's delay, and a reply takes 40 ms longer
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -7,7 +7,7 @@ interface, such as DuckDB's results) is read by pyarrow.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from everylabel.core.errors import EverylabelError, need
+from everylabel.core.errors import EverylabelError, listed, need
 from everylabel.data.classes import Names
 
 
@@ -29,6 +29,11 @@ def frame_of(source: Any) -> Frame | None:
         if len(own) < len(source.columns):
             raise EverylabelError("two columns of the table have the same name; expected each once")
         return Frame(list(own), lambda name: source[own[name]].tolist(), "pandas", len(source))
+    if hasattr(source, "column_names") and hasattr(source, "__iter__") and not hasattr(source, "__len__"):
+        raise EverylabelError(
+            f"source is a {type(source).__name__}, whose rows are not here yet; expected some of them, such "
+            "as list(source.take(1000)), or the dataset without streaming=True"
+        )
     names = getattr(source, "column_names", None)
     if isinstance(names, list | tuple) and hasattr(source, "schema"):
         return Frame(list(names), lambda name: source.column(name).to_pylist(), "arrow", len(source))
@@ -86,12 +91,32 @@ def _dataset_column(dataset: Any, name: str) -> list[Any]:
 
 
 def _columns(source: dict[Any, Any]) -> Frame | None:
-    """Return a dict of columns, as some rows of a Hugging Face dataset are; None if it is one of splits."""
-    sizes = {len(values) if isinstance(values, list | tuple) else -1 for values in source.values()}
-    if len(sizes) != 1 or -1 in sizes:
+    """Return a dict of columns, lists or arrays or Series; None if it is one of splits."""
+    if not source or not all(map(_is_column, source.values())):
         return None
+    sizes = {str(name): len(values) for name, values in source.items()}
+    if len(set(sizes.values())) > 1:
+        told = listed([f"{name!r} has {size:,}" for name, size in sizes.items()])
+        raise EverylabelError(f"columns of the dict differ in their rows: {told}; expected as many in each")
     own = {str(name): name for name in source}
-    return Frame(list(own), lambda name: list(source[own[name]]), "columns", sizes.pop())
+    return Frame(list(own), lambda name: _plain_list(source[own[name]]), "columns", max(sizes.values()))
+
+
+def _is_column(values: Any) -> bool:
+    if isinstance(values, list | tuple):
+        return True
+    is_table = hasattr(values, "columns") or hasattr(values, "column_names")
+    return not is_table and getattr(values, "ndim", 1) == 1 and _way(values) is not None
+
+
+def _way(values: Any) -> str | None:
+    """Return the method by which a column of some library becomes a list."""
+    return next((way for way in ("to_list", "to_pylist", "tolist") if hasattr(values, way)), None)
+
+
+def _plain_list(values: Any) -> list[Any]:
+    way = None if isinstance(values, list | tuple) else _way(values)
+    return list(values) if way is None else list(getattr(values, way)())
 
 
 def _dicts(rows: list[dict[Any, Any]] | tuple[dict[Any, Any], ...]) -> Frame:

@@ -58,6 +58,8 @@ def read_memory(source: Any, options: Options, *, plain: bool = False, show: Any
 
 def _table(source: Any, frame: Frame, options: Options, plain: bool) -> Items:
     """Return the rows of a table in memory."""
+    if not frame.rows:
+        raise EverylabelError("the table has no rows; expected at least one")
     named = named_ids(options.id_column)
     taken = [name for name in (options.label_column, named) if name is not None]
     check_columns("the table", frame.names, [*wanted_columns(options), *taken])
@@ -167,6 +169,8 @@ def _listed(content: Any) -> Items:
 
 def _image(item: Any, at: int) -> Any:
     item = Path(item) if isinstance(item, str) else unpacked_image(item)
+    if isinstance(item, list | tuple) and item and all(isinstance(each, int | float) for each in item):
+        raise EverylabelError(f"source[{at}] is a list of numbers ({item!r:.60}); pass np.array(source)")
     if not is_image(item):
         raise EverylabelError(f"source[{at}] is a {type(item).__name__} ({item!r:.60}); expected {EXPECTED}")
     return item
@@ -198,6 +202,9 @@ def as_pixels(images: np.ndarray, top: float | None = None) -> np.ndarray:
 
 def _contents(source: Any) -> Any:
     """Return a list, or an array of features or pixels."""
+    if hasattr(source, "toarray"):
+        what = f"a sparse {type(source).__name__}"
+        raise EverylabelError(f"source is {what}; expected features (n, d) in full: pass source.toarray()")
     if isinstance(source, dict):
         splits = f"{type(source).__name__} with splits {', '.join(map(str, source))}; pass one of them"
         raise EverylabelError(f"source is a {splits}; expected {EXPECTED}")

@@ -27,7 +27,7 @@ class FileLock:
         file = path.with_name(path.name + ".lock")
         make_file(file)
         try:
-            self._held = sqlite3.connect(file, timeout=0)
+            self._held = sqlite3.connect(file, timeout=0, check_same_thread=False)  # any may let it go
             self._held.execute("BEGIN EXCLUSIVE")
         except sqlite3.Error as error:
             self.close()
