@@ -7,7 +7,7 @@ with training beside it. Items are answered as they are handed out, and once all
 in ten otherwise than they should be: labels turn. At each number of answers: the processor time that the
 desk's thread has taken for each of the latest (all that a person waits for but HTTP; to answer an item again
 costs less, since nothing is chosen), what the process holds while nothing is trained, and has held at most,
-and the seconds to open the log anew, with the model that was kept and without. Writes growth.json.
+and the seconds to open the log anew (as the server does), with what was kept and without. Writes growth.json.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -53,7 +54,9 @@ class Office:
     def round(self) -> None:
         """Have everybody answer at once."""
         go = self._hold()
-        replies = {person: self.service.label(person, *self._answer(person)) for person in self.has}
+        replies = {
+            person: self.service.label(person, *self._answer(person), key=str(uuid4())) for person in self.has
+        }
         go.set()
         for person, reply in replies.items():
             self._take(person, reply.result())
@@ -89,11 +92,10 @@ class Office:
 def opened(folder: Path, rows: Rows, kept: bool = True) -> Iterator[tuple[Desk, float]]:
     """Yield a desk on the log in a folder, and the seconds until it was there."""
     began = time.perf_counter()
-    new = not (folder / "labels.sqlite").exists()
-    store = Store(folder / "labels.sqlite", "pool")
-    if new:
-        bring_up_to_date(store, rows.ids, classes=[f"class {i}" for i in range(K)], settings={})
-    desk = Desk(rows, store, ModelFile(folder) if kept else None)
+    store, shelf = Store(folder / "labels.sqlite", "pool"), ModelFile(folder) if kept else None
+    given: dict[str, Any] = {"classes": [f"class {i}" for i in range(K)], "features": rows.features}
+    bring_up_to_date(store, rows.ids, settings={}, shelf=shelf, **given)
+    desk = Desk(rows, store, shelf)
     try:
         yield desk, time.perf_counter() - began
     finally:
@@ -134,7 +136,7 @@ def measure(counts: list[int]) -> dict[str, Any]:
                 "MB at most so far": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
                 **told,
                 "open, s": round(again, 2),
-                "open without the kept model, s": round(replayed, 2),
+                "open without what was kept, s": round(replayed, 2),
             }
             print(count, json.dumps(found[f"{count} answers"]), flush=True)
     first, last = (found[f"{count} answers"] for count in (min(counts), max(counts)))

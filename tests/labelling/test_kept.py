@@ -12,7 +12,7 @@ from everylabel.labelling import learner
 from everylabel.labelling.kept import packed_names, unpacked_names
 from everylabel.labelling.refit import Refitter, refit
 from everylabel.labelling.replay import replay
-from everylabel.projects.model_file import FILE, ModelFile
+from everylabel.projects.model_file import ModelFile
 from tests.labelling.desks import FEATURES, fingerprint, label, service, until
 from tests.labelling.test_replay import busy
 
@@ -66,7 +66,7 @@ def test_the_file_is_its_owners_only(tmp_path: Path, shelf: ModelFile) -> None:
     with service(tmp_path / "log", shelf=shelf) as made:
         label(made, 3)
         made.desk.keep()
-    assert shelf.path.stat().st_mode & 0o777 == 0o600
+    assert shelf.path().stat().st_mode & 0o777 == 0o600
 
 
 def test_a_model_is_kept_when_the_server_stops(tmp_path: Path, shelf: ModelFile) -> None:
@@ -88,7 +88,7 @@ def test_nothing_is_kept_where_labels_are_exact(
     with service(tmp_path / "log", shelf=shelf) as made:
         label(made, 3)
         made.desk.keep()
-    assert not shelf.path.exists()
+    assert not shelf.path().exists()
 
 
 def flip(path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_damaged_model_is_left_alone(
         label(made, 8)
         made.desk.keep()
         before = fingerprint(made)
-    damage(shelf.path)
+    damage(shelf.path())
     with service(tmp_path / "log", shelf=shelf) as made:
         assert fingerprint(made) == before
     assert len(notes) == 1
@@ -126,7 +126,7 @@ def test_a_model_of_another_log_version_or_training_is_left_alone(
     with service(tmp_path / "log", shelf=shelf) as made:
         label(made, 8)
         made.desk.keep()
-        shutil.copy(shelf.path, tmp_path / "old")
+        shutil.copy(shelf.path(), tmp_path / "old")
         refit(made.desk)
         label(made, 2)
         before = fingerprint(made)
@@ -159,8 +159,7 @@ def test_a_model_of_other_features_is_left_alone(tmp_path: Path, shelf: ModelFil
         assert fingerprint(made) == before
 
 
-def test_vectors_of_names_are_arrays_and_back(tmp_path: Path) -> None:
+def test_vectors_of_names_are_arrays_and_back() -> None:
     names = {3: np.ones((2, 4)), 0: np.zeros((1, 5))}
     back = unpacked_names({"mean": np.ones(1), **packed_names(names)})
     assert {column: some.shape for column, some in back.items()} == {3: (2, 4), 0: (1, 5)}
-    assert (tmp_path / FILE).name == "model.kept.npz"

@@ -11,7 +11,7 @@ from everylabel.labelling.agreement import Agreement
 from everylabel.labelling.applying import apply
 from everylabel.labelling.events import Body, Event
 from everylabel.labelling.ledger import Ledger
-from everylabel.labelling.records import CANNOT_TELL, IMPORT, Check, Place
+from everylabel.labelling.records import CANNOT_TELL, IMPORT, Check, Entry, Place
 from everylabel.labelling.tally import tally_all
 from everylabel.selection.pool import Where
 
@@ -82,7 +82,7 @@ def test_an_undo_brings_back_what_was_before() -> None:
     assert took(made, ("me", events.Undo(3))) == 0
     assert made.labels == {0: 0}
     assert took(made, ("me", events.Undo(2))) == 0
-    assert (made.labels, made.answers, made.last("me")) == ({}, {}, None)
+    assert (dict(made.labels), dict(made.answers), made.last("me")) == ({}, {}, None)
     assert made.undone == {2, 3, 4}
 
 
@@ -112,7 +112,7 @@ def test_only_picked_items_count_as_handed_out() -> None:
         ("me", events.Out(IDS[4], "check", expected=0.75)),
     )
     assert made.handed == 2
-    assert made.curve == [(0, 0.5), (0, 0.75)]
+    assert made.curve.points() == {0: 0.75}
 
 
 def test_classes_are_known_by_every_name_they_had() -> None:
@@ -125,14 +125,20 @@ def test_items_that_the_source_no_longer_has_are_left_alone() -> None:
     gone = events.Label("gone", 1)
     made = ledger(("me", gone), ("me", events.Out("gone", "chosen")), ("me", events.Undo(2)))
     assert took(made, ("me", events.Skip("gone"))) is None
-    assert (made.labels, made.leases, made.history, made.seq) == ({}, {}, [], 5)
+    assert (dict(made.labels), made.leases, list(made.history), made.seq) == ({}, {}, [], 5)
 
 
 def test_a_key_is_remembered_with_its_event() -> None:
     made = ledger()
     event = Event(2, 2, 0.0, "me", label(0, 1), "key")
     apply(made, event)
-    assert made.keys == {"key": event}
+    entry = Entry(2, 0.0, "me", 0, label(0, 1))
+    assert made.sent("key") == entry
+    assert made.history[0] == entry
+    undo = Event(3, 3, 0.0, "me", events.Undo(2), "back")
+    apply(made, undo)
+    assert (made.sent("back"), made.sent("other")) == (undo, None)
+    assert list(made.keys.since(0)) == [("key", 2), ("back", 3)]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -220,8 +226,9 @@ def test_figures_that_are_kept_equal_those_that_are_counted(seed: int) -> None:
             sum(i in made.answers for i in made.test),
         )
         assert made.tally == tally_all(made)
-        standing = {i: [e.body for e in made.by_item[i] if made.stands(e)] for i in made.labels}
-        assert made.first == {i: bodies[0] for i, bodies in standing.items()}
+        places = {i: range(len(made.history)) for i in made.labels}
+        own = {i: [j for j in all_ if made.history[j].item == i] for i, all_ in places.items()}
+        assert made.first == {i: next(j for j in some if made.stands(i, j)) for i, some in own.items()}
 
 
 def test_what_was_said_of_other_content_is_set_aside_until_it_is_confirmed_or_said_again() -> None:
@@ -233,10 +240,10 @@ def test_what_was_said_of_other_content_is_set_aside_until_it_is_confirmed_or_sa
     )
     assert took(made, ("", events.Changed(IDS[0]))) == 0
     assert took(made, ("", events.Changed(IDS[1]))) == 1
-    assert (made.labels, made.set_aside(), made.checks) == ({2: 0}, [0, 1], {})
+    assert (dict(made.labels), made.set_aside(), made.checks) == ({2: 0}, [0, 1], {})
     assert (made.place(0), made.n_answers, made.by_class[2]) == (Place(Where.FREE), 1, 0)
     took(made, ("", events.Confirmed(IDS[0])))
-    assert (made.labels, made.set_aside()) == ({0: 2, 2: 0}, [1])
+    assert (dict(made.labels), made.set_aside()) == ({0: 2, 2: 0}, [1])
     assert [answer.person for answer in made.answers[0]] == ["me", "anna"]
     took(made, ("anna", label(1, 2)))
     assert (made.labels[1], made.set_aside()) == (2, [])
@@ -266,9 +273,12 @@ def test_a_check_of_a_class_is_noted_with_what_it_was_drawn_from() -> None:
 
 def test_a_test_item_is_never_learned_from() -> None:
     made = ledger(("me", label(0, 1)), ("me", label(1, 2)), ("", events.HeldOut(IDS[1])))
-    assert (made.labels, made.test_labels) == ({0: 1}, {1: 2})  # what was learned from it is learned no more
+    assert (dict(made.labels), made.test_labels) == (
+        {0: 1},
+        {1: 2},
+    )  # learned no more
     took(made, ("", events.HeldOut(IDS[2])), ("me", label(2, 0)))
-    assert (made.labels, made.test_labels) == ({0: 1}, {1: 2, 2: 0})
+    assert (dict(made.labels), made.test_labels) == ({0: 1}, {1: 2, 2: 0})
     assert {made.place(item).where for item in (1, 2)} == {Where.ASIDE}
     assert (made.label_of(0), made.label_of(2), made.label_of(3)) == (1, 0, None)
     assert (made.n_cannot_tell(), made.by_class[0], made.by_class[2]) == (0, 0, 0)
@@ -312,7 +322,7 @@ def test_an_item_that_left_is_neither_asked_nor_learned_from() -> None:
     )
     took(made, *(("", events.Left(IDS[i])) for i in range(4)))
     assert [made.place(i) for i in range(5)] == [*[Place(Where.ASIDE)] * 4, Place(Where.FREE)]
-    assert (made.labels, made.answers, made.n_answers, made.by_class[2]) == ({}, {}, 0, 0)
+    assert (dict(made.labels), dict(made.answers), made.n_answers, made.by_class[2]) == ({}, {}, 0, 0)
     assert (made.skipped, made.leases, made.holder, made.checked) == ({}, {}, {}, {})
     took(made, ("me", label(0, 1)))  # somebody had it on the screen
     assert made.labels == {}

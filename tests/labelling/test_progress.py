@@ -6,20 +6,27 @@ import pytest
 
 from everylabel.labelling import progress
 from everylabel.labelling.agreement import Agreement
-from everylabel.labelling.events import Assessed, Label
+from everylabel.labelling.events import Assessed, Event, Label
 from everylabel.labelling.ledger import Ledger
-from everylabel.labelling.records import Answer, Check, Entry
+from everylabel.labelling.records import Answer, Check
 from everylabel.labelling.tally import tally_all
 
 
 def ledger(n_labels: int, n_checks: int = 0) -> Ledger:
     made = Ledger([str(i) for i in range(1000)])
-    made.labels = dict.fromkeys(range(n_labels), 0)
-    made.by_item = {i: [Entry(i, 0.0, "me", i, Label(str(i), 0))] for i in range(n_labels)}
+    for i in range(n_labels):
+        made.labels[i] = 0
+        made.history.add(Event(i, i, 0.0, "me", said := Label(str(i), 0)), i, said)
+        made.answers[i] = [Answer(i, "me", 0)]
     made.checks = {i: Check(i, i, 0) for i in range(n_checks)}
-    made.answers = {i: [Answer(i, "me", 0)] for i in range(n_labels)}
     made.tally = tally_all(made)
     return made
+
+
+def say(made: Ledger, times: list[float]) -> None:
+    """Have me answer at these times."""
+    for i, at in enumerate(times, len(made.history)):
+        made.history.add(Event(i, i, at, "me", said := Label("1", 0)), 1, said)
 
 
 def test_no_figure_is_shown_before_there_are_enough_checks() -> None:
@@ -80,16 +87,17 @@ def test_agreement_needs_two_answers_and_more_than_one_class() -> None:
 def test_breaks_are_left_out_of_the_speed() -> None:
     made = ledger(0)
     times = [0.0, *(1000.0 + 3.0 * i for i in range(10))]
-    made.history = [Entry(i, at, "me", 1, Label("1", 0)) for i, at in enumerate(times)]
+    say(made, times)
     assert progress.per_minute(made, "me") == pytest.approx(20.0)
     assert progress.per_minute(made, "anna") is None
-    made.history += [entry._replace(at=entry.at - 3600) for entry in made.history]  # the clock was set back
+    say(made, [at - 3600 for at in times])  # the clock was set back
     assert progress.per_minute(made, "me") == pytest.approx(20.0)
 
 
 def test_the_curve_has_at_most_so_many_points_and_keeps_the_last() -> None:
     made = ledger(999)
-    made.curve = [(n, n / 2000) for n in range(1000)]
+    for n in range(1000):
+        made.curve.add(n, n / 2000)
     made.assessed = [Assessed(999, 9, 0.4, estimate=0.5, low=0.25, high=0.75), Assessed(1200, 9, 0.4)]
     points = progress.curve(made)
     assert len(points) <= progress.POINTS

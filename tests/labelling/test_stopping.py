@@ -9,7 +9,7 @@ from everylabel.labelling.stopping import LITTLE, stop
 
 def _ledger(*looks: tuple[int, float | None], labels: int = 200) -> Ledger:
     made = Ledger([str(i) for i in range(1000)])
-    made.labels = dict.fromkeys(range(labels), 0)
+    made.labels.update(dict.fromkeys(range(labels), 0))
     made.assessed = [
         Assessed(n, 0, 0.9, gain=gain, without=None if gain is None else n // 5) for n, gain in looks
     ]

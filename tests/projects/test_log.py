@@ -76,7 +76,7 @@ def test_the_label_imported_last_counts(tmp_path: Path) -> None:
     counts = [begun(path, classes=["1", "2"], labels=labels)[0] for labels in (one, two, two, one, one)]
     assert counts == [1, 1, 0, 1, 0]
     _, ledger = begun(path, classes=["1", "2"], labels=[*two, *one])  # of several in one file, too
-    assert (ledger.labels, ledger.answers[0][0].person) == ({0: 0}, "import")
+    assert (dict(ledger.labels), ledger.answers[0][0].person) == ({0: 0}, "import")
 
 
 def test_a_start_brings_back_neither_the_sources_label_nor_a_persons_old_one(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_start_brings_back_neither_the_sources_label_nor_a_persons_old_one(tmp
     with service(path) as made:
         made.label("Ann", IDS[2], 1).result()
     imported, ledger = begun(path, source=source, labels=labels)
-    assert (imported, ledger.labels) == (0, {0: 1, 1: 0, 2: 1})
+    assert (imported, dict(ledger.labels)) == (0, {0: 1, 1: 0, 2: 1})
     assert begun(path, source=[Label(IDS[0], "a"), Label(IDS[1], "b")])[1].labels == {0: 1, 1: 1, 2: 1}
 
 

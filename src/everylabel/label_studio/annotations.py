@@ -9,7 +9,6 @@ import hashlib
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -18,6 +17,7 @@ from everylabel.labelling import events
 from everylabel.labelling.class_book import ClassBook
 from everylabel.labelling.events import Event
 from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.records import Entry
 
 START, DELETED = "annotation", "deleted"  # of an event's key
 _KEY = re.compile(rf"{START} (\d+) ({DELETED}|[-+.\de]+) \d+")
@@ -111,13 +111,14 @@ class Book:
         """Return what is known by id; for the desk's thread."""
         if ledger is not self._ledger:
             self._ledger, self._known, self._read = ledger, {}, 0
-        fresh = list(islice(reversed(ledger.keys.items()), len(ledger.keys) - self._read))
-        for key, event in reversed(fresh):
-            self._take(key, event, ledger)
+        for key, seq in ledger.keys.since(self._read):
+            event = ledger.led_to(seq)
+            if event is not None:
+                self._take(key, event, ledger)
         self._read = len(ledger.keys)
         return self._known
 
-    def _take(self, key: str, event: Event, ledger: Ledger) -> None:
+    def _take(self, key: str, event: Event | Entry, ledger: Ledger) -> None:
         found = _KEY.fullmatch(key)
         if found is None:
             return

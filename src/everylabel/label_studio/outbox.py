@@ -86,7 +86,7 @@ class Outbox:
 
     def _look(self) -> Waiting:
         ledger, known = self.learning.ledger, self.learning.known()
-        theirs = {event.seq for key, event in ledger.keys.items() if key.startswith(f"{START} ")}
+        theirs = {seq for key, seq in ledger.keys.since(0) if key.startswith(f"{START} ")}
         standing: dict[tuple[int, str], Entry] = {}
         for entry in ledger.history:
             is_answer = not isinstance(entry.body, UNSENT) and entry.seq not in ledger.undone

@@ -1,5 +1,6 @@
 """What an event does to the ledger: one function a kind. No clock, no chance: a log is replayed."""
 
+from array import array
 from functools import singledispatch
 
 from everylabel.core.errors import EverylabelError
@@ -8,7 +9,8 @@ from everylabel.labelling.class_book import ClassBook
 from everylabel.labelling.events import Event
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.naming import unpacked
-from everylabel.labelling.records import IMPORT, Check, ClassChange, Entry, Lease
+from everylabel.labelling.record import LABEL
+from everylabel.labelling.records import AMONG_ALL, IMPORT, Check, ClassChange, Drawn, Lease
 from everylabel.labelling.settling import count, settle
 from everylabel.labelling.tally import moved, tally_all, tally_of
 
@@ -16,15 +18,23 @@ from everylabel.labelling.tally import moved, tally_all, tally_of
 def apply(ledger: Ledger, event: Event) -> int | None:
     """Take in one event; return the item whose place in the model may have changed."""
     ledger.seq = event.seq
+    item = _take_in(ledger, event)
     if event.key is not None:
-        ledger.keys[event.key] = event
+        ledger.keys.add(event.key, event.seq)
+        if ledger.history.place_of(event.seq) is None:
+            ledger.requests[event.seq] = event
+    return item
+
+
+def _take_in(ledger: Ledger, event: Event) -> int | None:
+    item: int | None
     if isinstance(event.body, events.OfItem):
         item = ledger.position.get(event.body.item)
         if item is None:
             ledger.absent.add(event.body.item)
             return None
     elif isinstance(event.body, events.Undo):
-        undone = ledger.entries.get(event.body.saved)
+        undone = ledger.entry(event.body.saved)
         item = None if undone is None else undone.item  # of one that the source no longer has
     else:
         _take(event.body, ledger, event, -1)
@@ -86,6 +96,8 @@ def _(body: events.Settings, ledger: Ledger, event: Event, item: int) -> None:
 @_take.register
 def _(body: events.Refit, ledger: Ledger, event: Event, item: int) -> None:
     ledger.names_hold = ledger.names_hold if body.names is None else body.names
+    ledger.trained = max(ledger.trained, body.upto)
+    ledger.told_by = body.rows or ledger.told_by
 
 
 @_take.register
@@ -95,6 +107,7 @@ def _(body: events.Sent, ledger: Ledger, event: Event, item: int) -> None:
 
 @_take.register
 def _(body: events.Extended, ledger: Ledger, event: Event, item: int) -> None:
+    ledger.joined = True
     if ledger.ids == body.ids:  # as in most logs, where all were there from the start
         return
     for name in body.ids:
@@ -117,12 +130,12 @@ def _(body: events.Out, ledger: Ledger, event: Event, item: int) -> None:
     ledger.holder[item] = event.person
     ledger.shown[item, event.person] = event.seq
     if body.reason == "check" and not (body.again and item in ledger.checked):
-        ledger.checked[item] = body
+        ledger.checked[item] = Drawn(body.among, body.share) if body.among is not None else AMONG_ALL
         _fulfil(ledger, body.among)
     if body.reason in ("chosen", "check") and not body.again:
         ledger.handed += 1
     if body.expected is not None:
-        ledger.curve.append((len(ledger.labels), body.expected))
+        ledger.curve.add(len(ledger.labels), body.expected)
 
 
 @_take.register
@@ -136,12 +149,11 @@ def _(body: events.Label | events.NoneOfThese, ledger: Ledger, event: Event, ite
         raise EverylabelError(f"event {event.seq} gives class {body.class_!r}, which never was")
     _record(ledger, body, event, item)
     if isinstance(body, events.Label) and body.bulk is not None:
-        ledger.bulks.setdefault(body.bulk, []).append(event.seq)
+        ledger.bulks.setdefault(body.bulk, array("q")).append(event.seq)
     settle(ledger, item, ledger.standing(item))
     if body.check and body.guess is not None:
-        out = ledger.checked.get(item)
-        among = (None, None) if out is None else (out.among, out.share)
-        ledger.checks[event.seq] = Check(event.seq, item, body.guess, among[0], among[1] or 1.0)
+        among, share = ledger.checked.get(item, AMONG_ALL)
+        ledger.checks[event.seq] = Check(event.seq, item, body.guess, among, share or 1.0)
 
 
 @_take.register
@@ -168,9 +180,9 @@ def _(body: events.Skip, ledger: Ledger, event: Event, item: int) -> None:
 
 @_take.register
 def _(body: events.Changed, ledger: Ledger, event: Event, item: int) -> None:
-    ledger.aside[item] = event.seq
-    for entry in ledger.by_item.get(item, ()):
-        ledger.checks.pop(entry.seq, None)
+    ledger.aside[item] = ledger.changed[item] = event.seq
+    for place in ledger.history.places(item):
+        ledger.checks.pop(ledger.history.seq[place], None)
     ledger.checked.pop(item, None)
     settle(ledger, item, ledger.standing(item))
 
@@ -225,7 +237,9 @@ def _(body: events.HeldOut, ledger: Ledger, event: Event, item: int) -> None:
 
 @_take.register
 def _(body: events.Undo, ledger: Ledger, event: Event, item: int) -> None:
-    undone = ledger.entries[body.saved]
+    undone = ledger.entry(body.saved)
+    if undone is None:
+        raise LookupError(f"no answer {body.saved}")
     ledger.undone.add(undone.seq)
     done = ledger.done[undone.person]
     done.pop(-1 if done[-1] == undone.seq else done.index(undone.seq))
@@ -267,8 +281,9 @@ def _take_classes(ledger: Ledger, book: ClassBook) -> None:
     moved_on = {number for number in known if before.now(number) != book.now(number)}
     if before.order and before.removed != book.removed:
         ledger.n_names += 1
-    for item, entries in ledger.by_item.items() if moved_on else ():
-        if any(isinstance(entry.body, events.Label) and entry.body.class_ in moved_on for entry in entries):
+    record = ledger.history
+    for item in list(record.latest) if moved_on else ():
+        if any(record.kind[i] == LABEL and record.class_[i] in moved_on for i in record.places(item)):
             settle(ledger, item, ledger.standing(item))
     if moved_on:
         ledger.tally = tally_all(ledger)
@@ -290,8 +305,15 @@ def _record(ledger: Ledger, body: events.Answered, event: Event, item: int) -> N
 
 def _note(ledger: Ledger, body: events.Answered, event: Event, item: int) -> None:
     """Put on record what was said of an item."""
-    entry = Entry(event.seq, event.at, event.person, item, body)
-    ledger.entries[event.seq] = entry
-    ledger.by_item.setdefault(item, []).append(entry)
-    ledger.history.append(entry)
-    ledger.done.setdefault(event.person, []).append(event.seq)
+    shown = ledger.shown.pop((item, event.person), None)
+    if shown is None:  # answered before, maybe
+        shown = _shown_before(ledger, item, event.person)
+    ledger.history.add(event, item, body, shown)
+    ledger.done.setdefault(event.person, array("q")).append(event.seq)
+
+
+def _shown_before(ledger: Ledger, item: int, person: str) -> int:
+    """Return the event by which an item was shown to a person before they said something of it last."""
+    record = ledger.history
+    own = [i for i in record.places(item) if record.people[record.person[i]] == person]
+    return record.shown(own[-1]) if own else 0

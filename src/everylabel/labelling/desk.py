@@ -28,11 +28,13 @@ from everylabel.labelling.kept import Kept, Shelf, maker, rows_digest, usable
 from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.leases import LeaseClock
 from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.packing import WHAT, Packed, kept_ledger, pack
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.replay import (
     Start,
+    State,
     change_of,
-    replay,
+    replay_since,
     same_vectors,
     start_of,
     taught,
@@ -46,17 +48,19 @@ from everylabel.selection.select import acts_for
 logger = logging.getLogger(__name__)
 AT_ONCE = 64  # requests taken together at most
 TICK = 1.0  # seconds between looks for leases that have ended
+PACKED_EVERY = 500  # events between ledgers that are kept, at least
 QUIET = 10.0  # seconds without such looks after a commit has failed
 
 Finish = Callable[[], Any]  # makes the reply, once all is learned and handed out
 Command = Callable[[], Finish]
+Prepared = Callable[[list[Event], Kept | None], tuple[list[Event], Kept | None]]  # events to replay, a model
 
 
 class Log(Protocol):
     """Where events are kept: in a database, `projects.database.store.Store`."""
 
-    def read(self) -> list[Event]:
-        """Return all events, in order."""
+    def read(self, after: int = 0) -> list[Event]:
+        """Return all events after a number, in order."""
 
     def mark(self, seq: int) -> str:
         """Return a digest of all events up to one, itself among them; "" if it is not there."""
@@ -91,6 +95,7 @@ class Desk:
     def __init__(self, rows: Rows, log: Log, shelf: Shelf | None = None) -> None:
         self.rows, self.log, self.shelf = rows, log, shelf
         self._kept = 0  # the event up to which the kept model knows all
+        self._packed = 0  # and the kept ledger
         self.ledger: Ledger
         self.learner: Learner
         self.update_ms: float | None = None
@@ -208,32 +213,43 @@ class Desk:
 
     def _open(self) -> None:
         """Read the log; where the last training is long ago, train first and write that down."""
-        events = self.log.read()
-        kept = usable(self.shelf, self.log, events)
-        training = training_due(events, kept)
-        if training is not None:
-            try:
-                self.log.append([training])
-            except EverylabelError:  # a full disk: what is there can be seen, and the next start trains
-                logger.warning("the log takes no more; it is replayed label by label, which may take long")
-            else:
-                events, kept = [*events, training], None
-        self._load(events, kept)
+        self._load(self._trained_first)
 
     def _reload(self) -> None:
         self._stale = True  # until it is done
-        events = self.log.read()
-        self._load(events, usable(self.shelf, self.log, events))
+        self._load(lambda events, kept: (events, kept))
 
-    def _load(self, events: Sequence[Event], kept: Kept | None) -> None:
+    def _trained_first(self, events: list[Event], kept: Kept | None) -> tuple[list[Event], Kept | None]:
+        training = training_due(events, kept)
+        if training is None:
+            return events, kept
+        try:
+            self.log.append([training])
+        except EverylabelError:  # a full disk: what is there can be seen, and the next start trains
+            logger.warning("the log takes no more; it is replayed label by label, which may take long")
+            return events, kept
+        return [*events, training], None
+
+    def _load(self, prepared: Prepared) -> None:
+        """Take ledger and model from the log, or from what is kept and the events since."""
+        past = kept_ledger(self.shelf, self.log, self.rows, self.rows.ids)
+        found = None if past is None else self._replayed(prepared, past)
+        found = found or self._replayed(prepared, None)
+        assert found is not None
         before: Learner | None = getattr(self, "learner", None)
-        self.ledger, self.learner, self._changes = replay(events, self.rows, kept)
+        self.ledger, self.learner, self._changes = found
         if before is not None:
             before.close()
-        refits = (event.body for event in events if isinstance(event.body, Refit))
-        self._trained = max((body.upto for body in refits), default=0)
+        self._packed = 0 if past is None else past.seq
+        self._trained = self.ledger.trained
         self._fresh, self._asking, self._stale = [], [], False
         self.learned.set()
+
+    def _replayed(self, prepared: Prepared, past: Kept | None) -> State | None:
+        after = 0 if past is None else past.seq
+        events = self.log.read(after)
+        events, kept = prepared(events, usable(self.shelf, self.log, events, after))
+        return replay_since(past, events, self.rows, kept)
 
     def keep(self) -> None:
         """Put the model as it is on the shelf, beside the desk; this waits. No label waits for it."""
@@ -248,6 +264,23 @@ class Desk:
         if arrays is not None:
             self.shelf.put(Kept(seq, self.log.mark(seq), rows_digest(ids, features), maker(), arrays))
             self._kept = seq
+
+    def pack(self) -> Packed | None:
+        """Return copies of the ledger, if much has come since it was kept; for the desk's thread.
+
+        A replay that starts from it needs a training that starts there or later: see `keep_ledger`.
+        """
+        return pack(self.ledger) if self.shelf and self.ledger.seq - self._packed >= PACKED_EVERY else None
+
+    def keep_ledger(self, packed: Packed) -> None:
+        """Put the ledger that the last training started from on the shelf; this waits."""
+        if self.shelf is None or self._trained < packed.seq:
+            return
+        try:
+            self.shelf.put(packed.kept(self.log), WHAT)
+            self._packed = packed.seq
+        except EverylabelError as error:  # a full disk: the next start reads the log
+            logger.warning("the ledger could not be kept: %s", error)
 
     def _work(self) -> None:
         while True:

@@ -2,7 +2,7 @@
 
 It is a shortcut, never the truth: it may be missing, and one that does not fit this very log up to its place
 in it, these very features and this version is left alone. Where each label is learned exactly the pool is
-small, and nothing is kept.
+small, and no model is kept. The ledger is: see `packing`.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ NAME = "name of "  # and a column: the vectors of a class's name
 
 
 class Kept(NamedTuple):
-    """A model: its place in the log, and its arrays."""
+    """A model, or a ledger: its place in the log, and its arrays."""
 
     seq: int
     log: str  # digest of all events up to there
@@ -39,12 +39,12 @@ class Marked(Protocol):
 
 
 class Shelf(Protocol):
-    """Where a model is kept: in a file, `projects.model_file.ModelFile`."""
+    """Where a model and a ledger are kept: in files, `projects.model_file.ModelFile`."""
 
-    def put(self, kept: Kept) -> None:
-        """Keep a model in place of the one before, whole or not at all."""
+    def put(self, kept: Kept, what: str = "model") -> None:
+        """Keep it in place of the one before, whole or not at all."""
 
-    def get(self) -> Kept | None:
+    def get(self, what: str = "model") -> Kept | None:
         """Return the one that is kept, if there is one and it is whole."""
 
     def note(self, sentence: str) -> None:
@@ -73,24 +73,20 @@ def maker() -> str:
     return f"{FORMAT}, everylabel {__version__}, numpy {np.__version__}"
 
 
-def usable(shelf: Shelf | None, log: Marked, events: Sequence[Event]) -> Kept | None:
-    """Return a kept model that is of this log, whose events these are, and of its last training."""
+def usable(shelf: Shelf | None, log: Marked, events: Sequence[Event], after: int = 0) -> Kept | None:
+    """Return a kept model that is of this log, whose events after one these are, and of its last training."""
     kept = None if shelf is None else shelf.get()
     if shelf is None or kept is None:
         return None
     why = ""
     if kept.made_by != maker():
         why = f"it was made by version {kept.made_by}, and this is {maker()}"
-    elif (
-        not 0 < kept.seq <= len(events)
-        or events[kept.seq - 1].seq != kept.seq
-        or log.mark(kept.seq) != kept.log
-    ):
+    elif kept.seq < 1 or not kept.log or log.mark(kept.seq) != kept.log:
         why = "it is of another log"
     if why:
         shelf.note(f"the model that was kept is left alone: {why}; it is made anew from the log")
-    trained_since = any(isinstance(event.body, Refit) for event in events[kept.seq :])
-    return None if why or trained_since else kept
+    trained_since = any(isinstance(event.body, Refit) for event in events if event.seq > kept.seq)
+    return None if why or trained_since or kept.seq < after else kept
 
 
 def packed_names(names: Mapping[int, np.ndarray]) -> dict[str, np.ndarray]:

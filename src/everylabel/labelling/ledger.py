@@ -5,18 +5,24 @@ place in the order in which they came; events of items that the source no longer
 Here is what it holds and what can be asked of it; `applying` has what events do to it.
 """
 
+from array import array
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from everylabel.data.id_list import IdList
 from everylabel.labelling import events
 from everylabel.labelling.agreement import Agreement
+from everylabel.labelling.answers import Answers
 from everylabel.labelling.class_book import ClassBook
+from everylabel.labelling.columns import Numbers
+from everylabel.labelling.curve import Curve
 from everylabel.labelling.events import Event
+from everylabel.labelling.keys import Keys
+from everylabel.labelling.record import LABEL, NONE_OF_THESE, NOT, SKIP, Record
 from everylabel.labelling.records import (
     CANNOT_TELL,
     DEFAULTS,
@@ -24,6 +30,7 @@ from everylabel.labelling.records import (
     Answer,
     Check,
     ClassChange,
+    Drawn,
     Entry,
     Lease,
     Place,
@@ -52,34 +59,32 @@ class Ledger:
     names_hold: bool = True  # the labels bear the names out, as far as was looked
     settings: dict[str, Any] = field(default_factory=lambda: dict(DEFAULTS))
     seed: int = 0
-    answers: dict[int, list[Answer]] = field(default_factory=dict)
     leases: dict[str, Lease] = field(default_factory=dict)
     holder: dict[int, str] = field(default_factory=dict)
     shown: dict[tuple[int, str], int] = field(default_factory=dict)  # item, person -> when handed out last
     skipped: dict[int, list[tuple[int, str]]] = field(default_factory=dict)  # item -> (event, person)
-    done: dict[str, list[int]] = field(default_factory=dict)  # person -> events that can be taken back
-    history: list[Entry] = field(default_factory=list)  # answers and skips, in order
-    entries: dict[int, Entry] = field(default_factory=dict)  # the same, by the number of their event
-    by_item: dict[int, list[Entry]] = field(default_factory=dict)  # and by item
+    done: dict[str, "array[int]"] = field(default_factory=dict)  # person -> events that can be taken back
     doubted: dict[int, None] = field(default_factory=dict)  # items that somebody said a class is not that of
     undone: set[int] = field(default_factory=set)
     absent: set[str] = field(default_factory=set)  # items that events are of and the source no longer has
     aside: dict[int, int] = field(default_factory=dict)  # item -> event up to which answers are set aside
+    changed: dict[int, int] = field(default_factory=dict)  # item -> event since which its content is another
     finished: dict[int, int] = field(default_factory=dict)  # item -> class that the model has given
     audits: dict[int, None] = field(default_factory=dict)  # of them, those to be confirmed by people
     left: dict[int, None] = field(default_factory=dict)  # items that are no more where they came from
-    bulks: dict[int, list[int]] = field(default_factory=dict)  # first event -> all that were given at once
-    keys: dict[str, Event] = field(default_factory=dict)
+    bulks: dict[int, "array[int]"] = field(default_factory=dict)  # first event -> all given at once with it
+    keys: Keys = field(default_factory=Keys)
+    requests: dict[int, Event] = field(default_factory=dict)  # events with a key that are not on record
     checks: dict[int, Check] = field(default_factory=dict)  # by the number of their event
-    checked: dict[int, events.Out] = field(default_factory=dict)  # items that were handed out as checks
+    checked: dict[int, Drawn] = field(default_factory=dict)  # items that were handed out as checks
     wishes: dict[int, int] = field(default_factory=dict)  # classes to test more, and how many checks yet
     test: dict[int, None] = field(default_factory=dict)  # items that are never learned from
     test_labels: dict[int, int] = field(default_factory=dict)  # and the class of those that have one
-    curve: list[tuple[int, float]] = field(default_factory=list)  # labels, mean largest probability
+    curve: Curve = field(default_factory=Curve)  # labels, mean largest probability
     assessed: list[events.Assessed] = field(default_factory=list)
     handed: int = 0  # items picked by the strategy or at random
-    labels: dict[int, int] = field(default_factory=dict)  # item -> class, what is learned
-    first: dict[int, events.Answered] = field(default_factory=dict)  # of each of these, the first that stands
+    labels: Numbers = field(default_factory=Numbers)  # item -> class, what is learned
+    first: Numbers = field(default_factory=Numbers)  # of each of these, the first that stands: on record
     tally: Tally = field(default_factory=Tally)  # kept by `apply`
     n_changes: int = 0  # of labels, so far
     n_answers: int = 0
@@ -89,10 +94,15 @@ class Ledger:
     wanting: dict[int, None] = field(default_factory=dict)  # items that want another person's answer
     not_wanted: Counter[str] = field(default_factory=Counter)  # how many of those each has answered
     disputed: dict[int, None] = field(default_factory=dict)  # items on which no class has most voices
+    trained: int = 0  # the last event that a model was trained on
+    told_by: int | None = None  # how many items told the scale last, if a training says
+    joined: bool = False  # whether the log says who joined
 
     def __post_init__(self) -> None:
         self.ids = IdList(self.given)  # of all that have come, in that order
         self.position = self.ids.position
+        self.history = Record(self.ids)  # answers and skips, in order
+        self.answers = Answers(self.history)  # those that stand, by item
 
     @property
     def classes(self) -> list[str]:
@@ -138,16 +148,25 @@ class Ledger:
     def last(self, person: str) -> Entry | None:
         """Return the person's last answer that is not taken back."""
         done = self.done.get(person)
-        return self.entries[done[-1]] if done else None
+        return self.history.entry(done[-1]) if done else None
 
     def entry(self, seq: int) -> Entry | None:
         """Return an answer on record by the number of its event."""
-        return self.entries.get(seq)
+        return self.history.entry(seq)
+
+    def sent(self, key: str) -> Entry | Event | None:
+        """Return what the request with this key led to."""
+        seq = self.keys.get(key)
+        return None if seq is None else self.led_to(seq)
+
+    def led_to(self, seq: int) -> Entry | Event | None:
+        """Return what a request led to by the number of its event."""
+        return self.requests.get(seq) or self.history.entry(seq)
 
     def given_with(self, entry: Entry) -> list[int]:
         """Return the events that were given at once with an answer and still stand, itself among them."""
         first = bulk_of(entry)
-        together = [entry.seq] if first is None else self.bulks[first]
+        together = [entry.seq] if first is None else self.bulks[first].tolist()
         return [seq for seq in together if seq not in self.undone]
 
     def answer_of(self, item: int, person: str) -> int | None:
@@ -161,9 +180,10 @@ class Ledger:
             return self.book.now(body.class_)
         return NONE if isinstance(body, events.NoneOfThese) else CANNOT_TELL
 
-    def meanwhile(self, item: int, person: str, seq: int) -> list[Answer]:
-        """Return what was said of an item after it was shown to the person and before event `seq`, theirs."""
-        return self.standing(item, self.shown.get((item, person), 0), seq)
+    def meanwhile(self, item: int, seq: int) -> list[Answer]:
+        """Return what was said of an item after it was shown to a person and before event `seq`, theirs."""
+        place = self.history.place_of(seq)
+        return [] if place is None else self.standing(item, self.history.shown(place), seq)
 
     def was_skipped(self, item: int, person: str) -> bool:
         """Return whether this person has skipped the item."""
@@ -186,46 +206,75 @@ class Ledger:
 
         That is with the first answer that stands: those who answer again ask a model that knows.
         """
-        return foretold(self.first, self.book)
+        return Foretold.of(self).found()
 
     def n_cannot_tell(self) -> int:
         return len(self.answers) - len(self.labels) - len(self.test_labels)
 
     def lost(self, item: int) -> bool:
         """Return whether an item had a label whose class was removed."""
-        standing = (entry.body for entry in self.by_item.get(item, ()) if entry.seq not in self.undone)
-        return any(self.value_of(body) is None for body in standing)
+        record = self.history
+        standing = [i for i in record.places(item) if record.seq[i] not in self.undone]
+        return any(self.value_at(i) is None for i in standing)
 
     def _valid(self, item: int) -> list[Entry]:
         """Return what was said of an item and neither taken back nor set aside with other content."""
         after = self.aside.get(item, 0)
-        return [each for each in self.by_item[item] if each.seq > after and each.seq not in self.undone]
+        return [each for each in self.history.of(item) if each.seq > after and each.seq not in self.undone]
 
-    def stands(self, entry: Entry) -> bool:
-        """Return whether it is an answer neither taken back nor set aside, of an item that is there."""
-        old = entry.seq <= self.aside.get(entry.item, 0) or entry.seq in self.undone
-        said = isinstance(entry.body, events.Skip | events.Not)
-        return not old and not said and entry.item not in self.left
+    def stands(self, item: int, place: int) -> bool:
+        """Return whether there is an answer on record neither taken back nor set aside, of an item there."""
+        record = self.history
+        seq, said = record.seq[place], record.kind[place]
+        old = seq <= self.aside.get(item, 0) or seq in self.undone
+        return not old and said != SKIP and said != NOT and item not in self.left
+
+    def value_at(self, place: int) -> int | None:
+        """Return what an answer on record says by the classes of now; see `value_of`."""
+        kind = self.history.kind[place]
+        if kind == LABEL:
+            return self.book.now(self.history.class_[place])
+        return NONE if kind == NONE_OF_THESE else CANNOT_TELL
 
     def standing(self, item: int, after: int = 0, before: float = np.inf) -> list[Answer]:
         """Return each person's last answer between two events that stands, from the record.
 
         It does not if it was taken back or set aside because the content changed, or if its class is gone.
         """
-        last: dict[str, Entry] = {}
-        for entry in self.by_item.get(item, []):
-            if after < entry.seq < before and self.stands(entry):
-                last[entry.person] = entry
-        values = [(entry, self.value_of(entry.body)) for entry in last.values()]
-        found = [Answer(entry.seq, entry.person, value) for entry, value in values if value is not None]
+        record, last = self.history, dict[int, int]()
+        for place in record.places(item):
+            if after < record.seq[place] < before and self.stands(item, place):
+                last[record.person[place]] = place
+        values = [(place, self.value_at(place)) for place in last.values()]
+        found = [
+            Answer(record.seq[place], record.people[record.person[place]], value)
+            for place, value in values
+            if value is not None
+        ]
         return found if len(found) < 2 else sorted(found)
 
 
-def foretold(first: Mapping[int, events.Answered], book: ClassBook) -> dict[int, tuple[int, float]]:
-    """Return what the model said with the first answers to items, by the classes of now; see `Ledger`."""
-    found: dict[int, tuple[int, float]] = {}
-    for item, body in first.items():
-        if isinstance(body, events.Label) and body.sure is not None:
-            guess = None if body.guess is None else book.now(body.guess)
-            found[item] = -1 if guess is None else guess, body.sure  # -1: no class of now
-    return found
+class Foretold(NamedTuple):
+    """What the model said with the first answers to items, in copies; see `Ledger.foretold`."""
+
+    items: np.ndarray
+    guesses: np.ndarray  # -1: none
+    sure: np.ndarray  # NaN: unknown
+    book: ClassBook
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> "Foretold":
+        """Copy what a ledger says now."""
+        first = ledger.first.as_dict()
+        places = np.fromiter(first.values(), np.intp, len(first))
+        return cls(np.fromiter(first, np.intp, len(first)), *ledger.history.foretold(places), ledger.book)
+
+    def found(self) -> dict[int, tuple[int, float]]:
+        """Return guess and how sure by item, by the classes of now; -1 is no class of now."""
+        known = ~np.isnan(self.sure)
+        now = {guess: self.book.now(guess) for guess in np.unique(self.guesses[known]).tolist()}
+        said = zip(self.items[known], self.guesses[known], self.sure[known], strict=True)
+        return {
+            int(item): (-1 if (guess := now[int(before)]) is None else guess, float(sure))
+            for item, before, sure in said
+        }

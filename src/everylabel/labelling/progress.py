@@ -12,14 +12,16 @@ import numpy as np
 
 from everylabel.labelling.accuracy import FEWEST
 from everylabel.labelling.class_book import change_in_words
-from everylabel.labelling.events import Answered, Assessed, Label, Not, Skip
+from everylabel.labelling.events import Answered, Assessed, Label, Not
 from everylabel.labelling.finishing import audit
 from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.record import NOT, SKIP
 from everylabel.labelling.records import CANNOT_TELL, Answer
 from everylabel.labelling.stopping import stop
 
 POINTS = 200  # of the learning curve at most
-SPEED_OVER = 20  # answers that labels a minute are taken from
+SPEED_OVER = 20  # answers that labels a minute are taken from,
+LATELY = 500  # among so many of all
 PEOPLE = 50  # named in a reply: names are free, and a script may make up thousands
 BREAK = 120.0  # seconds without an answer that are a break
 FIGURES = ("labels", "expected", "estimate", "low", "high", "commonest", "share")  # of the last look
@@ -40,7 +42,7 @@ def accuracy(ledger: Ledger) -> dict[str, Any]:
 
 def curve(ledger: Ledger) -> list[dict[str, Any]]:
     """Return what the model expected of itself after each label, and how good it was, where that is known."""
-    points = dict(ledger.curve)  # the last of each number of labels
+    points = ledger.curve.points()
     looks = {look.labels: look for look in ledger.assessed}
     sizes = sorted(n for n in {*points, *looks} if n <= len(ledger.labels))  # after an undo there are fewer
     if len(sizes) > POINTS:
@@ -64,8 +66,12 @@ def _point(labels: int, expected: float | None, look: Assessed | None) -> dict[s
 
 def per_minute(ledger: Ledger, person: str) -> float | None:
     """Return the person's answers a minute, over the last of them, breaks left out."""
-    own = (entry for entry in ledger.history[-500:] if entry.person == person)
-    times = [entry.at for entry in own if not isinstance(entry.body, Skip | Not)][-SPEED_OVER:]
+    record = ledger.history
+    places = islice(record.newest_first(), LATELY)
+    own = [
+        i for i in places if record.people[record.person[i]] == person and record.kind[i] not in (SKIP, NOT)
+    ]
+    times = [record.at[i] for i in reversed(own[:SPEED_OVER])]
     spent = [gap for gap in np.diff(times) if 0 <= gap < BREAK]  # a clock that was set back tells nothing
     return 60.0 * len(spent) / float(sum(spent)) if len(spent) > 1 and sum(spent) > 0 else None
 
@@ -190,11 +196,9 @@ def told(answers: Sequence[Answer]) -> list[dict[str, Any]]:
 def history(ledger: Ledger, person: str, limit: int, before: int | None) -> list[dict[str, Any]]:
     """Return answers, the latest first."""
     found: list[dict[str, Any]] = []
-    for entry in reversed(ledger.history):
-        if (before is not None and entry.seq >= before) or (person and entry.person != person):
-            continue
-        if len(found) == limit:
-            break
+    record = ledger.history
+    places = (i for i in record.newest_first(person) if before is None or record.seq[i] < before)
+    for entry in map(record.__getitem__, islice(places, limit)):
         found.append(
             {
                 "saved": entry.seq,

@@ -67,6 +67,16 @@ class Check(NamedTuple):
     share: float = 1.0  # of what was free that was predicted so
 
 
+class Drawn(NamedTuple):
+    """What a check was drawn among: what was predicted as a class, a share of what was free; or all."""
+
+    among: int | None = None
+    share: float | None = None
+
+
+AMONG_ALL = Drawn()
+
+
 class Tally(NamedTuple):
     """Sums over items that `tally` keeps."""
 

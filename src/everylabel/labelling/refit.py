@@ -17,12 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from everylabel.labelling.assessing import Assessment, Evidence, assess
-from everylabel.labelling.class_book import ClassBook
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.drawn import check_weights
-from everylabel.labelling.events import Answered
 from everylabel.labelling.learner import Learner
-from everylabel.labelling.ledger import foretold
+from everylabel.labelling.ledger import Foretold
+from everylabel.labelling.packing import Packed
 from everylabel.labelling.records import Check
 from everylabel.labelling.replay import Start, learner_at
 from everylabel.labelling.training import in_order
@@ -46,7 +45,7 @@ class Refitter:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self._stopped = threading.Event()
-        self._kept_at = time.monotonic()
+        self._kept_at = self._ledger_from = time.monotonic()
         self._changes, self._names, self._checks = 0, self.desk.ledger.n_names, 0
         self._thread = threading.Thread(target=self._work, name="refit", daemon=True)
         self._thread.start()
@@ -70,7 +69,7 @@ class Refitter:
             self._changes, self._names = ledger.n_changes, ledger.n_names
             self._checks = len(ledger.checks)
             try:
-                refit(self.desk)
+                refit(self.desk, self._keeps_ledger())
             except Exception:  # labels go on being learned without it
                 log.exception("training in the background failed")
             give_back()
@@ -94,6 +93,13 @@ class Refitter:
             log.exception("the model could not be kept")
         self._kept_at = time.monotonic()
 
+    def _keeps_ledger(self) -> bool:
+        """Return whether the ledger is to be kept, which the next start reads in place of the log."""
+        due = time.monotonic() >= self._ledger_from
+        if due:
+            self._ledger_from = time.monotonic() + KEEP_EVERY
+        return due
+
     def _due(self) -> bool:
         """Return whether training pays: at once, or after some labels if each is learned exactly anyway."""
         ledger = self.desk.ledger
@@ -111,16 +117,19 @@ def give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def refit(desk: Desk) -> None:
-    """Train on all labels there are, follow what came meanwhile, take over, tell how good the model is."""
+def refit(desk: Desk, keep: bool = False) -> None:
+    """Train on all labels there are, follow what came meanwhile, take over, tell how good the model is.
 
-    def look() -> tuple[Start, Seen, Learner, bool]:
+    keep : put the ledger that it started from on the shelf: a replay starts there, too
+    """
+
+    def look() -> tuple[Start, Seen, Learner, bool, Packed | None]:
         ledger = desk.ledger
         aside = dict(ledger.test_labels), set(ledger.test)
-        seen = Seen(ledger.standing_checks(), dict(ledger.first), ledger.book, *aside)
-        return desk.start(), seen, desk.learner, scale_is_due(desk)
+        seen = Seen(ledger.standing_checks(), Foretold.of(ledger), *aside)
+        return desk.start(), seen, desk.learner, scale_is_due(desk), desk.pack() if keep else None
 
-    start, seen_of, now, anew = desk.read(look).result()
+    start, seen_of, now, anew, packed = desk.read(look).result()
     if not start.labels and not start.names and not anew:
         return
     told_by = start.here if anew or now.told_by is None else now.told_by
@@ -140,6 +149,8 @@ def refit(desk: Desk) -> None:
     except BaseException:
         learner.close()
         raise
+    if packed is not None:
+        desk.keep_ledger(packed)
     if trained is not None and len(set(start.labels.values())) > 1:
         _note(desk, assess(start, trained, learner, seen_of.evidence()))
 
@@ -165,13 +176,12 @@ class Seen(NamedTuple):
     """Copies of what tells how good a model is, made while the desk waits: all else is done beside it."""
 
     checks: list[Check]
-    first: dict[int, Answered]
-    book: ClassBook
+    foretold: Foretold
     test: dict[int, int]
     aside: set[int]
 
     def evidence(self) -> Evidence:
-        return Evidence(check_weights(self.checks), foretold(self.first, self.book), self.test, self.aside)
+        return Evidence(check_weights(self.checks), self.foretold.found(), self.test, self.aside)
 
 
 def _note(desk: Desk, found: Assessment) -> None:

@@ -13,6 +13,7 @@ from everylabel.labelling.events import Answered, Event, Extended, Label, Named,
 from everylabel.labelling.kept import Kept, rows_digest
 from everylabel.labelling.learner import Beginning, Change, Learner, MakePool, ruled_out
 from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.packing import unpack
 from everylabel.labelling.records import Place, bulk_of
 from everylabel.labelling.rows import Rows
 from everylabel.models.scaling import Scaling
@@ -74,7 +75,7 @@ def start_of(ledger: Ledger) -> Start:
     places = [(item, _place(ledger, item, columns)) for item in others]
     places = [(item, place) for item, place in places if place != Place(Where.FREE)]
     column = {number: j for j, number in enumerate(columns)}
-    labels = {item: column[number] for item, number in ledger.labels.items()}
+    labels = {item: column[number] for item, number in ledger.labels.as_dict().items()}
     vectors = taught(ledger, columns)
     return Start(ledger.seq, labels, places, columns, vectors, ledger.names_hold, len(ledger.ids))
 
@@ -125,35 +126,47 @@ def same_vectors(some: dict[int, np.ndarray], others: dict[int, np.ndarray]) -> 
     return some.keys() == others.keys() and all(some[c] is others[c] for c in some)
 
 
-def replay(
-    events: Sequence[Event], rows: Rows, kept: Kept | None = None
-) -> tuple[Ledger, Learner, list[Change]]:
-    """Return the ledger, the model, and the changes it has followed since it was last trained, or kept.
+State = tuple[Ledger, Learner, list[Change]]
 
+
+def replay(events: Sequence[Event], rows: Rows) -> State:
+    """Return the ledger, the model, and the changes it has followed since it was last trained, or kept."""
+    found = replay_since(None, events, rows)
+    assert found is not None
+    return found
+
+
+def replay_since(
+    past: Kept | None, events: Sequence[Event], rows: Rows, kept: Kept | None = None
+) -> State | None:
+    """Return the same from a kept ledger, a kept model, or both, and the events since the former.
+
+    past : a ledger of this log; None is returned if the model must start before it
     kept : a model of this log, which saves all that came before it; the same comes out without one
 
     What came between the labels it was trained on and its taking over was followed beside the desk, and is so
     here: without the logits, which are brought up once.
     """
     if kept is not None:
-        found = _from_kept(events, rows, kept)
+        found = _from_kept(events, rows, kept, past)
         if found is not None:
             return found
     refits = [(event.seq, event.body) for event in events if isinstance(event.body, Refit)]
     taken, last = max(reversed(refits), key=lambda refit: refit[1].upto, default=(0, Refit(0)))  # the latest
     upto = last.upto
-    ledger, changes = Ledger(_first(events, rows), rows), []
-    told_by = next(
-        (body.rows for _, body in reversed(refits) if body.rows and body.upto <= upto), len(ledger.ids)
-    )
+    if past is not None and upto < past.seq:
+        return None
+    ledger, changes = _begun(events, rows, past), list[Change]()
     start = start_of(ledger)
     for event in events:
-        change = change_of(ledger, event)
-        if event.seq == upto:
+        if ledger.seq == upto:
             start = start_of(ledger)
-            start = start._replace(names_hold=start.names_hold if last.names is None else last.names)
+        change = change_of(ledger, event)
         if event.seq > upto:
             changes.append(change)
+    start = start if ledger.seq > upto else start_of(ledger)
+    start = start if last.names is None else start._replace(names_hold=last.names)
+    told_by = ledger.told_by or len(ledger.given)
     learner = learner_at(start, ledger, rows, min(told_by, start.here))
     aside = bisect_right(changes, taken, key=lambda change: change.seq)
     learner.follow(changes[:aside], later=True)
@@ -162,12 +175,16 @@ def replay(
     return ledger, learner, changes
 
 
-def _from_kept(
-    events: Sequence[Event], rows: Rows, kept: Kept
-) -> tuple[Ledger, Learner, list[Change]] | None:
+def _begun(events: Sequence[Event], rows: Rows, past: Kept | None) -> Ledger:
+    """Return the ledger before the events."""
+    return Ledger(_first(events, rows), rows) if past is None else unpack(past, rows)
+
+
+def _from_kept(events: Sequence[Event], rows: Rows, kept: Kept, past: Kept | None) -> State | None:
     """Return what `replay` does, from a kept model on; None if it is of other items or features."""
-    ledger = Ledger(_first(events, rows), rows)
-    for event in events[: kept.seq]:
+    ledger = _begun(events, rows, past)
+    since = bisect_right(events, kept.seq, key=lambda event: event.seq)
+    for event in events[:since]:
         apply(ledger, event)
     told_by, here = int(kept.arrays["told_by"]), len(kept.arrays["state"])
     if here != len(ledger.ids) or not 0 < told_by <= here:
@@ -176,7 +193,7 @@ def _from_kept(
     if rows_digest(ledger.ids, learner.pool.features) != kept.rows:
         return None
     learner.restore(kept.arrays)
-    changes = [change_of(ledger, event) for event in events[kept.seq :]]
+    changes = [change_of(ledger, event) for event in events[since:]]
     learner.follow(changes)
     return ledger, learner, changes
 

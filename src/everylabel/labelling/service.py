@@ -10,7 +10,7 @@ from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.events import Body, Event
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.naming import Encoder
-from everylabel.labelling.records import CANNOT_TELL, bulk_of
+from everylabel.labelling.records import CANNOT_TELL, Entry, bulk_of
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.requests import class_number, sent_before
 from everylabel.labelling.views import STRATEGIES, Reply, ShowItem, Views
@@ -174,7 +174,7 @@ class Service:
 
         return self.desk.submit(command)
 
-    def sent_before(self, person: str, key: str | None, same: Callable[[Body], bool]) -> Event | None:
+    def sent_before(self, person: str, key: str | None, same: Callable[[Body], bool]) -> Event | Entry | None:
         """Return the event of this very request if it has come before; refuse another one with its key."""
         return sent_before(self.ledger, person, key, same)
 

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from everylabel.labelling import events
 from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.record import TRUTH
 from everylabel.labelling.records import CANNOT_TELL, IMPORT, Answer, is_tied
 
 
@@ -26,7 +26,7 @@ def settle(ledger: Ledger, item: int, answers: list[Answer]) -> None:
     if not answers:
         del ledger.answers[item]
     if item in ledger.labels:
-        ledger.first[item] = next(entry.body for entry in ledger.by_item[item] if ledger.stands(entry))
+        ledger.first[item] = next(i for i in ledger.history.places(item) if ledger.stands(item, i))
     else:
         ledger.first.pop(item, None)
     ledger.n_changes += 1
@@ -49,8 +49,8 @@ def _most_said(values: list[int]) -> int:
 
 def _is_truth(ledger: Ledger, answer: Answer) -> bool:
     """Return whether an answer speaks for all."""
-    body = ledger.entries[answer.seq].body
-    return isinstance(body, events.Label) and body.truth
+    place = ledger.history.place_of(answer.seq)
+    return place is not None and bool(ledger.history.flags[place] & TRUTH)
 
 
 def count(ledger: Ledger, item: int, sign: int) -> None:

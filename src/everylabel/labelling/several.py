@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from everylabel.labelling import events
 from everylabel.labelling.desk import Finish
 from everylabel.labelling.events import Body, Event
+from everylabel.labelling.records import Entry
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.service import Service
 from everylabel.labelling.views import Reply
@@ -59,7 +60,7 @@ def label_many(
     return desk.submit(command)
 
 
-def _bulk(event: Event) -> int:
+def _bulk(event: Event | Entry) -> int:
     """Return the first event of a bulk, from the one that has the request's key."""
     assert isinstance(event.body, events.Label)
     return event.body.bulk or event.seq

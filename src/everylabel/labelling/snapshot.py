@@ -45,7 +45,7 @@ class Snapshot(NamedTuple):
         }
         taught = ledger.teaching() if names is None else ledger.vectors if names else {}
         vectors = {place[number]: some for number, some in taught.items() if number in place}
-        times = {entry.seq: entry.at for entry in ledger.history}
+        times = dict(zip(ledger.history.seq, ledger.history.at, strict=True))
         test = {item: place[number] for item, number in ledger.test_labels.items() if number != NONE}
         classes, aside = [book.names[number] for number in book.order], ledger.set_aside()
         known = {*ledger.labels, *ledger.test_labels}

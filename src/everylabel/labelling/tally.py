@@ -34,5 +34,6 @@ def moved(total: Tally, before: Tally, now: Tally) -> Tally:
 
 def _drawn(ledger: Ledger, item: int) -> int:
     """Return how many random checks of an item stand that were drawn among all that was free."""
-    checks = (ledger.checks.get(entry.seq) for entry in ledger.by_item[item])
+    record = ledger.history
+    checks = (ledger.checks.get(record.seq[place]) for place in record.places(item))
     return sum(check is not None and check.among is None for check in checks)

@@ -21,7 +21,7 @@ from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.predicted import Page, rows_of_page
 from everylabel.labelling.presence import Presence
 from everylabel.labelling.queues import Look
-from everylabel.labelling.records import CANNOT_TELL, Answer
+from everylabel.labelling.records import CANNOT_TELL, Answer, Entry
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.replay import fingerprint
 from everylabel.labelling.snapshot import Snapshot
@@ -196,7 +196,7 @@ class Views:
 
         def look() -> tuple[np.ndarray, dict[int, int], set[int], bool]:
             state = self.desk.learner.pool.state[: len(guesses)][:among].copy()
-            return state, dict(self.ledger.labels), self._checks(), self._knows()
+            return state, self.ledger.labels.as_dict(), self._checks(), self._knows()
 
         guesses = self.guesses()
         state, labels, checks, knows = self.desk.read(look).result()
@@ -218,7 +218,7 @@ class Views:
             ledger, learner = self.ledger, self.desk.learner
             logits = np.array(learner.pool.logits()) if self._knows() and learner.pool.is_here else None
             answers = {item: list(given) for item, given in ledger.answers.items()}
-            look = Look(learner.pool.features, None, dict(ledger.labels), answers, {}, self._hidden())
+            look = Look(learner.pool.features, None, ledger.labels.as_dict(), answers, {}, self._hidden())
             return look, logits, list(ledger.book.present), Doubts.of(ledger, learner)
 
         look, logits, present, doubts = self.desk.read(copied).result()
@@ -242,9 +242,9 @@ class Views:
         near = near_copies(self.desk.read(lambda: self.desk.learner.pool.features).result(), item)
 
         def same() -> tuple[int | None, list[int]]:
-            told = {*self._hidden(), *self.ledger.answers}
-            free = [i for i in near if i not in told]
-            if not free or item in self._hidden() or not self._knows():
+            hidden, answers = self._hidden(), self.ledger.answers
+            free = [i for i in near if i not in hidden and i not in answers]
+            if not free or item in hidden or not self._knows():
                 return None, []
             pool, present = self.desk.learner.pool, self.ledger.book.present
             logits = pool.rows([item, *free]) @ np.asarray(pool.posterior.mean)
@@ -308,13 +308,13 @@ class Views:
         """Return what each command of a person ends in: their next instance and the figures."""
         return {"saved": saved, "next": self._task(person), "progress": self.figures(person)}
 
-    def reply_to(self, event: Event) -> Reply:
+    def reply_to(self, event: Event | Entry) -> Reply:
         """Return what an answer ends in, with what others said of the instance since it was shown."""
         assert isinstance(event.body, Answered)
         said: list[Answer] = []
         if not isinstance(event.body, Skip | Not):
             item = self.ledger.position[event.body.item]
-            said = self.ledger.meanwhile(item, event.person, event.seq)
+            said = self.ledger.meanwhile(item, event.seq)
         return {**self.reply(event.person, event.seq), "meanwhile": progress.told(said)}
 
     def figures(self, person: str, predicted: list[int] | None = None) -> Reply:

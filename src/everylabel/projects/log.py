@@ -19,13 +19,16 @@ from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.changes import compare
 from everylabel.data.classes import check_class_count, clean_name
 from everylabel.data.digests import features_digest
+from everylabel.data.id_list import IdList
 from everylabel.data.known import Known
 from everylabel.data.numbered import Numbered
 from everylabel.labelling import events
 from everylabel.labelling.applying import apply
 from everylabel.labelling.events import Event
+from everylabel.labelling.kept import Kept, Shelf
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.naming import Encoder, packed, phrases_of
+from everylabel.labelling.packing import kept_ledger, unpack
 from everylabel.labelling.snapshot import Snapshot
 from everylabel.projects.database.applied import take_all
 from everylabel.projects.database.store import Store, StoreError
@@ -50,12 +53,25 @@ class Label(NamedTuple):
 class _Writer:
     """Events to append, taken into a ledger as they are made."""
 
-    def __init__(self, before: Sequence[Event], ids: Sequence[str], shown: str) -> None:
+    def __init__(
+        self, before: Sequence[Event], ids: Sequence[str], shown: str, past: Kept | None = None
+    ) -> None:
         self.ledger, self.fresh = Ledger(ids), list[Event]()
         self.imported: dict[tuple[str, str, str], int] = {}  # item, person, from where -> class
         self.joined: set[str] = set()
+        if past is not None:
+            self._go_on_from(unpack(past), ids)
         take_all(self._take, before, shown)
         self.block = self.ledger.seq + 1
+
+    def _go_on_from(self, ledger: Ledger, ids: Sequence[str]) -> None:
+        """Begin with what was kept of the log up to some event, and with items that have not joined yet."""
+        self.ledger, self.joined = ledger, set(ledger.ids) if ledger.joined else set()
+        if ledger.ids != ids:
+            ledger.ids.extend([name for name in ids if name not in ledger.position])
+        for entry in map(ledger.history.__getitem__, ledger.history.imported()):
+            if entry.seq > ledger.changed.get(entry.item, 0):
+                self._note_imported(entry.person, entry.body)
 
     def emit(self, person: str, body: events.Body) -> None:
         event = Event(self.ledger.seq + 1, self.block, time.time(), person, body)
@@ -67,11 +83,14 @@ class _Writer:
         body = event.body
         if isinstance(body, events.Extended):
             self.joined.update(body.ids)
-        if isinstance(body, events.Label) and body.imported:
-            for origin in (SOURCE, FILE) if body.imported is True else (body.imported,):
-                self.imported[body.item, event.person, origin] = body.class_
+        self._note_imported(event.person, body)
         if isinstance(body, events.Changed):  # what the source or a file says of it now is news
             self.imported = {key: value for key, value in self.imported.items() if key[0] != body.item}
+
+    def _note_imported(self, person: str, body: events.Body) -> None:
+        if isinstance(body, events.Label) and body.imported:
+            for origin in (SOURCE, FILE) if body.imported is True else (body.imported,):
+                self.imported[body.item, person, origin] = body.class_
 
 
 @contextmanager
@@ -87,6 +106,7 @@ def open_log(
     confirm: bool = False,
     class_keys: Mapping[str, str] = MappingProxyType({}),
     test: str | None = None,
+    shelf: Shelf | None = None,
 ) -> Iterator[tuple[Store, Project]]:
     """Yield a project's log to write to, up to date with its source, and the project by the log's names.
 
@@ -96,6 +116,7 @@ def open_log(
     confirm : labels of rows with other content fit
     class_keys : on the page, by class name
     test : how many items are never learned from, or the column that names them
+    shelf : where a ledger may be that the log need not be read up to
     """
     with closing(Store(store_place(project, store), store_name(project, store))) as log:
         if log.told:
@@ -127,6 +148,7 @@ def open_log(
             if isinstance(project.ids, Numbered)
             else project.features,  # which are known by a digest
             new_features=accept or confirm or are_made_anew(project),
+            shelf=shelf,
         )
         if known.renewed(project) != known:  # after what was set aside is written down
             log.set_items(known.renewed(project))
@@ -154,6 +176,7 @@ def bring_up_to_date(
     known_as: Callable[[int], str] = str,
     features: np.ndarray | None = None,
     new_features: bool = False,
+    shelf: Shelf | None = None,
 ) -> int:
     """Bring a log up to date with what the command says; return how many labels were imported.
 
@@ -162,17 +185,21 @@ def bring_up_to_date(
     that are there are taken away. `note` is told if it cannot. Labels of items with other content are
     set aside, and taken back by `confirm`; `known_as` tells what people know an item by. `features`
     of the ids, which join the pool; others than before are refused, unless `new_features` are expected.
-    `test` are items that are held out, by id or so many at random.
+    `test` are items that are held out, by id or so many at random. `shelf` may have a ledger.
     """
-    before = store.read(again=True)  # by the desk
-    writer = _Writer(before, ids, store.shown)
+    ids = IdList(ids)
+    place = ids.position
+    past = kept_ledger(shelf, store, place, ids)
+    before = store.read(again=True) if past is None else store.read(past.seq)  # again by the desk
+    writer = _Writer(before, ids, store.shown, past)
     settings = settings or {}
     if writer.ledger.seq == 0:
         check_class_count(classes)
         names = list(dict.fromkeys(map(clean_name, classes)))
         writer.emit("", events.Project(names, settings, seed=0, id=project or None))
     if features is not None:
-        other = with_other_features(before, ids, features)
+        told = before if past is None else store.glance(events.Extended.kind)
+        other = with_other_features(told, ids, features)
         if other and not new_features:
             raise refuse(other)
         if other:
@@ -207,7 +234,7 @@ def bring_up_to_date(
         writer.emit("", events.Refit(writer.ledger.seq))
     _teach_names(writer, encoder, note)
     store.append(writer.fresh)
-    left = [known_as(item) for item in writer.ledger.set_aside()]
+    left = [known_as(place[writer.ledger.ids[item]]) for item in writer.ledger.set_aside()]
     if left:
         note(
             f"{len(left):,} items have other content than when they were labelled: {listed(left)}; their "

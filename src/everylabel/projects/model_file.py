@@ -1,6 +1,6 @@
-"""The model of a project in a file: plain arrays with a digest of them, for its owner only.
+"""The model and the ledger of a project in files: plain arrays with a digest of them, for their owner only.
 
-It is no truth, and nothing is lost with it: see `labelling.kept`.
+They are no truth, and nothing is lost with them: see `labelling.kept` and `labelling.packing`.
 """
 
 import hashlib
@@ -14,35 +14,41 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.files import VERSION, read_file, write_file
 from everylabel.labelling.kept import Kept
 
-FILE = "model.kept.npz"
-FORM = "everylabel kept model"
-
 
 class ModelFile:
-    """A file in a project's folder; `note` gets what a person should know."""
+    """Files in a project's folder; `note` gets what a person should know."""
 
     def __init__(self, folder: Path, note: Callable[[str], Any] = print) -> None:
-        self.path, self.note = folder / FILE, note
+        self.folder, self.note = folder, note
 
-    def put(self, kept: Kept) -> None:
-        """Write a model in place of the one before, whole or not at all."""
+    def path(self, what: str = "model") -> Path:
+        """Return the file of a model or a ledger."""
+        return self.folder / f"{what}.kept.npz"
+
+    def put(self, kept: Kept, what: str = "model") -> None:
+        """Write it in place of the one before, whole or not at all."""
         own = {"seq": kept.seq, "log": kept.log, "rows": kept.rows, "made_by": kept.made_by}
-        header = {"format": FORM, "version": VERSION, **own, "content": _digest(kept.arrays)}
-        write_file(self.path, header, dict(kept.arrays), mode=0o600)
+        header = {"format": _form(what), "version": VERSION, **own, "content": _digest(kept.arrays)}
+        write_file(self.path(what), header, dict(kept.arrays), mode=0o600)
 
-    def get(self) -> Kept | None:
+    def get(self, what: str = "model") -> Kept | None:
         """Return what is kept; tell if there is something that cannot be read."""
-        if not self.path.exists():
+        path = self.path(what)
+        if not path.exists():
             return None
         try:
-            header, arrays = read_file(self.path, FORM, "kept model", "everylabel label")
+            header, arrays = read_file(path, _form(what), f"kept {what}", "everylabel label")
             kept = Kept(header["seq"], header["log"], header["rows"], header["made_by"], arrays)
             if not isinstance(kept.seq, int) or header["content"] != _digest(arrays):
-                raise EverylabelError(f"path {str(self.path)!r} is damaged")
+                raise EverylabelError(f"path {str(path)!r} is damaged")
         except (EverylabelError, KeyError) as error:
-            self.note(f"the model that was kept is left alone: {error}; it is made anew from the log")
+            self.note(f"the {what} that was kept is left alone: {error}; it is made anew from the log")
             return None
         return kept
+
+
+def _form(what: str) -> str:
+    return f"everylabel kept {what}"
 
 
 def _digest(arrays: Mapping[str, np.ndarray]) -> str:

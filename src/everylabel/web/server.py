@@ -213,11 +213,12 @@ def opened_project(
         encoder = word_encoder(project.kind, place, model, width, project.trust)
     given = options.labels, options.descriptions, options.accept_changes
     more = encoder, options.confirm_labels, options.class_keys
-    opening = open_log(project, options.store, settings, *given, note, *more, test=options.test)
+    shelf = ModelFile(project.folder, note)
+    opening = open_log(project, options.store, settings, *given, note, *more, test=options.test, shelf=shelf)
     with opening as (store, project):
         project.keep()  # nothing was refused: from now on these are the options
         rows = options.rows(project)
-        desk = Desk(rows, store, ModelFile(project.folder, note))
+        desk = Desk(rows, store, shelf)
         project = project.without_features()
         shown = Shown(project, options.fields, allowed)
         service = Service(desk, lambda i: shown.item(desk.ids[i]), encoder)

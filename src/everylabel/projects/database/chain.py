@@ -8,7 +8,7 @@ out who can write to the log and computes all digests anew.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 SIZE = 16  # bytes of a digest
@@ -64,18 +64,18 @@ def fits(before: str, row: Row) -> bool:
         return False
 
 
-def find_damage(rows: Sequence[Row], head: Head, before: str = "") -> str | None:
+def find_damage(rows: Iterable[Row], head: Head, before: str = "") -> str | None:
     """Return what is wrong with events in order, behind one with the chain `before`; None if all are whole.
 
     head : as it was when the events were read, or somewhat earlier
     """
+    i, last = -1, 0
     for i, row in enumerate(rows):
         if row.chain is None or not fits(before, row):
             return f"event {row.seq} is not what was written; the {i:,} events before it are whole"
-        before = row.chain
+        before, last = row.chain, row.seq
         if row.seq == head.seq and before != head.chain:
             return f"its seal is not that of event {head.seq}, its last; the events themselves are whole"
-    last = rows[-1].seq if rows else 0
     if last < head.seq:
-        return f"the events after {last} are missing, of {head.seq:,}; the {len(rows):,} there are whole"
+        return f"the events after {last} are missing, of {head.seq:,}; the {i + 1:,} there are whole"
     return None

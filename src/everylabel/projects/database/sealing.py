@@ -3,13 +3,14 @@
 See `tables.py`. A log without a head and without any chain is one of a version before.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 
 import sqlalchemy as sa
 
 from everylabel.projects.database.chain import Head, Row, chained, digest, find_damage
 from everylabel.projects.database.tables import FORMAT, events, heads, items, tables
 
+AT_ONCE = 1000  # rows that are fetched together
 WRITTEN = Row._fields[:-1]  # of an event, by all versions
 
 
@@ -56,10 +57,18 @@ def read_rows(
     connection: sa.Connection, project: str, sealed: bool, where: sa.ColumnElement[bool] | None = None
 ) -> list[Row]:
     """Return a project's events (or some of them) as they are stored, in order."""
+    return list(each_row(connection, project, sealed, where))
+
+
+def each_row(
+    connection: sa.Connection, project: str, sealed: bool, where: sa.ColumnElement[bool] | None = None
+) -> Iterator[Row]:
+    """Return them one by one: no more than some are in memory."""
     columns = [events.c[name] for name in (Row._fields if sealed else WRITTEN)]
     query = sa.select(*columns).where(events.c.project == project)
     query = query if where is None else query.where(where)
-    return [Row(*row) for row in connection.execute(query.order_by(events.c.seq)).all()]
+    found = connection.execute(query.order_by(events.c.seq))
+    return (Row(*row) for some in found.partitions(AT_ONCE) for row in some)
 
 
 def read_chain(connection: sa.Connection, project: str, seq: int) -> str | None:
@@ -74,12 +83,13 @@ def read_items(connection: sa.Connection, project: str) -> str | None:
     return connection.execute(query).scalar()
 
 
-def find_loss(rows: Sequence[Row], head: Head | None, before: str = "") -> str | None:
+def find_loss(rows: Iterable[Row], head: Head | None, before: str = "") -> str | None:
     """Return what is wrong with events in order; None if they are whole, or were never sealed."""
     if head is not None:
         return find_damage(rows, head, before)
-    if any(row.chain is not None for row in rows):
-        return f"its seal is lost; {len(rows):,} events are there, and whether they are all is not known"
+    chains = [row.chain is not None for row in rows]
+    if any(chains):
+        return f"its seal is lost; {len(chains):,} events are there, and whether they are all is not known"
     return None
 
 
