@@ -57,6 +57,14 @@ def test_the_estimate_equals_a_slow_twins(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_allclose(found, wilson(float(true.mean()), float(n)), atol=1e-3)
 
 
+def test_a_model_that_is_very_sure_and_often_wrong_is_told_so() -> None:
+    n = 3000
+    right, sure = np.arange(n) % 10 < 7, np.full(n, 1.0 - 1e-7)
+    found = accuracy_left(Verdicts(sure, right, sure, right, np.ones(n)), sure)
+    assert found.low < 0.7 < found.high
+    assert found.high - found.low < 0.1
+
+
 def test_the_interval_holds_the_truth_of_a_model_that_is_too_sure() -> None:
     held = []
     for seed in range(100):

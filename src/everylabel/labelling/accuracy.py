@@ -67,18 +67,30 @@ def accuracy_left(verdicts: Verdicts, left: np.ndarray) -> Interval:
     estimate = float(probs.mean())
     slope = (probs * (1.0 - probs)) @ there / len(left)
     variance = float(slope @ cov @ slope)
-    return wilson(estimate, estimate * (1.0 - estimate) / max(variance, 1e-12))
+    told = estimate * (1.0 - estimate)
+    n = told / max(variance, 1e-12) if told > 1e-12 else weights.sum()  # all or nothing: as many as looked at
+    return wilson(estimate, float(n))
 
 
 def _fit(rows: np.ndarray, right: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the most probable coefficients (3,) and their covariance (3, 3), by Newton's method."""
+    """Return the most probable coefficients (3,) and their covariance (3, 3), by Newton's method.
+
+    A step is halved until it goes downhill: of a model that is very sure and often wrong, whole ones diverge.
+    """
     center, precision = np.array([0.0, 1.0, 0.0]), np.diag([LEVEL**-2, SLOPE**-2, DRAWN**-2])
+
+    def loss(theta: np.ndarray) -> float:
+        z, off = rows @ theta, theta - center
+        return float(weights @ (np.logaddexp(0.0, z) - right * z) + 0.5 * off @ precision @ off)
+
     theta = center
     for _ in range(STEPS):
         probs = _sigmoid(rows @ theta)
         gradient = rows.T @ (weights * (probs - right)) + precision @ (theta - center)
         hessian = (rows.T * (weights * probs * (1.0 - probs))) @ rows + precision
         step = np.linalg.solve(hessian, gradient)
+        while loss(theta - step) > loss(theta) and np.abs(step).max() >= 1e-9:
+            step = 0.5 * step
         theta = theta - step
         if np.abs(step).max() < 1e-9:
             break
