@@ -227,6 +227,11 @@ def test_a_start_reads_the_events_since_alone(
         busy(made, rng, 3)
         if then_kept:
             made.desk.keep()
+            kept = shelf.get(WHAT)
+            model = shelf.get()
+            assert kept is not None
+            assert (model is None) == exact
+            assert model is None or model.seq == kept.seq  # both from one moment
         busy(made, rng, 3)
         before, whole = fingerprint(made), state(made.desk.ledger)
     after = _reads(monkeypatch)
@@ -234,6 +239,10 @@ def test_a_start_reads_the_events_since_alone(
         assert fingerprint(made) == before
         assert state(made.desk.ledger) == whole
     assert after[-1] == kept.seq > 1
+    shelf.path().unlink(missing_ok=True)
+    with service(tmp_path / "log", shelf=shelf) as made:  # without the model
+        assert fingerprint(made) == before
+        assert state(made.desk.ledger) == whole
     with service(tmp_path / "log") as made:
         assert fingerprint(made) == before
         assert state(made.desk.ledger) == whole

@@ -252,30 +252,37 @@ class Desk:
         return replay_since(past, events, self.rows, kept)
 
     def keep(self) -> None:
-        """Put the model as it is on the shelf, beside the desk; this waits. No label waits for it."""
+        """Put model and ledger as they are on the shelf, beside the desk; this waits, and no label for it."""
 
-        def look() -> tuple[int, dict[str, np.ndarray] | None, np.ndarray | Scaled, IdList]:
+        def look() -> tuple[dict[str, np.ndarray] | None, np.ndarray | Scaled, IdList, Packed | None]:
             arrays = self.learner.kept() if self.ledger.seq > self._kept else None
-            return self.ledger.seq, arrays, self.features, IdList(self.ids)
+            packed = None if arrays is None else self.pack()
+            return arrays, self.features, IdList(self.ids), packed
 
         if self.shelf is None:
             return
-        seq, arrays, features, ids = self.read(look).result()
+        seq, (arrays, features, ids, packed) = self.read(lambda: (self.ledger.seq, look())).result()
         if arrays is not None:
             self.shelf.put(Kept(seq, self.log.mark(seq), rows_digest(ids, features), maker(), arrays))
             self._kept = seq
+        if packed is not None:  # the model first: a start from the ledger needs one that is no older
+            self._put_ledger(packed)
 
     def pack(self) -> Packed | None:
         """Return copies of the ledger, if much has come since it was kept; for the desk's thread.
 
-        A replay that starts from it needs a training that starts there or later: see `keep_ledger`.
+        A replay that starts from it needs a training that starts there or later (see `keep_ledger`), or a
+        kept model.
         """
         return pack(self.ledger) if self.shelf and self.ledger.seq - self._packed >= PACKED_EVERY else None
 
     def keep_ledger(self, packed: Packed) -> None:
         """Put the ledger that the last training started from on the shelf; this waits."""
-        if self.shelf is None or self._trained < packed.seq:
-            return
+        if self._trained >= packed.seq:
+            self._put_ledger(packed)
+
+    def _put_ledger(self, packed: Packed) -> None:
+        assert self.shelf is not None
         try:
             self.shelf.put(packed.kept(self.log), WHAT)
             self._packed = packed.seq
