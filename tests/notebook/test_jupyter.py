@@ -1,7 +1,9 @@
 """A session in a real Jupyter kernel: the page is shown once, inside a frame; nothing is left behind."""
 
 import os
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,14 @@ def executed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     notebook = nb.new_notebook(cells=[nb.new_code_cell(text) for text in CELLS])
     client.NotebookClient(notebook, timeout=600, kernel_name="ours").execute()
     return notebook
+
+
+@pytest.fixture(autouse=True)
+def own_interrupt() -> Iterator[None]:
+    """Put back what an interrupt does: nbclient changes it where it was ignored, as in the background."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Jupyter's own parts
