@@ -19,12 +19,12 @@ install: $(VENV)/installed   ## make the virtual environment .venv with all that
 
 $(VENV)/plain: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fast,plot]'
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[fast,plot]'
 	touch $@
 
 $(VENV)/installed: $(VENV)/plain
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fast,plot,torch,text,image,table,onnx,export,test]'
-	$(BIN)/python -m pip install --quiet --no-deps $(ALONE)
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[fast,plot,torch,text,image,table,onnx,export,test]'
+	$(BIN)/python -m pip install --quiet --no-compile --no-deps $(ALONE)
 	touch $@
 
 demo: $(VENV)/plain ## the paper's two scenarios on handwritten digits: tables, a plot, a report
@@ -55,7 +55,7 @@ bench: install   ## speed and memory of the core, as ratios measured in one run
 	$(BIN)/python -m benchmarks.core
 
 bench-updates: install ## quality and speed of the exact update; tables, docs/results/updates.json and .png
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m benchmarks.updates
 
 bench-training: install ## fit_map against scikit-learn's LogisticRegression to the same gradient norm
@@ -71,7 +71,7 @@ bench-embedding: install ## rows a second, time to the first item, label to next
 	$(BIN)/python -m benchmarks.embedding --data $(or $(DATA),../shared/data) --out docs/results
 
 bench-selection: install   ## speed of selection against bare products and other libraries
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m benchmarks.selection
 
 bench-quality: install   ## paired active-learning curves; DATA=folder of the feature files
@@ -84,7 +84,7 @@ bench-noes: install   ## what a "no" teaches; DATA=folder of the feature files
 	$(BIN)/python -m benchmarks.noes --data $(or $(DATA),../shared/data)
 
 bench-labels: install   ## what a label buys, against others; DATA=folder of the feature files, BEFORE=checkout of version 0.1
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[bench]'
 	test -d $(BEFORE) || git worktree add --detach $(BEFORE) 1d83236
 	$(BIN)/python -m benchmarks.labels --data $(or $(DATA),../shared/data) --before $(BEFORE)
 
