@@ -254,14 +254,14 @@ class Desk:
     def keep(self) -> None:
         """Put model and ledger as they are on the shelf, beside the desk; this waits, and no label for it."""
 
-        def look() -> tuple[dict[str, np.ndarray] | None, np.ndarray | Scaled, IdList, Packed | None]:
+        def look() -> tuple[int, dict[str, np.ndarray] | None, np.ndarray | Scaled, IdList, Packed | None]:
             arrays = self.learner.kept() if self.ledger.seq > self._kept else None
             packed = None if arrays is None else self.pack()
-            return arrays, self.features, IdList(self.ids), packed
+            return self.ledger.seq, arrays, self.features, IdList(self.ids), packed
 
         if self.shelf is None:
             return
-        seq, (arrays, features, ids, packed) = self.read(lambda: (self.ledger.seq, look())).result()
+        seq, arrays, features, ids, packed = self.read(look).result()
         if arrays is not None:
             self.shelf.put(Kept(seq, self.log.mark(seq), rows_digest(ids, features), maker(), arrays))
             self._kept = seq

@@ -108,6 +108,22 @@ def read_parted(folder: str) -> Parted | None:
         ) from error
 
 
+def finished_shards(folder: str) -> Parted:
+    """Return the manifest of a folder of features, if all shards are there."""
+    parted = read_parted(folder)
+    if parted is None or parted.ending != ".npy":
+        raise EverylabelError(
+            f"folder {folder!r} holds no shards; expected one that everylabel embed -o wrote"
+        )
+    missing = parted.missing()
+    if missing:
+        raise EverylabelError(
+            f"folder {folder!r} lacks {len(missing):,} of {len(parted.parts):,} shards; expected all: run "
+            "the command that began it once more"
+        )
+    return parted
+
+
 def _write(parted: Parted) -> None:
     stored = {
         "format": FORMAT,

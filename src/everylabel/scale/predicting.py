@@ -25,7 +25,7 @@ from everylabel.projects.predictions import trained
 from everylabel.projects.project import Project
 from everylabel.scale import places
 from everylabel.scale.embedding import DIGEST, MODEL, model_digest
-from everylabel.scale.parted import Parted, begun, read_parted
+from everylabel.scale.parted import Parted, begun, finished_shards, read_parted
 from everylabel.scale.places import Stamp
 from everylabel.scale.running import made
 from everylabel.scale.shards import load, shard_of
@@ -170,17 +170,7 @@ def predict_shards(
 
 def _finished(folder: str, project: Project) -> Shards:
     """Return the shards, if all are there and made by the project's own model."""
-    parted = read_parted(folder)
-    if parted is None or parted.ending != ".npy":
-        raise EverylabelError(
-            f"folder {folder!r} holds no shards; expected one that everylabel embed -o wrote"
-        )
-    missing = parted.missing()
-    if missing:
-        raise EverylabelError(
-            f"folder {folder!r} lacks {len(missing):,} of {len(parted.parts):,} shards; expected all: run "
-            "the command that began it once more"
-        )
+    parted = finished_shards(folder)
     embedder, own = project.embedder(), read_parted(project.source) if is_shards(project.source) else None
     made_by = None if own is None else own.about.get(DIGEST)
     if embedder is not None:

@@ -23,7 +23,7 @@ from everylabel.projects.project import ENDING, Reader
 from everylabel.scale import places
 from everylabel.scale.features import ShardedFeatures
 from everylabel.scale.filed import FiledFeatures
-from everylabel.scale.parted import Parted, read_parted
+from everylabel.scale.parted import Parted, finished_shards
 from everylabel.scale.predicting import is_shards
 from everylabel.scale.shards import Shard, find_shards, load
 from everylabel.scale.shown import SourceCells, SourceImages
@@ -70,7 +70,7 @@ def _loaded(folder: str, shards: list[Shard]) -> np.ndarray:
 
 def _reader(features: Callable[[str, list[Shard]], Any]) -> Reader:
     def read(where: str, options: Options) -> Items:
-        parted = _finished(where)
+        parted = finished_shards(where)
         shards = find_shards(where)
         n = sum(shard.rows for shard in shards)
         content, kind, display, notes = _shown(parted, options, n)
@@ -87,22 +87,6 @@ def _reader(features: Callable[[str, list[Shard]], Any]) -> Reader:
         )
 
     return read
-
-
-def _finished(folder: str) -> Parted:
-    """Return a folder's manifest, if all shards are there."""
-    parted = read_parted(folder)
-    if parted is None or parted.ending != ".npy":
-        raise EverylabelError(
-            f"folder {folder!r} holds no shards; expected one that everylabel embed -o wrote"
-        )
-    missing = parted.missing()
-    if missing:
-        raise EverylabelError(
-            f"folder {folder!r} lacks {len(missing):,} of {len(parted.parts):,} shards; expected all: run "
-            "the command that began it once more"
-        )
-    return parted
 
 
 def _digest(parted: Parted, shards: list[Shard]) -> str:
