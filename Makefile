@@ -6,6 +6,8 @@ BEFORE ?= $(VENV)/version-0.1
 LABEL_STUDIO ?= build/label-studio
 JUPYTER ?= build/jupyter
 JUPYTER_INSTALLED = $(JUPYTER)/installed-4.6.6
+# every process would compile all that it imports anew: a start of the server takes twice as long then
+unexport PYTHONDONTWRITEBYTECODE
 # which ask for skorch 0.9 and for torchvision, and need neither
 ALONE := modAL-python==0.4.2.1 laplace-torch==0.3 backpack-for-pytorch==1.7.1 curvlinops-for-pytorch==3.0.1
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
@@ -48,8 +50,9 @@ lint: install    ## style, the direction of imports and types
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-pytest: install  ## all tests, on every core
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal
+pytest: install  ## all tests, one more at a time than there are cores: many wait for servers
+	OMP_NUM_THREADS=1 PYTEST_XDIST_AUTO_NUM_WORKERS=$$(( $$($(BIN)/python -c 'import os; print(os.cpu_count())') + 1 )) \
+	  $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal
 
 bench: install   ## speed and memory of the core, as ratios measured in one run
 	$(BIN)/python -m benchmarks.core

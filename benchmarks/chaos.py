@@ -70,7 +70,7 @@ class Chaos(Killed):
         library = faketime()
         if library is None:
             return dict(os.environ)
-        moved = {"FAKETIME_TIMESTAMP_FILE": str(self.clock), "FAKETIME_NO_CACHE": "1"}
+        moved = {"FAKETIME_TIMESTAMP_FILE": str(self.clock), "FAKETIME_CACHE_DURATION": "1"}  # s
         moved |= {"LD_PRELOAD": library, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
         return os.environ | moved
 

@@ -1,6 +1,6 @@
 """Whether an answer costs more, and the server holds more, after a hundred thousand answers.
 
-    python -m benchmarks.growth [--answers 1000 10000 30000 100000] [--out docs/results]
+    python -m benchmarks.growth [--answers 1000 10000 30000 100000] [--written 1000000] [--out docs/results]
 
 20,000 instances x 384 features in 20 classes, sixteen people at a desk in this process, on a log in SQLite,
 with training beside it. Items are answered as they are handed out, and once all are, again at random, three
@@ -8,6 +8,10 @@ in ten otherwise than they should be: labels turn. At each number of answers: th
 desk's thread has taken for each of the latest (all that a person waits for but HTTP; to answer an item again
 costs less, since nothing is chosen), what the process holds while nothing is trained, and has held at most,
 and the seconds to open the log anew (as the server does), with what was kept and without. Writes growth.json.
+
+--written : logs of so many events that are written at once (`long_log.py`; a million take ten minutes, most
+of which is the replay that its ledger is made by): to open them, and until all is checked; what a label waits
+while the ledger is copied; what an answer costs.
 """
 
 import argparse
@@ -19,7 +23,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -27,15 +32,18 @@ from uuid import uuid4
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.crowd import D, K, N, memory
-from benchmarks.serving import data
+from benchmarks.crowd import K, N, memory
+from benchmarks.long_log import write_events
+from benchmarks.serving import D, data
 from benchmarks.timing import report, write
 from everylabel.labelling.desk import Desk, Finish
+from everylabel.labelling.giving_back import give_back
+from everylabel.labelling.packing import pack
 from everylabel.labelling.refit import Refitter
 from everylabel.labelling.rows import Rows
 from everylabel.labelling.service import Service
 from everylabel.projects.database.store import Store
-from everylabel.projects.log import bring_up_to_date
+from everylabel.projects.log import bring_up_to_date, opened_store
 from everylabel.projects.model_file import ModelFile
 
 PEOPLE, WRONG, LATEST = 16, 0.3, 500
@@ -92,7 +100,8 @@ class Office:
 def opened(folder: Path, rows: Rows, kept: bool = True) -> Iterator[tuple[Desk, float]]:
     """Yield a desk on the log in a folder, and the seconds until it was there."""
     began = time.perf_counter()
-    store, shelf = Store(folder / "labels.sqlite", "pool"), ModelFile(folder) if kept else None
+    shelf = ModelFile(folder) if kept else None
+    store = opened_store(str(folder / "labels.sqlite"), "pool", shelf, print)
     given: dict[str, Any] = {"classes": [f"class {i}" for i in range(K)], "features": rows.features}
     bring_up_to_date(store, rows.ids, settings={}, shelf=shelf, **given)
     desk = Desk(rows, store, shelf)
@@ -103,10 +112,51 @@ def opened(folder: Path, rows: Rows, kept: bool = True) -> Iterator[tuple[Desk, 
         store.close()
 
 
-def measure(counts: list[int]) -> dict[str, Any]:
-    """Return all figures."""
-    features, labels = data(N, D, K)
-    rows = Rows([str(i) for i in range(N)], features)
+def of_long_log(events: int, rows: Rows, labels: np.ndarray) -> dict[str, Any]:
+    """Return what a log that was written at once costs."""
+    with tempfile.TemporaryDirectory() as name, threadpool_limits(1):
+        folder = Path(name)
+        with opened(folder, rows):
+            pass
+        with closing(Store(folder / "labels.sqlite", "pool")) as store:
+            write_events(store, events, labels, PEOPLE, WRONG)
+        with opened(folder, rows) as (desk, replayed):
+            desk.keep()
+        del desk
+        began = time.process_time()
+        with opened(folder, rows) as (desk, again):
+            spent, since = time.process_time() - began, time.perf_counter()
+            assert isinstance(desk.log, Store)
+            desk.log.wait_checked()
+            checked = again + time.perf_counter() - since
+            packing = [desk.read(partial(_seconds, desk)).result() for _ in range(5)]
+            office, given = Office(desk, labels), 0
+            began = desk.read(time.thread_time).result()
+            while given < LATEST:
+                office.round()
+                given += PEOPLE
+            cost = (desk.read(time.thread_time).result() - began) / given
+            gc.collect()
+            give_back()
+            return {
+                "open, s": round(again, 2),
+                "open, s of computing": round(spent, 2),
+                "all checked after, s": round(checked, 1),
+                "open without what was kept, s": round(replayed, 1),
+                "desk waits for the ledger's copy, ms at most": round(1e3 * max(packing)),
+                "computed an answer, ms": round(1e3 * cost, 2),
+                "MB": round(memory(os.getpid())),
+            }
+
+
+def _seconds(desk: Desk) -> float:
+    began = time.perf_counter()
+    pack(desk.ledger)
+    return time.perf_counter() - began
+
+
+def measure(counts: list[int], rows: Rows, labels: np.ndarray) -> dict[str, Any]:
+    """Return all figures of a log that people answer into."""
     found: dict[str, Any] = {"pool": [N, D, K], "people": PEOPLE, "wrong": WRONG}
     found["others' load at the start"] = round(os.getloadavg()[0], 1)
     given = 0
@@ -147,10 +197,16 @@ def measure(counts: list[int]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--answers", type=int, nargs="+", default=[1000, 10_000, 30_000, 100_000])
+    parser.add_argument("--answers", type=int, nargs="*", default=[1000, 10_000, 30_000, 100_000])
+    parser.add_argument("--written", type=int, nargs="*", default=[])
     parser.add_argument("--out", type=Path, help="folder for growth.json")
     given = parser.parse_args()
-    found = measure(given.answers)
+    features, labels = data(N, D, K)
+    rows = Rows([str(i) for i in range(N)], features)
+    found = measure(given.answers, rows, labels) if given.answers else {}
+    for events in given.written:
+        found[f"{events} events written at once"] = of_long_log(events, rows, labels)
+        print(events, json.dumps(found[f"{events} events written at once"]), flush=True)
     report("growth", ["what", "figure"], [[name, json.dumps(value)] for name, value in found.items()])
     if given.out is not None:
         write(given.out / "growth.json", found, measures=("core", "selection", "labelling", "projects"))

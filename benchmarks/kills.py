@@ -164,7 +164,8 @@ class Killed:
         while not self.done.is_set():
             with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
                 state = self.ask("GET", "/api/fingerprint")
-                self.states[state["version"]] = state["hash"]
+                if "hash" in state:  # and no error
+                    self.states[state["version"]] = state["hash"]
             time.sleep(0.05)
 
     def run(self, kills: int, seed: int, told: Any = None, least: int = 0) -> Outcome:

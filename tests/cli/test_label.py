@@ -363,3 +363,25 @@ def test_a_test_set_is_labelled_first_and_exported_by_itself(tmp_path: Path) -> 
         assert what == "answers" or not {row["id"] for row in rows} & {row["id"] for row in tested}
     refused = run("label", source, "--test", "half", "--no-browser", "--port", "0")
     assert "expected a number of items, or one of the columns" in refused.output
+
+
+def test_a_log_that_is_gone_empty_or_another_s_is_not_begun_anew_in_silence(tmp_path: Path) -> None:
+    source = labelled_reviews(tmp_path)
+    log = tmp_path / "reviews.csv.everylabel" / "labels.sqlite"
+    (tmp_path / "kept").write_bytes(log.read_bytes())
+    (tmp_path / "other").mkdir()
+    other = labelled_reviews(tmp_path / "other")  # another project, of the same name
+    theirs = Path(f"{other}.everylabel") / "labels.sqlite"
+    for content, what in ((b"", "holds nothing"), (None, "is gone"), (theirs.read_bytes(), "is another one")):
+        log.unlink() if content is None else log.write_bytes(content)
+        for command in (["label", source, "--no-browser", "--port", 0], ["export", source, "-o", "x.csv"]):
+            done = run(*command)
+            assert done.exit_code == 2
+            assert what in done.output
+            assert "put it back, or a backup" in done.output
+        assert (log.read_bytes() if log.exists() else None) == content
+    log.write_bytes((tmp_path / "kept").read_bytes())
+    assert run("export", source, "-o", "x.csv").exit_code == 0
+    log.unlink()
+    with label(tmp_path, source, "--accept-changes") as server:
+        assert server.client.get("/api/progress")["answers"] == 0

@@ -77,6 +77,28 @@ def _refusals(folder: Path, source: Path) -> None:
     assert not (folder / "p").exists()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of pandas, by Dask
+def test_a_folder_of_predictions_is_read_as_one_table(tmp_path: Path) -> None:
+    pandas, dask = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    source = labelled_reviews(tmp_path)
+    (tmp_path / "new.csv").write_text("body\n" + "".join(f"soap and beans {i}\n" for i in range(25)))
+    fit = tmp_path / "reviews.csv.everylabel" / "embedder.npz"
+    assert run("embed", "new.csv", "-o", "shards/", "--fit", fit, "--shard-rows", 10).exit_code == 0
+    predict = ("predict", "shards/", "--project", source, "-o", "predictions/")
+    assert run(*predict).exit_code == 0
+    found = pandas.read_parquet("predictions/")
+    assert found["row"].tolist() == list(range(25))
+    assert dask.read_parquet("predictions/").compute()["row"].tolist() == list(range(25))
+    polars = pytest.importorskip("polars")
+    assert len(polars.read_parquet("predictions/*.parquet")) == 25
+    folder = tmp_path / "predictions"
+    (folder / "_manifest.json").rename(folder / "manifest.json")  # where it was before
+    (folder / "part-000001.parquet").unlink()
+    assert "note: 15 rows were predicted before" in run(*predict).output
+    assert sorted(path.name for path in folder.glob("*.json")) == ["manifest.json"]
+    assert len(list(folder.glob("*.parquet"))) == 3
+
+
 def test_options_of_shards_are_refused_where_there_are_none(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("body\nsome text\n")
     for option in (("--ray", "auto"), ("--shard-rows", "5"), ("--worker-cpus", "2")):
@@ -101,14 +123,19 @@ def test_a_language_model_makes_the_same_rows_in_shards(tmp_path: Path, minilm: 
 def test_shards_are_labelled_and_exported(tmp_path: Path) -> None:
     labelled_reviews(tmp_path)
     texts = [f"a review of {('soap', 'beans')[i % 2]} number {i}" for i in range(30)]
-    (tmp_path / "big.csv").write_text("body\n" + "".join(f"{text}\n" for text in texts))
+    rows_of = (f"k{3 * i},{text},{i % 4}\n" for i, text in enumerate(texts))
+    (tmp_path / "big.csv").write_text("key,body,stars\n" + "".join(rows_of))
     fit = tmp_path / "reviews.csv.everylabel" / "embedder.npz"
-    assert run("embed", "big.csv", "-o", "shards/", "--fit", fit, "--shard-rows", 10).exit_code == 0
+    embed = ("embed", "big.csv", "-o", "shards/", "--fit", fit, "--shard-rows", 10, "--text-column", "body")
+    assert run(*embed).exit_code == 0
+    wrong = run("label", "shards", "--id-column", "keys", "--no-browser")
+    assert "--id-column 'keys' is not in" in wrong.output
     refused = run("label", "big.csv", "--ray", "auto", "--no-browser")
     assert "--ray is for shards, and 'big.csv' is none" in refused.output
     assert "--watch is not offered for a folder of shards" in run("label", "shards", "--watch").output
     seen = set[str]()
-    with label(tmp_path, "shards", "--classes", "soap,beans", "--check-every", 0) as server:
+    options = ("--classes", "soap,beans", "--check-every", 0, "--id-column", "key")
+    with label(tmp_path, "shards", *options) as server:
         task = server.client.post("/api/next", person="me")["next"]
         for _ in range(8):
             item = task["item"]
@@ -123,9 +150,17 @@ def test_shards_are_labelled_and_exported(tmp_path: Path) -> None:
     assert run("export", "shards", "-o", "labels.csv").exit_code == 0
     rows = list(csv.DictReader((tmp_path / "labels.csv").read_text().splitlines()))
     assert {row["row"] for row in rows} == seen
-    assert all(row["label"] == row["shown"].split()[3] for row in rows)
+    assert list(rows[0]) == ["id", "row", "label", "key", "body", "stars"]
+    assert all(row["label"] == row["body"].split()[3] == texts[int(row["row"])].split()[3] for row in rows)
+    assert all(row["id"] == row["key"] == f"k{3 * int(row['row'])}" for row in rows)
+    assert run("export", "shards", "-o", "few.csv", "--columns", "stars").exit_code == 0
+    assert (tmp_path / "few.csv").read_text().splitlines()[0] == "id,row,label,stars"
     predicted = run("predict", "shards/", "--project", "shards.everylabel", "-o", "p", "--format", "jsonl")
     assert predicted.exit_code == 0, predicted.output
     assert len(lines(tmp_path / "p")) == 30
-    (tmp_path / "shards" / "part-000001.npy").unlink()
+    one, other = (tmp_path / "shards" / f"part-00000{i}.npy" for i in (1, 2))
+    for a, b in ((one, tmp_path / "x"), (other, one), (tmp_path / "x", other)):
+        a.rename(b)
+    assert "are not the 30 that were labelled last time" in run("label", "shards", "--no-browser").output
+    one.unlink()
     assert "lacks 1 of 3 shards" in run("label", "shards", "--no-browser").output

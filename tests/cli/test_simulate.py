@@ -4,12 +4,14 @@ import csv
 import io
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from everylabel.cli import app
 from everylabel.cli.simulate import _table
+from everylabel.projects.project import open_project
 from everylabel.simulation.people import Point, milestones
 from tests.web.servers import label
 
@@ -41,6 +43,26 @@ def test_own_labels_are_hidden_from_the_server(tmp_path: Path) -> None:
     result = run("x.csv", "--model", "tfidf", "--budget", 8)
     assert result.exit_code == 2
     assert "no true labels" in result.output
+
+
+def test_a_project_that_is_simulated_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("\n".join(["body,kind", *(f"text {i},{i % 2}" for i in range(40))]))
+    project = open_project("x.csv", label_column="kind", model="tfidf")
+    before = {path.name: path.read_bytes() for path in project.folder.iterdir()}
+    result = run("x.csv.everylabel", "--budget", 4, "--model", "tfidf")
+    assert result.exit_code == 0, result.output
+    assert {path.name: path.read_bytes() for path in project.folder.iterdir()} == before
+
+
+def test_a_table_elsewhere_is_shown(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "shown.csv").write_text("\n".join(["body,kind", *(f"text {i},{i % 2}" for i in range(20))]))
+    here = tmp_path / "here"
+    here.mkdir()
+    np.save(here / "x.npy", np.random.default_rng(0).normal(size=(20, 3)))
+    result = run(here / "x.npy", "--show", elsewhere / "shown.csv", "--label-column", "kind", "--budget", 4)
+    assert result.exit_code == 0, result.output
 
 
 def test_a_running_server_is_used(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Commands that need no server load none: neither uvicorn nor FastAPI, which take a second to import."""
+"""Commands load what they need: no server, which takes a second to import, and nothing of shards."""
 
 import subprocess
 import sys
@@ -28,7 +28,8 @@ import sys
 from everylabel.cli import app
 for line in sys.stdin.read().split("\\n"):
     app(line.split(), standalone_mode=False)
-    loaded = [name for name in ("fastapi", "starlette", "uvicorn") if name in sys.modules]
+    shards = ["everylabel.scale." + name for name in ("project", "predicting", "features", "rows")]
+    loaded = [name for name in ("fastapi", "starlette", "uvicorn", *shards) if name in sys.modules]
     if loaded:
         sys.exit(f"{line} loaded {loaded}")
 """

@@ -3,6 +3,8 @@
 import gc
 import pickle
 import weakref
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import hypothesis
@@ -14,8 +16,9 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_digits
 
 import everylabel as el
-from everylabel.core import newton, preconditioner
-from everylabel.core.updates import exact
+from everylabel.core import newton, preconditioner, seen
+from everylabel.core.revise import relabel
+from everylabel.core.updates import dual, exact, span
 from tests.conftest import LIKELIHOODS, Case, cases, design
 from tests.core import dense
 
@@ -137,9 +140,65 @@ def test_relabel_is_forget_and_update(case: Case) -> None:
     x, y, _ = everything(case)
     other = (y[0] + 1) % case.k
     post = el.update(trained(case, "gaussian"), case.new_features, case.new_labels, "exact")
-    post = el.update(el.forget(post, x[:1], y[:1]), x[:1], [other], "exact")
+    twice = el.update(el.forget(post, x[:1], y[:1]), x[:1], [other], "exact")
     mean = el.fit_map(x, np.r_[other, y[1:]], case.k, case.prior_precision, tol=1e-10)
-    close(post.mean, mean, atol=1e-5)
+    close(twice.mean, mean, atol=1e-5)
+    for suits in (span.suits, lambda data: False):  # in the span of the labels, and over all features
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(span, "suits", suits)
+            once = relabel(post, x[:1], int(y[0]), int(other))
+            close(once.mean, mean, atol=1e-5)
+            close(once.cov, twice.cov, rtol=1e-6, atol=1e-9)
+            close(relabel(once, x[:1], int(other), int(y[0])).mean, post.mean, atol=1e-5)
+            close(el.forget(once, x[:1], [other]).mean, el.forget(post, x[:1], y[:1]).mean, atol=1e-5)
+
+
+def test_only_what_was_learned_gets_another_label() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(6, 3)), rng.integers(3, size=6)
+    post = el.laplace(el.fit_map(x, y, 3), x, labels=y)
+    with pytest.raises(el.EverylabelError, match="features cannot get another label: they were not learned"):
+        relabel(post, x[:1], int(y[0] + 1) % 3, int(y[0]))
+    with pytest.raises(el.EverylabelError, match="features cannot get another label"):
+        relabel(post, x[:1], int(y[0]), int(y[0] + 1) % 3, weight=2.0)
+    with pytest.raises(el.EverylabelError, match=r"has not kept its labels; expected what laplace"):
+        relabel(post.replace(data=None), x[:1], int(y[0]), int(y[0] + 1) % 3)
+
+
+@pytest.mark.parametrize("in_span", [True, False])
+@pytest.mark.parametrize("turned", [True, False])
+def test_the_first_guess_is_the_end_where_labels_do_not_share_anything(
+    in_span: bool, turned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not in_span:
+        monkeypatch.setattr(span, "suits", lambda data: False)
+    for module in (seen, preconditioner):
+        monkeypatch.setattr(module, "NEGLIGIBLE", 0.0)
+    for module in (span, exact):
+        monkeypatch.setattr(module, "OWN", -1.0)
+        monkeypatch.setattr(module, "solve_dual", partial(dual.solve_dual, tolerance=1e-12))
+    monkeypatch.setattr(exact, "MOST_OWN", 1.0 - 1e-9)
+    began: list[float] = []
+    monkeypatch.setattr(span, "find_line", _noted(span.find_line, began))
+    monkeypatch.setattr(exact, "newton_step", _noted(newton.newton_step, began))
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 6)))[0]
+    x, y = (turn / turn[:, 5:])[:5, :5], np.array([0, 1, 2, 0, 1])  # at right angles, with the bias's one
+    post = el.laplace(el.fit_map(x, y, 3, tol=1e-12), x, labels=y)
+    after = relabel(post, x[:1], 0, 2) if turned else el.forget(post, x[:1], [0])
+    assert began[0] < 1e-9
+    rest, labels = (x, np.r_[2, y[1:]]) if turned else (x[1:], y[1:])
+    close(after.mean, el.fit_map(rest, labels, 3, tol=1e-12), atol=1e-5)
+
+
+def _noted(step: Callable[..., Any], began: list[float]) -> Callable[..., Any]:
+    """Return a Newton step, or a line, that tells how far it has to go."""
+
+    def noted(*given: Any) -> Any:
+        ended = step(*given)
+        began.append(ended.energy if isinstance(ended, span.Line) else ended.decrement)
+        return ended
+
+    return noted
 
 
 @pytest.mark.usefixtures("to_the_end")

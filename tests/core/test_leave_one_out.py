@@ -67,6 +67,16 @@ def test_where_classes_are_many_those_seen_stand_for_all(n: int, monkeypatch: py
     assert np.abs(found - whole).mean() < 0.1 * np.abs(trained - whole).mean()
 
 
+@pytest.mark.parametrize("most_work", [0, 10**10])
+def test_parts_make_no_difference(most_work: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, weights = _problem(90, 9, 5)
+    posterior = _posterior(x, y, 5, weights, 1.7, "gaussian")
+    monkeypatch.setattr(module, "MOST_WORK", most_work)
+    whole = np.asarray(leave_one_out(posterior))
+    monkeypatch.setattr(module, "AT_ONCE", 7)
+    np.testing.assert_allclose(leave_one_out(posterior), whole, rtol=1e-9, atol=1e-10)
+
+
 def test_it_wants_the_labelled_instances() -> None:
     x, y, _ = _problem(8, 3, 2)
     posterior = el.laplace(el.fit_map(x, y, 2), x, keep_data=False)

@@ -3,6 +3,7 @@
 import io
 import json
 import warnings
+import zipfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -87,6 +88,26 @@ def test_a_damaged_file_is_read_or_told(ending: str, data: st.DataObject) -> Non
             assert str(error)  # noqa: PT017
             return
         assert len(items.ids) == len(items.digests) == len(items)
+
+
+@hypothesis.settings(max_examples=300)
+@hypothesis.given(data=st.data())
+def test_a_damaged_part_of_a_spreadsheet_is_read_or_told(data: st.DataObject) -> None:
+    """What is in the archive, which a damaged archive seldom shows."""
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = Path(folder) / "x.xlsx"
+        with zipfile.ZipFile(io.BytesIO(whole("xlsx"))) as archive:
+            parts = {name: archive.read(name) for name in archive.namelist()}
+        odd = data.draw(st.sampled_from(sorted(parts)))
+        parts[odd] = data.draw(damaged(parts[odd]))
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in parts.items():
+                archive.writestr(name, content)
+        try:
+            assert read(str(path), COLUMNS).items
+        except EverylabelError as error:
+            assert str(error)  # noqa: PT017
 
 
 @pytest.mark.parametrize("ending", WHOLE)

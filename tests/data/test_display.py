@@ -3,6 +3,7 @@
 import io
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from PIL import Image
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data import pictures as picture
-from everylabel.data.display import Images, Rows, Texts
+from everylabel.data.display import Images, Pictures, Pixels, Rows, Texts
 from everylabel.data.pictures import media_type, png, read_picture
 
 
@@ -19,6 +20,21 @@ def test_pixels_as_png(shape: tuple[int, ...]) -> None:
     pixels = np.random.default_rng(0).integers(256, size=shape).astype(np.uint8)
     data = png(pixels)
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(data))), pixels)
+
+
+@pytest.mark.parametrize("kind", [Pixels, Pictures, Images])
+def test_another_picture_by_the_same_name_has_another_digest(kind: type[Pictures], tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(256, size=(2, 30, 30), dtype=np.uint8)
+    images: Any = pixels
+    if kind is Pictures:
+        images = [Image.fromarray(one) for one in pixels]
+    if kind is Images:
+        images = [tmp_path / f"{i}.png" for i in range(2)]
+        for path, one in zip(images, pixels, strict=True):
+            Image.fromarray(one).save(path)
+    first, again, other = (kind(images[i : i + 1], ["the name"]).digest(0) for i in (0, 0, 1))
+    assert first == again != other
+    assert len(first) >= 16
 
 
 def test_images_are_shown_as_they_are_or_converted(tmp_path: Path) -> None:

@@ -2,18 +2,22 @@
 
 import json
 import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from everylabel.core import room
 from everylabel.core.errors import EverylabelError
 from everylabel.data import digests, images, pictures
 from everylabel.data.options import Options
 from everylabel.data.read import read
-from everylabel.data.readers import arrays
+from everylabel.data.readers import spreadsheet
+from everylabel.data.readers.rows import read_rows
 from everylabel.projects.options import remembered
+from tests.data.spreadsheets import MAIN, write_xlsx
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "json"])
@@ -65,9 +69,80 @@ def test_arrays_larger_than_the_memory_are_told_before_they_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     np.savez_compressed(tmp_path / "zeros.npz", X=np.zeros((100_000, 4)))
-    monkeypatch.setattr(arrays, "_memory", lambda: 1e6)
+    monkeypatch.setattr(room, "memory", lambda: 1e6)
+    monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", lambda *_: pytest.fail("it was read"))
     with pytest.raises(EverylabelError, match=r"holds arrays of 0\.0 GB, .*expected a \.npy file"):
         read(str(tmp_path / "zeros.npz"), Options())
+
+
+def test_only_arrays_of_known_names_are_read(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", X=np.ones((3, 2)), other=np.array([None], dtype=object))
+    assert len(read(str(tmp_path / "x.npz"), Options())) == 3  # the other one is a pickle
+
+
+ROWS = '<row><c r="A1" t="str"><v>text</v></c></row><row><c r="A2" t="str"><v>a card</v></c></row>'
+
+
+def sheet(path: Path, row: str) -> Path:
+    """Write a spreadsheet whose last row is odd."""
+    write_xlsx(path, [["text"], ["a card"]])
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    parts["xl/worksheets/sheet1.xml"] = f'<worksheet xmlns="{MAIN}">{ROWS}{row}</worksheet>'.encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return path
+
+
+@pytest.mark.parametrize("place", ["ZZZZZZ3", "ZZZZZZZ3", "XFE3", "12", "?"])
+def test_a_cell_that_no_sheet_has_is_told(tmp_path: Path, place: str) -> None:
+    path = sheet(tmp_path / "x.xlsx", f'<row><c r="{place}"><v>1</v></c></row>')
+    with pytest.raises(EverylabelError, match=r"is no \.xlsx file.*save it anew"):
+        read(str(path), Options(text_column="text"))
+
+
+@pytest.mark.parametrize("number", ["1e15", "1e400", "-1e9", "nan"])
+def test_a_date_that_is_none_is_shown_as_it_stands(tmp_path: Path, number: str) -> None:
+    path = sheet(tmp_path / "x.xlsx", f'<row><c s="1"><v>{number}</v></c></row>')
+    assert list(read(str(path), Options(text_column="text")).items) == ["a card", number]
+
+
+def test_a_sheet_that_unpacks_to_more_than_fits_is_told_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = sheet(tmp_path / "x.xlsx", f'<row><c t="str"><v>{"x" * 1_000_000}</v></c></row>')
+    assert path.stat().st_size < 10_000
+    monkeypatch.setattr(room, "memory", lambda: 5e6)
+    monkeypatch.setattr(spreadsheet, "_parsed", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(EverylabelError, match=r"unpacks to 0\.0 GB or more.*save it as \.csv"):
+        read(str(path), Options(text_column="text"))
+
+
+def test_a_sheet_of_few_cells_far_apart_is_told_before_it_fills_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = '<c r="A{0}"><v>{0}</v></c>'
+    path = sheet(tmp_path / "x.xlsx", "".join(f"<row>{wide.format(i)}</row>" for i in range(3, 500)))
+    with zipfile.ZipFile(path) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    monkeypatch.setattr(spreadsheet, "XML", 1.0)
+    monkeypatch.setattr(spreadsheet, "CELLS", 0.001)  # of what the XML takes
+    monkeypatch.setattr(room, "memory", lambda: float(size))
+    with pytest.raises(EverylabelError, match="too much for this machine's memory"):
+        read(str(path), Options(text_column="text"))
+
+
+def test_a_text_that_stands_in_many_rows_of_parquet_is_held_once(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    texts = [None, *["x" * 5000] * 10_000, "y", b"z".decode()]
+    write_table(arrow.table({"text": texts, "n": range(len(texts))}), tmp_path / "x.parquet")
+    rows = list(read_rows(tmp_path / "x.parquet", ["n", "text"]))
+    assert [row["text"] for row in rows] == texts
+    assert [row["n"] for row in rows] == list(range(len(texts)))
+    assert len({id(row["text"]) for row in rows}) < 10
 
 
 def test_features_whose_squares_are_no_numbers(tmp_path: Path) -> None:
@@ -79,14 +154,42 @@ def test_features_whose_squares_are_no_numbers(tmp_path: Path) -> None:
 def test_a_pipe_or_a_file_of_the_system_named_as_an_image_is_never_opened(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.png"
     os.mkfifo(pipe)
-    odd = [pipe, Path("/proc/self/mem"), tmp_path]
+    (tmp_path / "link.png").symlink_to("/proc/kmsg")
+    odd = [pipe, Path("/proc/self/mem"), tmp_path / "link.png"]
     for path in filter(Path.exists, odd):  # opening the pipe would wait for ever
         assert images.open_image(path) is None
         assert images.image_bytes(path) == b"unreadable"
         assert "no plain file" in images.why_unreadable(path)
-        assert digests.content_digest(path)
+        assert digests.content_digest(path) == digests.UNREADABLE
+        assert digests._file_digest(path, 0, 1) == digests.UNREADABLE  # it was swapped in that moment
         with pytest.raises(EverylabelError, match=r"not there any more|no plain file"):
             pictures.read_picture(path)
+
+
+def test_an_image_that_is_postscript_is_run_by_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from PIL import EpsImagePlugin
+
+    def ghostscript(*_: object, **__: object) -> Image.Image:
+        raise AssertionError("Ghostscript was to be run")
+
+    monkeypatch.setattr(EpsImagePlugin, "Ghostscript", ghostscript)
+    path = tmp_path / "eps.png"
+    Image.new("RGB", (20, 20)).save(path, "EPS")
+    assert path.read_bytes().startswith(b"%!PS-Adobe-3.0 EPSF")
+    assert images.open_image(path) is None
+    assert images.open_image(path.read_bytes()) is None
+    with pytest.raises(EverylabelError, match="damaged or no image"):
+        pictures.read_picture(path)
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM"])
+def test_images_of_usual_formats_are_opened(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "image"
+    Image.new("RGB", (20, 20), (200, 0, 0)).save(path, form)
+    assert images.open_image(path.read_bytes()) is not None
+    assert pictures.read_picture(path)[1].startswith("image/")
 
 
 def test_large_pictures_are_refused_or_made_smaller_once(

@@ -61,6 +61,14 @@ def test_what_is_appended_is_found_and_packed_in_time(kind: str) -> None:
     assert names != copy
 
 
+@pytest.mark.parametrize("kind", MANY)
+def test_what_is_noted_gives_the_same_names(kind: str) -> None:
+    names = IdList(MANY[kind])
+    assert IdList.of_noted(names.noted()) == names
+    names.append("one more")
+    assert IdList.of_noted(names.noted()) == [*MANY[kind], "one more"]
+
+
 def test_names_with_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "hash", lambda name: len(name), raising=False)
     plain = MANY["words"]
@@ -83,6 +91,7 @@ def test_digests_are_the_texts_they_were(texts: list[str]) -> None:
     assert list(digests) == texts
     assert digests == texts
     assert digests == Digests(iter(texts))
+    assert Digests.of_noted(digests.noted()) == digests
     assert digests != Digests([*texts, "0" * 16])
     assert list(digests[:1]) == texts[:1]
     assert Digests(np.array([255], np.uint64))[0] == "00000000000000ff"

@@ -141,14 +141,14 @@ def test_any_joblib_backend_will_do(tmp_path: Path) -> None:
 def test_killed_and_run_again(tmp_path: Path) -> None:
     """kill -9 in the middle; the second run ends with the numbers of one that was never stopped."""
     command = [sys.executable, "-m", "everylabel.cli", "reproduce", "batch-selection", "--dataset", "digits"]
-    command += ["--fast", "--reps", "2", "--jobs", "1", "--report", str(tmp_path / "report")]
+    command += ["--fast", "--reps", "1", "--jobs", "1", "--report", str(tmp_path / "report")]
     killed, whole = tmp_path / "killed.sqlite", tmp_path / "whole.sqlite"
     process = subprocess.Popen([*command, "--results", str(killed)], stdout=subprocess.DEVNULL)
     while process.poll() is None and not (killed.exists() and _count(killed)):
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert 1 <= _count(killed) < 10
+    assert 1 <= _count(killed) < 5
     for path in (killed, whole):
         subprocess.run([*command, "--results", str(path)], check=True, stdout=subprocess.DEVNULL)
     assert sorted(Results(killed).rows()) == sorted(Results(whole).rows())

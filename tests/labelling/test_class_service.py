@@ -77,7 +77,7 @@ def test_a_training_that_began_before_a_class_went_is_dropped(tmp_path: Path) ->
         made.classes.remove("me", 3).result()
 
         def take_over() -> object:
-            made.desk.take(trained_before, start, start.seq)
+            made.desk.take(trained_before, start, start.seq, start.seq)
             return lambda: None
 
         made.desk.submit(take_over, alone=True).result()  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -13,9 +13,10 @@ from everylabel.labelling import events
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.events import Event
 from everylabel.labelling.refused import Refused
+from everylabel.labelling.replay import fingerprint, replay
 from everylabel.labelling.rows import Rows
 from everylabel.selection.pool import Where
-from tests.labelling.desks import CLASSES, FEATURES, IDS, until
+from tests.labelling.desks import CLASSES, FEATURES, IDS, Y, until
 
 
 class Memory:
@@ -37,6 +38,9 @@ class Memory:
 
     def mark(self, seq: int) -> str:
         return ""
+
+    def hurry(self, seconds: float) -> None:
+        pass
 
     def refusal(self) -> EverylabelError | None:
         return self.known
@@ -258,13 +262,13 @@ def test_a_trained_model_takes_over_with_what_happened_meanwhile() -> None:
         made.submit(saying(made, ("me", events.Label(IDS[20], 1)), ("me", events.Undo(10)))).result()
 
         def take() -> Finish:
-            made.take(trained, start, start.seq)
+            made.take(trained, start, start.seq, start.seq)
             return lambda: None
 
         made.submit(take, alone=True).result()
         assert made.learner is trained
         assert trained.pool.labelled_idx.tolist() == sorted(made.ledger.labels)
-        assert log.read()[-1].body == events.Refit(start.seq)
+        assert log.read()[-1].body == events.Refit(start.seq, settled=start.seq)
         assert [change.seq for change in made.changes_since(start.seq)] == [11, 12, 13]
 
 
@@ -334,3 +338,22 @@ def test_a_log_that_cannot_be_read_either_is_told_once_in_a_line(
         assert [record.exc_info for record in told] == [None]
         log.failing = None
         assert list(asking(made, "ana")) == ["ana"]
+
+
+def test_what_is_handed_out_is_learned_in_its_own_block_as_by_a_replay() -> None:
+    """Second opinions are handed out after a round's labels; nobody looks before the next ones come."""
+    log, rows = Memory(annotators_per_item=2), Rows(IDS[:60], FEATURES[:60], ready=True)
+    with closing(Desk(rows, log)) as desk:
+        for i in range(12):
+            desk.submit(saying(desk, ("A", events.Label(IDS[i], int(Y[i])))), alone=True).result()
+
+        def ask() -> Finish:
+            for person in ("B", "C", "D"):
+                desk.ask_for(person)
+            return lambda: len(desk.ledger.leases)
+
+        assert desk.submit(ask, alone=True).result() == 3
+        desk.submit(saying(desk, ("A", events.Label(IDS[20], int(Y[20])))), alone=True).result()
+        told = desk.read(lambda: fingerprint(desk.ledger, desk.learner)).result()
+        ledger, learner, _ = replay(log.read(), rows)
+        assert told == fingerprint(ledger, learner)

@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import binom
 
 from everylabel.labelling import finish as finishing
-from everylabel.labelling.assessing import LeftOut
 from everylabel.labelling.finish import Finishing
 from everylabel.labelling.finishing import SHARES, Promise, promise, upper_bound
+from everylabel.labelling.left_out import LeftOut
 from everylabel.labelling.refused import Refused
 from everylabel.labelling.snapshot import Snapshot
 from tests.labelling.desks import fingerprint, label, service, truth

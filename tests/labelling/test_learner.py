@@ -1,5 +1,7 @@
 """The model behind the page: the same from wherever it came, and what it picks is free and no copy."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,36 @@ def test_a_block_learned_together_equals_one_by_one(exact: bool) -> None:
     np.testing.assert_allclose(mean(one), mean(many), atol=1e-9)
     np.testing.assert_allclose(one.pool.logits(), many.pool.logits(), atol=1e-4)
     assert np.array_equal(one.pool.state, many.pool.state)
+
+
+def test_labels_that_many_change_at_once_are_learned_by_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New ones, others in their place, and some taken back, of instances that are out, too."""
+    steps = [(30, OUT), (31, OUT), (32, ASIDE), (30, labelled(3)), (33, labelled(1)), (34, labelled(2))]
+    steps += [
+        (0, labelled(5)),
+        (1, FREE),
+        (2, OUT),
+        (33, FREE),
+        (35, Place(Where.FREE, None, frozenset({4}))),
+    ]
+    one, many = Learner(FEATURES, LABELS, 10), Learner(FEATURES, LABELS, 10)
+    one.follow(changes(*steps))
+    searches: list[int] = []
+
+    def counted(*given: Any, **how: Any) -> Any:
+        searches.append(len(given[1]))
+        return train(*given, **how)
+
+    monkeypatch.setattr(module, "train", counted)
+    many.follow(changes(*steps, block=1))
+    assert searches == [20]  # two more, two fewer
+    twin = {**LABELS, 30: 3, 34: 2, 0: 5}
+    idx = many.pool.labelled_idx.tolist()
+    assert {i: int(many.pool.labels[i]) for i in idx} == {i: c for i, c in twin.items() if i not in (1, 2)}
+    np.testing.assert_allclose(mean(one), mean(many), atol=2e-3)
+    np.testing.assert_allclose(one.pool.variances(), many.pool.variances(), rtol=0.02)
+    assert np.array_equal(one.pool.state, many.pool.state)
+    assert one.pool.ruled_out == many.pool.ruled_out == {35: frozenset({4})}
 
 
 @pytest.mark.parametrize("back", [FREE, OUT, ASIDE, labelled(5)])

@@ -213,7 +213,7 @@ def test_a_model_trained_on_names_that_have_changed_since_is_dropped(tmp_path: P
         made.change_settings("me", {"names": False}).result()
 
         def take_over() -> Any:
-            made.desk.take(trained, start, start.seq)
+            made.desk.take(trained, start, start.seq, start.seq)
             return lambda: None
 
         made.desk.submit(take_over, alone=True).result()

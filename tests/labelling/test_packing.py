@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -114,7 +115,7 @@ def some_events(seed: int, n: int = 250) -> list[Event]:
         apply(made, event)
     while len(log) < n:
         person, body = anything(made, rng)
-        key = f"key \u00fc {made.seq}" if rng.integers(2) else None
+        key = (None, f"key \u00fc {made.seq}", str(UUID(int=made.seq)))[int(rng.integers(3))]
         log.append(Event(made.seq + 1, made.seq + 1, 1e9 + made.seq / 3, person, body, key))
         apply(made, log[-1])
     return log
@@ -172,6 +173,33 @@ def test_keys_are_found_among_many() -> None:
     assert all(made.get(key) == seq for key, seq in twin.items())
     assert made.get("another") is None
     assert len(made) == 3 * keys.LATELY + 7
+
+
+def test_keys_of_any_kind_whatever_their_digests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "LATELY", 7)
+    monkeypatch.setattr(keys, "_digest", lambda stored: len(stored) % 3)
+    one = str(UUID(int=2**127 + 5))
+    odd = [
+        "",
+        "\udcff",
+        "\u00ff",
+        one.upper(),
+        f"{{{one}}}",
+        f"{one} ",
+        one.replace("-", ""),
+        f"{one[:-1]}g",
+        one,
+    ]
+    sent = [*odd, *(str(UUID(int=i)) for i in range(40)), *(f"key {i}" for i in range(40)), one, "key 3", ""]
+    made, twin = Keys(), dict[str, int]()
+    for i, key in enumerate(sent):
+        made.add(key, i)
+        twin[key] = i
+        assert [made.get(each) for each in sent] == [twin.get(each) for each in sent]
+    assert list(made.since(0)) == list(zip(sent, range(len(sent)), strict=True))
+    again = Keys.unpacked(made.packed())
+    assert [again.get(each) for each in sent] == [twin[each] for each in sent]
+    assert list(again.since(5)) == list(made.since(5))
 
 
 @pytest.mark.parametrize("change", [{"made_by": "another"}, {"log": "another"}, {"seq": 0}, {"seq": 7}])
@@ -260,6 +288,20 @@ def _reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(Desk, "_replayed", noting)
     return after
+
+
+def test_a_ledger_of_a_long_log_is_kept_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("everylabel.labelling.desk.PACKED_EVERY", 1)
+    monkeypatch.setattr("everylabel.labelling.desk.PACKED_SHARE", 2)
+    with service(tmp_path / "log", shelf=ModelFile(tmp_path, pytest.fail)) as made:
+        label(made, 12)
+        refit(made.desk, keep=True)
+        kept = made.desk.ledger.trained
+        label(made, 3)
+        assert made.desk.read(made.desk.pack).result() is None
+        label(made, kept)
+        packed = made.desk.read(made.desk.pack).result()
+        assert packed.seq >= 2 * kept
 
 
 def test_a_ledger_behind_the_last_training_is_not_begun_from(

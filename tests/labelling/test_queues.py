@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.assessing import LeftOut
 from everylabel.labelling.groups import COPY, MOST
+from everylabel.labelling.left_out import LeftOut
 from everylabel.labelling.queues import QUEUES, Asked, Look, labelled_otherwise, queue
 from everylabel.labelling.records import CANNOT_TELL, Answer
 from tests.labelling.desks import label, service, truth

@@ -1,6 +1,7 @@
 """Replaying a log gives the same posterior, logits and next instance, bit for bit."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from everylabel.labelling import learner
 from everylabel.labelling import refit as module
 from everylabel.labelling import replay as replaying
+from everylabel.labelling.events import Refit
 from everylabel.labelling.refit import refit
 from everylabel.labelling.service import Service
 from everylabel.labelling.training import train
@@ -87,7 +89,7 @@ def test_refitting_while_labels_come_in_is_replayed_too(tmp_path: Path) -> None:
         trained = start.learner(made.desk.features)
 
         def take_over() -> object:
-            made.desk.take(trained, start, start.seq)
+            made.desk.take(trained, start, start.seq, start.seq)
             return lambda: None
 
         made.desk.submit(take_over, alone=True).result()  # type: ignore[arg-type]
@@ -98,9 +100,10 @@ def test_refitting_while_labels_come_in_is_replayed_too(tmp_path: Path) -> None:
         assert len(made.desk.ledger.labels) == 22
 
 
+@pytest.mark.parametrize("nearly", [0, 1000], ids=["computed at the end", "moved since the start"])
 @pytest.mark.parametrize("exact_up_to", [0, learner.EXACT_UP_TO])
 def test_votes_that_turn_labels_while_a_model_is_trained_are_replayed_too(
-    tmp_path: Path, exact_up_to: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, exact_up_to: int, nearly: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(learner, "EXACT_UP_TO", exact_up_to)
     rng, people = np.random.default_rng(0), ("anna", "ben", "me")
@@ -121,7 +124,8 @@ def test_votes_that_turn_labels_while_a_model_is_trained_are_replayed_too(
             vote(made, 1)
             return read(look)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(module, "NEARLY", 0)  # never caught up: it takes over nevertheless
+        monkeypatch.setattr(module, "NEARLY", nearly)
+        monkeypatch.setattr(module, "ONE", 0)  # never caught up: it takes over nevertheless
         monkeypatch.setattr(made.desk, "read", meanwhile)
         refit(made.desk)
         monkeypatch.undo()
@@ -162,6 +166,26 @@ def test_a_start_long_after_the_last_training_trains_first(
     with service(tmp_path / "log") as made:  # not again
         assert fingerprint(made) == before
         assert [event.body.kind for event in made.desk.log.read()] == kinds
+
+
+def test_a_training_that_took_over_long_after_it_began_is_no_recent_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came since the labels it was trained on is followed one by one, wherever it stands in the log."""
+    monkeypatch.setattr(replaying, "LATELY", 29)
+    with service(tmp_path / "log") as made:
+        label(made, 10)
+        began = made.desk.ledger.seq
+        label(made, 30)
+
+        def take_over() -> Callable[[], None]:
+            made.desk.emit("", Refit(began))
+            return lambda: None
+
+        made.desk.submit(take_over, alone=True).result()
+    with service(tmp_path / "log") as made:
+        trainings = [event.body for event in made.desk.log.read() if isinstance(event.body, Refit)]
+        assert [body.upto for body in trainings] == [began, made.desk.ledger.seq - 1]
 
 
 def test_a_training_that_a_later_one_has_overtaken_is_dropped(

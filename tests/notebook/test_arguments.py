@@ -31,6 +31,12 @@ def test_one_folder_is_no_sequence_of_letters(tmp_path: Path) -> None:
     assert folders_of(()) == []
 
 
+@pytest.mark.parametrize("fields", [3, [3], ["text", None]])
+def test_fields_that_are_no_names_are_told(fields: Any) -> None:
+    with pytest.raises(el.EverylabelError, match=r"^fields has (3|None), a .*; expected names"):
+        el.label(TEXTS, "a,b", fields=fields)
+
+
 def test_a_string_of_classes_is_split_at_commas() -> None:
     assert classes_of("card", None).names == ["card"]
     assert classes_of("card, 'n' sign,\"a, b\"", None).names == ["card", "'n' sign", "a, b"]

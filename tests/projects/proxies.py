@@ -18,6 +18,7 @@ class Proxy:
         self._target, self.mode, self.cuts = (host, port), "forward", 0
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listening.getsockname()[1])
+        self.asked = threading.Event()  # something came that was swallowed
         self._open: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -42,6 +43,7 @@ class Proxy:
         with suppress(OSError):
             while data := client.recv(65536):
                 if self.mode == "swallow":
+                    self.asked.set()
                     continue
                 if self.mode.startswith("cut") and b"COMMIT" in data:
                     after, self.mode = self.mode == "cut after commit", "forward"

@@ -213,6 +213,6 @@ def test_a_bit_of_a_long_event_or_of_what_is_noted_is_put_right(tmp_path: Path) 
                 assert (store.read(), store.items()) == (stored, known)
             new.unlink()
     damaged = bytearray(content)
-    damaged[content.rindex(b'"00000000000004d2"') + 3] ^= 0x80  # no longer UTF-8
+    damaged[content.rindex(b"00000000000004d2") + 2] ^= 0x80  # no longer UTF-8
     where.write_bytes(damaged)
     assert "put right" in examined(where, tmp_path).wrong[0]

@@ -1,5 +1,6 @@
 """The log in real databases: order, all or none, one writer, readers beside it, and what failure says."""
 
+import json
 import resource
 import sqlite3
 import subprocess
@@ -12,10 +13,14 @@ from typing import Any
 
 import pytest
 
-from everylabel.data.known import Known
-from everylabel.labelling.events import Body, Event, Label, from_row
+from everylabel.data.digests import text_digests
+from everylabel.data.id_list import IdList
+from everylabel.data.known import NOT_NOTED, Known
+from everylabel.data.numbered import Numbered
+from everylabel.labelling.events import Body, Event, Extended, Label, from_row
 from everylabel.projects.database import store as stores
 from everylabel.projects.database.chain import chained
+from everylabel.projects.database.noted import from_text, to_text
 from everylabel.projects.database.store import Store, StoreError, _row
 
 
@@ -119,6 +124,33 @@ def test_the_source_is_remembered(where: str) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("names", [[str(i) for i in range(5000)], [f"row {i}" for i in range(5000)]])
+def test_very_many_rows_are_noted_in_few_bytes(where: str, names: list[str]) -> None:
+    known = Known(names, text_digests(names))
+    with closing(Store(where, "p")) as store:
+        store.set_items(known)
+        store.append([Event(1, 1, 1.0, "", Extended(IdList(names), "abc"))])
+        assert store.items() == known
+        assert store.read()[0].body == Extended(names, "abc")
+        rows, text, _ = store.content()
+        assert text is not None
+        numbered = names[0] == "0"
+        assert (len(rows[0].body) < 100) is numbered  # their number, in place of all names
+        assert len(text) < 16 * len(names) + (100 if numbered else 20 * len(names))
+
+
+def test_rows_that_a_version_before_has_noted_are_read(where: str) -> None:
+    names = [str(i) for i in range(5000)]
+    known = Known(names, text_digests(names))
+    one_by_one = json.dumps(known._asdict() | {"digests": list(known.digests)})
+    assert from_text(one_by_one) == known
+    assert from_text(json.dumps([names, list(known.digests)])) == known._replace(id_column=NOT_NOTED)
+    assert from_text(to_text(known)) == known
+    shards = Known(Numbered(7), ["one in all"])
+    assert isinstance(from_text(to_text(shards)).keys, Numbered)
+    assert from_text(to_text(shards)) == shards
+
+
 def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no database, but long enough to be taken for one" * 10)
     with pytest.raises(StoreError, match="cannot be opened: file is not a database"):
@@ -147,7 +179,7 @@ def test_a_log_of_another_format_is_refused(tmp_path: Path) -> None:
     connection.execute("UPDATE everylabel_items SET format = 99")
     connection.commit()
     connection.close()
-    with pytest.raises(StoreError, match="has format 99; expected 3"):
+    with pytest.raises(StoreError, match="has format 99; expected 4"):
         Store(tmp_path / "log", "p")
 
 
@@ -234,5 +266,5 @@ def test_events_and_the_source_are_written_by_two_threads(where: str) -> None:
         written.result()
     store.close()
     again = Store(where, "p")  # whole, as its head says
-    assert (again.items(), len(again.read(kind="label")), again.read(kind="undo")) == (known[-1], 20, [])
+    assert (again.items(), len(again.glance("label")), again.glance("undo")) == (known[-1], 20, [])
     again.close()

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import everylabel as el
@@ -10,6 +11,8 @@ from everylabel.core.errors import EverylabelError
 from everylabel.projects.encoders import word_encoder
 from everylabel.projects.project import open_project
 from everylabel.projects.trust import Trust
+from everylabel.scale import places
+from everylabel.scale.behind import shards_behind
 from tests.fixtures import cache, minilm
 
 __all__ = ["cache", "minilm"]
@@ -32,6 +35,7 @@ def evil(folder: Path, settings: str) -> Path:
 
 def sent(tmp_path: Path, model: str) -> Path:
     """Return the folder of a project that remembers a model."""
+    tmp_path.mkdir(exist_ok=True)
     (tmp_path / "texts.csv").write_text("text\na card\nsome money\na house\n")
     folder = tmp_path / "texts.csv.everylabel"
     folder.mkdir(exist_ok=True)
@@ -110,3 +114,49 @@ def test_a_source_that_is_embedded_while_it_is_labelled_asks_as_well(tmp_path: P
     (tmp_path / "texts.csv").write_text("text\n" + "".join(f"text {i}\n" for i in range(300)))
     with pytest.raises(EverylabelError, match="remembers the model"):
         open_project(folder, begin=lambda _: [])
+
+
+def test_a_remembered_source_from_elsewhere_is_not_read_unless_named(tmp_path: Path) -> None:
+    folder = sent(tmp_path / "theirs", "tfidf")
+    secret = tmp_path / "secret.csv"
+    secret.write_text("password\nhunter2\nswordfish\n")
+    (tmp_path / "theirs" / "link.csv").symlink_to(secret)
+    (tmp_path / "theirs" / "loop.csv").symlink_to("loop.csv")
+    for place in (secret, tmp_path / "theirs" / "link.csv", tmp_path / "theirs" / "loop.csv"):
+        about = {"source": str(place), "name": "texts.csv", "text_column": "password", "model": "tfidf"}
+        (folder / "project.json").write_text(json.dumps(about))
+        with pytest.raises(EverylabelError, match=r"remembers the source .* not named by you.*--project"):
+            open_project(folder)
+    assert not (folder / "features.npy").exists()
+    about["source"] = str(secret)
+    (folder / "project.json").write_text(json.dumps(about))
+    assert len(open_project(folder, private=True, keep=False)) == 2  # shown to nobody
+    assert len(open_project(secret, folder=folder)) == 2
+
+
+@pytest.mark.parametrize("address", ["webhdfs://127.0.0.1:8898/x", "ftp://u:p@127.0.0.1/x", "memory://x"])
+def test_a_remembered_address_is_not_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setattr(places, "_files", lambda _: pytest.fail("it was called"))
+    folder = sent(tmp_path, "tfidf")
+    (folder / "project.json").write_text(json.dumps({"source": address, "name": "x"}))
+    for opens in (open_project, lambda place: shards_behind(str(place))):
+        with pytest.raises(EverylabelError, match=r"remembers the source .* not named by you"):
+            opens(folder)
+
+
+def test_a_remembered_table_to_show_from_elsewhere_is_not_read_unless_named(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    np.save(tmp_path / "theirs" / "x.npy", np.eye(2))
+    secret = tmp_path / "secret.csv"
+    secret.write_text("password\nhunter2\nswordfish\n")
+    source = tmp_path / "theirs" / "x.npy"
+    open_project(source, show=secret, text_column="password")
+    for again in (source, Path(f"{source}.everylabel")):
+        with pytest.raises(EverylabelError, match=r"remembers the table .*add --show .*secret\.csv"):
+            open_project(again)
+    assert open_project(source, show=secret).kind == "text"
+    (tmp_path / "theirs" / "seen.csv").write_text(secret.read_text())
+    open_project(source, show=tmp_path / "theirs" / "seen.csv")
+    assert open_project(source).kind == "text"

@@ -5,7 +5,9 @@ import shutil
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -94,6 +96,72 @@ def test_a_file_that_comes_back_is_written_to_again(tmp_path: Path) -> None:
         assert store.refusal() is None
         store.append([event(122)])
         assert [each.seq for each in store.read(after=119)] == [120, 121, 122]
+
+
+def test_a_file_that_was_cut_off_and_put_back_is_written_to_again(tmp_path: Path) -> None:
+    path = tmp_path / "labels.sqlite"
+    written(path)
+    with closing(Store(path, "p")) as store:
+        whole = path.read_bytes()
+        os.truncate(path, 4096)
+        for _ in range(2):
+            assert "Export the labels before the server is stopped" in str(store.refusal())
+        path.write_bytes(whole)
+        assert store.refusal() is None
+        store.append([event(121)])
+    with closing(Store(path, "p")) as store:
+        assert store.read(after=119) == [events(120)[-1], event(121)]
+
+
+def test_what_was_said_since_the_last_rescue_is_rescued_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, times = tmp_path / "labels.sqlite", iter(range(1, 9))
+
+    clock = SimpleNamespace(now=lambda: datetime(2026, 1, next(times)))
+    monkeypatch.setattr("everylabel.projects.database.store.datetime", clock)
+    written(path)
+    with closing(Store(path, "p")) as store:
+        for number in (121, 122):
+            path.rename(tmp_path / "elsewhere")
+            told = str(store.refusal())
+            assert told == str(store.refusal())
+            rescued = max(tmp_path.glob("*-rescued-*.sqlite"))
+            assert str(rescued) in told
+            with closing(Store(rescued, "p", write=False)) as copy:
+                assert len(copy.read()) == number - 1
+            (tmp_path / "elsewhere").rename(path)
+            assert store.refusal() is None
+            store.append([event(number)])
+
+
+def test_what_others_wrote_is_noticed_though_the_log_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "labels.sqlite"
+    written(path)
+    with closing(Store(path, "p")) as store:
+        path.with_name("labels.sqlite.lock").unlink()  # so that another server believes itself alone
+        with closing(Store(path, "p")) as other:
+            other.append([event(121)])
+        told = store.refusal()
+        assert told is not None
+        assert "somebody else has written to it" in str(told)
+    with closing(Store(path, "p")) as store:
+        assert store.read(after=119) == [events(120)[-1], event(121)]
+
+
+def test_another_log_in_its_place_is_not_rescued(tmp_path: Path) -> None:
+    path = tmp_path / "labels.sqlite"
+    written(path)
+    shutil.copyfile(path, tmp_path / "older")
+    with closing(Store(path, "p")) as store:
+        store.append([event(121)])
+        (tmp_path / "older").replace(path)
+        path.with_name("labels.sqlite-wal").unlink()
+        store._engine.dispose()  # what was open is lost: the next connection is to the other file
+        told = str(store.refusal())
+        assert "it was replaced" in told or "is gone" in told
+        assert "no copy could be made (the file that is open is another one)" in told
+    assert list(tmp_path.glob("*-rescued-*")) == []
 
 
 def test_others_who_change_nothing_are_no_trouble(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """embed_shards: the rows that embed makes, part by part; gone on with after a stop, refused if changed."""
 
 import os
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -164,3 +166,35 @@ def test_images_by_their_paths(tmp_path: Path) -> None:
     assert made.broken == 1
     assert np.allclose(rows(tmp_path / "s")[:4], slow, atol=1e-4)  # products of other shapes
     assert np.isnan(rows(tmp_path / "s")[4]).all()
+
+
+@pytest.mark.parametrize(
+    ("harm", "why"),
+    [
+        (lambda whole: whole[:-7], r"bytes"),
+        (lambda whole: whole + b"more", r"bytes"),
+        (lambda whole: whole[:20], r"no header"),
+        (lambda whole: b"", r"no header"),
+        (
+            lambda whole: whole.replace(b"'shape': (200,", b"'shape': (199,"),
+            r"199 rows of float32, not 200 of",
+        ),
+        (lambda whole: whole.replace(b"'<f4'", b"'<f8'"), r"200 rows of float64, not 200 of float32"),
+    ],
+)
+def test_a_damaged_shard_is_made_anew_and_told(
+    harm: Callable[[bytes], bytes], why: str, tmp_path: Path
+) -> None:
+    place, fit = source(tmp_path)
+    arguments: dict[str, Any] = {"options": BODY, "fit": fit, "shard_rows": 200}
+    embed_shards(place, str(tmp_path / "s"), **arguments)
+    whole, shard, told = content(tmp_path / "s"), tmp_path / "s" / "part-000001.npy", list[str]()
+    shard.write_bytes(harm(shard.read_bytes()))
+    (tmp_path / "s" / "part-000003.npy").unlink()
+    made = embed_shards(place, str(tmp_path / "s"), note=told.append, **arguments)
+    assert content(tmp_path / "s") == whole
+    assert made.kept == 700
+    assert len(told) == 1
+    assert re.fullmatch(rf"1 shard\(s\) are damaged and made anew: part-000001.npy \(.*{why}.*\)", told[0])
+    embed_shards(place, str(tmp_path / "s"), note=told.append, **arguments)
+    assert len(told) == 1

@@ -49,7 +49,14 @@ def test_what_is_no_pool_is_told(tmp_path: Path) -> None:
     with pytest.raises(el.EverylabelError, match="have 2, 3 features; expected rows of one model"):
         find_shards(str(tmp_path))
     (tmp_path / "b.npy").write_bytes(b"no array")
-    with pytest.raises(el.EverylabelError, match=r"b\.npy' holds no rows of features .*; make it again"):
+    with pytest.raises(
+        el.EverylabelError,
+        match=r"b\.npy' holds no rows of features .*; run the command that made it once more",
+    ):
+        find_shards(str(tmp_path))
+    np.save(tmp_path / "b.npy", X)
+    (tmp_path / "b.npy").write_bytes((tmp_path / "b.npy").read_bytes().replace(b"(10, 3)", b"(-2, 3)"))
+    with pytest.raises(el.EverylabelError, match=r"b\.npy' holds no rows of features .*-2 x 3"):
         find_shards(str(tmp_path))
     (tmp_path / "b.npy").rename(tmp_path / "b.parquet")
     with pytest.raises(el.EverylabelError, match=r"holds \.npy and \.parquet files"):

@@ -1,17 +1,29 @@
 """Texts of rows in shards, one by one, are those that the whole pass reads."""
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.classes import no_labels
+from everylabel.data.digests import UNREADABLE
+from everylabel.data.numbered import Numbered
 from everylabel.data.options import Options
+from everylabel.labelling.refused import Refused
+from everylabel.projects.project import Project
+from everylabel.scale import places, project
 from everylabel.scale.filed import FiledFeatures
+from everylabel.scale.parted import Parted
 from everylabel.scale.shards import find_shards
-from everylabel.scale.shown import SourceCells, SourceImages
+from everylabel.scale.shown import SourceCells, SourceColumns, SourceIds, SourceImages
 from everylabel.scale.sources import open_source
+from everylabel.web.allowed import allowed_images
+from everylabel.web.shown import Shown
 from tests.scale.test_pool import written
 
 TEXTS = [f'row {i}, "quoted"\nover lines é' if i % 3 else f"row {i}" for i in range(333)]
@@ -45,6 +57,35 @@ def test_each_text_is_found(kind: str, tmp_path: Path) -> None:
         cells[333]
 
 
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
+def test_each_column_is_read_when_it_is_asked_for(kind: str, tmp_path: Path) -> None:
+    numbers = [3 * i for i in range(len(TEXTS))]
+    path = tmp_path / f"table.{kind}"
+    frame = pytest.importorskip("pandas").DataFrame(
+        {"key": [f" k{n} " for n in numbers], "body": TEXTS, "n": numbers, "x": np.array(numbers) / 2}
+    )
+    frame.loc[5, "x"] = None
+    if kind == "parquet":
+        frame.to_parquet(path, row_group_size=50)
+    elif kind == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        frame.to_csv(path, index=False)
+    source = open_source(str(path), Options("body"))
+    parts, _ = source.planned(100)
+    columns = SourceColumns(source, parts)
+    assert list(columns) == list(frame)
+    types = [int, float] if kind == "parquet" else [str, str]
+    assert [columns[name].type for name in columns] == [str, str, *types]
+    for i in [*np.random.default_rng(0).permutation(len(TEXTS))[:60].tolist(), 0, 63, 64, 99, 100, 332]:
+        assert (columns["body"][i], str(columns["n"][i])) == (TEXTS[i], str(numbers[i]))
+        assert SourceIds(columns["key"])[i] == f"k{numbers[i]}"
+    assert columns["body"][98:103] == TEXTS[98:103]
+    assert columns["body"][-1] == TEXTS[-1]
+    assert columns["x"][5] in (None, "")
+    assert len(columns["n"]) == len(TEXTS)
+
+
 def test_rows_are_read_from_their_files(tmp_path: Path) -> None:
     features = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float16)
     filed = FiledFeatures(find_shards(written(features, tmp_path, (7, 30))))
@@ -56,8 +97,48 @@ def test_rows_are_read_from_their_files(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.asarray(filed), features)
 
 
-def test_images_from_elsewhere_are_not_shown(tmp_path: Path) -> None:
-    shown = SourceImages([tmp_path / "in" / "a.png", tmp_path / "b.png"], tmp_path / "in")
-    assert shown.text(0) == "a.png"
-    with pytest.raises(EverylabelError, match="lies outside"):
-        shown.picture(1)
+def test_images_from_elsewhere_are_not_shown_and_keep_nobody_from_the_others(tmp_path: Path) -> None:
+    for folder in ("in", "out", "more"):
+        (tmp_path / folder).mkdir()
+        Image.new("RGB", (8, 8)).save(tmp_path / folder / "a.png")
+    images = [tmp_path / folder / "a.png" for folder in ("in", "out", "more")]
+    content = images[0].read_bytes()
+    made = SourceImages([*images, None, content, tmp_path / "in" / "gone.png"], tmp_path / "in")
+    how: dict[str, Any] = {"name": "big", "folder": tmp_path, "features": np.zeros((6, 2))}
+    made_of = Project(made.images, "image", Numbered(6), no_labels(6), display=made, **how)
+    shown = Shown(made_of, allowed=allowed_images(made_of, [tmp_path / "more"]))
+    for name in made_of.ids:
+        assert shown.item(name)["image"]
+    assert [shown.text(name) for name in made_of.ids] == [*["a.png"] * 3, "row 3", "row 4", "gone.png"]
+    good = [shown.digest(name) != UNREADABLE for name in made_of.ids]
+    assert good == [True, False, True, False, True, False]
+    for name, ok in zip(made_of.ids, good, strict=True):
+        if ok:
+            assert shown.picture(name)[1] == "image/png"
+        else:
+            with pytest.raises(Refused, match=r"lies outside|is not there"):
+                shown.picture(name)
+
+
+def test_a_file_that_a_manifest_names_and_does_not_know_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = _written(tmp_path, "jsonl")
+    about: dict[str, Any] = {"--text-column": "body"}
+    true = places.stamp(secret)._replace(digest=places.digest(secret))
+    copied = true._replace(changed="0")  # another time, the same content
+    for stamp in (true, true._replace(digest=""), copied):
+        source, _ = project._source(Parted("shards", about, ".npy", (), [stamp], secret), Options())
+        assert source is not None
+    monkeypatch.setattr(project, "open_source", lambda *_: pytest.fail("it was read"))
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    guesses = [(secret, copied._replace(digest="00")), (secret, true._replace(size=1))]
+    guesses += [(str(tmp_path / "pipe.jsonl"), true._replace(size=0))]
+    for place, stamp in guesses:
+        with pytest.raises(EverylabelError, match="is not what shards 'shards' were made of"):
+            project._source(Parted("shards", about, ".npy", (), [stamp], place), Options())
+    monkeypatch.setattr(places, "_files", lambda _: pytest.fail("it was called"))
+    far = Parted("shards", about, ".npy", (), [true], "webhdfs://127.0.0.1:8898/x.jsonl")
+    source, why = project._source(far, Options())
+    assert source is None
+    assert "lies in another store, which you have not named" in why

@@ -54,6 +54,14 @@ def same(whole: el.Pool, parts: el.Pool, rtol: float = 1e-6) -> None:
     assert len(parts) == len(whole) == 60
 
 
+def test_variances_of_those_that_join() -> None:
+    made = problem()
+    parts = el.Pool(made.features[:FIRST], made.pool.posterior)
+    parts.variances()
+    parts.extend(made.features[FIRST:])
+    close(parts.variances(), el.Pool(made.features, made.pool.posterior).variances(), rtol=1e-6)
+
+
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_an_extended_pool_is_the_whole_pool(likelihood: str) -> None:
     same(*grown(problem(likelihood=likelihood)))

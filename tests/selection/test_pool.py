@@ -352,6 +352,70 @@ def test_a_label_learned_exactly_is_forgotten_without_a_replay(
     check_cache(one.pool)
 
 
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_label_learned_exactly_becomes_another_by_one_search(
+    trained: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = problem(k=3, method="exact")
+    pool = made.pool
+    free = [int(i) for i in pool.free_idx]
+    for i in free[:5]:
+        pool.add(i, int(made.labels[i]))
+    pool.variances()
+    i = int(made.labelled[0]) if trained else free[1]
+    was = int(pool.labels[i])
+    with monkeypatch.context() as patched:
+        for name in ("update", "_untrained"):
+            patched.setattr(state, name, lambda *_, **__: pytest.fail("more than one search"))
+        patched.setattr(pool._cache.numbers, "find_variances", lambda *_: pytest.fail("variances anew"))
+        pool.put(i, Where.LABELLED, (was + 1) % 3)
+        check_cache(pool)
+        pool.put(i, Where.LABELLED, (was + 2) % 3)
+        check_cache(pool)
+    idx = pool.labelled_idx
+    anew = el.fit_map(made.features[idx], pool.labels[idx], 3, pool.posterior.prior_precision)
+    close(pool.posterior.mean, anew, atol=2e-2)  # the exact update's tolerance, twice
+    with monkeypatch.context() as patched:
+        patched.setattr(pool._cache.numbers, "find_variances", lambda *_: pytest.fail("variances anew"))
+        pool.remove_label(i)
+        check_cache(pool)
+    pool.add(i, was)
+    pool.add(free[6], int(made.labels[free[6]]), method="second_order")
+    pool.put(i, Where.LABELLED, (was + 1) % 3)  # replayed now, without what was learned of it
+    check_cache(pool)
+
+
+def test_labels_of_other_weights_than_the_trainings_can_change_too() -> None:
+    made = problem(k=3, method="exact", d=30)
+    pool, free = made.pool, [int(i) for i in made.pool.free_idx]
+    pool.add(free[0], 1, 0.0)
+    pool.remove_label(free[0])  # nothing to take back
+    check_cache(pool)
+    idx = made.labelled
+    post = el.laplace(
+        pool.posterior.mean, made.features[idx], labels=made.labels[idx], weights=[2.0] * len(idx)
+    )
+    heavy = el.Pool(made.features, post, labelled_idx=idx, labels=made.labels[idx], method="exact")
+    heavy.put(int(idx[0]), Where.LABELLED, int(made.labels[idx[0]] + 1) % 3)
+    check_cache(heavy)
+
+
+def test_one_instance_s_changes_in_one_pass_keep_the_variances() -> None:
+    made = problem(k=3, method="exact")
+    pool, i = made.pool, int(made.pool.free_idx[0])
+    pool.add(i, 0)
+    pool.variances()
+    with pool.together():
+        pool.put(i, Where.LABELLED, 1)
+        pool.put(i, Where.LABELLED, 2)
+    assert pool._cache.numbers.has_variances
+    check_cache(pool)
+    with pool.together():
+        pool.remove_label(i)
+    assert pool._cache.numbers.has_variances
+    check_cache(pool)
+
+
 @pytest.mark.parametrize("likelihood", ["gaussian", "categorical"])
 @pytest.mark.parametrize("there", list(Where))
 @pytest.mark.parametrize("here", list(Where))

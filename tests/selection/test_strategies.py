@@ -7,17 +7,18 @@ import numpy as np
 import pytest
 
 import everylabel as el
-from everylabel.selection import threads
+from everylabel.selection import ranking, threads
 from everylabel.selection.kmeans import kmeans
 from everylabel.selection.pool import PoolView, Where
 from everylabel.selection.ranking import best
 from everylabel.selection.sampling import Members, entropies
-from everylabel.selection.strategies import bait, batchbald
+from everylabel.selection.strategies import bait, batchbald, get
 from everylabel.selection.strategies.badge import badge, badge_norm
 from everylabel.selection.strategies.bemps import core_scores
 from everylabel.selection.strategies.coreset import coreset
 from everylabel.selection.strategies.herding import herding
 from everylabel.selection.strategies.stochastic import stochastic
+from everylabel.selection.strategies.strategy import best_of_few, of_few
 from everylabel.selection.strategies.typiclust import typiclust
 from everylabel.selection.strategies.uncertainty import margin, narrowest
 from tests.selection.problems import problem
@@ -352,3 +353,22 @@ def test_herding_is_a_loop_over_what_is_covered(likelihood: str, out: bool) -> N
         covering.append(expected[-1])
     picked = herding(pool, pool.free_idx, 3, np.random.default_rng(0))
     assert pool.free_idx[picked].tolist() == expected
+
+
+@pytest.mark.parametrize("name", ["lookahead", "bemps", "epig"])
+def test_the_best_of_those_tried_is_the_best_of_all_scores(name: str) -> None:
+    pool, score = problem(n=400).pool, get(name).score
+    assert score is not None
+    for n in (1, 7):
+        every = score(pool, pool.free_idx, np.random.default_rng(n), n_candidates=50)
+        assert np.isfinite(every).sum() == 50
+        picked = el.select(pool, name, n, np.random.default_rng(n), n_candidates=50)
+        assert picked.tolist() == pool.free_idx[ranking.best(every, n)].tolist()
+
+
+def test_of_ties_among_those_tried_the_lowest_position_wins() -> None:
+    tried, scores = np.array([5, 2, 9, 0]), np.array([1.0, 1.0, 1.0 + 1e-9, 0.5])
+    every = of_few(lambda pool, idx, rng: (tried, scores))(None, np.arange(12), rng())
+    for n in (1, 2, 4):
+        found = best_of_few(lambda: (tried, scores), n).tolist()
+        assert found == best(every, n).tolist() == [2, 5, 9, 0][:n]

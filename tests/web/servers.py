@@ -29,9 +29,10 @@ class Running(NamedTuple):
 
 
 @contextmanager
-def label(folder: Path, *arguments: object) -> Iterator[Running]:
-    """Run `everylabel label` in a folder, until it is ready."""
-    command = [sys.executable, "-m", "everylabel.cli", "label", *map(str, arguments), "--no-browser"]
+def label(folder: Path, *arguments: object, first: str = "") -> Iterator[Running]:
+    """Run `everylabel label` in a folder, until it is ready; first : code that runs before."""
+    program = ["-c", f"{first}\nfrom everylabel.cli import app\napp()"] if first else ["-m", "everylabel.cli"]
+    command = [sys.executable, *program, "label", *map(str, arguments), "--no-browser"]
     process = subprocess.Popen(
         [*command, "--port", "0"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

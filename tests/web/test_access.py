@@ -10,10 +10,21 @@ from fastapi import FastAPI, Request
 from starlette.testclient import TestClient
 
 from everylabel.core.errors import EverylabelError
-from everylabel.web.access import LARGEST, Access, is_local
+from everylabel.web.access import LIMITS, Access, is_local
+from everylabel.web.connections import tell_seldom
 from everylabel.web.server import server_config
-from everylabel.web.tokens import LOCKED, WRONG, Guesses, Tokens, check_token, new_token, tokens_of
+from everylabel.web.tokens import (
+    LOCKED,
+    WRONG,
+    WRONG_BESIDE,
+    Guesses,
+    Tokens,
+    check_token,
+    new_token,
+    tokens_of,
+)
 
+LARGEST = LIMITS.largest
 JSON = {"content-type": "application/json"}
 
 
@@ -85,7 +96,7 @@ def test_only_json_changes_anything(kind: str) -> None:
     assert fine.status_code == 200
 
 
-@pytest.mark.parametrize("length", ["-1", "many", str(LARGEST + 1)])
+@pytest.mark.parametrize("length", ["-1", "many", str(LARGEST + 1), "9" * 5000])
 def test_what_says_it_is_too_large_is_not_read(length: str) -> None:
     reply = client().post("/api/next", content=b"{}", headers={**JSON, "content-length": length})
     assert (reply.status_code, reply.json()["error"]["code"]) == (413, "too_large")
@@ -163,14 +174,28 @@ async def _greets(_: Any, __: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
 
 
-def test_who_has_the_token_is_never_shut_out_by_who_guesses() -> None:
+def test_who_has_the_token_is_not_easily_shut_out_by_who_guesses() -> None:
     access = Access(_greets, Tokens("secret"))
-    tokens = ["secret", *map(str, range(100)), *["secret"] * 2000]
+    access.guesses = Guesses(lambda: 100.0)
 
-    async def many() -> list[int]:
+    async def many(*tokens: str) -> list[int]:
         return [await _asked(access, "192.0.2.7", token) for token in tokens]
 
-    assert asyncio.run(many()) == [200] + [401] * 100 + [200] * 2000
+    some, rest = map(str, range(100)), map(str, range(100, WRONG_BESIDE))
+    assert asyncio.run(many("secret", *some, *["secret"] * 2000)) == [200] + [401] * 100 + [200] * 2000
+    assert asyncio.run(many(*["of yesterday"] * 2000, "secret")) == [401] * 2000 + [200]  # open pages ask on
+    assert asyncio.run(many(*rest, "secret"))[-2:] == [429, 429]  # and nobody guesses without end
+
+
+def test_a_request_is_one_guess() -> None:
+    here, name = client("secret"), "everylabel-8765"
+    many = "; ".join(f"{name}={token}" for token in [*map(str, range(100)), "secret"])
+    assert here.get("/api/health", headers={"cookie": many}).status_code == 401
+    own = f"other=1; {name}=secret; {name}=wrong"
+    assert here.get("/api/health", headers={"cookie": own}).status_code == 200
+    assert (
+        here.get("/api/health", headers={"cookie": own, "authorization": "Bearer wrong"}).status_code == 401
+    )
 
 
 def test_who_only_guesses_is_not_heard_for_a_while() -> None:
@@ -187,7 +212,7 @@ def test_who_only_guesses_is_not_heard_for_a_while() -> None:
     now[0] += LOCKED
     assert asyncio.run(ask("192.0.2.7", "wrong", "secret", *guesses, "secret"))[-1] == 200
     one_network = [f"2001:db8::{i:x}" for i in range(WRONG + 1)]  # one machine has them all
-    assert [asyncio.run(ask(address, "wrong"))[0] for address in one_network] == [401] * WRONG + [429]
+    assert [asyncio.run(ask(address, address))[0] for address in one_network] == [401] * WRONG + [429]
 
 
 def test_a_token_that_may_only_look() -> None:
@@ -221,6 +246,18 @@ def test_tokens_of_a_file_change_while_the_server_runs(tmp_path: Path) -> None:
     with pytest.raises(EverylabelError, match="--look-token"):
         tokens_of(first, first, None, local=False)
     assert tokens_of(None, None, None, local=True) is None
+
+
+def test_a_file_of_tokens_that_is_gone_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "tokens"
+    file.write_text("a" * 20)
+    tokens = tokens_of(None, None, file, local=False)
+    file.unlink()
+    tell_seldom()
+    assert tokens is not None
+    for _ in range(50):
+        tokens.may("b" * 20)
+    assert len(caplog.records) <= 1
 
 
 def test_a_token_that_is_made_up_is_long_and_another_each_time() -> None:

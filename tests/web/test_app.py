@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -335,10 +336,41 @@ def test_whatever_is_sent_is_answered_as_described(client: httpx.Client) -> None
         send()
 
 
-@pytest.mark.parametrize("name", ["import", " Import "])
+@pytest.mark.parametrize("name", ["import", " Import ", "ｉmport", "ＩＭＰＯＲＴ", "𝐢𝐦𝐩𝐨𝐫𝐭"])
 def test_nobody_is_called_as_the_importer(client: httpx.Client, name: str) -> None:
     message = post(client, "next", 422, person=name)["error"]["message"]
     assert "what imported labels go by; expected another name" in message
+
+
+def test_letters_that_a_name_joins_are_fine(client: httpx.Client) -> None:
+    assert post(client, "next", person="\u0639\u0644\u06cc\u200c\u0631\u0636\u0627")["next"]
+
+
+@pytest.mark.parametrize(
+    "name", ["im\u200bport", "\u200b", "a\u202eb", "an\u00adna", "\ufeffanna", "im\u200cport"]
+)
+def test_nobody_has_a_name_that_cannot_be_seen(client: httpx.Client, name: str) -> None:
+    assert "invisible" in post(client, "next", 422, person=name)["error"]["message"]
+    assert client.get("/api/progress", params={"person": name}).status_code == 422
+
+
+def test_lists_are_made_beside_the_requests_of_others(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answered = threading.Event(), threading.Event()
+
+    def digest(*_: object) -> str:
+        asked.set()
+        assert answered.wait(60)  # for a request that comes while an image is looked at
+        return "1234"
+
+    monkeypatch.setattr(Numbered, "digest", digest)
+    with ThreadPoolExecutor(1) as beside:
+        shown = beside.submit(client.post, "/api/queues/shown", json={"items": ["digit 1"]})
+        assert asked.wait(60)
+        assert client.get("/api/health").json() == {"ok": True}
+        answered.set()
+        assert shown.result().status_code == 200
 
 
 def test_what_is_sent_is_compressed_but_for_pictures(client: httpx.Client) -> None:

@@ -1,13 +1,16 @@
 """What joins a project while it is served, step by step: looked at, embedded, noted, learned."""
 
 import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.known import Known
@@ -25,6 +28,7 @@ from everylabel.projects.labelled import check_labelled
 from everylabel.projects.log import open_log
 from everylabel.projects.project import open_project
 from everylabel.projects.watching import Watched, read_watched
+from everylabel.web.allowed import allowed_images
 from everylabel.web.arrivals import Arrivals
 from everylabel.web.shown import Shown
 from tests.labelling.desks import fingerprint
@@ -82,7 +86,7 @@ def served(path: Path, accept: bool = False, test: str | None = None, **options:
         project.keep()
         desk = Desk(Rows(project.ids_here, project.features), store)
         stack.callback(desk.close)
-        shown = Shown(project.without_features())
+        shown = Shown(project.without_features(), allowed=allowed_images(project))
         service = Service(desk, lambda i: shown.item(desk.ids[i]))
         assert project.about is not None
         watched = Watched(project.source, project.about.options)
@@ -254,6 +258,26 @@ def test_what_is_sent_joins_once_and_stays(inbox: Path) -> None:
         assert made.look() == 36
 
 
+def test_texts_that_are_sent_at_once_stay_with_their_ids(
+    inbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(inbox) as one:
+        embed = one.arrivals._embed
+
+        def slowly(items: Any) -> Any:  # so that the others wait
+            time.sleep(0.02)
+            return embed(items)
+
+        monkeypatch.setattr(one.arrivals, "_embed", slowly)
+        with ThreadPoolExecutor(4) as pool:
+            sent = [pool.submit(one.arrivals.send, texts(number)) for number in range(100, 108)]
+            assert [each.result() for each in sent] == [1] * 8
+        for number in range(100, 108):
+            (only,) = texts(number)
+            assert one.shown.item(only.id)["text"] == only.text
+        assert list(one.shown.project.ids) == list(one.service.desk.ids)
+
+
 def test_ids_are_sent_with_one_text_only(tmp_path: Path) -> None:
     path = tmp_path / "inbox.jsonl"
     path.write_text("".join(line(i, id=f"m{i}") for i in range(9)))
@@ -379,3 +403,18 @@ def test_nothing_is_embedded_while_the_log_takes_nothing(
         monkeypatch.undo()
         assert made.arrivals.send([Sent.of("a text", "mail 1", {})]) == 1
         assert journal.stat().st_size > size
+
+
+def test_an_image_that_is_a_link_to_elsewhere_does_not_join(tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for i, place in enumerate([folder / "a.png", folder / "b.png", tmp_path / "private.png"]):
+        Image.new("RGB", (8, 8), (50 * i, 0, 0)).save(place)
+    with served(folder, text_column=None, model="pixels") as project:
+        (folder / "c.png").symlink_to(tmp_path / "private.png")
+        Image.new("RGB", (8, 8), (0, 200, 0)).save(folder / "d.png")
+        for _ in range(3):
+            project.arrivals.look(project.watched)
+            while project.arrivals.piece():
+                pass
+        assert sorted(project.shown.project.ids) == ["a.png", "b.png", "d.png"]

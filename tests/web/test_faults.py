@@ -1,10 +1,13 @@
 """Faults under a running server: a log that is deleted, a database that does not answer."""
 
 import signal
+import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from everylabel.core.errors import EverylabelError
@@ -20,6 +23,12 @@ def send(client: Client, item: str, key: str) -> Any:
 
 def first(client: Client) -> str:
     return str(client.post("/api/next")["next"]["item"]["id"])
+
+
+def send_on(client: Client) -> None:
+    """Answer until that is refused."""
+    while True:
+        send(client, first(client), new_key())
 
 
 def test_nothing_is_acknowledged_into_a_log_that_was_deleted(tmp_path: Path) -> None:
@@ -57,3 +66,77 @@ def test_a_database_that_swallows_everything_stops_nobody_for_ever(postgres: str
         with pytest.raises(EverylabelError, match="saved"):
             send(client, first(client), new_key())
         assert server.stop(signal.SIGTERM)[0] == 0
+
+
+KEEPS = "import everylabel.labelling.desk as desk; desk.PACKED_EVERY = 1"
+WAITS = """
+import pathlib, time
+from everylabel.projects.database import checking
+
+slowly, checking.FROM = checking.Checking._slowly, 1
+
+def waiting(self, rows):
+    while not pathlib.Path("go").exists():
+        time.sleep(0.01)
+    return slowly(self, rows)
+
+checking.Checking._slowly = waiting
+"""
+
+
+def test_damage_in_what_a_kept_ledger_holds_is_told_soon_and_by_the_next_start(tmp_path: Path) -> None:
+    folder = tmp_path / "digits.everylabel"
+    with label(tmp_path, "digits", first=KEEPS) as server:
+        item = first(server.client)
+        while not (folder / "ledger.kept.npz").exists():
+            item = send(server.client, item, new_key())["next"]["item"]["id"]
+        labelled = server.client.get("/api/progress")["labelled"]
+        assert server.stop()[0] == 0
+    with closing(sqlite3.connect(folder / "labels.sqlite")) as log, log:
+        log.execute("UPDATE everylabel_events SET person = 'eve' WHERE seq = 5")
+    with label(tmp_path, "digits", first=WAITS) as server:
+        assert send(server.client, first(server.client), new_key())["progress"]["labelled"] == labelled + 1
+        (tmp_path / "go").touch()
+        with pytest.raises(EverylabelError, match=r"nothing can be saved.* event 5 is not what was written"):
+            send_on(server.client)
+        assert server.client.get("/api/progress")["labelled"] > labelled
+        assert server.stop()[0] == 0
+    assert not (folder / "ledger.kept.npz").exists()
+    starting = label(tmp_path, "digits", first=WAITS)
+    with (
+        pytest.raises(AssertionError, match="event 5 is not what was written; the 4 events before"),
+        starting,
+    ):
+        pass
+
+
+def test_a_stop_does_not_wait_for_a_database_that_swallows_everything(postgres: str, tmp_path: Path) -> None:
+    with proxied(postgres) as (proxy, url):
+        patient = url.replace("connect_timeout=1", "connect_timeout=600")
+        with label(tmp_path, "digits", "--store", patient, "--project", "stopped") as server:
+            client, replies = server.client, list[httpx.Response]()
+            body = {"item": first(client), "class": 4, "key": new_key()}
+            proxy.mode = "swallow"
+
+            def send_one() -> None:
+                replies.append(httpx.post(f"{server.address}api/label", json=body, timeout=300))
+
+            sending = threading.Thread(target=send_one)
+            sending.start()
+            assert proxy.asked.wait(60)  # the label is on its way to the database
+            server.process.send_signal(signal.SIGTERM)
+            _, told = server.process.communicate(timeout=120)  # in place of 600 seconds for each attempt
+            sending.join()
+        assert server.process.returncode == 0
+        assert "Traceback" not in told
+        assert replies[0].status_code == 503
+        assert "send it again later with the same key" in replies[0].json()["error"]["message"]
+
+
+def test_a_stop_waits_for_an_answer_that_comes(postgres: str, tmp_path: Path) -> None:
+    with label(tmp_path, "digits", "--store", postgres, "--project", "quiet") as server:
+        for _ in range(3):
+            send(server.client, first(server.client), new_key())
+        server.process.send_signal(signal.SIGTERM)
+        _, told = server.process.communicate(timeout=120)
+        assert (server.process.returncode, told) == (0, "stopping ...\n")

@@ -5,6 +5,7 @@ import os
 import signal
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -61,6 +62,18 @@ def test_threads_are_given_back_when_the_server_stops(
             assert limits() == {2}
         assert os.environ.get("OMP_NUM_THREADS") == before
     assert while_serving == [("1", {1})] * 2
+
+
+def test_behind_a_proxy_a_token_is_asked_for(tmp_path: Path) -> None:
+    with label(tmp_path, "digits", "--proxy") as server:
+        place, _, token = server.address.partition("?token=")
+        stranger = {
+            "x-forwarded-for": "203.0.113.9"
+        }  # the host is ours: what nginx says unless told otherwise
+        for path in ("api/progress", "api/export?what=labels"):
+            assert httpx.get(f"{place}{path}", headers=stranger).status_code == 401
+            bearer = {**stranger, "authorization": f"Bearer {token}"}
+            assert httpx.get(f"{place}{path}", headers=bearer).status_code == 200
 
 
 def test_no_password_is_told(tmp_path: Path) -> None:

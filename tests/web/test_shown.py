@@ -6,6 +6,9 @@ import pytest
 from PIL import Image
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.appended import appended
+from everylabel.data.digests import UNREADABLE
+from everylabel.data.sent import Sent, sent_items
 from everylabel.labelling.refused import Refused
 from everylabel.projects.project import open_project
 from everylabel.web import shown as web_shown
@@ -51,6 +54,29 @@ def test_a_column_of_something_else_is_not_looked_through(
     )
 
 
+def test_what_has_grown_is_shown_as_if_it_were_read_anew(tmp_path: Path) -> None:
+    project = open_project(table(tmp_path), text_column="body", classes=["a", "b"], model="tfidf")
+    grown, n, told = Shown(project.without_features()), len(project.ids), list[list[str]]()
+    for i, fields in enumerate(
+        [
+            {"said": "a"},
+            {"said": "b", "new": "a"},
+            {"new": "", "date": "2025"},
+            {"said": "no class"},
+            {"new": "x"},
+        ]
+    ):
+        now = grown.project
+        sent = sent_items([Sent(f"id {i}", f"a text {i}", fields)], now, "body")
+        grown.grow(now.with_items(now.followed_by(sent, appended)), sent)
+        anew = Shown(now.with_items(now.followed_by(sent)))
+        ids = list(anew.project.ids)
+        assert [grown.item(name) for name in ids] == [anew.item(name) for name in ids]
+        assert [grown.place(name) for name in [*ids, "id 9"]] == [*range(n + i + 1), None]
+        told.append([name for name in ("said", "new") if name in grown._told])
+    assert told == [["said"], ["said", "new"], ["said", "new"], ["new"], []]
+
+
 def test_folders_that_are_classes_are_not_shown(tmp_path: Path) -> None:
     for name in ("cat", "dog"):
         (tmp_path / "pets" / name).mkdir(parents=True)
@@ -93,3 +119,38 @@ def test_images_outside_the_source_s_folder_are_shown_only_if_the_user_says_so(t
     (inside / "0.png").symlink_to(private / "0.png")  # while it is served
     with pytest.raises(Refused, match="outside"):
         shown.picture(project.ids[0])
+    assert shown.digest(project.ids[0]) == UNREADABLE  # nothing of it is read
+    (inside / "0.png").unlink()
+    (inside / "0.png").symlink_to("0.png")  # to itself
+    assert shown.digest(project.ids[0]) == UNREADABLE
+
+
+def test_a_folder_that_becomes_a_link_shows_nothing_of_others(tmp_path: Path) -> None:
+    for folder in ("shop/sub", "private"):
+        (tmp_path / folder).mkdir(parents=True)
+        Image.new("RGB", (8, 8), (50, 50, 50)).save(tmp_path / folder / "0.png")
+    source = tmp_path / "shop" / "list.csv"
+    source.write_text("photo\nsub/0.png\n")
+    project = open_project(source, image_column="photo", model="pixels")
+    shown = Shown(project, allowed=allowed_images(project))
+    assert shown.picture(project.ids[0])[1] == "image/png"
+    (tmp_path / "shop" / "sub").rename(tmp_path / "shop" / "sub_")
+    (tmp_path / "shop" / "sub").symlink_to(tmp_path / "private")  # while it is served
+    with pytest.raises(Refused, match="outside"):
+        shown.picture(project.ids[0])
+
+
+def test_a_table_of_images_and_of_paths_shows_no_others(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    (tmp_path / "in").mkdir()
+    Image.new("RGB", (8, 8)).save(tmp_path / "private.png")
+    private = tmp_path / "private.png"
+    cells = [{"bytes": private.read_bytes(), "path": None}, {"bytes": None, "path": str(private)}]
+    source = tmp_path / "in" / "list.parquet"
+    pandas.DataFrame({"photo": cells}).to_parquet(source)
+    project = open_project(source, image_column="photo", model="pixels")
+    with pytest.raises(EverylabelError, match="1 images lie outside"):
+        allowed_images(project)
+    shown = Shown(project, allowed=allowed_images(project, [tmp_path]))
+    assert all(shown.picture(name)[1] == "image/png" for name in project.ids)

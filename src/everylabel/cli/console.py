@@ -75,9 +75,11 @@ def embedding_bar(doing: str = "embedding") -> Iterator[Callable[[int, int], Non
 def opened(source: str, **options: Any) -> "Project":
     """Return a source as a project; a bar shows how far its embedding is, notes what was chosen."""
     from everylabel.projects.project import open_project
-    from everylabel.scale.project import in_files, shards_behind
+    from everylabel.scale.behind import shards_behind
 
     if "reader" not in options and shards_behind(source) is not None:
+        from everylabel.scale.project import in_files
+
         options["reader"] = in_files()
 
     told = [0, 0]

@@ -108,7 +108,7 @@ def _into_shards(
     from everylabel.scale.embedding import embed_shards
 
     with _telling() as console, _rated(console) as show:
-        made = embed_shards(source, out, model, options=reading, ray=ray, progress=show, **how)
+        made = embed_shards(source, out, model, options=reading, ray=ray, progress=show, note=note, **how)
     if reading.text_column is None and reading.image_column is None:
         note(f"column {made.column!r} is embedded (--text-column chooses another)")
     if made.kept:

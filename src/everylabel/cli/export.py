@@ -54,7 +54,7 @@ def export(
     check_choice(what, "--what", [*WHAT, "model"])
     beside = column_list(columns)
     check = check_labelled(store, needed=True)
-    project = opened(source, folder=folder, keep=False, check=check)
+    project = opened(source, folder=folder, keep=False, check=check, private=True)
     snapshot = read_state(project, store)
     chosen = form or format_of(out, MODELS if what == "model" else FORMATS)
 
@@ -70,7 +70,7 @@ def export(
             written = model_export(prepared, snapshot, chosen)
         else:
             written = table_export(project, prepared, snapshot, what, chosen, beside, Of(class_, item))
-        write_atomically(out, lambda file: file.writelines(written.pieces))
+        write_atomically(out, lambda file: file.writelines(written.pieces), follow=True)
     if snapshot.aside:
         note(
             f"{len(snapshot.aside):,} labels are left out: the content of their items has changed since "

@@ -95,7 +95,7 @@ def label(
     """Label texts, images or features on a page; the model learns from every click."""
     from everylabel.core.checks import check_choice
     from everylabel.data.class_list import class_list
-    from everylabel.projects.labelled import check_labelled, joined_before, kept_in
+    from everylabel.projects.labelled import STORE, check_labelled, joined_before, kept_in
     from everylabel.projects.watching import read_watched
     from everylabel.web.server import ServeOptions, serve
     from everylabel.web.settings import check_settings
@@ -170,13 +170,16 @@ def label(
     coming = project.coming
     if coming is not None and not coming.complete:
         note(f"{coming.done:,} of {len(project):,} items are embedded; the rest follows at the next start")
+    log = Path(store or project.folder / STORE)
+    if "://" not in (store or "") and not log.exists():
+        note(f"the log {str(log)!r} is gone: put it back, or the copy that the server has told of")
     print(f"stopped; everything is kept in {kept_in(project, store)}; to go on: {again}", flush=True)
 
 
 def _sharded(source: str, ray: str | None, others: dict[str, Any]) -> dict[str, Any]:
     """Return how shards are read: by a Ray cluster, or into memory; nothing if the source is none."""
     from everylabel.core.errors import EverylabelError
-    from everylabel.scale.project import in_memory, on_ray, shards_behind
+    from everylabel.scale.behind import shards_behind
 
     if shards_behind(source) is None:
         if ray is not None:
@@ -187,11 +190,17 @@ def _sharded(source: str, ray: str | None, others: dict[str, Any]) -> dict[str, 
     given = [name for name, value in others.items() if value]
     if given:
         raise EverylabelError(f"{given[0]} is not offered for a folder of shards; expected no such option")
-    return {"reader": in_memory() if ray is None else on_ray(ray)}
+    from everylabel.scale.project import in_memory, on_ray
+
+    return {"reader": in_memory() if ray is None else on_ray(ray, note)}
 
 
 def _rows_of(project: "Project") -> dict[str, Any]:
     """Return how the server gets features that lie in shards on a Ray cluster."""
+    from everylabel.data.numbered import Numbered
+
+    if not isinstance(project.ids, Numbered):
+        return {}
     from everylabel.scale.features import ShardedFeatures
     from everylabel.scale.rows import ShardRows
 

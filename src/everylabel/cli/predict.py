@@ -57,7 +57,7 @@ def predict(
     from everylabel.projects.labelled import check_labelled
     from everylabel.projects.log import read_state
     from everylabel.projects.predictions import predict as predict_new
-    from everylabel.scale.predicting import is_shards, predict_shards
+    from everylabel.scale.parted import is_shards
 
     sharded = is_shards(new)
     if sharded and (out is None or columns is not None):
@@ -77,14 +77,15 @@ def predict(
             "source that was labelled"
         )
     named: dict[str, Any] = {"model": model, "trust_model_code": trust_model_code}
-    about = opened(project, keep=False, check=check_labelled(store, needed=True), **named)
+    about = opened(project, keep=False, private=True, check=check_labelled(store, needed=True), **named)
     names = None if names_prior is None else names_prior is options.OnOff.ON
     if sharded and out is not None:
+        from everylabel.scale.predicting import predict_shards
+
         state = read_state(about, store, names)
         with embedding_bar("predicting") as progress:
-            made = predict_shards(
-                new, out, about, state, chosen, ray=ray, worker_cpus=worker_cpus or 1, progress=progress
-            )
+            how: dict[str, Any] = {"ray": ray, "worker_cpus": worker_cpus or 1}
+            made = predict_shards(new, out, about, state, chosen, progress=progress, note=note, **how)
         if made.kept:
             note(f"{made.kept:,} rows were predicted before")
         _done(console, made.predictions.rows - made.broken, out)
@@ -99,7 +100,7 @@ def predict(
         sys.stdout.buffer.writelines(pieces)
         sys.stdout.buffer.flush()
         return
-    write_atomically(Path(out), lambda file: file.writelines(pieces))
+    write_atomically(Path(out), lambda file: file.writelines(pieces), follow=True)
     _done(console, len(predicted.items.ids), out)
 
 

@@ -4,6 +4,8 @@ NumPy arrays and torch tensors (and anything else that speaks the array API) go 
 kind comes out. torch is never imported here; it is only recognised when a tensor arrives.
 """
 
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -49,6 +51,12 @@ def namespace(**arrays: Array) -> Any:
 def kind(array: Array) -> str:
     """Name an array's library and type for an error message."""
     return f"{type(array).__module__.split('.')[0]} {type(array).__name__}"
+
+
+@cache
+def can_compile() -> bool:
+    """Return whether numba is installed."""
+    return find_spec("numba") is not None
 
 
 def to_numpy(array: Array) -> np.ndarray:

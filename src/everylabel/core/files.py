@@ -11,7 +11,7 @@ import zipfile
 import zlib
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from everylabel.core.kernel import cholesky_or_none
 from everylabel.core.labelled import Buffer, Data
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
+from everylabel.core.room import unpacked_size
 
 FORMAT = "everylabel posterior"
 VERSION = 1
@@ -47,7 +48,7 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, data: bool = Tru
     10
     """
     header, arrays = packed(posterior, data=data)
-    write_file(Path(path), header, arrays)
+    write_file(Path(path), header, arrays, follow=True)
 
 
 def packed(posterior: Posterior, *, data: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -69,20 +70,26 @@ def packed(posterior: Posterior, *, data: bool = True) -> tuple[dict[str, Any], 
 
 
 def write_file(
-    path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray], *, mode: int | None = None
+    path: Path,
+    header: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    *,
+    mode: int | None = None,
+    follow: bool = False,
 ) -> None:
     """Write a header and arrays as one .npz file."""
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     stored: dict[str, Any] = {"header": text, **arrays}
-    write_atomically(path, lambda file: np.savez(file, **stored), mode=mode)
+    write_atomically(path, lambda file: np.savez(file, **stored), mode=mode, follow=follow)
 
 
-def write_atomically(path: Path, write: Any, mode: int | None = None) -> None:
+def write_atomically(path: Path, write: Any, mode: int | None = None, *, follow: bool = False) -> None:
     """Call write(file) on a new file beside `path`, then put it in place in one move.
 
     mode : who may read and write it; as of any new file unless given
+    follow : `path` is a user's own; if it is a link, what it names is written
     """
-    path = path.resolve()  # through a link, to what it names
+    path = path.resolve() if follow else path.absolute()
     part = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.part")
     try:
         with _nameless(path.parent) or part.open("xb") as file:
@@ -130,12 +137,11 @@ def read_file(path: Path, form: str, what: str, writer: str) -> tuple[dict[str, 
     name, expected = str(path), f"expected a file written by {writer}"
     try:
         with path.open("rb") as stream:
-            if not zipfile.is_zipfile(stream):
-                raise ValueError("no zip file")
-            stream.seek(0)
+            _check_stored(stream)
             with np.load(stream, allow_pickle=False) as file:
-                arrays = {key: file[key] for key in file.files if key != "header"}
                 header: dict[str, Any] = dict(json.loads(file["header"].tobytes()))
+                ours = (header.get("format"), header.get("version")) == (form, VERSION)
+                arrays = {key: file[key] for key in file.files if ours and key != "header"}
     except OSError as error:
         raise EverylabelError(f"path {name!r} cannot be read: {error.strerror or error}") from error
     except _DAMAGE as error:
@@ -150,6 +156,17 @@ def read_file(path: Path, form: str, what: str, writer: str) -> tuple[dict[str, 
             f"update everylabel, or save the {what} again"
         )
     return header, arrays
+
+
+def _check_stored(stream: IO[bytes]) -> None:
+    """Refuse what is no archive, or unpacks to more than it is: we write arrays as they are."""
+    if not zipfile.is_zipfile(stream):
+        raise ValueError("no zip file")
+    with zipfile.ZipFile(stream) as archive:
+        size = unpacked_size(archive)
+    if size > stream.seek(0, os.SEEK_END):
+        raise ValueError("it unpacks to more than it is")
+    stream.seek(0)
 
 
 def unpacked(

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 from array_api_compat import array_namespace, device
 from jaxtyping import Float, Int
 
@@ -42,6 +43,15 @@ class Labelled(NamedTuple):
     features: Array  # (b, d)
     labels: Array  # (b,)
     weights: Array  # (b,)
+
+
+class Change(NamedTuple):
+    """What has changed at some rows of the data: they are new, have another label, or another weight."""
+
+    rows: Array  # (b,)
+    weights: Array  # (b,) before; 0 of those that are new
+    sums: Array  # (b, k) w e_y before
+    targets: Array  # (b, k) e_y now
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True, weakref_slot=True)
@@ -87,43 +97,77 @@ class Data:
             buffer.claims[n] = writer
         buffer.rows[n : n + b, :] = new.features
         labels, weights = xp.concat([self.labels, new.labels]), xp.concat([self.weights, new.weights])
-        return Data(buffer, labels, weights, self.label_sums + self._summed(new, targets))
+        return Data(buffer, labels, weights, self._with_sums(new, targets))
 
-    def take_back(self, gone: Labelled, targets: Targets) -> Data:
-        """Return counted data without these labels, the latest first.
+    def take_back(self, gone: Labelled, targets: Targets) -> tuple[Data, Change | None]:
+        """Return counted data without these labels, the latest first, and where they were.
 
         Their rows stay with weight 0, so that logits of the rows before still fit, until they are many.
         """
         gone = self._own(gone)
         features, labels, weights = gone
         xp: Any = array_namespace(features)
-        left = xp.asarray(self.weights, copy=True)
+        left, taken_from = xp.asarray(self.weights, copy=True), {}
         for i in reversed(range(labels.shape[0])):
             known = (self.labels == labels[i]) | (self.labels == UNKNOWN)
             same = known & xp.all(self.features == features[i, :][None, :], axis=1)
             asked = float(weights[i])
-            for at in reversed([int(row) for row in xp.nonzero(same)[0]]):
-                taken = min(asked, float(left[at]))
-                left[at] = left[at] - taken
-                asked -= taken
+            for at in reversed([int(row) for row in xp.nonzero(same & (left > 0.0))[0]]):
+                if asked > 0.0:
+                    taken = min(asked, float(left[at]))
+                    left[at] = left[at] - taken
+                    asked -= taken
+                    taken_from[at] = i
             if asked > 1e-12 * float(weights[i]):
                 raise EverylabelError(
                     f"features and labels cannot be taken back: number {i} was never learned (with that "
                     "label and weight), or was taken back before; expected what laplace or update were given"
                 )
-        summed = self._summed(gone, targets)
-        data = replace(self, weights=left, label_sums=self.label_sums - summed)
+        sums = self.label_sums - self._summed(gone, targets)
         full = xp.nonzero(left > 0.0)[0]
-        if left.shape[0] - full.shape[0] <= MOST_EMPTY * left.shape[0]:
-            return data
-        labels, weights = xp.take(self.labels, full), xp.take(left, full)
-        return Data(Buffer(xp.take(self.features, full, axis=0), {}), labels, weights, data.label_sums)
+        if left.shape[0] - full.shape[0] > MOST_EMPTY * left.shape[0]:
+            buffer = Buffer(xp.take(self.features, full, axis=0), {})
+            return Data(buffer, xp.take(self.labels, full), xp.take(left, full), sums), None
+        where = device(labels)
+        rows, which = (
+            xp.asarray(list(some), dtype=xp.int64, device=where)
+            for some in (taken_from.keys(), taken_from.values())
+        )
+        certain = xp.take(targets(labels, self.label_sums.shape[1]), which, axis=0)
+        before = xp.take(self.weights, rows)
+        return replace(self, weights=left, label_sums=sums), Change(
+            rows, before, before[:, None] * certain, certain
+        )
+
+    def turn(self, one: Labelled, after: Int[Array, " 1"], targets: Targets) -> tuple[Data, Change] | None:
+        """Return counted data with another label at the row that has this one, and the row, if any has."""
+        features, labels, weights = self._own(one)
+        xp: Any = array_namespace(features)
+        known = ((self.labels == labels[0]) | (self.labels == UNKNOWN)) & (self.weights == weights[0])
+        rows = xp.nonzero(known & xp.all(self.features == features, axis=1))[0]
+        if rows.shape[0] == 0:
+            return None
+        turned = xp.asarray(self.labels, copy=True)
+        turned[int(rows[-1])] = after[0]
+        was, now = (targets(some, self.label_sums.shape[1]) for some in (labels, after))
+        sums = self.label_sums + float64(features).T @ (weights[:, None] * (now - was))
+        change = Change(rows[-1:], weights, weights[:, None] * was, now)
+        return replace(self, labels=turned, label_sums=sums), change
 
     def add_classes(self, n: int) -> Data:
         """Return counted data with room for n classes more, of which there are no labels yet."""
         xp: Any = array_namespace(self.label_sums)
         room = zeros((self.label_sums.shape[0], n), self.label_sums)
         return replace(self, label_sums=xp.concat([self.label_sums, room], axis=1))
+
+    def _with_sums(self, new: Labelled, targets: Targets) -> Float[Array, "d k"]:
+        """Return label_sums with these labels; the columns of other classes are copied as they are."""
+        if type(self.label_sums) is not np.ndarray:
+            return self.label_sums + self._summed(new, targets)
+        certain = targets(new.labels, self.label_sums.shape[1])
+        some, sums = np.flatnonzero(np.any(certain, axis=0)), self.label_sums.copy()
+        sums[:, some] += float64(new.features).T @ (new.weights[:, None] * certain[:, some])
+        return sums
 
     def _summed(self, some: Labelled, targets: Targets) -> Float[Array, "d k"]:
         """Return what these labels are in label_sums."""

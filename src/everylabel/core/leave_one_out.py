@@ -26,6 +26,7 @@ CLOSEST = 1e-6  # least of 1 - w s: an instance that holds a direction alone
 MOST_WORK = 10**10  # k n d min(n, d) up to which every class has a matrix of all instances
 SEEN = 1e-3  # pull of a label on a logit, against its weight, from which on it counts, where that is too much
 MOST_SEEN = 256  # instances that have a curvature of their own in a class then, at most
+AT_ONCE = 2048  # instances that are solved for together: BLAS keeps for ever what room its largest call needs
 
 
 def leave_one_out(posterior: Posterior) -> Float[Array, "n k"]:
@@ -68,12 +69,19 @@ def _without(
     n, d = features.shape
     if inner is None:
         precision = prior_precision * eye(d, features) + (features.T * curvature) @ features
-        own = xp.sum(features * xp.linalg.solve(precision, features.T).T, axis=1)  # s
+        own = _seen_through(precision, features)  # s
         return own / xp.clip(1.0 - curvature * own, CLOSEST, None)
     root = xp.sqrt(curvature)
     system = prior_precision * eye(n, features) + root[:, None] * inner * root[None, :]
     left = xp.clip(prior_precision * xp.linalg.diagonal(xp.linalg.inv(system)), CLOSEST, 1.0)  # 1 - w s
     return (1.0 - left) / xp.clip(curvature * left, 1e-300, None)
+
+
+def _seen_through(matrix: Float[Array, "m m"], rows: Float[Array, "n m"]) -> Float[Array, " n"]:
+    """Return r' inv(matrix) r of each row r."""
+    xp: Any = array_namespace(rows)
+    parts = [rows[at : at + AT_ONCE, :] for at in range(0, rows.shape[0], AT_ONCE)]
+    return xp.concat([xp.sum(part * xp.linalg.solve(matrix, part.T).T, axis=1) for part in parts])
 
 
 def _of_those_seen(
@@ -105,7 +113,7 @@ def _of_those_seen(
         seen, ask = xp.take(rows, most, axis=0), xp.take(rows, asked, axis=0)
         half = (root * seen * base) @ ask.T
         system = eye(most.shape[0], features) + (root * seen * base) @ (root * seen).T
-        own = xp.sum(ask * base * ask, axis=1) - xp.sum(half * xp.linalg.solve(system, half), axis=0)  # s
+        own = xp.sum(ask * base * ask, axis=1) - _seen_through(system, half.T)  # s
         without = own / xp.clip(1.0 - xp.take(known, asked) * own, CLOSEST, None)
         moved[asked, c] = xp.take(held[:, c], asked) * without
     return moved

@@ -69,9 +69,10 @@ class Preconditioner(NamedTuple):
         own = list(self.own)
         for c, change, variance in zip(top, changes, variances, strict=True):
             q = float(curvature[c])
-            if q * variance > 0.2 * NEGLIGIBLE:
+            rows = own[c]
+            room = rows is None or rows.shape[0] < point.shape[0]
+            if room and q * variance > 0.2 * NEGLIGIBLE:
                 row = ((shared + change) * (q / (1.0 + q * variance)) ** 0.5)[None, :]
-                rows = own[c]
                 own[c] = row if rows is None else xp.concat([rows, row])
         return self._replace(own=tuple(own), n_known=self.n_known + 1)
 

@@ -7,6 +7,7 @@ b points, d features, k classes.
                mu += Sigma h_x w_x (p_x - e_y)'               the label's own gradient is undone
     unlearn    mu += step Sigma h_x r_x',  r_x = w_x (p_x - e_y) as the step took it, then Sigma as above
     pull       mu -= step Sigma h_x r_x'                      where Sigma has been conditioned on x already
+    relabel    mu = argmin J with label z in place of y       where the labels are kept; Sigma stays
     turn       mu += step Sigma h_x w_x (e_z - e_y)'          a label y that is z now; Sigma stays
     add_class  a new column at the prior, nothing else moves
 """
@@ -23,7 +24,7 @@ from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import Instances, apply_cov, condition_many
 from everylabel.core.posterior import Posterior
-from everylabel.core.updates.exact import resolve
+from everylabel.core.updates import exact
 
 
 def condition(posterior: Posterior, features: Any, *, weights: Any = None) -> Posterior:
@@ -77,14 +78,47 @@ def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: 
     if labels is None or posterior.data is None:
         return _step_back(posterior, design, labels, weights)
     targets = LIKELIHOODS[posterior.likelihood].targets
-    data = posterior.data.counted(targets).take_back(Labelled(design, labels, weights), targets)
+    counted = posterior.data.counted(targets)
+    posterior = posterior.replace(data=counted)
+    data, change = counted.take_back(Labelled(design, labels, weights), targets)
     try:
         narrow = _step_back(posterior, design, None, weights)
     except EverylabelError:  # these labels were learned, at another curvature than today's
         kind, design = LIKELIHOODS[posterior.likelihood], float64(data.features)
         left = Instances(design, kind.link(design @ posterior.mean), data.weights)
         narrow = posterior.replace(**kind.fit(left, posterior.prior_precision))
-    return resolve(narrow, data)
+    return exact.turn(narrow, data, change)
+
+
+def relabel(
+    posterior: Posterior, features: Any, before: int, after: int, *, weight: float = 1.0
+) -> Posterior:
+    """Return the posterior as if one label that it has kept had been another, by one search for the mean.
+
+    It is `forget` and an exact `update` where the covariance does not depend on the mean.
+    """
+    found = relabelled(posterior, features, before, after, weight=weight)
+    if found is None:
+        raise EverylabelError(
+            "features cannot get another label: they were not learned with that one and weight, or "
+            "the posterior has not kept its labels; expected what laplace(..., keep_data=True) or update got"
+        )
+    return found
+
+
+def relabelled(
+    posterior: Posterior, features: Any, before: int, after: int, *, weight: float = 1.0
+) -> Posterior | None:
+    """Return what `relabel` does; None if no such label with that weight was learned, or none was kept."""
+    design = check_features(features, posterior.mean, posterior.bias)
+    labels = check_labels([before, after], 2, posterior.n_classes, design)
+    kind = LIKELIHOODS[posterior.likelihood]
+    one = Labelled(design, labels[:1], check_weights([weight], 1, design))
+    data = None if posterior.data is None else posterior.data.counted(kind.targets)
+    found = None if data is None else data.turn(one, labels[1:], kind.targets)
+    if data is None or found is None:
+        return None
+    return exact.turn(posterior.replace(data=data), *found)
 
 
 def unlearn(

@@ -5,6 +5,8 @@ dataset's arrays, which never change, have one hash in all, over shape, type and
 """
 
 import hashlib
+import os
+import stat
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -31,6 +33,18 @@ class Digests(Sequence[str]):
             text = "".join(some)
             ours = all(map(SIZE.__eq__, map(len, some))) and DIGITS.issuperset(text)
             self._held = np.frombuffer(bytes.fromhex(text), ">u8").astype(np.uint64) if ours else some
+
+    def noted(self) -> str | list[str]:
+        """Return what is written down of them: one text, or a list where they are not ours."""
+        held = self._held
+        return held if isinstance(held, list) else held.astype(">u8").tobytes().hex()
+
+    @classmethod
+    def of_noted(cls, noted: str | Sequence[str]) -> "Digests":
+        """Return the hashes that were written down."""
+        if isinstance(noted, str):
+            return cls(np.frombuffer(bytes.fromhex(noted), ">u8").astype(np.uint64))
+        return cls(noted)
 
     def __len__(self) -> int:
         return len(self._held)
@@ -95,36 +109,58 @@ def row_hashes(features: np.ndarray) -> np.ndarray:
     return hashes
 
 
+def spread(start: int, stop: int, most: int = SAMPLED) -> np.ndarray:
+    """Return places of rows that stand for those from `start` up to `stop` in a digest: spread evenly."""
+    return np.unique(np.linspace(start, stop - 1, min(most, stop - start)).astype(np.int64))
+
+
 def features_digest(features: np.ndarray, places: Sequence[int] | None = None) -> str:
     """Return one hash over shape, type and rows that are spread evenly, of all or in some places."""
     n = len(features) if places is None else len(places)
-    rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLED)).astype(np.int64))
+    rows = spread(0, n)
     some = np.ascontiguousarray(features[rows if places is None else np.asarray(places)[rows]])
     shape = (n, *features.shape[1:])
     return _hash(f"{shape} {features.dtype.str}".encode() + some.tobytes())
 
 
 def content_digest(content: Any) -> str:
-    """Return a hash of an image's content: all bytes of a file, or the pixels."""
+    """Return a hash of an image's content: all bytes of a file, or the pixels; UNREADABLE's of all else."""
     if isinstance(content, np.ndarray):
         return _hash(f"{content.shape} {content.dtype.str}".encode() + content.tobytes())
     try:
         about = Path(content).stat()
+        if not _is_plain(about):
+            return UNREADABLE
         return _file_digest(Path(content), about.st_mtime_ns, about.st_size)
     except (OSError, TypeError, ValueError):
-        return _hash(b"unreadable")
+        return UNREADABLE
 
 
 @lru_cache(maxsize=100_000)
 def _file_digest(path: Path, changed: int, size: int) -> str:
-    if not path.is_file() or size > LARGEST_HASHED:
-        return _hash(f"{path} {changed} {size}".encode())
-    with path.open("rb") as file:
+    with open(path, "rb", opener=_without_waiting) as file:
+        if not _is_plain(os.fstat(file.fileno())):  # another one by now
+            return UNREADABLE
+        if size > LARGEST_HASHED:
+            return _hash(f"{path} {changed} {size}".encode())
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
+
+
+def _is_plain(about: os.stat_result) -> bool:
+    """Return whether it is a file with content; a pipe or a file of /proc may never come to an end."""
+    return stat.S_ISREG(about.st_mode) and about.st_size > 0
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe that nobody writes to is open at once, too."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _hash(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+UNREADABLE = _hash(b"unreadable")
 
 
 def _size(path: Any) -> int:

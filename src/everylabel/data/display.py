@@ -3,11 +3,13 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.appended import Join, copied
 from everylabel.data.cells import label_of
 from everylabel.data.digests import bytes_digest, content_digest
 from everylabel.data.images import image_bytes
@@ -42,17 +44,27 @@ class Display:
         """Return a hash of the content of the item's image, so that no other is taken for it."""
         return ""
 
+    def file(self, i: int) -> Path | None:
+        """Return the file that the item's image lies in, if it is one."""
+        return None
+
+    def home(self) -> Path | None:
+        """Return the folder that images are expected in, if they are too many to be looked at."""
+        return None
+
     def only(self, keep: Sequence[int]) -> Self:
         """Return what is shown of some items."""
         return replace(self, **{one.name: _some(getattr(self, one.name), keep) for one in fields(self)})
 
-    def followed_by(self, others: "Display", n: int, m: int) -> Self:
+    def followed_by(self, others: "Display", n: int, m: int, join: Join = copied) -> Self:
         """Return what is shown of these n items and then of m others of the same kind."""
         pairs = ((one.name, getattr(self, one.name), getattr(others, one.name)) for one in fields(self))
         return replace(
             self,
             **{
-                name: joined_columns(here, there, n, m) if isinstance(here, Mapping) else [*here, *there]
+                name: joined_columns(here, there, n, m, join)
+                if isinstance(here, Mapping)
+                else join(here, there)
                 for name, here, there in pairs
             },
         )
@@ -91,6 +103,9 @@ class Pictures(Display):
 
     def digest(self, i: int) -> str:
         return bytes_digest(image_bytes(self.images[i]))
+
+    def file(self, i: int) -> Path | None:
+        return Path(self.images[i]) if isinstance(self.images[i], str | Path) else None
 
     def text(self, i: int) -> str:
         return self.names[i][:SHORT]
@@ -161,10 +176,10 @@ def some_rows(columns: Columns, keep: Sequence[int]) -> dict[str, list[Any]]:
     return {name: [column[i] for i in keep] for name, column in columns.items()}
 
 
-def joined_columns(some: Columns, others: Columns, n: int, m: int) -> dict[str, list[Any]]:
+def joined_columns(some: Columns, others: Columns, n: int, m: int, join: Join = copied) -> Columns:
     """Return the columns of n rows and then of m others; None where a row has no such column."""
     return {
-        name: [*some.get(name, [None] * n), *others.get(name, [None] * m)]
+        name: join(some[name] if name in some else [None] * n, others.get(name, [None] * m))
         for name in dict.fromkeys([*some, *others])
     }
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count
+from operator import eq
 from typing import NamedTuple, Protocol, overload
 
 import numpy as np
@@ -24,6 +25,9 @@ class Head(Protocol):
 
     def __len__(self) -> int: ...
     def __getitem__(self, at: int) -> str: ...
+    def names(self, places: Iterable[int]) -> Iterable[str]:
+        """Return the names at some places."""
+
     def find(self, name: str) -> int | None:
         """Return the place of a name, None if it is not among these."""
 
@@ -39,6 +43,9 @@ class Numbers:
 
     def __getitem__(self, at: int) -> str:
         return str(at)
+
+    def names(self, places: Iterable[int]) -> Iterable[str]:
+        return map(str, places)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Numbers) and self.n == other.n
@@ -67,6 +74,9 @@ class Packed:
 
     def __getitem__(self, at: int) -> str:
         return self._bytes[self._ends[at] : self._ends[at + 1]].decode("utf-8", "surrogatepass")
+
+    def names(self, places: Iterable[int]) -> Iterable[str]:
+        return map(self.__getitem__, places)
 
     def __eq__(self, other: object) -> bool:
         if self is other or not isinstance(other, Packed):
@@ -114,6 +124,16 @@ class IdList(Sequence[str]):
         names._state = State(Numbers(n), [], {})
         return names
 
+    def noted(self) -> int | list[str]:
+        """Return what is written down of them: all names, or their number where they are "0", "1", ..."""
+        head, tail, _ = self._state
+        return len(head) if isinstance(head, Numbers) and len(head) and not tail else list(self)
+
+    @classmethod
+    def of_noted(cls, noted: int | Sequence[str]) -> IdList:
+        """Return the names that were written down."""
+        return cls.numbered(noted) if isinstance(noted, int) else cls(noted)
+
     @property
     def position(self) -> Mapping[str, int]:
         """The place of each name, as a dictionary that follows what is appended."""
@@ -154,14 +174,18 @@ class IdList(Sequence[str]):
     def __getitem__(self, at: int | slice) -> str | Sequence[str]:
         if isinstance(at, slice):
             some = range(len(self))[at]
-            return self if some == range(len(self)) else [self[i] for i in some]
+            if some == range(len(self)):
+                return self
+            head = self._state.head
+            whole = len(some) and max(some[0], some[-1]) < len(head)
+            return list(head.names(some)) if whole else [self[i] for i in some]
         head, tail, _ = self._state
         place = range(len(head) + len(tail))[at]
         return head[place] if place < len(head) else tail[place - len(head)]
 
     def __iter__(self) -> Iterator[str]:
         head, tail, _ = self._state
-        return chain((head[i] for i in range(len(head))), tail)
+        return chain(head.names(range(len(head))), tail)
 
     def __contains__(self, name: object) -> bool:
         return self.find(name) is not None
@@ -173,7 +197,7 @@ class IdList(Sequence[str]):
             return False
         if isinstance(other, IdList) and self._state.head == other._state.head:
             return self._state.tail == other._state.tail
-        return all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+        return all(map(eq, self, other))
 
     __hash__ = None  # type: ignore[assignment]  # it grows
 
@@ -208,6 +232,6 @@ def _packed(names: Sequence[str]) -> State:
     n = len(names)
     if n <= PACKED_FROM:
         return State(Numbers(0), list(names), {name: i for i, name in enumerate(names)})
-    if all(name == str(i) for i, name in enumerate(names)):
+    if all(map(eq, names, map(str, range(n)))):
         return State(Numbers(n), [], {})
     return State(Packed(names), [], {})

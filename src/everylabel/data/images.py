@@ -12,6 +12,8 @@ from PIL import Image
 from everylabel.core.errors import EverylabelError
 from everylabel.data.cells import is_missing
 
+# what is opened, whatever a file is called; for others Pillow may run a program (PostScript)
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM", "AVIF", "HEIF")
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
 
 
@@ -58,8 +60,11 @@ def open_image(item: Any) -> Any | None:
 def opened_image(item: Any) -> Any:
     """Return an image of a path or of a file's bytes, not decoded yet; a PIL image as it is."""
     if isinstance(item, bytes):
-        return Image.open(io.BytesIO(item))
-    return Image.open(item) if isinstance(item, (str, Path)) else item
+        item = io.BytesIO(item)
+    if not isinstance(item, (str, Path, io.BytesIO)):
+        return item
+    Image.init()
+    return Image.open(item, formats=[name for name in FORMATS if name in Image.OPEN])
 
 
 def unpacked_image(value: Any) -> Any:

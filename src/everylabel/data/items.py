@@ -7,11 +7,13 @@ from typing import Any, Self
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed
+from everylabel.data.appended import Join, copied
 from everylabel.data.classes import UNLABELLED
 from everylabel.data.display import Columns, Display, Rows, joined_columns, some_rows
 from everylabel.data.id_list import IdList
 
 LONGEST_ID = 1000  # characters
+BLOCK = 2**20  # labels that are looked at together
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +62,18 @@ class Items:
         return len(self.items)
 
     def __repr__(self) -> str:
-        labelled = int(np.sum(self.labels >= 0))
-        return f"Items({len(self)} of kind {self.kind!r}, {labelled} labelled, {len(self.classes)} classes)"
+        n = len(self.labelled)
+        return f"Items({len(self)} of kind {self.kind!r}, {n} labelled, {len(self.classes)} classes)"
+
+    @property
+    def labelled(self) -> list[int]:
+        """The places of the items that have a label; found block by block, since they may be very many."""
+        starts = range(0, len(self.labels), BLOCK)
+        return [
+            int(start + i)
+            for start in starts
+            for i in np.flatnonzero(self.labels[start : start + BLOCK] >= 0)
+        ]
 
     def row(self, i: int) -> int | None:
         """Return the place of an item in the source, from 0; None if it is in none."""
@@ -109,30 +121,36 @@ class Items:
         plain = Items(**own | {"features": None})
         return replace(plain.without(range(n - self.sent, n)), skipped=self.skipped)
 
-    def followed_by(self, others: "Items") -> Self:
-        """Return these items and then others of the same kind, which have no features."""
+    def followed_by(self, others: "Items", join: Join = copied) -> Self:
+        """Return these items and then others of the same kind, which have no features.
+
+        join : `appended` costs no more than the others, whose classes these must have; else all is copied
+        """
         classes = tuple(dict.fromkeys([*self.classes, *others.classes]))
         here, there = self.renamed_to(classes), others.renamed_to(classes)
+        n, m = len(self.ids), len(others.ids)
         own = None
         if self.own_ids is not None:
-            own = [*self.own_ids, *(others.known_as(i) for i in range(len(others.ids)))]
+            own = join(self.own_ids, [others.known_as(i) for i in range(m)])
         return replace(
             self,
-            items=[*self.items, *others.items],
-            ids=[*self.ids, *others.ids],
+            items=join(self.items, others.items),
+            ids=join(self.ids, others.ids),
             labels=np.concatenate([here, there]),
             classes=classes,
             own_ids=own,
-            rows=[items.row(i) for items in (self, others) for i in range(len(items.ids))],
-            columns=joined_columns(self.columns, others.columns, len(self.ids), len(others.ids)),
+            rows=join(self.rows if len(self.rows) else range(n), [others.row(i) for i in range(m)]),
+            columns=joined_columns(self.columns, others.columns, n, m, join),
             skipped=(*self.skipped, *others.skipped),
-            display=self.display.followed_by(others.display, len(self.ids), len(others.ids)),
-            digests=[*self.digests, *others.digests],
+            display=self.display.followed_by(others.display, n, m, join),
+            digests=join(self.digests, others.digests),
             sent=self.sent + others.sent,
         )
 
     def renamed_to(self, classes: Sequence[str]) -> np.ndarray:
         """Return the labels as numbers into other classes, which hold all of these."""
+        if tuple(classes) == self.classes or not self.labelled:
+            return self.labels
         number = {name: i for i, name in enumerate(classes)}
         to = np.array([*(number[name] for name in self.classes), UNLABELLED])
         return np.asarray(to[self.labels])
@@ -145,7 +163,8 @@ class Items:
         number: dict[str | None, int] = {None: UNLABELLED, **{name: i for i, name in enumerate(classes)}}
         to = np.array([*(number[name] for name in names), UNLABELLED])  # -1, no label, stays so
         truth = None if self.truth is None else to[self.truth]
-        return replace(self, classes=classes, labels=to[self.labels], truth=truth)
+        labels = to[self.labels] if self.labelled else self.labels
+        return replace(self, classes=classes, labels=labels, truth=truth)
 
 
 def unique_ids(ids: Sequence[str]) -> Sequence[str]:

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.images import is_plain_file
+from everylabel.data.images import is_plain_file, opened_image
 
 with suppress(ImportError):  # photos of telephones, if the library is there
     from pillow_heif import register_heif_opener
@@ -110,7 +110,7 @@ def _kept(data: bytes) -> Picture:
 
 def _converted(data: bytes, media: str | None) -> Picture:
     """Return the image itself if it is small and of a known type, else a smaller JPEG or a PNG."""
-    with Image.open(io.BytesIO(data)) as image:
+    with opened_image(data) as image:
         if media is not None and max(image.size) <= LONGEST_SIDE:
             return data, media
         if media != "image/jpeg" and image.width * image.height > MOST_PIXELS:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import is_missing, text_of
 from everylabel.data.items import Items
+from everylabel.data.read_columns import ReadColumn
 from everylabel.formats.tables import Records
 
 OWN_ID, ROW, SHOWN = "id", "row", "shown"
@@ -64,7 +65,10 @@ def beside(items: Items, chosen: Sequence[str] | None = None) -> Beside:
 
 def _typed(values: Sequence[Any]) -> Cells:
     """Return a source's column: whole numbers and numbers as such, all else as text."""
-    kinds = {type(value) for value in values if not is_missing(value)}
+    if isinstance(values, ReadColumn):
+        kinds = {values.type}
+    else:
+        kinds = {type(value) for value in values if not is_missing(value)}
     if kinds and kinds <= {int, float}:
         kind = int if kinds == {int} else float
         return Cells(kind, lambda i: None if is_missing(values[i]) else kind(values[i]))

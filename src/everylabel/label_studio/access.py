@@ -15,9 +15,10 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everylabel.web.access import is_local
+from everylabel.web.limits import Limits
 
 USER = "everylabel"
-LARGEST = 64_000_000  # bytes of a request: tasks are told with their data
+LIMITS = Limits(largest=64_000_000)  # tasks are told with their data
 
 
 def password_of(token: str, whose: str = "backend") -> str:
@@ -33,8 +34,8 @@ def authorization(password: str) -> str:
 class OnlyLabelStudio:
     """Middleware in front of the backend; without a password it answers this machine only."""
 
-    def __init__(self, app: ASGIApp, password: str | None) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, password: str | None, limits: Limits = LIMITS) -> None:
+        self.app, self._limits = app, limits
         self._expected = None if password is None else authorization(password)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -43,7 +44,7 @@ class OnlyLabelStudio:
             return
         refusal = self._refusal(scope, Headers(scope=scope))
         if refusal is None:
-            await self.app(scope, receive, send)
+            await self.app(scope, self._limits.on(receive), send)
         else:
             await _answer(send, *refusal)
 
@@ -54,13 +55,11 @@ class OnlyLabelStudio:
                 return 403, f"the request is for host {name!r:.80}; expected 127.0.0.1 or localhost"
         elif not hmac.compare_digest(headers.get("authorization", "").encode(), self._expected.encode()):
             return 401, "user and password are needed; everylabel label-studio registers them"
-        if scope["method"] not in ("GET", "HEAD"):
-            if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
-                return 415, "content-type must be application/json"
-            length = headers.get("content-length", "")
-            if not length.isdigit() or int(length) > LARGEST:
-                return 413, f"content-length is {length!r:.20}; expected at most {LARGEST:,} bytes"
-        return None
+        kind = headers.get("content-type", "").split(";")[0].strip().lower()
+        if scope["method"] not in ("GET", "HEAD") and kind != "application/json":
+            return 415, "content-type must be application/json"
+        wrong = self._limits.refusal(headers)
+        return None if wrong is None else (wrong[0], wrong[2])
 
 
 async def _answer(send: Send, status: int, message: str) -> None:

@@ -11,12 +11,14 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 
 from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.access import OnlyLabelStudio
 from everylabel.label_studio.annotations import read_annotation
 from everylabel.label_studio.connected import Connected
 from everylabel.labelling.refused import Refused
+from everylabel.web.limits import whole_number
 
 logger = logging.getLogger(__name__)
 PATIENCE = 0.025  # seconds after which a webhook is answered, whether or not all is learned
@@ -40,6 +42,10 @@ def make_backend(projects: Mapping[int, Connected], password: str | None = None)
     @app.exception_handler(_Wrong)
     async def wrong(_: Request, error: _Wrong) -> JSONResponse:
         return JSONResponse({"error": str(error)}, error.status)
+
+    @app.exception_handler(HTTPException)
+    async def http(_: Request, error: HTTPException) -> JSONResponse:
+        return JSONResponse({"error": str(error.detail)}, error.status_code)  # such as one that is too large
 
     @app.exception_handler(Refused)
     async def refused(_: Request, error: Refused) -> JSONResponse:
@@ -168,8 +174,8 @@ def _project(projects: Mapping[int, Connected], body: Json) -> Connected:
     """Return the project that a request is about: an object, or its number and time, 7.1794771916."""
     told = body.get("project")
     number = told.get("id") if isinstance(told, dict) else told
-    text = str(number).partition(".")[0]
-    if not text.isdigit() or int(text) not in projects:
+    found = whole_number(str(number)[:40].partition(".")[0])
+    if found is None or found not in projects:
         here = ", ".join(map(str, projects))
         raise _Wrong(404, f"project is {number!r:.40}; expected one that everylabel was started for: {here}")
-    return projects[int(text)]
+    return projects[found]

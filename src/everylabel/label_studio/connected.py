@@ -22,6 +22,7 @@ from everylabel.labelling.refit import refit
 from everylabel.labelling.service import Service
 from everylabel.projects.encoders import Progress
 from everylabel.projects.labelled import check_labelled, joined_before
+from everylabel.projects.own_files import check_own_files
 from everylabel.projects.project import ENDING, Project, open_project
 from everylabel.web.growth import Growth
 from everylabel.web.server import ServeOptions, opened_project
@@ -155,6 +156,7 @@ def connect(
     about = api.project(number)
     configuration = read_configuration(str(about.get("label_config") or ""), options.control)
     folder = options.folder / f"label-studio-{number}{ENDING}"
+    check_own_files(folder)
     tasks = Tasks(api, folder / f"label-studio-{number}.jsonl", configuration)
     there = tasks.take(api.tasks(number))
     if not tasks.names:

@@ -81,7 +81,8 @@ def serve_label_studio(
                 work = partial(_register, api, projects, address, password, note)
                 threading.Thread(target=work, name="register", daemon=True).start()
 
-        Server(server_config(make_backend(projects, password)), started).run(sockets=[bound])
+        logs = [each.service.desk.log for each in projects.values()]
+        Server(server_config(make_backend(projects, password)), started, *logs).run(sockets=[bound])
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from everylabel.labelling.accuracy import FEWEST, Verdicts, accuracy_left, wilso
 from everylabel.labelling.class_figures import class_figures, confusion
 from everylabel.labelling.events import Assessed
 from everylabel.labelling.learner import Learner, ruled_out
+from everylabel.labelling.left_out import LeftOut, LeftOuts
 from everylabel.labelling.replay import Start
 from everylabel.labelling.training import RuledOut, in_order, train
 from everylabel.models.names import NameRows
@@ -34,15 +35,6 @@ class Evidence(NamedTuple):
     foretold: Mapping[int, tuple[int, float]]  # guess and its probability, before a label was learned
     test: Mapping[int, int] = MappingProxyType({})  # the class of each test item that has one
     aside: Collection[int] = ()  # all test items
-
-
-class LeftOut(NamedTuple):
-    """What the model says of a labelled instance without its own label."""
-
-    label: int
-    own: float  # probability of that label
-    guess: int
-    sure: float  # probability of the guess
 
 
 class Assessment(NamedTuple):
@@ -122,7 +114,7 @@ def left_out(
     names: NameRows | None,
     ruled_out: RuledOut,
     init: np.ndarray | None = None,
-) -> dict[int, LeftOut]:
+) -> Mapping[int, LeftOut]:
     """Return what the model that all labels make says of each without it; nothing while all are of one class.
 
     labels are columns of the model, `columns` the class of each; the others are as `train` takes them.
@@ -135,14 +127,10 @@ def left_out(
     return _left_out(idx, truth, _without(posterior, len(idx), k), columns)
 
 
-def _left_out(
-    idx: np.ndarray, truth: np.ndarray, without: np.ndarray, columns: Sequence[int]
-) -> dict[int, LeftOut]:
+def _left_out(idx: np.ndarray, truth: np.ndarray, without: np.ndarray, columns: Sequence[int]) -> LeftOuts:
     """Return verdicts by item; columns : the class of each column of the model."""
     own, numbers = without[np.arange(len(idx)), truth], np.array(columns)
-    guess = without.argmax(axis=1)
-    rows = zip(*(a.tolist() for a in (numbers[truth], own, numbers[guess], without.max(axis=1))), strict=True)
-    return {i: LeftOut(*row) for i, row in zip(idx.tolist(), rows, strict=True)}
+    return LeftOuts(idx, numbers[truth], own, numbers[without.argmax(axis=1)], without.max(axis=1))
 
 
 def _without(posterior: Posterior, n: int, k: int) -> np.ndarray:

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from everylabel.core import laplace, update
+from everylabel.core.labelled import DOUBLE_UP_TO
+from everylabel.core.updates.exact import COMPILED_AFTER
 from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.records import Place
 from everylabel.selection.pool import Where
@@ -50,3 +53,13 @@ def compile_loops(size: int, strategy: str) -> None:
     learner.follow([Change(1, 1, 3, Place(Where.LABELLED, 1), 2)])
     learner.expected()
     learner.pick(strategy, 1, rng)
+    for width in (WIDTH, DOUBLE_UP_TO // 2 + 1):  # rows in double precision, and in single
+        _update_often(rng.normal(size=(COMPILED_AFTER + 5, width)))
+
+
+def _update_often(x: np.ndarray) -> None:
+    """Update a posterior until that takes the loops of exact updates."""
+    y, n = np.arange(len(x)) % 2, len(x) - COMPILED_AFTER - 1
+    posterior = laplace(np.zeros((x.shape[1], 2)), x[:n], labels=y[:n])
+    for i in range(n, len(x)):
+        posterior = update(posterior, x[[i]], y[[i]], "exact")

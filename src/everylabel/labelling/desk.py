@@ -4,7 +4,7 @@ Requests that arrive while the desk is busy are taken together: their labels are
 over the pool, their next instances picked at once, and all is written in one commit. A reply is
 given after the commit. If the commit fails nothing has happened: the state is read from the log anew. While
 the log says beforehand that it takes nothing (a full disk), what would change something is refused before it
-does, and the rest goes on.
+does, and the rest goes on. While the file of the features is cut off, all is refused.
 """
 
 import logging
@@ -48,7 +48,8 @@ from everylabel.selection.select import acts_for
 logger = logging.getLogger(__name__)
 AT_ONCE = 64  # requests taken together at most
 TICK = 1.0  # seconds between looks for leases that have ended
-PACKED_EVERY = 500  # events between ledgers that are kept, at least
+PACKED_EVERY = 500  # events between ledgers that are kept, at least,
+PACKED_SHARE = 500  # and one in so many of all: a ledger of a million events is 100 MB
 QUIET = 10.0  # seconds without such looks after a commit has failed
 
 Finish = Callable[[], Any]  # makes the reply, once all is learned and handed out
@@ -70,6 +71,9 @@ class Log(Protocol):
 
     def refusal(self) -> EverylabelError | None:
         """Return why nothing can be written now, if that is known; it costs no more than writing."""
+
+    def hurry(self, seconds: float) -> None:
+        """Take no longer than these seconds for all that is asked from now on, or fail."""
 
 
 class _Job(NamedTuple):
@@ -190,9 +194,10 @@ class Desk:
         """Return what happened to the model after an event."""
         return self._changes[bisect_right(self._changes, seq, key=lambda change: change.seq) :]
 
-    def take(self, learner: Learner, start: Start, seen: int) -> None:
+    def take(self, learner: Learner, start: Start, settled: int, seen: int) -> None:
         """Go on with a newly trained model that has followed all changes up to `seen`, and follow the rest.
 
+        Its logits were computed up to the event `settled`, and are moved since.
         If class names have changed since it started, or classes have gone, what it was told of them is out of
         date: it is dropped. So is one that was overtaken by a training of later labels.
         """
@@ -203,13 +208,13 @@ class Desk:
             self.learned.set()
             learner.close()
             return
-        learner.follow(self.changes_since(seen), later=True)
-        learner.settle()
+        learner.follow(self.changes_since(seen))
         self.learner.close()
         self.learner, self._changes = learner, self.changes_since(start.seq)
         self._trained = start.seq
         told_by = None if self.rows.ready else learner.told_by
-        self.emit("", Refit(start.seq, start.names_hold if start.vectors else None, told_by))
+        names = start.names_hold if start.vectors else None
+        self.emit("", Refit(start.seq, names, told_by, settled))
 
     def _open(self) -> None:
         """Read the log; where the last training is long ago, train first and write that down."""
@@ -274,7 +279,9 @@ class Desk:
         A replay that starts from it needs a training that starts there or later (see `keep_ledger`), or a
         kept model.
         """
-        return pack(self.ledger) if self.shelf and self.ledger.seq - self._packed >= PACKED_EVERY else None
+        seq = self.ledger.seq
+        due = seq - self._packed >= max(PACKED_EVERY, seq // PACKED_SHARE)
+        return pack(self.ledger) if self.shelf and due else None
 
     def keep_ledger(self, packed: Packed) -> None:
         """Put the ledger that the last training started from on the shelf; this waits."""
@@ -307,6 +314,11 @@ class Desk:
     def _round(self, jobs: list[_Job]) -> None:
         """Run commands, learn, hand out, write, reply."""
         self.rounds += 1
+        gone = self.rows.refusal()
+        if gone is not None:  # no look at the state is safe, and no lease ends meanwhile
+            for job in jobs:
+                job.future.set_exception(gone)
+            return
         finishes: list[tuple[_Job, Finish]] = []
         refused: list[tuple[_Job, EverylabelError]] = []
         try:
@@ -411,6 +423,8 @@ class Desk:
             skipped = left_over(self.ledger, person)
             if skipped is not None:
                 self._give(person, Due(skipped, "chosen"), expected, "left")
+        with self.learner.together():
+            pass  # what was handed out is a block of its own, which ends here as it does in a replay
         self.select_ms = 1e3 * (time.perf_counter() - began)
 
     def _give(self, person: str, due: Due, expected: float | None, by: str = "") -> None:

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everylabel.labelling.assessing import LeftOut, left_out
+from everylabel.labelling.assessing import left_out
 from everylabel.labelling.learner import Learner, ruled_out
 from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.left_out import LeftOut
 from everylabel.labelling.replay import Start, start_of
 from everylabel.models.names import NameRows
 

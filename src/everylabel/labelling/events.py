@@ -11,6 +11,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, get_args
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.id_list import IdList
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +290,7 @@ class Refit:
     upto: int
     names: bool | None = None  # whether the labels bear the class names out; None if there are no vectors
     rows: int | None = None  # how many items, the first that came, told the scale; None: as before
+    settled: int | None = None  # event up to which its logits are H mean; later ones moved them; None: all
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,9 +301,13 @@ class Extended:
     """
 
     kind: ClassVar[str] = "extended"
-    ids: Sequence[str]
+    ids: Sequence[str]  # in the store their number, where they are "0", "1", ...
     digest: str  # of their features
     sent: Sequence[Mapping[str, Any]] | None = None  # id, text and fields of what came from no source
+
+    def __post_init__(self) -> None:
+        if isinstance(self.ids, int):
+            object.__setattr__(self, "ids", IdList.of_noted(self.ids))
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +370,8 @@ class Event:
 def to_row(body: Body) -> tuple[str, dict[str, Any]]:
     """Return the kind and the fields as they are stored."""
     values = ((name, getattr(body, name), default) for name, default in _DEFAULTS[type(body)].items())
-    return body.kind, {name.rstrip("_"): value for name, value, default in values if value != default}
+    given = {name.rstrip("_"): value for name, value, default in values if value != default}
+    return body.kind, {name: v.noted() if isinstance(v, IdList) else v for name, v in given.items()}
 
 
 def from_row(kind: str, stored: Mapping[str, Any]) -> Body:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from everylabel.labelling.assessing import LeftOut
 from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.left_out import LeftOut
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
 

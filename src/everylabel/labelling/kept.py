@@ -44,8 +44,11 @@ class Shelf(Protocol):
     def put(self, kept: Kept, what: str = "model") -> None:
         """Keep it in place of the one before, whole or not at all."""
 
-    def get(self, what: str = "model") -> Kept | None:
-        """Return the one that is kept, if there is one and it is whole."""
+    def get(self, what: str = "model", again: bool = False) -> Kept | None:
+        """Return the one that is kept, if there is one and it is whole; again : once more soon."""
+
+    def discard(self, what: str) -> None:
+        """Take the one that is kept away, and keep none any more: it may not vouch for the log."""
 
     def note(self, sentence: str) -> None:
         """Tell a person that the one that is kept is of no use."""

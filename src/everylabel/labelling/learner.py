@@ -35,7 +35,7 @@ EVALUATED, FEWEST_EVALUATED = 1000, 250  # instances that a choice is judged by,
 DRAWN_FROM = 5000  # instances that a check of a class is drawn from
 TRAINED = 1e-6  # tolerance of a training that labels are learned on from
 TAUGHT_UP_TO = 10**7  # rows d k: so far names are taught at once, beyond in the background
-MANY = 4  # labels taken back at once from which on training anew is faster than one by one
+MANY = 4  # labels changed at once from which on training anew is faster than one by one
 EXACT_UP_TO = 10**8  # n d k: so far each label is learned exactly; beyond, by the second-order update
 
 
@@ -93,7 +93,7 @@ class Learner:
         self._names: Mapping[int, np.ndarray] | None = None  # to be taught at the end of a block
         self._taught = names or {}
         self.trained: Posterior | None = None  # with the labels behind it, until it is settled
-        self._back: dict[int, Place] = {}  # taken back at once in this block: where they belong now
+        self._at_once: dict[int, Place] = {}  # whose labels changed in this block: where they belong now
         self.pool = self._trained(features, labels, n_classes, ruled_out or {})
         self.sample = _drawn(len(features))
 
@@ -103,11 +103,16 @@ class Learner:
         return self.pool.method == "exact"
 
     def _trained(
-        self, features: np.ndarray | Scaled, labels: Mapping[int, int], n_classes: int, ruled_out: RuledOut
+        self,
+        features: np.ndarray | Scaled,
+        labels: Mapping[int, int],
+        n_classes: int,
+        ruled_out: RuledOut,
+        init: Any = None,
     ) -> Pool:
         """Return a pool whose posterior is trained on labels and the like, and on the names that teach."""
         names = self.rows_of(self._taught)
-        posterior = train(features, labels, n_classes, names, ruled_out=ruled_out, tol=TRAINED)
+        posterior = train(features, labels, n_classes, names, ruled_out=ruled_out, init=init, tol=TRAINED)
         idx, y = in_order(labels)
         self.trained = posterior
         known = {"labelled_idx": idx, "labels": y, "ruled_out": ruled_out}
@@ -152,13 +157,13 @@ class Learner:
         """Let all changes of a block reach the pool in one pass, and names that changed be taught once."""
         with self.pool.together(later):
             yield
-            if len(self._back) < MANY:
-                for item, place in self._back.items():
+            if len(self._at_once) < MANY:
+                for item, place in self._at_once.items():
                     self._put(item, place)
-                self._back = {}
-        if self._back:
-            back, self._back = self._back, {}
-            self._take_back(back)
+                self._at_once = {}
+        if self._at_once:
+            changed, self._at_once = self._at_once, {}
+            self._train_with(changed)
         if self._names is not None:
             names, self._names = self._names, None
             self._teach(names)
@@ -178,12 +183,21 @@ class Learner:
             self._go_on_by_steps()
         if change.later:
             self.waiting += 1
-        if change.item is not None and change.many:
-            self._back[change.item] = change.place
+        if change.item is not None and (change.many or self._is_search(change)):
+            self._at_once[change.item] = change.place
         elif change.item is not None:
-            self._back.pop(change.item, None)
+            self._at_once.pop(change.item, None)
             self._put(change.item, Place(Where.ASIDE) if change.later else change.place)
         self._names = self._names if change.names is None else change.names
+
+    def _is_search(self, change: Change) -> bool:
+        """Return whether a change moves an exact model: one search does for all that a block has of them."""
+        if not self.exact or change.later or change.item is None:
+            return False
+        here, place = self.pool.where(change.item), change.place
+        if here is place.where is Where.LABELLED:
+            return bool(self.pool.labels[change.item] != place.label)
+        return Where.LABELLED in (here, place.where)
 
     def _go_on_by_steps(self) -> None:
         """Leave exact updates, with what they have learned: classes or items have made the pool too large.
@@ -198,7 +212,7 @@ class Learner:
         self.pool = self._make_pool(pool.features, pool.posterior, known, False)
         for item in out:
             self.pool.put(item, Where.OUT)
-        for item in np.flatnonzero(pool.state == Where.ASIDE).tolist():
+        for item in pool.placed(Where.ASIDE).tolist():
             self.pool.put(item, Where.ASIDE)
 
     def _put(self, item: int, place: Place) -> None:
@@ -208,7 +222,7 @@ class Learner:
 
     def _begin(self, anew: Beginning, n_classes: int) -> None:
         """Train on all there is, with other classes in the columns; what waits in this block is in it."""
-        self._taught, self._names, self._back, self.waiting = anew.names, None, {}, 0
+        self._taught, self._names, self._at_once, self.waiting = anew.names, None, {}, 0
         before = self.pool
         self.pool = self._trained(before.features, anew.labels, n_classes, ruled_out(anew.places))
         before.close()
@@ -237,16 +251,16 @@ class Learner:
         pool = self.pool
         return {i: some for i, some in pool.ruled_out.items() if pool.where(i) is not Where.LABELLED}
 
-    def _take_back(self, places: Mapping[int, Place]) -> None:
-        """Go on without the labels of many instances: all others are trained on anew, once."""
+    def _train_with(self, places: Mapping[int, Place]) -> None:
+        """Go on with many instances in other places: all labels that there are then are trained on, once."""
         before = self.pool
         labels = {int(i): int(before.labels[i]) for i in before.labelled_idx if int(i) not in places}
         labels |= {item: place.label for item, place in places.items() if place.label is not None}
-        others = {int(i): before.where(int(i)) for i in np.flatnonzero(before.state > Where.LABELLED)}
+        others = {int(i): before.where(int(i)) for i in before.placed(Where.OUT, Where.ASIDE)}
         others |= {item: place.where for item, place in places.items()}
         kept = {item: some for item, some in self._ruled_out().items() if item not in places}
         kept |= ruled_out(places.items())
-        self.pool = self._trained(before.features, labels, before.n_classes, kept)
+        self.pool = self._trained(before.features, labels, before.n_classes, kept, before.posterior.mean)
         before.close()
         with self.pool.together():
             for item, where in sorted(others.items()):
@@ -292,15 +306,15 @@ class Learner:
     def draw(self, rng: np.random.Generator) -> int | None:
         """Return a free instance at random, each as likely as any other."""
         free = self.pool.free_idx
-        return int(rng.choice(free)) if len(free) else None
+        return int(free[int(rng.integers(len(free)))]) if len(free) else None
 
     def draw_predicted(self, column: int, rng: np.random.Generator) -> tuple[int | None, float]:
         """Return a free instance at random among those predicted as a column's class, and their share."""
-        some = rng.permutation(self.pool.free_idx)[:DRAWN_FROM]
+        some = self.pool.sample(DRAWN_FROM, rng)
         if not len(some):
             return None, 0.0
-        so = some[self.pool.logits(some).argmax(axis=1) == column]
-        return (int(so[0]) if len(so) else None), len(so) / len(some)
+        so = np.asarray(some)[self.pool.logits(some).argmax(axis=1) == column]
+        return (int(rng.choice(so)) if len(so) else None), len(so) / len(some)
 
     def _apart(self, picked: Sequence[int], out: Sequence[int], n: int) -> list[int]:
         """Return the n first that are no near copies of those before or of what is out."""
@@ -330,4 +344,4 @@ def ruled_out(places: Iterable[tuple[int, Place]]) -> dict[int, frozenset[int]]:
 
 def _drawn(n: int) -> np.ndarray:
     """Return the instances that stand for a pool of n."""
-    return np.sort(np.random.default_rng(0).permutation(n)[:SAMPLED])
+    return np.sort(np.random.default_rng(0).choice(n, min(n, SAMPLED), replace=False, shuffle=False))

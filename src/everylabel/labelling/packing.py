@@ -18,7 +18,7 @@ from everylabel.labelling import events
 from everylabel.labelling.agreement import Agreement
 from everylabel.labelling.answers import Answers
 from everylabel.labelling.class_book import ClassBook
-from everylabel.labelling.columns import Numbers
+from everylabel.labelling.columns import Numbers, as_column
 from everylabel.labelling.curve import Curve
 from everylabel.labelling.events import Event, from_row, to_row
 from everylabel.labelling.kept import Kept, Marked, Shelf
@@ -27,7 +27,7 @@ from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.record import Record
 from everylabel.labelling.records import Check, ClassChange, Drawn, Lease, Tally
 
-FORMAT = 1  # another number where the same events give another ledger, or it is written otherwise
+FORMAT = 3  # another number where the same events give another ledger, or it is written otherwise
 WHAT = "ledger"  # on a shelf
 AS_IT_IS = (  # fields that JSON holds
     *("seq", "names", "n_names", "names_hold", "settings", "seed", "handed", "n_changes", "n_answers"),
@@ -163,12 +163,21 @@ def _unpacked(kept: Kept, source: Container[str] | None) -> Ledger:
     return ledger
 
 
-def kept_ledger(shelf: Shelf | None, log: Marked, members: Container[str], ids: Sequence[str]) -> Kept | None:
+def vouched(shelf: Shelf | None) -> tuple[int, str] | None:
+    """Return the event up to which a kept ledger holds what a log says, and the log's digest there."""
+    kept = None if shelf is None else shelf.get(WHAT, again=True)
+    return None if kept is None or kept.made_by != maker() or kept.seq < 1 else (kept.seq, kept.log)
+
+
+def kept_ledger(
+    shelf: Shelf | None, log: Marked, members: Container[str], ids: Sequence[str], again: bool = False
+) -> Kept | None:
     """Return a kept ledger that a replay of this log would give on its way, with the items there are now.
 
     members : ids of the items that are there, and `ids`, all of them in the source's order
+    again : it is asked for once more soon
     """
-    kept = None if shelf is None else shelf.get(WHAT)
+    kept = None if shelf is None else shelf.get(WHAT, again)
     if shelf is None or kept is None or kept.made_by != maker():
         return None
     if kept.seq < 1 or log.mark(kept.seq) != kept.log:
@@ -258,7 +267,7 @@ def _unlisted(name: str, arrays: Mapping[str, np.ndarray]) -> dict[int, "array[i
     ends = np.cumsum(arrays[f"{name} sizes"])[:-1]
     parts = np.split(arrays[f"{name} all"], ends) if len(arrays[f"{name} of"]) else []
     numbers = arrays[f"{name} of"].tolist()
-    return {number: array("q", part.tolist()) for number, part in zip(numbers, parts, strict=True)}
+    return {number: as_column("q", part) for number, part in zip(numbers, parts, strict=True)}
 
 
 def _part(arrays: Mapping[str, np.ndarray], part: str) -> dict[str, np.ndarray]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.assessing import LeftOut
+from everylabel.labelling.left_out import LeftOut
 from everylabel.labelling.records import CANNOT_TELL, NONE, Answer, is_tied
 from everylabel.selection.pool.scaled import Scaled
 

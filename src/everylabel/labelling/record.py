@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from everylabel.labelling import events
-from everylabel.labelling.columns import Numbers, as_array, as_column
+from everylabel.labelling.columns import Numbers, as_array, as_column, taken
 from everylabel.labelling.records import Entry
 
 KINDS = (events.Label, events.NoneOfThese, events.Not, events.CannotTell, events.Skip)
@@ -167,7 +167,7 @@ class Record(Sequence[Entry]):
 
     def foretold(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return guesses (-1: none) and how sure the model was (NaN: not a label, or unknown) at places."""
-        kind, guess, sure = (as_array(self.columns[name])[places] for name in ("kind", "guess", "sure"))
+        kind, guess, sure = (taken(self.columns[name], places) for name in ("kind", "guess", "sure"))
         return guess, np.where(kind == LABEL, sure, np.nan)
 
     def packed(self) -> dict[str, np.ndarray]:

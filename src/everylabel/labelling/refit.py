@@ -6,19 +6,20 @@ follows what has turned meanwhile. The log notes up to which event it was traine
 same.
 """
 
-import ctypes
 import logging
+import math
 import threading
 import time
-from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from everylabel.core.errors import EverylabelError
 from everylabel.labelling.assessing import Assessment, Evidence, assess
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.drawn import check_weights
+from everylabel.labelling.giving_back import give_back, give_end_back
 from everylabel.labelling.learner import Learner
 from everylabel.labelling.ledger import Foretold
 from everylabel.labelling.packing import Packed
@@ -31,8 +32,9 @@ from everylabel.selection.pool.scaled import Scaled
 
 log = logging.getLogger(__name__)
 REST = 4.0  # rest this many times as long as training has computed: a fifth of one core at most
-NEARLY = 20  # changes left to follow when the desk takes over
-PARTS = 3  # that changes are followed in at most: then the desk takes over, whatever is left
+NEARLY = 20  # changes left that move the logits, in place of being followed without them
+ONE = 3  # changes left to follow when the desk takes over: those of one label
+PARTS = 3, 10  # that changes are followed in at most, without and with logits: then the desk takes over
 WAIT = 0.2  # seconds between looks whether training pays
 EARLY, EARLY_UP_TO = 2, 40  # labels between looks at the class names, while there are few
 KEEP_EVERY = 20.0  # seconds between models that are kept for the next start, at least
@@ -58,11 +60,11 @@ class Refitter:
         self._keep()
 
     def _work(self) -> None:
-        while True:
+        while not self._stopped.is_set():  # asked again: a training clears what `close` has set to wake it
             self.desk.learned.wait()
             if self._stopped.is_set():
                 return
-            if not self._due():
+            if self.desk.rows.refusal() is not None or not self._due():
                 self._stopped.wait(WAIT)
                 continue
             began, ledger = time.thread_time(), self.desk.ledger  # not what it waited for others
@@ -70,9 +72,11 @@ class Refitter:
             self._checks = len(ledger.checks)
             try:
                 refit(self.desk, self._keeps_ledger())
+            except EverylabelError as error:  # the log takes nothing
+                log.warning("training in the background failed: %s", error)
             except Exception:  # labels go on being learned without it
                 log.exception("training in the background failed")
-            give_back()
+            self._give_back()
             self._rest(REST * (time.thread_time() - began))
 
     def _rest(self, seconds: float) -> None:
@@ -88,10 +92,19 @@ class Refitter:
 
     def _keep(self) -> None:
         try:
-            self.desk.keep()
+            if self.desk.rows.refusal() is None:
+                self.desk.keep()
+        except EverylabelError as error:  # a database that is away
+            log.warning("the model could not be kept: %s", error)
         except Exception:  # a full disk: the next start makes the model from the log
             log.exception("the model could not be kept")
         self._kept_at = time.monotonic()
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """Give the system what this thread and the desk's have let go of."""
+        self.desk.read(give_end_back)
+        give_back()
 
     def _keeps_ledger(self) -> bool:
         """Return whether the ledger is to be kept, which the next start reads in place of the log."""
@@ -109,12 +122,6 @@ class Refitter:
             return True
         every = EARLY if ledger.vectors and len(ledger.labels) < EARLY_UP_TO else EVERY
         return ledger.n_changes - self._changes >= (every if self.desk.learner.exact else 1)
-
-
-def give_back() -> None:
-    """Give the system what a training has let go of; glibc keeps most of it, more with each of them."""
-    with suppress(OSError, AttributeError, TypeError):  # another C library
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def refit(desk: Desk, keep: bool = False) -> None:
@@ -156,20 +163,36 @@ def refit(desk: Desk, keep: bool = False) -> None:
 
 
 def _take_over(desk: Desk, learner: Learner, start: Start) -> None:
-    """Have a model follow what came while it was trained, and the desk go on with it."""
-    seen = start.seq
-    for _ in range(PARTS):
-        changes = desk.read(partial(desk.changes_since, seen)).result()
-        if len(changes) <= NEARLY:
-            break
-        learner.follow(changes, later=True)
-        seen = changes[-1].seq
+    """Have a model follow what came while it was trained, and the desk go on with it.
+
+    Both are done beside the desk: many changes are followed without the logits, which are computed then; the
+    few that come meanwhile move them, until next to none is left for the desk, whose rounds cost more than to
+    follow them.
+    """
+    settled = _caught_up(desk, learner, start.seq, NEARLY, PARTS[0], later=True)
+    learner.settle()
+    seen = _caught_up(desk, learner, settled, ONE, PARTS[1], later=False)
 
     def take_over() -> Finish:
-        desk.take(learner, start, seen)
+        desk.take(learner, start, settled, seen)
         return lambda: None
 
     desk.submit(take_over, alone=True).result()
+
+
+def _caught_up(desk: Desk, learner: Learner, seen: int, enough: int, parts: int, later: bool) -> int:
+    """Have a model follow the changes after an event until so few are left; return the last it has seen.
+
+    It ends, too, where people answer as fast as it follows: each part must be half of the one before.
+    """
+    most = math.inf
+    for _ in range(parts):
+        changes = desk.read(partial(desk.changes_since, seen)).result()
+        if len(changes) <= enough or len(changes) > most:
+            break
+        learner.follow(changes, later)
+        seen, most = changes[-1].seq, max(len(changes) / 2, NEARLY)
+    return seen
 
 
 class Seen(NamedTuple):

@@ -4,7 +4,7 @@ import hashlib
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from everylabel.labelling.rows import Rows
 from everylabel.models.scaling import Scaling
 from everylabel.selection.pool import Where
 from everylabel.selection.pool.scaled import Scaled
+from everylabel.selection.pool.sparse import Sparse
 
 LATELY = 300  # answers since the last training up to which they are replayed one by one
 
@@ -144,8 +145,8 @@ def replay_since(
     past : a ledger of this log; None is returned if the model must start before it
     kept : a model of this log, which saves all that came before it; the same comes out without one
 
-    What came between the labels it was trained on and its taking over was followed beside the desk, and is so
-    here: without the logits, which are brought up once.
+    What came between the labels it was trained on and the event up to which it was settled was followed
+    without the logits, which were brought up once, and is so here; what came since moved them.
     """
     if kept is not None:
         found = _from_kept(events, rows, kept, past)
@@ -168,7 +169,8 @@ def replay_since(
     start = start if last.names is None else start._replace(names_hold=last.names)
     told_by = ledger.told_by or len(ledger.given)
     learner = learner_at(start, ledger, rows, min(told_by, start.here))
-    aside = bisect_right(changes, taken, key=lambda change: change.seq)
+    settled = taken if last.settled is None else last.settled
+    aside = bisect_right(changes, settled, key=lambda change: change.seq)
     learner.follow(changes[:aside], later=True)
     learner.settle()
     learner.follow(changes[aside:])
@@ -199,15 +201,13 @@ def _from_kept(events: Sequence[Event], rows: Rows, kept: Kept, past: Kept | Non
 
 
 def training_due(events: Sequence[Event], kept: Kept | None = None) -> Event | None:
-    """Return a training to be written behind a log whose last one (and a kept model) is long ago.
+    """Return a training to be written behind a log whose last one was of labels (or a kept model) long ago.
 
     Opened without it, the log would be replayed label by label: training on all of them takes seconds.
     """
-    since = 0
-    for event in reversed(events):
-        if isinstance(event.body, Refit) or (kept is not None and event.seq <= kept.seq):
-            break
-        since += isinstance(event.body, Answered | Undo)
+    trained = max((event.body.upto for event in events if isinstance(event.body, Refit)), default=0)
+    begins = trained if kept is None else max(trained, kept.seq)
+    since = sum(isinstance(event.body, Answered | Undo) for event in events if event.seq > begins)
     if since <= LATELY:
         return None
     last = events[-1].seq
@@ -247,7 +247,13 @@ def fingerprint(ledger: Ledger, learner: Learner) -> dict[str, int | str]:
     """
     pool = learner.pool
     total, logits = hashlib.sha256(), [pool.logits()] if pool.is_here else []
-    for array in (pool.posterior.mean, pool.posterior.cov, *logits, pool.state, pool.labels):
+    said = [part for own in (pool.state, pool.labels) for part in _parts(own)]
+    for array in (pool.posterior.mean, pool.posterior.cov, *logits, *said):
         total.update(np.ascontiguousarray(array).tobytes())
     total.update(repr((sorted(ledger.labels.items()), sorted(ledger.leases.items()))).encode())
     return {"version": ledger.seq, "hash": total.hexdigest()}
+
+
+def _parts(numbers: Any) -> tuple[np.ndarray, ...]:
+    """Return an array, or what is other than usual in one of which nothing else is kept."""
+    return numbers.unusual() if isinstance(numbers, Sparse) else (numbers,)

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.data.id_list import IdList
+from everylabel.data.mapped import MappedFile
+from everylabel.labelling.refused import Refused
 from everylabel.models.scaling import Scaling, fit_pool_scaling
 from everylabel.selection import Pool
 from everylabel.selection.pool.scaled import Scaled
@@ -89,11 +91,24 @@ class Rows:
     ) -> None:
         self.ids, self.features, self.ready, self.given = IdList(ids), features, ready, given
         self.position = self.ids.position
+        self._file = MappedFile.of(features) if len(features) else None
         self._room: np.ndarray | None = None
         self._fitted: dict[tuple[int, str, str], Scaling] = {}
 
     def __contains__(self, name: object) -> bool:
         return name in self.position
+
+    def refusal(self) -> Refused | None:
+        """Return why the features cannot be read now: to try it would end the process."""
+        wrong = "" if self._file is None else self._file.wrong()
+        if not wrong:
+            return None
+        return Refused(
+            503,
+            "features_gone",
+            f"nothing is saved: the file of the features {wrong}; put it back as it was to go on here, or "
+            "stop and start again. All that was acknowledged is in the log",
+        )
 
     def add(self, ids: Sequence[str], features: np.ndarray) -> None:
         """Take features of ids that were not there."""

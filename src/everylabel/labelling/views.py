@@ -10,7 +10,6 @@ import numpy as np
 
 from everylabel.core.softmax import softmax
 from everylabel.labelling import progress
-from everylabel.labelling.assessing import LeftOut
 from everylabel.labelling.class_figures import FEWEST
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.doubts import Doubts
@@ -18,6 +17,7 @@ from everylabel.labelling.events import Answered, Event, Not, Skip
 from everylabel.labelling.groups import MOST, near_copies
 from everylabel.labelling.joining import Arriving
 from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.left_out import LeftOut
 from everylabel.labelling.predicted import Page, rows_of_page
 from everylabel.labelling.presence import Presence
 from everylabel.labelling.queues import Look
@@ -27,6 +27,7 @@ from everylabel.labelling.replay import fingerprint
 from everylabel.labelling.snapshot import Snapshot
 from everylabel.selection import strategies as known_strategies
 from everylabel.selection.pool import Where
+from everylabel.selection.pool.rest import all_but
 
 STRATEGIES = {
     "herding": "Coverage: recommended. Asks about unsure items that stand for many no label has reached.",
@@ -172,8 +173,8 @@ class Views:
         def look() -> Page:
             pool, book, columns = self.desk.learner.pool, self.ledger.book, self.ledger.columns
             place = {number: j for j, number in enumerate(columns)}
-            others = np.isin(np.arange(len(pool)), [*self.ledger.test_labels, *self.ledger.left])
-            left = np.flatnonzero((pool.state != Where.LABELLED) & ~others)
+            others = np.array([*self.ledger.test_labels, *self.ledger.left], np.int64)
+            left = all_but(len(pool), np.union1d(pool.placed(Where.LABELLED), others))
             begin = offset + (0 if after is None else int(np.searchsorted(left, after, side="right")))
             some = left[begin : begin + rows_of_page(limit, pool.n_classes)]
             return Page(

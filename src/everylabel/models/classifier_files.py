@@ -87,7 +87,7 @@ def save_classifier(classifier: LaplaceClassifier, path: str | os.PathLike[str])
     arrays |= {} if classifier.matrix_ is None else {"matrix": classifier.matrix_}
     arrays |= _name_arrays(classifier)
     header |= {"names_hold": classifier.names_hold_}
-    write_file(Path(path), header, arrays)
+    write_file(Path(path), header, arrays, follow=True)
 
 
 def load_classifier(path: str | os.PathLike[str]) -> LaplaceClassifier:

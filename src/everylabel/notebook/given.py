@@ -15,14 +15,27 @@ def classes_of(given: Any, encoding: str | None) -> ClassList:
         return class_list(given, encoding)
     names = list(given) if isinstance(given, Iterable) else [given]
     told = list(given.values()) if isinstance(given, Mapping) else []
-    odd = [each for each in (*names, *told) if not isinstance(each, str)]
-    if odd:
-        raise EverylabelError(
-            f"classes has {odd[0]!r:.80}, a {type(odd[0]).__name__}; expected names that are strings"
-        )
+    _check_strings("classes", [*names, *told])
     return ClassList(names, dict(zip(names, told, strict=True)) if told else {}, {})
+
+
+def fields_of(given: Any) -> list[str] | None:
+    """Return columns; one by itself is no sequence of letters."""
+    if given is None:
+        return None
+    names = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    _check_strings("fields", names)
+    return names
 
 
 def folders_of(given: Sequence[str | os.PathLike[str]] | str | os.PathLike[str]) -> list[Path]:
     """Return folders; one by itself is no sequence of letters."""
     return [Path(given)] if isinstance(given, str | os.PathLike) else [*map(Path, given)]
+
+
+def _check_strings(what: str, names: Sequence[Any]) -> None:
+    odd = [each for each in names if not isinstance(each, str)]
+    if odd:
+        raise EverylabelError(
+            f"{what} has {odd[0]!r:.80}, a {type(odd[0]).__name__}; expected names that are strings"
+        )

@@ -17,7 +17,7 @@ from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.readers.memory import read_memory
 from everylabel.notebook.background import Background
-from everylabel.notebook.given import classes_of, folders_of
+from everylabel.notebook.given import classes_of, fields_of, folders_of
 from everylabel.notebook.session import Session, Source
 from everylabel.notebook.shown import HEIGHT
 from everylabel.notebook.shown import show as show_session
@@ -134,6 +134,7 @@ def label(
             }
         )
         check_port(port)
+        shown = fields_of(fields)
         named = classes_of(classes, encoding)
         in_memory = not isinstance(source, str | os.PathLike)
         held_out = None if test is None else str(test)
@@ -165,7 +166,7 @@ def label(
             descriptions=named.descriptions,
             class_keys=named.keys,
             test=held_out,
-            fields=[fields] if isinstance(fields, str) else fields,
+            fields=shown,
             guidelines=None if guidelines is None else Path(guidelines),
             images_in=[*folders_of(images_in), *_anywhere(in_memory and is_local(host))],
             watch=watch,

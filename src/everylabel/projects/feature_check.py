@@ -21,14 +21,16 @@ def with_other_features(log: Sequence[Event], ids: Sequence[str], features: np.n
     """Return items whose features are not those that the log notes; where some are gone, nobody can tell."""
     place = IdList(ids).position
     later, found = set[str](), list[str]()
-    for body in reversed([event.body for event in log if isinstance(event.body, Extended)]):
+    bodies = [event.body for event in log if isinstance(event.body, Extended)]
+    for body in reversed(bodies):
         names = body.ids
         whole = names == ids  # as most often: nothing has to be looked for
         known = later.isdisjoint(names) and (whole or all(name in place for name in names))
         places = None if whole else [place[name] for name in names] if known else []
         if known and names and features_digest(features, places) != body.digest:
             found = [*names, *found]
-        later.update(names)
+        if body is not bodies[0]:
+            later.update(names)
     return found
 
 

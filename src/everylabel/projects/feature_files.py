@@ -9,9 +9,10 @@ import numpy as np
 from everylabel.core.errors import EverylabelError
 from everylabel.core.files import NO_ARRAY
 from everylabel.projects.journal import JOURNAL
+from everylabel.projects.own_files import LATER
 from everylabel.projects.sealed_files import file_digest, read_sealed
 
-FEATURES, RECORD, EMBEDDER, NEXT = "features.npy", "features.json", "embedder.npz", "next"
+FEATURES, RECORD, EMBEDDER, NEXT = "features.npy", "features.json", "embedder.npz", LATER
 DIGESTS = "digests.npy"  # of the item that each row is of, and of those that are broken
 VERSION = 2
 USUAL = {"text": "minilm", "image": "dinov2"}  # models where none is named

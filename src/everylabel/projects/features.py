@@ -74,7 +74,7 @@ def features_of(
     what = {"kind": kind, "model": model, "column": options.text_column or options.image_column}
     before = record_of(folder)
     place = folder if before is None else make_folder(folder / NEXT)
-    for name in (RECORD, DIGESTS):
+    for name in (RECORD, DIGESTS, FEATURES, EMBEDDER):  # what follows are new files, whatever lay there
         (place / name).unlink(missing_ok=True)
     kept_rows = None if before is None else _kept_rows(folder, before, what)
     later, fitted_on = Journal(folder, kind, model).read(), 0

@@ -8,6 +8,7 @@ from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import label_of
 from everylabel.data.items import Items
 from everylabel.labelling.ledger import Ledger
+from everylabel.selection.pool.rest import all_but
 
 SAYS_TEST = ("test", "true", "yes", "1")  # cells of such a column, in whatever case
 
@@ -44,11 +45,11 @@ def to_set_aside(ledger: Ledger, wanted: int | Sequence[str]) -> list[str]:
     missing = wanted - len(ledger.test)
     if missing <= 0:
         return []
-    free = np.delete(np.arange(len(ledger.ids)), sorted({*ledger.answers, *ledger.test}))
+    free = all_but(len(ledger.ids), sorted({*ledger.answers, *ledger.test}))
     if missing >= len(free):
         raise EverylabelError(
             f"--test is {wanted}, and {len(free):,} items have no answer; expected fewer, so that some are "
             "left to learn from, or a column that names test items"
         )
     rng = np.random.default_rng([ledger.seed, ledger.seq])
-    return [ledger.ids[i] for i in rng.choice(free, missing, replace=False)]
+    return [ledger.ids[i] for i in free[rng.choice(len(free), missing, replace=False)]]

@@ -68,7 +68,7 @@ class Journal:
         try:
             file = self.path.open("r+b")
         except FileNotFoundError:
-            file = self.path.open("x+b")
+            file = os.fdopen(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), "w+b")
         if file.readline() != header:
             file.truncate(0)
             file.seek(0)

@@ -5,12 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from everylabel.core.errors import EverylabelError
 from everylabel.data.changes import compare
 from everylabel.data.items import Items
 from everylabel.data.known import Known
 from everylabel.data.sent import Sent, with_sent
 from everylabel.labelling import events
 from everylabel.projects.database.store import Damaged, Store, StoreError
+from everylabel.projects.options import Remembered
 from everylabel.projects.project import Begin, Check, Opening, Project
 
 STORE = "labels.sqlite"  # in the project's folder
@@ -26,6 +28,8 @@ def check_labelled(store: str | None, *, accept: bool = False, needed: bool = Fa
 
     def check(opening: Opening) -> Items | None:
         place = str(opening.folder / STORE) if store is None else store
+        if store is None and opening.before is not None and not accept:
+            _check_log_there(Path(place), opening.before)
         if not needed and "://" not in place and not Path(place).exists():
             return None
         now, items = opening.now, opening.items
@@ -49,9 +53,34 @@ def check_labelled(store: str | None, *, accept: bool = False, needed: bool = Fa
     return check
 
 
+def log_mark(log: Store) -> str:
+    """Return what tells a log from others: when it was begun."""
+    first = log.first()
+    return "" if first is None else repr(first.at)
+
+
+def _check_log_there(path: Path, about: Remembered) -> None:
+    """Refuse to begin anew where a log was begun: it is gone, empty or another's."""
+    if not about.log:
+        return
+    try:
+        with closing(Store(path, about.name, write=False)) as log:
+            found = log_mark(log)
+    except Damaged:
+        raise
+    except StoreError:
+        found = ""
+    if found != about.log:
+        what = "is another one" if found else "holds nothing of this project" if path.exists() else "is gone"
+        raise EverylabelError(
+            f"the log {str(path)!r}, in which this project was labelled, {what}; put it back, or a backup of "
+            "it (everylabel doctor looks what is there). To go on without its labels, add --accept-changes"
+        )
+
+
 def sent_before(log: Store) -> list[Sent]:
     """Return the items that were sent to a project, in the order in which they came."""
-    joined = (event.body for event in log.read(kind=events.Extended.kind))
+    joined = (event.body for event in log.glance(events.Extended.kind))
     bodies = [one for body in joined if isinstance(body, events.Extended) for one in body.sent or ()]
     return [Sent(str(one["id"]), str(one["text"]), one.get("fields") or {}) for one in bodies]
 

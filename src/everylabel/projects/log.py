@@ -28,9 +28,10 @@ from everylabel.labelling.events import Event
 from everylabel.labelling.kept import Kept, Shelf
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.naming import Encoder, packed, phrases_of
-from everylabel.labelling.packing import kept_ledger, unpack
+from everylabel.labelling.packing import WHAT, kept_ledger, unpack, vouched
 from everylabel.labelling.snapshot import Snapshot
 from everylabel.projects.database.applied import take_all
+from everylabel.projects.database.chain import Head
 from everylabel.projects.database.store import Store, StoreError
 from everylabel.projects.feature_check import are_made_anew, named_again, refuse, with_other_features
 from everylabel.projects.held_out import held_out_items, to_set_aside
@@ -58,7 +59,7 @@ class _Writer:
     ) -> None:
         self.ledger, self.fresh = Ledger(ids), list[Event]()
         self.imported: dict[tuple[str, str, str], int] = {}  # item, person, from where -> class
-        self.joined: set[str] = set()
+        self.joined = IdList()
         if past is not None:
             self._go_on_from(unpack(past), ids)
         take_all(self._take, before, shown)
@@ -66,7 +67,7 @@ class _Writer:
 
     def _go_on_from(self, ledger: Ledger, ids: Sequence[str]) -> None:
         """Begin with what was kept of the log up to some event, and with items that have not joined yet."""
-        self.ledger, self.joined = ledger, set(ledger.ids) if ledger.joined else set()
+        self.ledger, self.joined = ledger, IdList(ledger.ids if ledger.joined else ())
         if ledger.ids != ids:
             ledger.ids.extend([name for name in ids if name not in ledger.position])
         for entry in map(ledger.history.__getitem__, ledger.history.imported()):
@@ -82,7 +83,10 @@ class _Writer:
         apply(self.ledger, event)
         body = event.body
         if isinstance(body, events.Extended):
-            self.joined.update(body.ids)
+            if len(self.joined):
+                self.joined.extend([name for name in body.ids if name not in self.joined])
+            else:
+                self.joined = IdList(body.ids)
         self._note_imported(event.person, body)
         if isinstance(body, events.Changed):  # what the source or a file says of it now is news
             self.imported = {key: value for key, value in self.imported.items() if key[0] != body.item}
@@ -118,7 +122,7 @@ def open_log(
     test : how many items are never learned from, or the column that names them
     shelf : where a ledger may be that the log need not be read up to
     """
-    with closing(Store(store_place(project, store), store_name(project, store))) as log:
+    with closing(opened_store(store_place(project, store), store_name(project, store), shelf, note)) as log:
         if log.told:
             note(log.told)
         known = log.items() or Known((), ())
@@ -127,13 +131,12 @@ def open_log(
         if told is not None:
             note(told)
         project = replace(project, ids=change.keys)
-        labelled = np.flatnonzero(project.labels >= 0).tolist()
         imported = bring_up_to_date(
             log,
             project.ids_here,
             classes=project.classes,
             settings=settings,
-            source=[Label(project.ids[i], project.classes[int(project.labels[i])]) for i in labelled],
+            source=[Label(project.ids[i], project.classes[int(project.labels[i])]) for i in project.labelled],
             labels=labels,
             project=project.id,
             descriptions=descriptions,
@@ -155,6 +158,18 @@ def open_log(
         if imported:
             note(f"{imported:,} labels imported")
         yield log, project
+
+
+def opened_store(place: str, name: str, shelf: Shelf | None, note: Callable[[str], Any]) -> Store:
+    """Return a log to write to; what a kept ledger vouches for is checked beside the work."""
+    mark = vouched(shelf)
+
+    def lost(error: StoreError) -> None:
+        if shelf is not None:
+            shelf.discard(WHAT)  # the next start checks all first
+        note(f"no more answers are taken: {error}")
+
+    return Store(place, name, vouched=None if mark is None else Head(*mark), lost=lost)
 
 
 def bring_up_to_date(
@@ -189,7 +204,7 @@ def bring_up_to_date(
     """
     ids = IdList(ids)
     place = ids.position
-    past = kept_ledger(shelf, store, place, ids)
+    past = kept_ledger(shelf, store, place, ids, again=True)  # by the desk
     before = store.read(again=True) if past is None else store.read(past.seq)  # again by the desk
     writer = _Writer(before, ids, store.shown, past)
     settings = settings or {}
@@ -256,10 +271,11 @@ def _set_aside(writer: _Writer, changed: Sequence[str], confirm: bool) -> bool:
 
 def _join(writer: _Writer, ids: Sequence[str], features: np.ndarray) -> None:
     """Write down which items are in the pool now and were not when the log was written last."""
-    fresh = [i for i, name in enumerate(ids) if name not in writer.joined]
-    if fresh:
-        some = features if len(fresh) == len(ids) else features[fresh]
-        writer.emit("", events.Extended([ids[i] for i in fresh], features_digest(some)))
+    fresh = [] if writer.joined == ids else [i for i, name in enumerate(ids) if name not in writer.joined]
+    if len(fresh) == len(ids) > 0:
+        writer.emit("", events.Extended(ids, features_digest(features)))
+    elif fresh:
+        writer.emit("", events.Extended([ids[i] for i in fresh], features_digest(features[fresh])))
 
 
 def _teach_names(writer: _Writer, encoder: Encoder | None, note: Callable[[str], Any]) -> None:

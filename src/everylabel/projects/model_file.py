@@ -20,6 +20,8 @@ class ModelFile:
 
     def __init__(self, folder: Path, note: Callable[[str], Any] = print) -> None:
         self.folder, self.note = folder, note
+        self._read: dict[str, Kept] = {}  # what is asked for once more
+        self._discarded: set[str] = set()
 
     def path(self, what: str = "model") -> Path:
         """Return the file of a model or a ledger."""
@@ -27,12 +29,30 @@ class ModelFile:
 
     def put(self, kept: Kept, what: str = "model") -> None:
         """Write it in place of the one before, whole or not at all."""
+        self._read.pop(what, None)
+        if what in self._discarded:
+            return
         own = {"seq": kept.seq, "log": kept.log, "rows": kept.rows, "made_by": kept.made_by}
         header = {"format": _form(what), "version": VERSION, **own, "content": _digest(kept.arrays)}
         write_file(self.path(what), header, dict(kept.arrays), mode=0o600)
 
-    def get(self, what: str = "model") -> Kept | None:
-        """Return what is kept; tell if there is something that cannot be read."""
+    def get(self, what: str = "model", again: bool = False) -> Kept | None:
+        """Return what is kept; tell if there is something that cannot be read.
+
+        again : it is asked for once more soon, and remembered until then
+        """
+        kept = self._read.pop(what, None) or self._from_file(what)
+        if again and kept is not None:
+            self._read[what] = kept
+        return kept
+
+    def discard(self, what: str) -> None:
+        """Take away what is kept, and keep none any more."""
+        self._discarded.add(what)
+        self._read.pop(what, None)
+        self.path(what).unlink(missing_ok=True)
+
+    def _from_file(self, what: str) -> Kept | None:
         path = self.path(what)
         if not path.exists():
             return None

@@ -1,5 +1,6 @@
 """A project: what is to be labelled, wherever it comes from, with features, how it is shown, and a folder."""
 
+import errno
 import os
 import secrets
 import warnings
@@ -23,7 +24,7 @@ from everylabel.projects.feature_files import record_of, settle
 from everylabel.projects.features import features_of
 from everylabel.projects.growing import Growing, growing
 from everylabel.projects.options import Remembered, remember, remembered
-from everylabel.projects.trust import NONE_NAMED, Trust
+from everylabel.projects.trust import NONE_NAMED, Trust, check_show, check_source
 
 ENDING = ".everylabel"
 IN_MEMORY = "items in memory"  # a source that no folder can name: `open_project` gets a reader of it
@@ -92,7 +93,7 @@ class Project(Items):
         """Return the project with its labels as the truth that a simulated person knows, and no others."""
         if self.truth is not None:
             return replace(self, labels=no_labels(len(self)))
-        if not np.any(self.labels >= 0):
+        if not self.labelled:
             raise EverylabelError(
                 f"source {self.source!r} has no true labels; expected --label-column with the column of them"
             )
@@ -133,6 +134,7 @@ def open_project(
     trust_model_code: bool = False,
     reader: Reader = read,
     fields: str | None = None,
+    private: bool = False,
 ) -> Project:
     """Return a source as a project, with its features: memory-mapped, embedded if they are not there yet.
 
@@ -140,7 +142,8 @@ def open_project(
     ----------
     source : path or name
         A CSV, TSV, JSON, JSONL, Excel (.xlsx) or Parquet file, a folder of images, a .npy or .npz file of
-        features, a dataset's name (digits needs nothing else), or the folder of a project opened before.
+        features, a dataset's name (digits needs nothing else), or the folder of a project opened before:
+        with another `folder`, that project's source is read as there and kept here.
         IN_MEMORY for what only `reader` has.
     text_column, image_column : str, optional
         What is labelled. Where the file has one column that can be meant, it is taken, and a note says so.
@@ -176,15 +179,24 @@ def open_project(
         Reads the source, a full path or a dataset's name, as the options say.
     fields : str, optional
         The columns that the page shows beside an item, parted by commas; noted for next time.
+    private : bool
+        Nobody else is shown the items: a source that the folder remembers may lie anywhere on this machine.
 
     Options that are not given are those of last time, if the folder knows of one.
     """
-    shown = None if show is None else str(Path(show).absolute())
+    shown = show if show is None or "://" in str(show) else Path(show).absolute()
     names = None if classes is None else tuple(classes)
     columns = text_column, image_column, label_column, id_column
-    given = Options(*columns, names, shown, model, encoding, long_rows, fields)
+    given = Options(
+        *columns, names, None if shown is None else str(shown), model, encoding, long_rows, fields
+    )
     place, about = located(source, folder, given)
     where, options = about.source, about.options
+    home = Path(source).absolute() if _is_project(source) else place
+    if _is_project(source):
+        check_source(home, where, private=private)
+    if options.show is not None and given.show is None and not private:
+        check_show(home, where, options.show)
     before = remembered(place)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -192,7 +204,9 @@ def open_project(
         about = about._replace(options=replace(options, **items.chosen))  # type: ignore[arg-type]
         if check is not None:
             items = check(Opening(place, about, before, items)) or items
-        needed = None if begin is None else begin(Opening(place, about, before, items))
+        needed = None
+        if begin is not None and items.features is None:
+            needed = begin(Opening(place, about, before, items))
         with _made(place):
             trust = Trust(model, trust_model_code)
             project = _with_features(items, about, place, trust, progress, needed)
@@ -212,7 +226,7 @@ def located(
 ) -> tuple[Path, Remembered]:
     """Return the project's folder, and its source (a full path, or a dataset's name), name and options."""
     path = Path(source)
-    if path.is_dir() and path.name.endswith(ENDING):
+    if _is_project(source):
         before = remembered(path)
         if before is None:
             raise EverylabelError(
@@ -224,6 +238,8 @@ def located(
                 f"everylabel.label(items, folder={str(source)!r})"
             )
         options = given.or_else(before.options)
+        if folder is not None and Path(folder).absolute() != path.absolute():  # read as there, kept elsewhere
+            return located(before.source, folder, options)
         return path.absolute(), before._replace(options=options, id=before.id or _new_id(before.source))
     if str(source) == IN_MEMORY:
         where = IN_MEMORY
@@ -241,7 +257,13 @@ def located(
             f"--project {str(place)!r} belongs to {before.source!r}; expected another folder for {where!r}"
         )
     options = given.or_else(before.options)
-    return place, Remembered(where, before.name, options, before.id or _new_id(where))
+    return place, before._replace(source=where, options=options, id=before.id or _new_id(where))
+
+
+def _is_project(source: str | os.PathLike[str]) -> bool:
+    """Return whether a source is a project's folder, which remembers the real one."""
+    path = Path(source)
+    return path.name.endswith(ENDING) and path.is_dir()
 
 
 def with_clean_classes(items: Items) -> Items:
@@ -321,8 +343,13 @@ def _made(folder: Path) -> Iterator[None]:
         ) from error
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         if not there:
             with suppress(OSError):
                 folder.rmdir()
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            raise EverylabelError(
+                f"the disk of {str(folder)!r} is full ({error.strerror}); make room there, or choose another "
+                "folder by --project"
+            ) from error
         raise

@@ -2,7 +2,9 @@
 
 import logging
 import os
+import re
 import socket
+from collections.abc import Callable
 from typing import Any
 
 from everylabel.core.errors import EverylabelError, need
@@ -10,9 +12,10 @@ from everylabel.core.errors import EverylabelError, need
 HERE = "local"  # an own cluster on this machine, for as long as this process lives
 LOOPBACK = "127.0.0.1"
 PATIENCE = 5.0  # seconds that a cluster has to answer
+VERSIONS = re.compile(r"Ray: (\S+)\s+Python: (\S+)")  # as Ray lists them
 
 
-def connect(address: str = "auto", **options: Any) -> Any:
+def connect(address: str = "auto", note: Callable[[str], Any] | None = None, **options: Any) -> Any:
     """Return Ray, connected to a cluster; to the one it is connected to, if it is.
 
     Parameters
@@ -20,6 +23,8 @@ def connect(address: str = "auto", **options: Any) -> Any:
     address : str
         "auto", the cluster that this machine is part of (or that RAY_ADDRESS names); "local", an own one on
         this machine; or an address, HOST:PORT.
+    note : function, optional
+        Is told in one line which cluster was joined; nothing of an own one.
     **options
         Of `ray.init`: num_cpus, say, for "local".
     """
@@ -35,11 +40,38 @@ def connect(address: str = "auto", **options: Any) -> Any:
         _knock(address)
         ray.init(address=address, **quiet | options)
     except Exception as error:  # Ray raises no other of a node that takes too long to start
+        _refuse_versions(address, error)
         raise EverylabelError(
             f"--ray {address} cannot be reached ({_first_line(error)}); expected the address of a running "
             "cluster (ray start --head begins one), or --ray local for an own one on this machine"
         ) from error
+    if note is not None and address != HERE:
+        note(_joined(ray, address))
     return ray
+
+
+def _joined(ray: Any, address: str) -> str:
+    """Return which cluster this is: `auto` is the last one that was begun on this machine."""
+    nodes = sum(bool(node["Alive"]) for node in ray.nodes())
+    cores = int(ray.cluster_resources().get("CPU", 0))
+    at = ray.get_runtime_context().gcs_address
+    return f"--ray {address} is the cluster at {at}: {_count(nodes, 'node')}, {_count(cores, 'core')}"
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def _refuse_versions(address: str, error: Exception) -> None:
+    """Raise if Ray has refused a cluster of other versions, which it lists: the cluster's, then ours."""
+    found = VERSIONS.findall(str(error)) if "ersion mismatch" in str(error) else []
+    if len(found) == 2:
+        theirs, ours = (f"Ray {ray} and Python {python}" for ray, python in found)
+        raise EverylabelError(
+            f"--ray {address} is a cluster of {theirs}, and this is {ours}; expected the same on both sides: "
+            "install its versions here or ours there, name another cluster by --ray HOST:PORT, or take an "
+            "own one on this machine by --ray local"
+        ) from error
 
 
 def _knock(address: str) -> None:

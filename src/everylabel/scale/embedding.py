@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.core.checks import check_choice, check_count
-from everylabel.core.errors import EverylabelError
+from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.options import Options
 from everylabel.models.embedding.backend import Backend
 from everylabel.models.embedding.choose import How, choose, kind_of
@@ -23,7 +23,7 @@ from everylabel.models.embedding.fitted import load_fit
 from everylabel.scale import places
 from everylabel.scale.parted import Parted, begun
 from everylabel.scale.running import made
-from everylabel.scale.shards import shard_of
+from everylabel.scale.shards import damage, shard_of
 from everylabel.scale.sources import Part, Source, open_source
 
 SHARD_ROWS = 65_536  # a multiple of every backend's chunk
@@ -87,6 +87,7 @@ def embed_shards(
     trust_model_code: bool = False,
     worker_cpus: int = 1,
     progress: Callable[[int, int], Any] | None = None,
+    note: Callable[[str], Any] | None = None,
 ) -> Embedded:
     """Write the features of a source's rows into a folder of shards; only those that are not there yet.
 
@@ -111,6 +112,8 @@ def embed_shards(
         Cores, and threads, of one worker of Ray.
     progress : function, optional
         Called with the rows that are there and in all.
+    note : function, optional
+        Called with a sentence: which cluster was joined, which shards are damaged and made anew.
 
     Examples
     --------
@@ -145,7 +148,7 @@ def embed_shards(
     }
     shards = begun(out, about, ".npy", origin, size)
     job = Embedding(origin, backend, shards, dtype)
-    return _made(job, ray, cpus, progress)
+    return _made(job, ray, cpus, progress, note or (lambda _: None))
 
 
 def model_digest(backend: Backend) -> str:
@@ -153,21 +156,38 @@ def model_digest(backend: Backend) -> str:
     return hashlib.sha256(backend.key.encode()).hexdigest()[:16]
 
 
-def _made(job: Embedding, ray: str | None, cpus: int, progress: Callable[[int, int], Any] | None) -> Embedded:
-    missing = job.shards.missing()
+def _made(
+    job: Embedding,
+    ray: str | None,
+    cpus: int,
+    progress: Callable[[int, int], Any] | None,
+    note: Callable[[str], Any],
+) -> Embedded:
+    missing, damaged = _to_make(job)
+    if damaged:
+        note(f"{len(damaged):,} shard(s) are damaged and made anew: {listed(damaged, 3)}")
     total = job.shards.rows
     kept = done = total - sum(part.rows for part in missing)
     if progress is not None:
         progress(done, total)
     gpus = int(str(getattr(job.backend, "device", None)).startswith("cuda"))
     broken = 0
-    for part, unread in made(job, missing, ray, cpus=cpus, gpus=gpus):
+    for part, unread in made(job, missing, ray, cpus=cpus, gpus=gpus, note=note):
         done, broken = done + part.rows, broken + unread
         if progress is not None:
             progress(done, total)
     return Embedded(
         job.shards, kept, broken, shard_of(job.shards.place(job.shards.parts[0])).width, job.source.column
     )
+
+
+def _to_make(job: Embedding) -> tuple[list[Part], list[str]]:
+    """Return the parts that are missing or not what was written, and what is wrong with the latter."""
+    shards, missing = job.shards, job.shards.missing()
+    there = [part for part in shards.parts if part not in missing]
+    wrong = {part: damage(shards.place(part), part.rows, job.dtype) for part in there}
+    damaged = [f"{shards.name(part)} ({why})" for part, why in wrong.items() if why]
+    return [part for part in shards.parts if part in missing or wrong[part]], damaged
 
 
 def pretrained(kind: str, model: str | None, fit: Path | None, how: How) -> Backend:

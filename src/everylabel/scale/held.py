@@ -29,7 +29,8 @@ class Held(PoolView):
     def __init__(self, pool: "ShardPool") -> None:
         self._pool, self._sharded = pool, pool.numbers.sharded
         if self._sharded.held is None:
-            drawn = np.random.default_rng(0).permutation(len(pool))[:SIZE]
+            n = len(pool)
+            drawn = np.random.default_rng(0).choice(n, min(n, SIZE), replace=False)
             self._sharded.held = drawn, self._sharded.raw_rows(drawn)
         held: tuple[np.ndarray, np.ndarray] = self._sharded.held
         self._idx, self._raw = held
@@ -44,6 +45,9 @@ class Held(PoolView):
     @property
     def posterior(self) -> Posterior:
         return self._pool.posterior
+
+    def placed(self, *places: Where) -> Any:
+        return self._pool.placed(*places)
 
     @property
     def free_idx(self) -> np.ndarray:

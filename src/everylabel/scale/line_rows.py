@@ -7,7 +7,7 @@ encoding will do in which a line end is that one byte; UTF-16 is not one.
 import codecs
 import csv
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from everylabel.core.checks import check_choice
@@ -100,13 +100,17 @@ class LineFile:
     def cells(self, column: str, start: int, rows: int) -> Iterator[Any]:
         """Yield a column's values of so many rows, from the byte on at which the first begins."""
         check_columns(self.file, self.columns, [column])
-        place, taken = self.columns.index(column), 0
+        return (value for (value,) in self.table([column], start, rows))
+
+    def table(self, names: Sequence[str], start: int, rows: int) -> Iterator[tuple[Any, ...]]:
+        """Yield the values that some columns have in so many rows, from the byte of the first on."""
+        at, taken = [self.columns.index(name) for name in names], 0
         with places.opened(self.file) as stream:
             for row in self._rows(self._lines(stream, start), []):
                 if self.has_objects:
-                    yield self._object(row[0]).get(column)
+                    yield tuple(map(self._object(row[0]).get, names))
                 else:
-                    yield row[place] if place < len(row) else None
+                    yield tuple(row[place] if place < len(row) else None for place in at)
                 taken += 1
                 if taken == rows:
                     return

@@ -17,8 +17,9 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 from everylabel.scale.features import BESIDE, ShardedFeatures
 from everylabel.scale.worker import Behind, Few
-from everylabel.selection.pool import PoolView, Where
+from everylabel.selection.pool import PoolView
 from everylabel.selection.pool.scaled import Scaled
+from everylabel.selection.pool.sparse import Sparse
 from everylabel.selection.pool.view import shares_cov
 
 _count = itertools.count()
@@ -75,7 +76,7 @@ class ShardedNumbers:
         self,
         features: ShardedFeatures | Scaled,
         posterior: Posterior,
-        state: Callable[[], np.ndarray],
+        state: Callable[[], Sparse],
         now: Callable[[], Posterior],
     ) -> None:
         """Take the features; state() and now() are the pool's, and the posterior that the logits are of."""
@@ -190,8 +191,15 @@ class ShardedNumbers:
             for part in self.parts
             if part.here
         ]
-        found = [(part, self._answer(part, ref)) for part, ref in calls]
-        answers = [(part, answer) for part, answer in found if part.here]
+        answers, refused = [], list[Exception]()
+        for part, ref in calls:  # all of them: Ray complains of errors that nobody looks at
+            try:
+                answers.append((part, self._answer(part, ref)))
+            except Exception as error:
+                refused.append(error)
+        if refused:
+            raise refused[0]
+        answers = [(part, answer) for part, answer in answers if part.here]
         if answers:
             return answers
         self._settle(self.parts[0], wait=True)
@@ -254,8 +262,8 @@ class ShardedNumbers:
 
     def _begin(self, part: Part) -> None:
         """Have an actor begin this pool anew, as it is now."""
-        state = self._state()[part.start : part.stop]
-        places = {int(i): int(state[i]) for i in np.flatnonzero(state != Where.FREE)}
+        idx, where = self._state().unusual(part.start, part.stop)
+        places = dict(zip((idx - part.start).tolist(), where.tolist(), strict=True))
         for told in (self._heard_last, self.moves):
             places |= {i - part.start: where for i, where in told.items() if part.start <= i < part.stop}
         taken = np.asarray(list(places), np.int64), np.asarray(list(places.values()), np.int8)

@@ -1,6 +1,6 @@
 """Rows of a Parquet file from any row on: only the row groups that hold them are read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,8 +28,24 @@ def count(file: str, column: str) -> int:
         return int(parquet.metadata.num_rows)
 
 
+def types(file: str) -> dict[str, type]:
+    """Return what the values of each column are: whole numbers, numbers, or anything else, which is text."""
+    known = need("pyarrow.types", "table", "reading Parquet")
+
+    def kind(one: Any) -> type:
+        return int if known.is_integer(one) else float if known.is_floating(one) else str
+
+    with _parquet(file) as parquet:
+        return {str(field.name): kind(field.type) for field in parquet.schema_arrow}
+
+
 def cells(file: str, column: str, first: int, rows: int) -> Iterator[Any]:
     """Yield a column's values of so many rows, from one on."""
+    return (value for (value,) in table(file, [column], first, rows))
+
+
+def table(file: str, names: Sequence[str], first: int, rows: int) -> Iterator[tuple[Any, ...]]:
+    """Yield the values that some columns have in so many rows, from one on."""
     with _parquet(file) as parquet:
         groups, before, at = [], 0, 0
         for group in range(parquet.metadata.num_row_groups):
@@ -40,11 +56,12 @@ def cells(file: str, column: str, first: int, rows: int) -> Iterator[Any]:
                 groups.append(group)
             at += held
         skip, left = first - before, rows
-        for batch in parquet.iter_batches(batch_size=AT_A_TIME, row_groups=groups, columns=[column]):
+        for batch in parquet.iter_batches(batch_size=AT_A_TIME, row_groups=groups, columns=list(names)):
             if skip >= len(batch):
                 skip -= len(batch)
                 continue
-            some = batch.column(0).slice(skip, left).to_pylist()
+            there = batch.slice(skip, left)
+            some = list(zip(*(there.column(name).to_pylist() for name in names), strict=True))
             skip, left = 0, left - len(some)
             yield from some
             if not left:

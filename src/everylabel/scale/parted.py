@@ -16,6 +16,8 @@ from everylabel.scale.places import Stamp
 from everylabel.scale.sources import Part, Stretch
 
 MANIFEST = "manifest.json"
+BESIDE_TABLES = "_manifest.json"  # readers of a folder of tables leave out what begins so
+SHARDS = ".npy"  # the ending of features
 FORMAT, VERSION = "everylabel parts", 1
 CURE = "name another folder with -o, or delete this one to begin anew"
 
@@ -88,8 +90,9 @@ def begun(folder: str, about: Mapping[str, Any], ending: str, source: Parts, siz
 
 def read_parted(folder: str) -> Parted | None:
     """Return what a folder's manifest says; None if it has none."""
-    place = places.inside(folder, MANIFEST)
-    if not places.exists(place):
+    there = (places.inside(folder, name) for name in (MANIFEST, BESIDE_TABLES))
+    place = next(filter(places.exists, there), None)
+    if place is None:
         return None
     try:
         stored = json.loads(places.read_bytes(place))
@@ -108,10 +111,18 @@ def read_parted(folder: str) -> Parted | None:
         ) from error
 
 
+def is_shards(place: str) -> bool:
+    """Return whether a place is a folder that `embed_shards` has made or begun."""
+    try:
+        return places.is_folder(place) and read_parted(place) is not None
+    except EverylabelError:  # a manifest of something else
+        return False
+
+
 def finished_shards(folder: str) -> Parted:
     """Return the manifest of a folder of features, if all shards are there."""
     parted = read_parted(folder)
-    if parted is None or parted.ending != ".npy":
+    if parted is None or parted.ending != SHARDS:
         raise EverylabelError(
             f"folder {folder!r} holds no shards; expected one that everylabel embed -o wrote"
         )
@@ -136,7 +147,8 @@ def _write(parted: Parted) -> None:
         "parts": [part[1:] for part in parted.parts],  # first row, rows, stretches
     }
     text = json.dumps(stored, ensure_ascii=False).encode("utf-8", "surrogateescape")
-    places.write(places.inside(parted.folder, MANIFEST), lambda file: file.write(text))
+    name = MANIFEST if parted.ending == SHARDS else BESIDE_TABLES
+    places.write(places.inside(parted.folder, name), lambda file: file.write(text))
 
 
 def _check_about(before: Parted, about: Mapping[str, Any], ending: str) -> None:

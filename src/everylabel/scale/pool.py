@@ -19,15 +19,10 @@ from everylabel.scale.held import Held
 from everylabel.scale.numbers import Part, ShardedNumbers
 from everylabel.scale.worker import Few, Unknown
 from everylabel.selection.pool import Pool, PoolView, Where
+from everylabel.selection.pool.rest import Rest, all_but
+from everylabel.selection.pool.sparse import Sparse
 from everylabel.selection.ranking import TIE, best
 from everylabel.selection.threads import worth_compiling
-
-
-class Ones(dict[int, float]):
-    """Weights of instances, of which few are not 1."""
-
-    def __missing__(self, i: int) -> float:
-        return 1.0
 
 
 class ShardPool(Pool):
@@ -48,18 +43,23 @@ class ShardPool(Pool):
     is_here = False  # its logits are with the actors, which compute them anew
 
     def __init__(self, features: ShardedFeatures, posterior: Posterior, **options: Any) -> None:
-        self._free: np.ndarray | None = None
+        self._free: Any = None
         self._held: Held | None = None
         super().__init__(features, posterior, **options)
 
+    def placed(self, *places: Where) -> Any:
+        """Return the instances that are in one of these places; free ones as all but the others."""
+        idx, where = self.state.unusual()
+        if Where.FREE in places:
+            return all_but(len(self), idx[~np.isin(where, places)])
+        return idx[np.isin(where, places)]
+
     @property
-    def free_idx(self) -> np.ndarray:
-        """Return the free instances of the parts that are here."""
+    def free_idx(self) -> Any:
+        """Return the free instances of the parts that are here, as all but the others."""
         if self._free is None:
-            usable = self.state == Where.FREE
-            for part in self.numbers.away():
-                usable[part.start : part.stop] = False
-            self._free = np.flatnonzero(usable)
+            away = [(part.start, part.stop) for part in self.numbers.away()]
+            self._free = all_but(len(self), self.state.unusual()[0], away)
         return self._free
 
     @property
@@ -171,6 +171,8 @@ class ShardPool(Pool):
         """Return whether these are all free instances that can be asked."""
         if idx is self._free:
             return True
+        if isinstance(idx, Rest):
+            return idx.same(self.free_idx)
         return len(idx) == len(self.free_idx) and np.array_equal(idx, self.free_idx)
 
     def _at(self, idx: np.ndarray, found: list[tuple[Part, Few]], size: float) -> int:
@@ -194,8 +196,8 @@ class ShardPool(Pool):
             return super()._trained_logits(idx)
         return np.asarray(self.rows(idx) @ to_numpy(self.posterior.mean))
 
-    def _room(self, n: int) -> tuple[np.ndarray, Any]:
-        return np.full(n, -1, np.int16), Ones()
+    def _room(self, n: int) -> tuple[Any, Any, Any]:
+        return Sparse(n, -1, np.int16), Sparse(n, 1.0, np.float64), Sparse(n, Where.FREE, np.int8)
 
 
 def _margins(part: PoolView, idx: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ from everylabel.projects.predictions import trained
 from everylabel.projects.project import Project
 from everylabel.scale import places
 from everylabel.scale.embedding import DIGEST, MODEL, model_digest
-from everylabel.scale.parted import Parted, begun, finished_shards, read_parted
+from everylabel.scale.parted import Parted, begun, finished_shards, is_shards, read_parted
 from everylabel.scale.places import Stamp
 from everylabel.scale.running import made
 from everylabel.scale.shards import load, shard_of
@@ -118,14 +118,6 @@ def _finite(features: np.ndarray) -> np.ndarray:
     return np.flatnonzero(np.concatenate(blocks))
 
 
-def is_shards(place: str) -> bool:
-    """Return whether a place is a folder that `embed_shards` has made or begun."""
-    try:
-        return places.is_folder(place) and read_parted(place) is not None
-    except EverylabelError:  # a manifest of something else
-        return False
-
-
 def predict_shards(
     shards: str,
     out: str,
@@ -136,6 +128,7 @@ def predict_shards(
     ray: str | None = None,
     worker_cpus: int = 1,
     progress: Callable[[int, int], Any] | None = None,
+    note: Callable[[str], Any] | None = None,
 ) -> Predicted:
     """Write what a project's model says of all rows into a folder of tables; only those not there yet.
 
@@ -147,7 +140,7 @@ def predict_shards(
         Whose model predicts, and its labels: `log.read_state`.
     form : {"parquet", "csv", "jsonl"}
         Of the tables: the row in the source, from 0, the label, its probability, and those of all classes.
-    ray, worker_cpus, progress
+    ray, worker_cpus, progress, note
         As in `embedding.embed_shards`.
     """
     check_choice(form, "format", list(TABLES))
@@ -161,7 +154,7 @@ def predict_shards(
     if progress is not None:
         progress(done, total)
     broken, job = 0, Predicting(files, head, predictions, form)
-    for part, left_out in made(job, missing, ray, cpus=worker_cpus):
+    for part, left_out in made(job, missing, ray, cpus=worker_cpus, note=note):
         done, broken = done + part.rows, broken + left_out
         if progress is not None:
             progress(done, total)

@@ -8,7 +8,7 @@ join later, and those of a node that dies run elsewhere. A worker keeps the enco
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -35,16 +35,23 @@ class Job(Protocol):
 
 
 def made(
-    job: Job, parts: Sequence[Part], ray: str | None = None, *, cpus: int = 1, gpus: int = 0
+    job: Job,
+    parts: Sequence[Part],
+    ray: str | None = None,
+    *,
+    cpus: int = 1,
+    gpus: int = 0,
+    note: Callable[[str], Any] | None = None,
 ) -> Iterator[tuple[Part, Any]]:
     """Make all parts, and yield each when it is there.
 
     ray : the address of a cluster; None makes them in this process
     cpus, gpus : what a worker has of its node
+    note : is told which cluster it is
     """
     if ray is None:
         return ((part, job.make(part)) for part in parts)
-    return _by_tasks(job, parts, connect(ray), cpus, gpus)
+    return _by_tasks(job, parts, connect(ray, note), cpus, gpus)
 
 
 def _by_tasks(job: Job, parts: Sequence[Part], ray: Any, cpus: int, gpus: int) -> Iterator[tuple[Part, Any]]:

@@ -7,7 +7,7 @@ part-000000.parquet     a row each, the features in a column of that name (lists
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -79,12 +79,33 @@ def shard_of(place: str) -> Shard:
                 about = _parquet().ParquetFile(file)
                 first = next(about.iter_batches(1, columns=[COLUMN])).column(0)[0]
                 return Shard(place, int(about.metadata.num_rows), len(first))
-            version = np.lib.format.read_magic(file)
-            read: Any = np.lib.format.read_array_header_1_0
-            n, d = (np.lib.format.read_array_header_2_0 if version > (1, 0) else read)(file)[0]
+            n, d = _header(file)[0]
+            if n < 0 or d < 1:
+                raise ValueError(f"its shape is {n} x {d}")
             return Shard(place, int(n), int(d))
     except (*NO_ARRAY, KeyError, TypeError, StopIteration) as error:
         raise _no_shard(place, error) from error
+
+
+def damage(place: str, rows: int, dtype: str) -> str:
+    """Return what is wrong with a shard of so many rows, by its header and its size; "" if nothing."""
+    try:
+        with places.opened(place) as file:
+            (n, d), _, kind = _header(file)
+            size = file.tell() + n * d * kind.itemsize
+    except (*NO_ARRAY, TypeError):
+        return "no header"
+    if (n, kind) != (rows, np.dtype(dtype)):
+        return f"{n:,} rows of {kind}, not {rows:,} of {dtype}"
+    there = places.stamp(place).size
+    return "" if there == size else f"{there:,} of {size:,} bytes"
+
+
+def _header(file: IO[bytes]) -> Any:
+    """Return shape, order and type of the array in a .npy file that is read from its start."""
+    version = np.lib.format.read_magic(file)
+    read: Any = np.lib.format.read_array_header_1_0
+    return (np.lib.format.read_array_header_2_0 if version > (1, 0) else read)(file)
 
 
 def _rows(place: str) -> np.ndarray:
@@ -108,4 +129,6 @@ _parquet = partial(need, "pyarrow.parquet", "ray", "a shard in Parquet")
 
 
 def _no_shard(place: str, error: BaseException) -> EverylabelError:
-    return EverylabelError(f"shard {place!r} holds no rows of features ({error}); make it again")
+    return EverylabelError(
+        f"shard {place!r} holds no rows of features ({error}); run the command that made it once more"
+    )

@@ -6,35 +6,66 @@ first looked at; one of Parquet by its row group.
 
 import threading
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, overload
 
-from everylabel.core.errors import EverylabelError
-from everylabel.data.digests import content_digest
+from everylabel.data.cells import text_of
+from everylabel.data.digests import bytes_digest, content_digest
 from everylabel.data.display import SHORT, Display, shown_item
-from everylabel.data.pictures import Picture, read_picture
+from everylabel.data.pictures import Picture, shown_image
+from everylabel.data.read_columns import ReadColumn
 from everylabel.scale.sources import Part, Source, Stretch
 
 EVERY = 64  # rows between marks
 CACHED = 4096  # cells
 
 
-class SourceCells(Sequence[Any]):
-    """The texts or image paths of a source, by row."""
+class Finder:
+    """Where each row of a source is read from: a block of EVERY rows, and its place there."""
 
     def __init__(self, source: Source, parts: Sequence[Part]) -> None:
         self.source, self.parts = source, parts
         self._firsts = [part.first for part in parts]
         self._marks: dict[Stretch, list[int]] = {}
         self._lock = threading.Lock()
-        self._cell = lru_cache(CACHED)(self._read)
 
     def __len__(self) -> int:
         return self.parts[-1].first + self.parts[-1].rows
+
+    def block(self, row: int) -> tuple[Stretch, int]:
+        """Return the block that holds a row, and how many of its rows come before."""
+        part = self.parts[bisect_right(self._firsts, row) - 1]
+        left = row - part.first
+        for stretch in part.stretches:
+            if left < stretch.rows:
+                break
+            left -= stretch.rows
+        with self._lock:
+            start, skip = self._start(stretch, left)
+        return Stretch(stretch.file, start, min(EVERY, stretch.rows - left + skip)), skip
+
+    def _start(self, stretch: Stretch, row: int) -> tuple[int, int]:
+        """Return where a block begins, and how many rows to leave out then."""
+        if not self.source.is_lines(stretch):
+            return stretch.start + row - row % EVERY, row % EVERY
+        if stretch not in self._marks:
+            self._marks[stretch] = self.source.marks(stretch, EVERY)
+        return self._marks[stretch][row // EVERY], row % EVERY
+
+
+class SourceCells(Sequence[Any]):
+    """The texts or image paths of a source, by row."""
+
+    def __init__(self, source: Source, parts: Sequence[Part]) -> None:
+        self._finder = Finder(source, parts)
+        self._cell = lru_cache(CACHED)(self._read)
+
+    def __len__(self) -> int:
+        return len(self._finder)
 
     @overload
     def __getitem__(self, at: int) -> Any: ...
@@ -48,31 +79,78 @@ class SourceCells(Sequence[Any]):
         return self._cell(range(len(self))[at])
 
     def _read(self, row: int) -> Any:
-        part = self.parts[bisect_right(self._firsts, row) - 1]
-        left = row - part.first
-        for stretch in part.stretches:
-            if left < stretch.rows:
-                break
-            left -= stretch.rows
-        with self._lock:
-            start, skip = self._start(stretch, left)
-        found = self.source.cells(Stretch(stretch.file, start, skip + 1))
+        stretch, skip = self._finder.block(row)
+        found = self._finder.source.cells(stretch._replace(rows=skip + 1))
         return next(islice(found, skip, None))
 
-    def _start(self, stretch: Stretch, row: int) -> tuple[int, int]:
-        """Return where to begin to read, and how many rows to leave out then."""
-        if not self.source.is_lines(stretch):
-            return stretch.start + row, 0
-        if stretch not in self._marks:
-            self._marks[stretch] = self.source.marks(stretch, EVERY)
-        return self._marks[stretch][row // EVERY], row % EVERY
+
+class SourceColumns(Mapping[str, ReadColumn]):
+    """All columns of a source, of which blocks of rows are read when they are asked for."""
+
+    def __init__(self, source: Source, parts: Sequence[Part]) -> None:
+        self.finder, self.types = Finder(source, parts), source.types()
+        names = list(self.types)
+        self._columns = {name: SourceColumn(self, place) for place, name in enumerate(names)}
+        self._block = lru_cache(CACHED // EVERY)(lambda stretch: source.table(stretch, names))
+
+    def row(self, i: int) -> tuple[Any, ...]:
+        """Return the values of a row."""
+        stretch, skip = self.finder.block(i)
+        return self._block(stretch)[skip]
+
+    def __getitem__(self, name: str) -> ReadColumn:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
+class SourceColumn(ReadColumn):
+    """One of them."""
+
+    def __init__(self, columns: SourceColumns, place: int) -> None:
+        self._columns, self._place = columns, place
+        self.type = list(columns.types.values())[place]
+
+    def __len__(self) -> int:
+        return len(self._columns.finder)
+
+    def at(self, i: int) -> Any:
+        return self._columns.row(i)[self._place]
+
+
+class SourceIds(Sequence[str]):
+    """The source's own ids: a column as text."""
+
+    def __init__(self, column: ReadColumn) -> None:
+        self._column = column
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    @overload
+    def __getitem__(self, i: int) -> str: ...
+
+    @overload
+    def __getitem__(self, i: slice) -> list[str]: ...
+
+    def __getitem__(self, i: int | slice) -> Any:
+        found = self._column[i]
+        return [_id(one) for one in found] if isinstance(i, slice) else _id(found)
+
+
+def _id(value: Any) -> str:
+    return text_of(value).strip()
 
 
 @dataclass(frozen=True, eq=False)
 class SourceImages(Display):
-    """Images that a source names by path, none from outside of its folder."""
+    """Images that a source names by path, or holds; those from outside of its folder may not be shown."""
 
-    paths: Sequence[Any]
+    images: Sequence[Any]
     folder: Path
     what = "an image"
 
@@ -80,18 +158,19 @@ class SourceImages(Display):
         return shown_item(None, image=True)
 
     def picture(self, i: int) -> Picture:
-        return read_picture(self._path(i))
+        return shown_image(self.images[i], f"row {i}")
 
     def digest(self, i: int) -> str:
-        return content_digest(self._path(i))
+        image = self.images[i]
+        return bytes_digest(image) if isinstance(image, bytes) else content_digest(image)
+
+    def file(self, i: int) -> Path | None:
+        image = self.images[i]
+        return image if isinstance(image, Path) else None
+
+    def home(self) -> Path:
+        return self.folder
 
     def text(self, i: int) -> str:
-        return Path(self.paths[i]).name[:SHORT]
-
-    def _path(self, i: int) -> Path:
-        path = Path(self.paths[i])
-        if not path.resolve().is_relative_to(self.folder.resolve()):
-            raise EverylabelError(
-                f"image {str(path)!r} lies outside the source's folder {str(self.folder)!r}"
-            )
-        return path
+        file = self.file(i)
+        return f"row {i}" if file is None else file.name[:SHORT]

@@ -4,7 +4,7 @@ Parquet files (one, or a folder of them) are read from a row on, CSV and JSONL f
 over the files tells what they hold, so that a job that is begun again knows whether they are what they were.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,6 +63,22 @@ class Source:
         except OSError as error:
             raise _unreadable(file, error) from error
 
+    def types(self) -> dict[str, type]:
+        """Return the names of all columns, and what their values are."""
+        if _ending(self.files[0]) in PARQUET:
+            return parquet_rows.types(self.files[0])
+        return dict.fromkeys(LineFile(self.files[0], self.options).columns, str)
+
+    def table(self, stretch: Stretch, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Return the values that some columns have in the rows of a stretch, as they are."""
+        file, (_, start, rows) = self.files[stretch.file], stretch
+        try:
+            if self.is_lines(stretch):
+                return list(LineFile(file, self.options).table(names, start, rows))
+            return list(parquet_rows.table(file, names, start, rows))
+        except OSError as error:
+            raise _unreadable(file, error) from error
+
     def is_lines(self, stretch: Stretch) -> bool:
         """Return whether a stretch begins at a byte, not at a row."""
         return _ending(self.files[stretch.file]) not in PARQUET
@@ -101,7 +117,7 @@ class Source:
 
 def open_source(place: str, options: Options) -> Source:
     """Return a source with the column that is named, or the one that looks like texts or images."""
-    files = _files_of(place)
+    files = files_of(place)
     there = _columns(files[0], options)
     named = options.text_column or options.image_column
     if options.text_column is not None and options.image_column is not None:
@@ -118,7 +134,8 @@ def open_source(place: str, options: Options) -> Source:
     return Source(place, files, named, kind, options)
 
 
-def _files_of(place: str) -> tuple[str, ...]:
+def files_of(place: str) -> tuple[str, ...]:
+    """Return the files of a source, none of them opened."""
     if places.is_folder(place):
         names = [name for name in places.listed_in(place) if _ending(name) in PARQUET]
         if not names:

@@ -79,12 +79,15 @@ class Part(PoolView):
 
     def narrowest_few(self) -> Few:
         """Return the free instances of which one has the smallest margin, whatever other parts hold."""
-        idx = self.free_idx
-        if not len(idx):
+        usable = self.state == Where.FREE
+        if not usable.any():
             return _none()
-        found = self.numbers.narrow_margins(self.state == Where.FREE)
-        margins = super().margins(idx) if found is None else found[idx]
-        return self._with_rows(_first(idx, -margins, TIE))
+        found = self.numbers.narrow(usable)
+        if found is None:
+            idx = np.flatnonzero(usable)
+            return self._with_rows(_first(idx, -super().margins(idx), TIE))
+        where, margins = found
+        return self._with_rows(Few(where, -margins, 1.0, -np.inf))
 
     def top_few(self, score: Callable[[PoolView, np.ndarray], np.ndarray], n: int) -> Few:
         """Return the free instances of which n have the highest scores, whatever other parts hold."""

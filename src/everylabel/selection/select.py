@@ -10,9 +10,10 @@ from everylabel.core.checks import check_count, check_positions, check_rng
 from everylabel.core.errors import EverylabelError
 from everylabel.selection import strategies
 from everylabel.selection.pool import PoolView, Where
+from everylabel.selection.pool.rest import without
 from everylabel.selection.pool.view import LearningPool, check_view
 from everylabel.selection.ranking import best
-from everylabel.selection.strategies.strategy import Strategy
+from everylabel.selection.strategies.strategy import Strategy, best_of_few
 
 COLD = ("random", "coreset", "typiclust")  # these need no model
 
@@ -86,7 +87,7 @@ def select(
         at = int(_pick(chosen, pool, idx, 1, rng, options)[0])  # line 3
         picked.append(int(idx[at]))
         learning.add(picked[-1], ask(picked[-1]), step_size=step)  # lines 4, 5 and 7
-        idx = np.delete(idx, at)  # line 6
+        idx = without(idx, at)  # line 6
     return np.asarray(picked)
 
 
@@ -109,6 +110,9 @@ def _pick(
     score = strategy.score
     if strategy.alone:
         return pool.top(lambda part, some: score(part, some, rng, **options), idx, n)
+    few = getattr(score, "few", None)
+    if few is not None:
+        return best_of_few(few, n, pool, idx, rng, **options)
     return best(score(pool, idx, rng, **options), n)
 
 

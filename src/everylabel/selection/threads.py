@@ -8,17 +8,11 @@ of a server at once, is not used. Without numba (the extra `fast`) NumPy does al
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
+from everylabel.core.arrays import can_compile
+
 SMALL = 2**19  # numbers that NumPy works through before a compiled loop has started
-
-
-@cache
-def can_compile() -> bool:
-    """Return whether numba is installed."""
-    return find_spec("numba") is not None
 
 
 def worth_compiling(work: int) -> bool:
@@ -33,12 +27,11 @@ def workers() -> int:
     return max(1, min(int(asked), cores)) if asked.isdigit() else cores
 
 
-def share(loop: Callable[[int, int], Any], n: int) -> None:
-    """Call loop(start, stop) on ranges that make up 0 .. n, one a thread."""
+def share(loop: Callable[[int, int], Any], n: int) -> list[Any]:
+    """Return what loop(start, stop) returns on ranges that make up 0 .. n, one a thread."""
     parts = workers()
     bounds = [n * i // parts for i in range(parts + 1)]
     if parts == 1:
-        loop(0, n)
-        return
+        return [loop(0, n)]
     with ThreadPoolExecutor(parts) as threads:
-        list(threads.map(loop, bounds[:-1], bounds[1:]))
+        return list(threads.map(loop, bounds[:-1], bounds[1:]))

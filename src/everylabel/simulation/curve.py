@@ -28,7 +28,7 @@ def write_curve(points: Sequence[Point], out: Path, name: str) -> None:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerows([Point._fields, *points])
-        write_atomically(out, lambda file: file.write(text.getvalue().encode()))
+        write_atomically(out, lambda file: file.write(text.getvalue().encode()), follow=True)
         return
     _plot(points, out, name)
 

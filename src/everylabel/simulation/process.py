@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from everylabel.core.errors import EverylabelError
-from everylabel.projects.options import remember, remembered
+from everylabel.projects.options import Remembered, remember, remembered
 from everylabel.projects.project import Project
 
 READY = "everylabel is ready: "
@@ -19,9 +19,9 @@ PATIENCE = 10  # seconds to stop in
 @contextmanager
 def server_process(project: Project, arguments: Sequence[str] = ()) -> Iterator[str]:
     """Yield the address of a new server of the project, in a process of its own; stop it afterwards."""
-    hide_labels(project)
-    command = [sys.executable, "-m", "everylabel.cli", "label", str(project.folder)]
-    options = ["--port", "0", "--no-browser", *_trusted(project), *arguments]
+    about = hide_labels(project)
+    command = [sys.executable, "-m", "everylabel.cli", "label", about.source, *_trusted(project, about)]
+    options = ["--project", str(project.folder), "--port", "0", "--no-browser", *arguments]
     with tempfile.TemporaryFile() as told:
         process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=told, text=True)
         try:
@@ -44,17 +44,19 @@ def server_process(project: Project, arguments: Sequence[str] = ()) -> Iterator[
                 process.stdout.close()
 
 
-def _trusted(project: Project) -> list[str]:
-    """Return the arguments that name the model which was named to us."""
+def _trusted(project: Project, about: Remembered) -> list[str]:
+    """Return the arguments that name what was named to us: the model, and the table that is shown."""
     model, code = project.trust
-    named = [] if model is None else ["--model", model]
-    return [*named, "--trust-model-code"] if code else named
+    named = {"--model": model, "--show": about.options.show}
+    arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
+    return [*arguments, "--trust-model-code"] if code else arguments
 
 
-def hide_labels(project: Project) -> None:
+def hide_labels(project: Project) -> Remembered:
     """Have the project's folder know the names of the classes, and nothing of who is in which."""
     about = remembered(project.folder)
     if about is None:
         raise EverylabelError(f"folder {str(Path(project.folder))!r} is of no project")
-    options = replace(about.options, label_column=None, classes=tuple(project.classes))
-    remember(project.folder, about._replace(options=options))
+    about = about._replace(options=replace(about.options, label_column=None, classes=tuple(project.classes)))
+    remember(project.folder, about)
+    return about

@@ -8,7 +8,6 @@ token. Who guesses is not heard for a while.
 What changes anything must come as JSON, which no form of another site can send (CSRF).
 """
 
-import asyncio
 import json
 import re
 from collections.abc import Mapping
@@ -18,15 +17,14 @@ from typing import Any
 from urllib.parse import parse_qs, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from everylabel.web.limits import Limits
 from everylabel.web.tokens import LOCKED, Guesses, Tokens
 
 COOKIE = "everylabel"
 LINK = "/as/"  # and a name: the page as that person opens it
-LARGEST = 1_000_000  # bytes of a request
-BODY_SECONDS = 20.0  # that a part of a request may take
+LIMITS = Limits(largest=1_000_000)
 LOOKS = "looks"  # of a request's state: it may change nothing
 READING = ("GET", "HEAD", "OPTIONS")
 LOOKED_AT = ("/api/here", "/api/leave", "/api/queues/shown")  # change nothing that is kept
@@ -74,11 +72,11 @@ class Access:
         headers = Headers(scope=scope)
         refusal = self._stranger(scope, headers) or self._refusal(scope, headers)
         if refusal is not None:
-            await _refuse(send, *refusal, page=_page(scope) is not None)
+            await refuse(send, *refusal, page=_page(scope) is not None)
         elif self.tokens is not None and (token := _in_address(scope)) is not None:
             await self._let_in(scope, headers, token, send)
         else:
-            await self.app(scope, _limited(receive), _with_headers(send, self.headers))
+            await self.app(scope, LIMITS.on(receive), _with_headers(send, self.headers))
 
     def _stranger(self, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
         """Return why a request is none of those who may come: status, code and message."""
@@ -92,18 +90,18 @@ class Access:
     def _without_token(self, tokens: Tokens, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
         """Return why the token that a request brings, or brings not, does not let it in."""
         in_address, address = _in_address(scope), (scope.get("client") or ("", 0))[0]
-        given = _brought(scope, headers) if in_address is None else [in_address]
-        if given and self.guesses.locked(address):
+        given = _brought(scope, headers) if in_address is None else in_address
+        if given is not None and self.guesses.locked(address):
             return 429, "too_many_guesses", f"too many wrong tokens came from here; wait {LOCKED:.0f} seconds"
-        rights = {tokens.may(each) for each in given} - {None}
-        if rights:
+        right = None if given is None else tokens.may(given)
+        if right is not None:
             self.guesses.right(address)
-            scope.setdefault("state", {})[LOOKS] = "label" not in rights
-            if "label" in rights or scope["method"] in READING or scope["path"] in LOOKED_AT:
+            scope.setdefault("state", {})[LOOKS] = right != "label"
+            if right == "label" or scope["method"] in READING or scope["path"] in LOOKED_AT:
                 return None
             return 403, "may_only_look", "this token may look, and change nothing"
-        if given:
-            self.guesses.wrong(address)
+        if given is not None:
+            self.guesses.wrong(address, given)
         what = "the token is wrong" if in_address is not None else "a token is needed"
         return 401, "no_token", f"{what}: open the address that the server printed"
 
@@ -115,12 +113,7 @@ class Access:
             origin = headers.get("origin")
             if origin is not None and _place(origin) != headers.get("host"):
                 return 403, "other_site", f"the request comes from {origin!r:.80}; expected this site"
-        if "content-length" in headers and "transfer-encoding" in headers:
-            return 400, "two_lengths", "content-length and transfer-encoding came together; expected one"
-        length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > LARGEST:
-            return 413, "too_large", f"the request is larger than {LARGEST:,} bytes"
-        return None
+        return LIMITS.refusal(headers)
 
     async def _let_in(self, scope: Scope, headers: Headers, token: str, send: Send) -> None:
         """Turn the token in the address into a cookie, and lead on to the address without it.
@@ -151,13 +144,14 @@ def _in_address(scope: Scope) -> str | None:
     return query["token"][0] if "token" in query and scope["method"] == "GET" else None
 
 
-def _brought(scope: Scope, headers: Headers) -> list[str]:
-    """Return the tokens that a request carries, in its cookies and as a bearer's."""
+def _brought(scope: Scope, headers: Headers) -> str | None:
+    """Return the token that a request carries, as a bearer's or in a cookie: one, so that it is one guess."""
     own = _cookie(scope, headers)
     kind, _, bearer = headers.get("authorization", "").partition(" ")
-    cookies = [part.strip().partition("=") for part in headers.get("cookie", "").split(";")]
-    given = [unquote(value) for name, _, value in cookies if name == own]
-    return [*given, bearer.strip()] if kind.lower() == "bearer" else given
+    if kind.lower() == "bearer":
+        return bearer.strip()
+    cookies = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
+    return next((unquote(value) for name, _, value in cookies if name == own), None)
 
 
 def _host(headers: Headers) -> str:
@@ -182,38 +176,6 @@ def _cookie(scope: Scope, headers: Headers) -> str:
     return f"{COOKIE}-{port or (scope.get('server') or ('', 0))[1] or 0}"
 
 
-class TooLarge(HTTPException):
-    """More bytes came than are allowed, without having been announced."""
-
-    def __init__(self) -> None:
-        super().__init__(413, f"the request is larger than {LARGEST:,} bytes")
-
-
-class TooSlow(HTTPException):
-    """The rest of a request did not come."""
-
-    def __init__(self) -> None:
-        super().__init__(408, f"the rest of the request did not come within {BODY_SECONDS:.0f} seconds")
-
-
-def _limited(receive: Receive) -> Receive:
-    """Bound the size of a request, and the time that its parts take; afterwards a listener may wait."""
-    size, whole = 0, False
-
-    async def counted() -> Message:
-        nonlocal size, whole
-        try:
-            message = await asyncio.wait_for(receive(), None if whole else BODY_SECONDS)
-        except TimeoutError as error:
-            raise TooSlow() from error
-        size, whole = size + len(message.get("body", b"")), not message.get("more_body", False)
-        if size > LARGEST:
-            raise TooLarge()
-        return message
-
-    return counted
-
-
 def _with_headers(send: Send, added: Mapping[str, str]) -> Send:
     async def wrapped(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -225,7 +187,7 @@ def _with_headers(send: Send, added: Mapping[str, str]) -> Send:
     return wrapped
 
 
-async def _refuse(send: Send, status: int, code: str, message: str, page: bool = False) -> None:
+async def refuse(send: Send, status: int, code: str, message: str, page: bool = False) -> None:
     """Say why not: to a script as JSON, to a person who opens the page as a sentence."""
     if page:
         text = f"<!doctype html><title>everylabel</title><p>everylabel: {escape(message)}.</p>"

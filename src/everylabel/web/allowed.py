@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from everylabel.core.errors import EverylabelError, listed
-from everylabel.data.display import Images
+from everylabel.data.display import Pictures
 from everylabel.projects.project import Project
 
 
@@ -18,16 +18,25 @@ class Allowed:
 
     def __init__(self, folders: Iterable[str | Path]) -> None:
         self.folders = tuple(Path(folder).resolve() for folder in folders)
-        self._folder_is = lru_cache(10_000)(self._lies_inside)
 
     def __contains__(self, path: Path) -> bool:
-        """Return whether a file lies inside, when all links are followed."""
-        if not self.folders:
-            return True
-        return self._lies_inside(path) if path.is_symlink() else self._folder_is(path.parent)
+        """Return whether a file lies inside now, when all links are followed: a folder may become one."""
+        return not self.folders or self._lies_inside(path)
+
+    def outside(self, paths: Iterable[Path | None]) -> list[Path]:
+        """Return the files that lie outside; each folder is looked at once, so that many take no longer."""
+        folder_is = lru_cache(10_000)(self._lies_inside)
+
+        def inside(path: Path) -> bool:
+            return self._lies_inside(path) if path.is_symlink() else folder_is(path.parent)
+
+        return [path for path in paths if path is not None and self.folders and not inside(path)]
 
     def _lies_inside(self, path: Path) -> bool:
-        real = path.resolve()
+        try:
+            real = path.resolve()
+        except (OSError, RuntimeError, ValueError):  # a link to itself, a name that none can have
+            return False
         return any(real.is_relative_to(folder) for folder in self.folders)
 
 
@@ -36,11 +45,16 @@ EVERYTHING = Allowed(())
 
 def allowed_images(project: Project, others: Sequence[Path] = ()) -> Allowed:
     """Return what may be shown of a project, besides what its user allows; refuse a project of others."""
-    if not isinstance(project.display, Images) or project.about is None:
+    display = project.display
+    home = display.home()
+    if home is not None:  # each is refused when it is asked for
+        return Allowed([home, *others])
+    if not isinstance(display, Pictures) or project.about is None:
         return EVERYTHING
     own, show = Path(project.about.source), project.about.options.show
     allowed = Allowed([own if own.is_dir() else own.parent, *([Path(show).parent] if show else []), *others])
-    outside = [str(path) for path in project.display.images if path is not None and path not in allowed]
+    files = (display.file(i) for i in range(len(display.images)))
+    outside = [str(path) for path in allowed.outside(files)]
     if outside:
         folder = Path(outside[0]).resolve().parent
         raise EverylabelError(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.appended import appended
 from everylabel.data.changes import Change, compare
 from everylabel.data.id_list import IdList
 from everylabel.data.items import Items
@@ -122,6 +123,7 @@ class Arrivals:
                 409, "not_text", "this project is not of texts; put images into its folder, with --watch"
             )
         with self._lock:
+            project = self.project  # as others have left it
             fresh = {one.id: one for one in sent if not self._is_here(one)}
             wrong = next((one for one in sent if fresh.get(one.id, one).text != one.text), None)
             if wrong is not None:
@@ -134,8 +136,8 @@ class Arrivals:
             rows = self._embed(items.items)
             self._journal.add(items.digests, rows)
             try:
-                self._sent = items if before is None else before.followed_by(items)
-                self._show()
+                self._sent = items if before is None else before.followed_by(items, appended)
+                self.shown.grow(project.with_items(project.followed_by(items, appended)), items)
                 written = {name: one._asdict() for name, one in fresh.items()}
                 joined = join(self.desk, items.ids, rows, sent=written).result()
             except BaseException:
@@ -170,6 +172,7 @@ class Arrivals:
         absent = self.desk.ledger.absent
         late = [i for i in new if items.ids[i] in absent]
         ready = [i for i in new if items.ids[i] not in absent and items.digests[i] not in self._broken]
+        ready = [i for i in ready if self.shown.may_show(items, i)]
         whole = watched.whole(items, ready)
         with self._lock:
             if whole:

@@ -1,5 +1,6 @@
 """What requests carry: the bodies of POST and PATCH, and the types of single values."""
 
+import re
 import unicodedata
 from typing import Annotated, Any
 
@@ -7,6 +8,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from everylabel.data.items import LONGEST_ID
 from everylabel.projects.log import IMPORTER
+
+# letters of Persian or Hindi, say, are joined
+JOINED = re.compile(r"(?<=[^\W\d_a-zA-Z])[\u200c\u200d](?=[^\W\d_a-zA-Z])")
 
 
 def _no_bool(value: Any) -> Any:
@@ -22,9 +26,16 @@ def no_control(value: str) -> str:
     return value
 
 
+def _no_invisible(value: str) -> str:
+    """Refuse what nobody sees, or what turns a text around: two people would have one name on the page."""
+    if any(unicodedata.category(each) == "Cf" for each in JOINED.sub("", value)):
+        raise ValueError("expected no invisible characters")
+    return value
+
+
 def _no_importer(value: str) -> str:
     """Refuse the name that labels which came with the source go by: votes of its own would be theirs."""
-    if value.casefold() == IMPORTER:
+    if unicodedata.normalize("NFKC", value).casefold().strip() == IMPORTER:
         raise ValueError(f"{value!r} is what imported labels go by; expected another name")
     return value
 
@@ -46,6 +57,7 @@ Person = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=64),
     AfterValidator(no_control),
+    AfterValidator(_no_invisible),
     AfterValidator(_no_importer),
 ]
 Anybody = Annotated[str, StringConstraints(max_length=64), AfterValidator(no_control)]  # "" is all people

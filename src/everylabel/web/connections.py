@@ -1,9 +1,11 @@
 """Connections that do nothing are closed, and nobody can have all of them.
 
-uvicorn waits for ever for the first request of a connection, and takes as many as the system gives it: two
-thousand that never ask took every file handle, and nobody could label. Here a request's head has to come
-within some seconds, one address has only so many connections at once, and all together leave handles for the
-project's own files. Between two requests a connection may be silent for as long as uvicorn allows.
+uvicorn waits for ever for the first request of a connection, for the rest of a request that it has answered
+already, and for a client that does not read; and it takes as many as the system gives it: two thousand that
+never ask took every file handle, and nobody could label. Here whatever no application waits for has to come
+within some seconds, a client has to take what it asked for, one address has only so many connections at once,
+and all together leave handles for the project's own files. Between two requests a connection may be silent
+for as long as uvicorn allows.
 """
 
 import asyncio
@@ -13,10 +15,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HEAD_SECONDS = 10.0  # from the first byte, or the connection, to a whole head
+from everylabel.web.addresses import network_of
+
+HEAD_SECONDS = 10.0  # from the first byte, or the connection, to a whole head; and for the rest of a body
+TAKEN_SECONDS = 30.0  # in which a client has to take some of what waits for it
 FROM_ONE = 256  # connections of one address: a class of forty behind one router, six a browser
 KEPT_BACK = 200  # file handles for the log, the items, threads
 LEAST = 64  # connections in any case
@@ -24,11 +28,16 @@ SELDOM = 10.0  # seconds in which the same trouble is told once
 
 
 def guarded(
-    most: int, from_one: int | None = FROM_ONE, head_seconds: float = HEAD_SECONDS
+    most: int,
+    from_one: int | None = FROM_ONE,
+    head_seconds: float = HEAD_SECONDS,
+    taken_seconds: float = TAKEN_SECONDS,
 ) -> type[H11Protocol]:
     """Return the protocol of one server.
 
     most : connections in all; from_one : of one address, None behind a proxy, from which all come
+    head_seconds : that a request, or the rest of one that is answered, may take
+    taken_seconds : in which a client has to take some of what waits for it
     """
     there: Counter[str] = Counter()
 
@@ -38,7 +47,8 @@ def guarded(
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             self.waiting: asyncio.TimerHandle | None = None
-            self.address = self.client[0] if self.client else ""
+            self.taking: asyncio.TimerHandle | None = None
+            self.address = network_of(self.client[0]) if self.client else ""
             there[self.address] += 1
             if there.total() > most or (from_one is not None and there[self.address] > from_one):
                 transport.abort()
@@ -50,17 +60,33 @@ def guarded(
             if not there[self.address]:
                 del there[self.address]
             self._go_on()
+            self._taken()
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
-                if self.timeout_keep_alive_task is None:
-                    self._wait()
+            answering = self.cycle is not None and not self.cycle.response_complete
+            if answering or self.transport.is_closing():
+                self._go_on()  # what the application waits for has a limit of its own
             else:
-                self._go_on()
+                self._wait()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if self.taking is None:
+                self._watch()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._taken()
+            self._watch()
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._taken()
 
         def _wait(self) -> None:
+            """Give the client some seconds, which no further byte prolongs."""
             if self.waiting is None:
                 self.waiting = self.loop.call_later(head_seconds, self.transport.abort)
 
@@ -68,6 +94,21 @@ def guarded(
             if self.waiting is not None:
                 self.waiting.cancel()
                 self.waiting = None
+
+        def _taken(self) -> None:
+            if self.taking is not None:
+                self.taking.cancel()
+                self.taking = None
+
+        def _watch(self, before: int = 0) -> None:
+            """Close the connection if nothing was taken of what waits for the client."""
+            left = self.transport.get_write_buffer_size()
+            if left and left == before:
+                self.transport.abort()
+            elif left:
+                self.taking = self.loop.call_later(taken_seconds, self._watch, left)
+            else:
+                self.taking = None
 
     return Guarded
 
@@ -113,7 +154,7 @@ class Seldom(logging.Filter):
 
 def tell_seldom() -> None:
     """Keep the logs of the server from being flooded by whoever connects."""
-    for name in ("uvicorn.error", "asyncio", "everylabel.web.errors"):
+    for name in ("uvicorn.error", "asyncio", "everylabel.web.errors", "everylabel.web.tokens"):
         logger = logging.getLogger(name)
         if not any(isinstance(each, Seldom) for each in logger.filters):
             logger.addFilter(Seldom())

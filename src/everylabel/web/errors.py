@@ -12,6 +12,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.labelling.refused import Refused
 from everylabel.projects.database.store import StoreError
 
+AGAIN = 10  # seconds after which one that was too much may come again
 log = logging.getLogger(__name__)
 _MEANING = {
     400: "not JSON",
@@ -20,6 +21,8 @@ _MEANING = {
     413: "too large",
     415: "not sent as JSON",
     422: "not as described",
+    429: "too many at once: try again after the seconds of Retry-After",
+    503: "the server is stopping, or the features' file is not whole",
     507: "the log cannot be written",
 }
 
@@ -28,7 +31,7 @@ def problems(*more: int) -> dict[int | str, dict[str, Any]]:
     """Return the descriptions of replies that are errors."""
     example = {"error": {"code": "unknown_item", "message": "item is 'x'; expected an id of this project"}}
     content = {"application/json": {"example": example}}
-    statuses = sorted({400, 413, 415, 422, 507, *more})
+    statuses = sorted({400, 413, 415, 422, 503, 507, *more})
     return {status: {"description": _MEANING[status], "content": content} for status in statuses}
 
 
@@ -37,7 +40,10 @@ def answer_errors(app: FastAPI) -> None:
 
     async def refused(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, Refused)
-        return _error(error.status, error.code, str(error))
+        reply = _error(error.status, error.code, str(error))
+        if error.status == 429:
+            reply.headers["retry-after"] = str(AGAIN)
+        return reply
 
     async def not_saved(_: Request, error: Exception) -> JSONResponse:
         return _error(507, "not_saved", str(error))

@@ -8,7 +8,7 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -19,11 +19,12 @@ from threadpoolctl import threadpool_limits
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.compile_ahead import compiling
-from everylabel.labelling.desk import Desk
+from everylabel.labelling.desk import Desk, Log
 from everylabel.labelling.refit import Refitter
 from everylabel.labelling.rows import Rows
 from everylabel.labelling.service import Service
 from everylabel.projects.encoders import word_encoder
+from everylabel.projects.labelled import log_mark
 from everylabel.projects.log import Label, open_log
 from everylabel.projects.model_file import ModelFile
 from everylabel.projects.project import Project
@@ -38,9 +39,9 @@ from everylabel.web.growth import Growth, Told
 from everylabel.web.guidelines import Guidelines
 from everylabel.web.settings import check_port, check_settings
 from everylabel.web.shown import Shown, check_fields
+from everylabel.web.stopping import PATIENCE, WITHIN, Stopping
 from everylabel.web.tokens import tokens_of
 
-PATIENCE = 3  # seconds that open requests get when the server stops
 Say = Callable[[str], Any]
 T = TypeVar("T")
 
@@ -52,7 +53,7 @@ class ServeOptions:
     store : a file's path or postgresql://...; labels.sqlite in the project's folder unless given
     accept_changes : go on though rows are gone or changed; confirm_labels : and labels of these fit
     port : 0 takes any that is free
-    token : asked for unless host is this machine's own; made up and shown if none is given
+    token : asked for unless host is this machine's own, without a proxy; made up and shown if none is given
     look_token : another that may only look; token_file : both, in a file that may change meanwhile
     proxy : one on this machine stands in front, and tells who asks
     settings : strategy, check_every, annotators_per_item, lease_seconds, names, tester
@@ -124,7 +125,8 @@ def opened_server(
 ) -> Iterator[Opened]:
     """Yield a server of a project, ready to run, and close all behind it; see `serve`."""
     guidelines = Guidelines(project.folder, options.guidelines)
-    html, local = guidelines.html(), is_local(options.host)
+    html = guidelines.html()
+    local = is_local(options.host) and not options.proxy  # a proxy brings others, by this machine's own name
     tokens = tokens_of(options.token, options.look_token, options.token_file, local)
     with (
         bound_socket(options.host, options.port) as bound,
@@ -145,7 +147,7 @@ def opened_server(
                 begin_compiling.set()
                 growth.start()
 
-            yield Opened(service, shown, address, Server(config, started), bound)
+            yield Opened(service, shown, address, Server(config, started, service.desk.log), bound)
 
 
 def server_config(app: ASGIApp, proxy: bool = False) -> uvicorn.Config:
@@ -154,7 +156,7 @@ def server_config(app: ASGIApp, proxy: bool = False) -> uvicorn.Config:
     tell_seldom()
     protocol = guarded(most_connections(), None if proxy else FROM_ONE)
     return uvicorn.Config(
-        app, **quiet, http=protocol, proxy_headers=proxy, timeout_graceful_shutdown=PATIENCE
+        Stopping(app), **quiet, http=protocol, proxy_headers=proxy, timeout_graceful_shutdown=PATIENCE
     )
 
 
@@ -216,6 +218,8 @@ def opened_project(
     shelf = ModelFile(project.folder, note)
     opening = open_log(project, options.store, settings, *given, note, *more, test=options.test, shelf=shelf)
     with opening as (store, project):
+        if options.store is None and project.about is not None:
+            project = replace(project, about=project.about._replace(log=log_mark(store)))
         project.keep()  # nothing was refused: from now on these are the options
         rows = options.rows(project)
         desk = Desk(rows, store, shelf)
@@ -266,11 +270,14 @@ def _ready(address: str, browser: bool, ready: Say) -> None:
 
 
 class Server(uvicorn.Server):
-    """A server that says when it is ready, and for which a signal to stop is no failure."""
+    """A server that says when it is ready, and for which a signal to stop is no failure.
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    logs : what is written to, which is not waited for for long when it stops
+    """
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], *logs: Log) -> None:
         super().__init__(config)
-        self._ready = ready
+        self._ready, self._logs = ready, logs
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         os.write(2, b"stopping ...\n")  # at once, and safe within a signal
@@ -280,6 +287,11 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for log in self._logs:
+            log.hurry(WITHIN)
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -1,12 +1,15 @@
 """What is shown of an item, by its id; the project behind it is another one when its source has grown."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import label_of
-from everylabel.data.display import Images, fields_of
+from everylabel.data.digests import UNREADABLE
+from everylabel.data.display import fields_of
 from everylabel.data.id_list import IdList
+from everylabel.data.items import Items
 from everylabel.data.numbered import Numbered
 from everylabel.data.pictures import Picture
 from everylabel.labelling.refused import Refused
@@ -36,7 +39,16 @@ class Shown:
     def become(self, project: Project) -> None:
         """Show this project from now on."""
         self._told, self._bare = _labels_of(project), _folders_are_classes(project)
-        self._now = project, IdList(project.ids).position
+        self._ids = IdList(project.ids)
+        self._now = project, self._ids.position
+
+    def grow(self, project: Project, more: Items) -> None:
+        """Show this project from now on: the one before and more texts, without a look at all of it."""
+        before = self.project
+        may = {name for name in project.columns if name in self._told or name not in before.columns}
+        self._told = _labels_of(replace(project, columns={name: more.columns.get(name, ()) for name in may}))
+        self._now = project, self._now[1]
+        self._ids.extend(more.ids)  # whoever finds a name finds it in this project
 
     @property
     def project(self) -> Project:
@@ -48,43 +60,57 @@ class Shown:
 
     def item(self, name: str) -> dict[str, Any]:
         """Return an item as the API gives it; `name` is what people know it by."""
-        project, position = self._now
-        item = project.display.item(position[name])
+        project, place = self._find(name)
+        item = project.display.item(place)
         image = image_url(name, self.digest(name)) if item["image"] else None
         fields = [pair for pair in item["fields"] if pair[0] not in self._told]
         if self._fields is not None:
-            fields = fields_of({each: project.columns[each] for each in self._fields}, position[name])
+            fields = fields_of({each: project.columns[each] for each in self._fields}, place)
         known = {"id": name, "name": self.name(name), "kind": project.kind}
         return {**known, **item, "fields": fields, "image": image}
 
     def name(self, name: str) -> str:
         """Return what people know an item by."""
-        project, position = self._now
-        return self._without_folder(project.known_as(position[name]))
+        project, place = self._find(name)
+        return self._without_folder(project.known_as(place))
 
     def text(self, name: str) -> str:
         """Return a short text to search in and to show in lists."""
+        project, place = self._find(name)
+        return self._without_folder(project.display.text(place))
+
+    def _find(self, name: str) -> tuple[Project, int]:
+        """Return where an item stands, and in which project."""
         project, position = self._now
-        return self._without_folder(project.display.text(position[name]))
+        place = position[name]
+        if place >= len(project.ids):  # it has grown in between
+            project, position = self._now
+            place = position[name]
+        return project, place
 
     def _without_folder(self, name: str) -> str:
         return name.rpartition("/")[2] if self._bare else name
 
     def digest(self, name: str) -> str:
         """Return a hash of what an item's image shows now."""
-        project, position = self._now
-        return project.display.digest(position[name])
+        project, place = self._find(name)
+        return project.display.digest(place) if self.may_show(project, place) else UNREADABLE
 
     def picture(self, name: str) -> Picture:
         """Return an item's image, or refuse and say why there is none."""
-        project, position = self._now
-        display, i = project.display, position[name]
-        if isinstance(display, Images) and display.images[i] not in self._allowed:
-            raise Refused(404, "no_image", f"image {display.images[i]} lies outside the source's folder")
+        project, i = self._find(name)
+        if not self.may_show(project, i):
+            file = project.display.file(i)
+            raise Refused(404, "no_image", f"image {file} lies outside the source's folder")
         try:
-            return display.picture(i)
+            return project.display.picture(i)
         except EverylabelError as error:
             raise Refused(404, "no_image", str(error)) from error
+
+    def may_show(self, project: Items, place: int) -> bool:
+        """Return whether an item's image lies where images may; nothing of others is read."""
+        file = project.display.file(place)
+        return file is None or file in self._allowed
 
 
 def check_fields(project: Project, fields: Sequence[str] | None) -> None:
@@ -99,7 +125,7 @@ def check_fields(project: Project, fields: Sequence[str] | None) -> None:
 def _labels_of(project: Project) -> set[str]:
     """Return the columns that hold labels, by their name or since they hold nothing but names of classes.
 
-    A column is looked through up to the first value that is no class: every item that is sent asks this.
+    A column is looked through up to the first value that is no class.
     """
     named = {name for name in project.columns if name.lower() in NAMES_OF_LABELS}
     known = {"", *project.classes}

@@ -9,14 +9,16 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 from everylabel.core.errors import EverylabelError
+from everylabel.web.addresses import network_of
 
 SHORTEST = 20  # characters: a shorter one could be guessed
 LARGEST_FILE = 10_000  # bytes
-WRONG, LOCKED = 20, 60.0  # guesses of an address that has never been right, and seconds until it may go on
+WRONG, LOCKED = 20, 60.0  # guesses of an address, and seconds until it may go on
+WRONG_BESIDE = 200  # of one where somebody has the token, who would be kept out as well
 REMEMBERED = 10_000  # addresses
 log = logging.getLogger(__name__)
 
@@ -107,43 +109,38 @@ def _same(given: str, token: str | None) -> bool:
 
 
 class Guesses:
-    """Wrong tokens by address. Who was right once is never kept out by what others there guess."""
+    """Wrong tokens by address, each counted once: a browser with the token of yesterday makes one guess.
+
+    Where somebody was right more are heard, so that one who guesses does not easily keep the others out.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._wrong: dict[str, tuple[float, int]] = {}  # -> when the first was, and how many
+        self._wrong: dict[str, tuple[float, set[int]]] = {}  # -> when the first was, and hashes of all
         self._right: dict[str, None] = {}
 
     def locked(self, address: str) -> bool:
         """Return whether an address has guessed too often to be heard now."""
-        place = _place(address)
-        at, n = self._wrong.get(place, (0.0, 0))
-        return n >= WRONG and self._clock() - at < LOCKED and place not in self._right
+        place = network_of(address)
+        at, tokens = self._wrong.get(place, (0.0, ()))
+        most = WRONG_BESIDE if place in self._right else WRONG
+        return len(tokens) >= most and self._clock() - at < LOCKED
 
-    def wrong(self, address: str) -> None:
+    def wrong(self, address: str, token: str) -> None:
         """Count a wrong token."""
-        place, now = _place(address), self._clock()
-        at, n = self._wrong.pop(place, (now, 0))
-        self._wrong[place] = (now, 1) if now - at >= LOCKED else (at, n + 1)
+        place, now = network_of(address), self._clock()
+        at, tokens = self._wrong.pop(place, (now, set[int]()))
+        self._wrong[place] = (now, {hash(token)}) if now - at >= LOCKED else (at, tokens | {hash(token)})
         _forget(self._wrong)
 
     def right(self, address: str) -> None:
         """Note where somebody has the token."""
-        place = _place(address)
+        place = network_of(address)
         if place not in self._right:
             self._right[place] = None
             _forget(self._right)
 
 
-def _place(address: str) -> str:
-    """Return an address; of IPv6 the network, in which one machine may have any number of them."""
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return address
-    return found.exploded[:19] if found.version == 6 else address
-
-
-def _forget(known: dict[str, object] | dict[str, None] | dict[str, tuple[float, int]]) -> None:
+def _forget(known: dict[str, Any]) -> None:
     if len(known) > REMEMBERED:
         del known[next(iter(known))]

@@ -18,6 +18,7 @@ from everylabel.scale.cells import on_ray
 from everylabel.scale.embedding import embed_shards
 from tests.scale import gated
 from tests.scale.shards import BODY, TEXTS, content, rows, source
+from tests.scale.starting import started
 
 pytestmark = pytest.mark.skipif(
     "EVERYLABEL_RAY" not in os.environ, reason="run by make test-ray (it sets EVERYLABEL_RAY)"
@@ -29,6 +30,7 @@ def test_cells_of_an_experiment_measure_the_same_on_ray(tmp_path: Path) -> None:
     experiments = [EXPERIMENTS["step-size"]]
     cells = cells_of(experiments, [load("digits", "")], 1, "fast")
     measured = []
+    started()
     for name, place in (("here", nullcontext()), ("there", on_ray("local"))):
         results = Results(tmp_path / name)
         with place:

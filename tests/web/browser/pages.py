@@ -18,6 +18,7 @@ FLAGS = (
 )
 PATIENCE = 120  # seconds until the page must have changed, however busy the machine is
 ECHO = 0.11  # seconds in which the page takes a key for the echo of the last one
+LOOPBACK = "http://127.0.0.1:"
 ENTER, ESCAPE, BACKSPACE, TAB, SHIFT, CONTROL = "\ue007", "\ue00c", "\ue003", "\ue004", "\ue008", "\ue009"
 HOLD = """
     const usual = window.fetch;
@@ -151,6 +152,7 @@ class Page:
         return [(each["id"], [node["html"] for node in each["nodes"]]) for each in report["violations"]]
 
     def console(self) -> list[str]:
-        """Return the browser's complaints since the last call."""
+        """Return the browser's complaints since the last call; not those of a page that was there before."""
         log = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
-        return [entry["message"] for entry in log if entry["level"] in ("SEVERE", "WARNING")]
+        said = [entry["message"] for entry in log if entry["level"] in ("SEVERE", "WARNING")]
+        return [text for text in said if text.startswith(self.url) or not text.startswith(LOOPBACK)]

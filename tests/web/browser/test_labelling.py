@@ -220,17 +220,16 @@ def test_a_second_person_gets_another_item(page: Page) -> None:
 
 
 def test_a_dispute_is_found_and_settled(page: Page, digits: Server) -> None:
-    for person, number in (("anna", 1), ("ben", 2)):
-        digits.post("/api/label", **{"person": person, "item": "77", "class": number})
+    item = digits.answered_by(anna=1, ben=2)
     page.open("clara")
     page.until(lambda: "1 disputed item" in page.text("#disputed"))
     page.find("#disputed").click()
     page.until(lambda: page.all("dialog .result"))
     assert "anna: 1 · ben: 2" in page.text("dialog .result .meta")
     page.find("dialog .result").click()
-    page.shows("77")
+    page.shows(item)
     page.answer("1")
-    assert digits.get("/api/items/77")["label"] == 1  # two say so against one
+    assert digits.get(f"/api/items/{item}")["label"] == 1  # two say so against one
     page.until(lambda: not page.find("#disputed").is_displayed())
 
 

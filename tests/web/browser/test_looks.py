@@ -114,8 +114,7 @@ def test_axe_finds_nothing_in_dialogs_without_a_key(page: Page, axe: str, width:
 
 
 def test_axe_finds_nothing_in_the_list_of_disputes(page: Page, axe: str, digits: Server) -> None:
-    for person, number in (("dora", 3), ("emil", 4)):
-        digits.post("/api/label", **{"person": person, "item": "88", "class": number})
+    digits.answered_by(dora=3, emil=4)
     page.open("axe")
     page.until(lambda: page.find("#disputed").is_displayed())
     assert page.violations(axe) == []

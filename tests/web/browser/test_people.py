@@ -124,14 +124,14 @@ def test_an_answer_of_another_window_is_not_replaced_without_a_word(
 
 def test_an_answer_that_is_delivered_late_tells_too(driver: webdriver.Chrome, server: Server) -> None:
     page = fresh(driver, server).open("Finn")
-    server.post("/api/label", **{"person": "Gil", "item": "99", "class": 7})
-    body = {"person": "Finn", "item": "99", "class": 2, "key": "late"}
+    item = server.answered_by(Gil=7)
+    body = {"person": "Finn", "item": item, "class": 2, "key": "late"}
     stored = {"late": {"path": "/api/label", "body": body, "project": "digits"}}
     page.script("localStorage.setItem('everylabel.unsaved', arguments[0])", json.dumps(stored))
     page.driver.refresh()
     _told(page, "is saved now. Gil said 7 meanwhile; both answers are kept.")
     page.ready()
-    assert _answers(server, "99") == {"Gil": 7, "Finn": 2}
+    assert _answers(server, item) == {"Gil": 7, "Finn": 2}
 
 
 def test_labelling_now_ends_when_the_tab_closes(

@@ -14,14 +14,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from array_api_compat import array_namespace
+import numpy as np
+from array_api_compat import array_namespace, device
 from jaxtyping import Float
 
-from everylabel.core.arrays import Array, float64
+from everylabel.core.arrays import Array, can_compile, float64
 from everylabel.core.errors import EverylabelError
-from everylabel.core.labelled import Data, Labelled
+from everylabel.core.labelled import Change, Data, Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.likelihoods.likelihood import Instances, condition_many
+from everylabel.core.likelihoods.likelihood import Instances, Likelihood, condition_many
+from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.core.newton import Objective, Point, inner, newton_step
 from everylabel.core.posterior import Posterior
 from everylabel.core.preconditioner import Coming, Preconditioner, begin
@@ -31,7 +33,9 @@ from everylabel.core.updates.dual import solve_dual
 
 GROW, LEAST_GROWTH = 1.4, 10  # the preconditioner is renewed when the labels grew by both,
 BEGIN = 0.6  # begun when they have come this share of the way, and built in parts, one a label
+COMPILED_AFTER = 3  # searches in the span: to load compiled loops takes as long as hundreds of them
 SOON = 45  # labels before there are too many for `span` at which the one that is needed then is begun
+MOST_OWN = 0.5  # of a variance: what an instance's own curvature is taken to have taken off at most
 CATCH_UP = 3  # points that a label extends it by at most
 OWN = 0.01  # residual from which a class's own covariance counts in a new label's answer
 LAST = 0.02  # a Newton step that began below this squared decrement (about nats) is the last,
@@ -39,7 +43,8 @@ RELATIVE = 1e-3  # or below this share of prior_precision |mean|^2, where that i
 LEAST = 1e-12  # squared decrement that is rounding only
 SHARP = 400.0  # |h|^2 / prior_precision from which a decrement must be smaller
 MAX_STEPS, MAX_PRODUCTS = 100, 20
-PATIENCE = 3  # Newton steps before the preconditioner is taken to be out of date
+PATIENCE = 3  # Newton steps before the preconditioner may be out of date: it is
+SLOW = 0.3  # where they do not shorten the squared decrement to this share
 
 
 class Report(NamedTuple):
@@ -63,6 +68,7 @@ class Left(NamedTuple):
 
     at: Work | span.Place
     coming: Coming | None
+    searches: int = 0  # in the span, one behind the other, that have led there
 
 
 _left: WeakKeyDictionary[Data, Left] = WeakKeyDictionary()  # by the labels solved for; gone with them
@@ -74,6 +80,8 @@ def exact(posterior: Posterior, new: Labelled, report: Callable[[Report], Any] |
     posterior, ended = move(posterior, new, kind.targets(new.labels, posterior.mean.shape[1]))
     if report is not None:
         report(ended)
+    if isinstance(kind, SharedCovariance) and kind.is_constant:
+        return kind.condition_later(posterior, new.features, new.weights)
     probs = kind.link(new.features @ posterior.mean)  # Eq. 6 takes the curvature at the new mean
     return condition_many(kind, posterior, Instances(new.features, probs, new.weights), 1)
 
@@ -85,28 +93,50 @@ def move(posterior: Posterior, new: Labelled, targets: Float[Array, "b k"]) -> t
     n, b = int(known.labels.shape[0]), int(new.labels.shape[0])
     if b > max((GROW - 1.0) * n, LEAST_GROWTH):  # too many for their answers one by one to be of use
         return _solved(posterior, data, _fresh(posterior, data), None)
+    xp: Any = array_namespace(targets)
+    rows = xp.arange(n, n + b, dtype=xp.int64, device=device(targets))
+    change = Change(rows, xp.zeros_like(new.weights), xp.zeros_like(targets), targets)
     left = _last_left(posterior, known)
     if span.suits(data):
         place = _place(posterior, known, left)
-        ended = None if place is None else span.move(_problem(posterior, data), place, targets)
+        ended = None if place is None else span.move(_problem(posterior, data, left), place, change)
         if ended is not None:
             return _ended(posterior, data, ended, left)
-    work = _first_guess(_carried_on(posterior, known, left), posterior, data, targets)
-    return _solved(posterior, data, work, left)
+    work = _carried_on(posterior, known, left)
+    design = float64(data.features[n:, :]) @ work.mean
+    logits = xp.concat([work.logits, xp.astype(design, work.logits.dtype)])
+    return _solved(posterior, data, _first_guess(work._replace(logits=logits), posterior, data, change), left)
 
 
-def resolve(posterior: Posterior, data: Data) -> Posterior:
-    """Return the posterior with its mean at the optimum over `data`; the covariance stays."""
-    left = _last_left(posterior, data)
+def turn(posterior: Posterior, data: Data, change: Change | None = None) -> Posterior:
+    """Return the posterior with its mean at the optimum over `data`; the covariance stays.
+
+    `change` is where the data differ from the posterior's own, if that is at few of the same rows.
+    """
+    known = _known(posterior)
+    if change is None:
+        return _anew(posterior, data)
+    if change.rows.shape[0] == 0:  # of weight 0
+        return posterior.replace(data=data)
+    left = _last_left(posterior, known)
     if span.suits(data):
-        problem, seen = _problem(posterior, data), None
-        if left is not None and isinstance(left.at, span.Place):
-            seen = span.weighed(problem, left.at, _known(posterior).weights)
-        place = span.enter(problem, posterior.mean, seen)
-        ended = None if place is None else span.settle(problem, place)
+        place = _place(posterior, known, left)
+        ended = None if place is None else span.turn(_problem(posterior, data, left), place, change)
         if ended is not None:
             return _ended(posterior, data, ended, left)[0]
-    return _solved(posterior, data, _carried_on(posterior, data, left), left)[0]
+    work = _first_guess(_carried_on(posterior, known, left), posterior, data, change)
+    return _solved(posterior, data, work, left)[0]
+
+
+def _anew(posterior: Posterior, data: Data) -> Posterior:
+    """Return the posterior with its mean at the optimum over `data`, from where it is."""
+    if span.suits(data):
+        problem = _problem(posterior, data)
+        place = span.enter(problem, posterior.mean)
+        ended = None if place is None else span.settle(problem, place)
+        if ended is not None:
+            return _ended(posterior, data, ended, None)[0]
+    return _solved(posterior, data, _fresh(posterior, data), None)[0]
 
 
 def _last_left(posterior: Posterior, data: Data) -> Left | None:
@@ -114,14 +144,23 @@ def _last_left(posterior: Posterior, data: Data) -> Left | None:
     left = _left.get(_known(posterior))
     if left is None or left.at.mean is not posterior.mean:
         return None
-    rows = left.at.pull if isinstance(left.at, span.Place) else left.at.logits
-    return left if rows.shape[0] == data.labels.shape[0] else None
+    n = left.at.pull.shape[1] if isinstance(left.at, span.Place) else left.at.logits.shape[0]
+    return left if n == data.labels.shape[0] else None
 
 
-def _problem(posterior: Posterior, data: Data) -> span.Problem:
+def _problem(posterior: Posterior, data: Data, left: Left | None = None) -> span.Problem:
     objective = _objective(posterior, data)
     prior, ease = posterior.prior_precision, _ease(objective)
-    return span.Problem(data, prior, objective.link, lambda mean: _last(mean, objective, ease))
+    often = left is not None and left.searches >= COMPILED_AFTER
+    return span.Problem(
+        data,
+        objective.features,
+        objective.weights,
+        prior,
+        objective.link,
+        lambda mean: _last(float(np.vdot(mean, mean)), objective, ease),
+        often and posterior.mean.shape[1] > 1 and can_compile(),
+    )
 
 
 def _place(posterior: Posterior, known: Data, left: Left | None) -> span.Place | None:
@@ -134,8 +173,9 @@ def _place(posterior: Posterior, known: Data, left: Left | None) -> span.Place |
 def _ended(
     posterior: Posterior, data: Data, ended: span.Ended, left: Left | None
 ) -> tuple[Posterior, Report]:
-    due = len(data.weights) >= span.PER_FEATURE * data.features.shape[1] - SOON
-    _left[data] = Left(ended.place, _further(posterior, data, ended.probs, left, due))
+    due = len(data.weights) >= span.most(data) - SOON
+    searches = 1 if left is None else left.searches + 1
+    _left[data] = Left(ended.place, _further(posterior, data, ended.probs.T, left, due), searches)
     return posterior.replace(mean=ended.place.mean, data=data), Report(ended.steps, ended.decrement, True)
 
 
@@ -160,9 +200,9 @@ def _growth(preconditioner: Preconditioner) -> float:
     return max((GROW - 1.0) * preconditioner.n_points, float(LEAST_GROWTH))
 
 
-def _last(mean: Float[Array, "d k"], objective: Objective, ease: float) -> float:
-    """Return the squared decrement below which a Newton step is the last."""
-    return max(ease * min(LAST, RELATIVE * objective.prior_precision * inner(mean, mean)), LEAST)
+def _last(squared: float, objective: Objective, ease: float) -> float:
+    """Return the squared decrement below which a Newton step is the last; `squared` is |mean|^2."""
+    return max(ease * min(LAST, RELATIVE * objective.prior_precision * squared), LEAST)
 
 
 def _known(posterior: Posterior) -> Data:
@@ -203,56 +243,72 @@ def _carried_on(posterior: Posterior, data: Data, left: Left | None) -> Work:
     return _fresh(posterior, data, None if left.coming is None else left.coming.finish())
 
 
-def _first_guess(work: Work, posterior: Posterior, data: Data, targets: Float[Array, "b k"]) -> Work:
-    """Return the work with each of the last labels moved to its own exact answer, in turn."""
+def _first_guess(work: Work, posterior: Posterior, data: Data, change: Change) -> Work:
+    """Return the work with each label that is new or has changed moved to its own exact answer, in turn.
+
+    What it pulls by, w (e_y - p), goes from a to a'. Of an instance that is not new C_c holds
+    the curvature q: without it, s = h' C_c h is s / (1 - q s), and C_c h as much longer.
+    """
     xp: Any = array_namespace(work.mean)
-    n = int(data.labels.shape[0] - targets.shape[0])
     objective = _objective(posterior, data)
-    mean, preconditioner = work.mean, work.preconditioner
-    new = float64(objective.features[n:, :])
-    logits = xp.concat([work.logits, xp.astype(new @ mean, work.logits.dtype)])
+    mean, logits, preconditioner = work.mean, work.logits, work.preconditioner
     kind = LIKELIHOODS[posterior.likelihood]
-    for i in range(new.shape[0]):
-        point = objective.features[n + i, :]
-        f = float64(logits[n + i, :])
-        residual = xp.abs(kind.link(f[None, :])[0, :] - targets[i, :])
-        own = [int(c) for c in xp.nonzero(residual > OWN)[0]]
+    for i, row in enumerate(int(row) for row in change.rows):
+        point, target, before = objective.features[row, :], change.targets[i, :], float(change.weights[i])
+        f = float64(logits[row, :])
+        probs = kind.link(f[None, :])[0, :]
+        a = change.sums[i, :] - before * probs
+        far = xp.maximum(xp.abs(probs - target), xp.abs(a))
+        own = [int(c) for c in xp.nonzero(far > OWN)[0]]
         shared, changes, variances = preconditioner.times(point, own)
         variance = xp.full_like(f, float(point @ shared))
         for c, value in zip(own, variances, strict=True):
             variance[c] = value
-        row = slice(n + i, n + i + 1)
-        a = solve_dual(f[None, :], targets[i : i + 1, :], variance[None, :], data.weights[row])[0, :]
-        mean = mean + float64(shared)[:, None] * a[None, :]  # mean_c += a_c C_c h
-        logits = logits + (objective.features @ shared)[:, None] * xp.astype(a, logits.dtype)[None, :]
+        longer = 1.0 / xp.maximum(1.0 - before * probs * (1.0 - probs) * variance, 1.0 - MOST_OWN)
+        alone = longer * variance
+        now = data.weights[row : row + 1]
+        moved = solve_dual((f - alone * a)[None, :], target[None, :], alone[None, :], now)[0, :] - a
+        moved = longer * moved
+        mean = mean + float64(shared)[:, None] * moved[None, :]  # mean_c += a_c C_c h
+        logits = logits + (objective.features @ shared)[:, None] * xp.astype(moved, logits.dtype)[None, :]
         if own:
-            moved = xp.stack([float(a[c]) * change for c, change in zip(own, changes, strict=True)], axis=1)
-            seen = objective.features @ moved
+            along = xp.stack([float(moved[c]) * more for c, more in zip(own, changes, strict=True)], axis=1)
+            seen = objective.features @ along
             for j, c in enumerate(own):
-                mean[:, c] += float64(moved[:, j])
+                mean[:, c] += float64(along[:, j])
                 logits[:, c] += seen[:, j]
-        for at in range(preconditioner.n_known, min(preconditioner.n_known + CATCH_UP, n + i + 1)):
-            probs = kind.link(float64(logits[at, :])[None, :])[0, :]
-            bent = float(data.weights[at]) * probs * (1.0 - probs)
+        for at in range(preconditioner.n_known, min(preconditioner.n_known + CATCH_UP, row + 1)):
+            bent = _curvature(kind, data, logits, at)
             preconditioner = preconditioner.extend(objective.features[at, :], bent)
+        if row < preconditioner.n_known and before > 0.0:  # as bent as it is now
+            more = xp.clip(_curvature(kind, data, logits, row) - before * probs * (1.0 - probs), 0.0, None)
+            known = preconditioner.n_known
+            preconditioner = preconditioner.extend(point, more)._replace(n_known=known)
     return Work(mean, logits, preconditioner)
+
+
+def _curvature(kind: Likelihood, data: Data, logits: Float[Array, "n k"], row: int) -> Float[Array, " k"]:
+    """Return w p (1 - p) of one instance."""
+    probs = kind.link(float64(logits[row, :])[None, :])[0, :]
+    return float(data.weights[row]) * probs * (1.0 - probs)
 
 
 def _solved(posterior: Posterior, data: Data, work: Work, left: Left | None) -> tuple[Posterior, Report]:
     """Return the posterior at the optimum over `data`, and how it got there; leave the work to the next."""
     objective, preconditioner = _objective(posterior, data), work.preconditioner
     point = Point(work.mean, work.logits, objective.link(work.logits))
-    ease = _ease(objective)
+    ease, before = _ease(objective), 0.0
     for i in range(1, MAX_STEPS):
         gradient = objective.gradient(point.mean, point.probs)
-        last = _last(point.mean, objective, ease)
+        last = _last(inner(point.mean, point.mean), objective, ease)
         step = newton_step(objective, point, gradient, preconditioner.apply, LAST * last, MAX_PRODUCTS)
         point = step.end
         there = step.whole and step.decrement <= last
         if there:
             break
-        if i % PATIENCE == 0:
+        if i % PATIENCE == 0 and step.decrement > SLOW * before:
             preconditioner = _begun(objective, point.probs).finish()
+        before = step.decrement
     else:  # a start far off, at features of large norm: train from zero
         point = _trained(objective, point)
     due = data.labels.shape[0] >= preconditioner.n_points + BEGIN * _growth(preconditioner)
@@ -271,7 +327,8 @@ def _ease(objective: Objective) -> float:
     A squared decrement of e moves a logit by up to sqrt(e |h|^2 / prior_precision).
     """
     some = objective.features[: min(64, objective.features.shape[0]), :]
-    sharpness = inner(some, some) / max(1, some.shape[0]) / objective.prior_precision
+    squared = float(np.vdot(some, some)) if isinstance(some, np.ndarray) else inner(some, some)
+    sharpness = squared / max(1, some.shape[0]) / objective.prior_precision
     return min(1.0, SHARP / max(sharpness, 1e-300))
 
 

@@ -1,6 +1,5 @@
 """Features that are there already (.npy, .npz), with a table that says what is seen of each row (--show)."""
 
-import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,8 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from everylabel.core import room
 from everylabel.core.errors import EverylabelError
 from everylabel.core.files import NO_ARRAY
+from everylabel.core.room import unpacked_size
 from everylabel.data.cells import text_of
 from everylabel.data.classes import Names, check_classes, label_numbers, no_labels
 from everylabel.data.digests import features_digest, row_digests
@@ -26,6 +27,7 @@ SUFFIXES = (".npy", ".npz")
 LARGEST = 1e18  # of a feature: its square must be far from the largest number there is
 HALF_INFINITY = 0x7C00  # in the bits of half precision; NaN is above
 FEATURES, LABELS = ("X", "features", "embeddings"), ("y", "labels")
+KNOWN = (*FEATURES, *LABELS, "ids", "classes")
 
 
 class Stored(NamedTuple):
@@ -116,20 +118,23 @@ def read_features(features: np.ndarray, options: Options, columns: Columns) -> I
 
 def open_arrays(path: Path) -> Stored:
     """Return the arrays of a file: features are memory-mapped from a .npy file."""
+    held = ["X"]
     try:
         if path.suffix.lower() == ".npy":
             arrays: dict[str, np.ndarray] = {"X": np.load(path, mmap_mode="r", allow_pickle=False)}
         else:
             with np.load(path, allow_pickle=False) as file:
                 _check_fits(path)
-                arrays = {name: file[name] for name in file.files}
+                held = list(file.files)
+                arrays = {name: file[name] for name in held if name in KNOWN}
     except EverylabelError:
         raise
     except (*NO_ARRAY, KeyError, TypeError, NotImplementedError, RuntimeError) as error:
         raise EverylabelError(f"path {str(path)!r} is empty or damaged ({error}); expected arrays") from error
     features = next((arrays[name] for name in FEATURES if name in arrays), None)
     if features is None or features.ndim != 2 or features.dtype.kind not in "fiu" or not len(features):
-        there = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        shapes = {name: f" {array.shape}" for name, array in arrays.items()}
+        there = ", ".join(f"{name}{shapes.get(name, '')}" for name in held)
         raise EverylabelError(
             f"path {str(path)!r} holds {there}; expected numbers X (n, d), one row an instance"
         )
@@ -144,23 +149,14 @@ def open_arrays(path: Path) -> Stored:
 
 
 def _check_fits(path: Path) -> None:
-    """Refuse a file whose arrays, by what it says of them, are larger than this machine's memory."""
+    """Refuse a file whose arrays, by what it says of them, take too much of this machine's memory."""
     with zipfile.ZipFile(path) as archive:
-        size = sum(entry.file_size for entry in archive.infolist())
-    memory = _memory()
-    if size > memory:
+        size = unpacked_size(archive)
+    if size > room.SHARE * room.memory():
         raise EverylabelError(
             f"path {str(path)!r} holds arrays of {size / 1e9:,.1f} GB, and this machine has a memory of "
-            f"{memory / 1e9:,.1f} GB; expected a .npy file of features, which is not read as a whole"
+            f"{room.memory() / 1e9:,.1f} GB; expected a .npy file of features, which is not read as a whole"
         )
-
-
-def _memory() -> float:
-    """Return this machine's memory in bytes, where it tells."""
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return float("inf")
 
 
 def _own_ids(stored: Stored) -> Ids:

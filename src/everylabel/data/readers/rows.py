@@ -7,9 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from everylabel.core.errors import EverylabelError, EverylabelWarning, listed, need
+from everylabel.core.errors import EverylabelError, EverylabelWarning, listed
 from everylabel.data.cells import text_of
 from everylabel.data.readers.delimited import header_of, read_delimited, read_lines
+from everylabel.data.readers.parquet import parquet_columns, read_parquet
 from everylabel.data.readers.spreadsheet import read_sheet
 
 Row = dict[str, Any]
@@ -48,8 +49,7 @@ def column_names(path: Path, encoding: str | None = None) -> list[str]:
     suffix = path.suffix.lower()
     try:
         if suffix == ".parquet":
-            with _parquet_file(path) as file:
-                names = list(file.schema_arrow.names)
+            names = parquet_columns(path)
         elif suffix == ".xlsx":
             names = read_sheet(path)[0]
         elif suffix == ".json":
@@ -171,24 +171,5 @@ def _xlsx(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]
 
 
 def _parquet(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
-    with _parquet_file(path) as file:
-        check_columns(path, file.schema_arrow.names, columns)
-        batches = file.iter_batches(batch_size=4096, columns=columns)
-        while (rows := _next_rows(path, batches)) is not None:
-            yield from rows
-
-
-def _next_rows(path: Path, batches: Iterator[Any]) -> list[Row] | None:
-    try:
-        batch = next(batches, None)
-        return None if batch is None else batch.to_pylist()
-    except (ValueError, OSError, RuntimeError, NotImplementedError) as error:
-        raise EverylabelError(f"path {str(path)!r} is damaged ({error}); expected a Parquet file") from error
-
-
-def _parquet_file(path: Path) -> Any:
-    parquet = need("pyarrow.parquet", "table", "reading Parquet")
-    try:
-        return parquet.ParquetFile(path)
-    except (ValueError, OSError, RuntimeError, NotImplementedError) as error:
-        raise EverylabelError(f"path {str(path)!r} is no Parquet file ({error})") from error
+    check_columns(path, parquet_columns(path), columns)
+    yield from read_parquet(path, columns)

@@ -4,9 +4,11 @@ A cell holds a number, a piece of text (its own, or the number of one that the s
 or an error. Dates are numbers of days, which only the cell's style tells from other numbers.
 """
 
+import lzma
 import re
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from everylabel.core import room
 from everylabel.core.errors import EverylabelError, EverylabelWarning, listed
 
 MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
@@ -21,6 +24,14 @@ RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships
 DATES = {*range(14, 23), 27, 30, 36, *range(45, 48), 50, 57}  # formats that every file has
 START, START_1904 = datetime(1899, 12, 30), datetime(1904, 1, 1)
 UNSHOWN = re.compile(r'"[^"]*"|\[[^]]*]|\\.')  # in a format: words, colours, single characters
+WIDEST = 16_384  # columns, up to XFD
+XML, CELLS = 0.1, 0.25  # shares of this machine's memory: what a file unpacks to, what its table takes
+# what an archive, its XML and odd cells raise
+DAMAGE = (
+    *(zipfile.BadZipFile, ElementTree.ParseError, zlib.error, lzma.LZMAError, EOFError),
+    *(KeyError, IndexError, ValueError, TypeError, OverflowError, MemoryError, RuntimeError),
+)
+Row = dict[int, Any]  # by column
 Sheet = tuple[list[str], list[list[Any]]]
 
 
@@ -34,6 +45,7 @@ def read_sheet(path: Path) -> Sheet:
 def _read(path: Path, changed: int, size: int) -> Sheet:
     try:
         with zipfile.ZipFile(path) as archive:
+            _check_room(path, room.unpacked_size(archive), XML)
             book = _parsed(archive, "xl/workbook.xml")
             sheets = book.findall(f"{MAIN}sheets/{MAIN}sheet")
             _tell_others(path, [str(sheet.get("name")) for sheet in sheets])
@@ -42,23 +54,42 @@ def _read(path: Path, changed: int, size: int) -> Sheet:
             late = properties is not None and properties.get("date1904") in ("1", "true")
             start = START_1904 if late else START
             with archive.open(_place(archive, str(sheets[0].get(RELATION)))) as file:
-                rows = list(_rows(file, texts, dates, start))
-    except (zipfile.BadZipFile, ElementTree.ParseError, KeyError, IndexError, ValueError) as error:
+                return _table(path, _rows(file, texts, dates, start))
+    except EverylabelError:
+        raise
+    except DAMAGE as error:
         raise EverylabelError(
             f"path {str(path)!r} is no .xlsx file, or has a password ({error}); save it anew as .xlsx or .csv"
         ) from error
-    if not rows:
+
+
+def _check_room(path: Path, size: int, share: float) -> None:
+    if size > share * room.memory():
+        raise EverylabelError(
+            f"path {str(path)!r} unpacks to {size / 1e9:,.1f} GB or more, too much for this machine's memory "
+            f"of {room.memory() / 1e9:,.1f} GB; save it as .csv, which is read row by row"
+        )
+
+
+def _table(path: Path, rows: Iterator[Row]) -> Sheet:
+    """Return the header, and rows as long as it; refuse rows that have cells beyond it."""
+    first = next(rows, None)
+    if first is None:
         return [], []
-    header = ["" if cell is None else str(cell).strip() for cell in rows[0]]
-    beyond = ((i, row[len(header) :]) for i, row in enumerate(rows[1:], 2))
-    too_long = [f"row {i}" for i, cells in beyond if any(cell is not None for cell in cells)]
+    width = max(first) + 1
+    header = ["" if first.get(at) is None else str(first[at]).strip() for at in range(width)]
+    table, too_long = list[list[Any]](), list[str]()
+    for i, row in enumerate(rows, 2):
+        _check_room(path, 8 * i * width, CELLS)
+        table.append([row.get(at) for at in range(width)])
+        if any(at >= width and cell is not None for at, cell in row.items()):
+            too_long.append(f"row {i}")
     if too_long:
         raise EverylabelError(
-            f"{len(too_long):,} row(s) of {path.name} have more cells than the header's {len(header)}: "
+            f"{len(too_long):,} row(s) of {path.name} have more cells than the header's {width}: "
             f"{listed(too_long)}; name these columns in the first row, or empty their cells"
         )
-    width = len(header)
-    return header, [[*row[:width], *[None] * (width - len(row))] for row in rows[1:]]
+    return header, table
 
 
 def _tell_others(path: Path, names: list[str]) -> None:
@@ -111,16 +142,16 @@ def _date_styles(archive: zipfile.ZipFile) -> set[int]:
     return {i for i, each in enumerate(used) if int(each.get("numFmtId", 0)) in DATES | own}
 
 
-def _rows(file: Any, texts: list[str], dates: set[int], start: datetime) -> Iterator[list[Any]]:
+def _rows(file: Any, texts: list[str], dates: set[int], start: datetime) -> Iterator[Row]:
     for _, element in ElementTree.iterparse(file):
         if element.tag != f"{MAIN}row":
             continue
-        row: list[Any] = []
+        row: Row = {}
+        at = -1
         for cell in element.findall(f"{MAIN}c"):
-            at = _column(cell.get("r", "")) if cell.get("r") else len(row)
-            row += [None] * (at + 1 - len(row))
+            at = _column(cell.get("r", "")) if cell.get("r") else at + 1
             row[at] = _value(cell, texts, dates, start)
-        if any(cell is not None for cell in row):
+        if any(cell is not None for cell in row.values()):
             yield row
         element.clear()
 
@@ -130,6 +161,8 @@ def _column(place: str) -> int:
     number = 0
     for letter in re.match("[A-Z]+", place.upper())[0]:  # type: ignore[index]
         number = 26 * number + ord(letter) - ord("A") + 1
+        if number > WIDEST:
+            raise ValueError(f"cell {place!r:.40} is beyond the last column, XFD")
     return number - 1
 
 
@@ -148,6 +181,9 @@ def _value(cell: ElementTree.Element, texts: list[str], dates: set[int], start: 
         return stored
     number = float(stored)
     if int(cell.get("s", 0)) in dates:
-        moment = start + timedelta(seconds=round(number * 86_400))
+        try:
+            moment = start + timedelta(seconds=round(number * 86_400))
+        except (OverflowError, ValueError):  # no date: the program that wrote it shows none, either
+            return stored
         return moment.date().isoformat() if number.is_integer() else moment.isoformat(timespec="seconds")
     return int(number) if number.is_integer() else number

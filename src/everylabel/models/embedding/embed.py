@@ -194,7 +194,7 @@ def _cached(path: Path | None, n: int) -> np.ndarray | None:
 def _stream(rows: Iterator[np.ndarray], path: Path, dtype: np.dtype) -> np.ndarray:
     """Write chunks into a .npy file, and return it memory-mapped."""
     make_folder(path.parent)
-    write_atomically(path, lambda file: write_rows(file, rows, dtype))
+    write_atomically(path, lambda file: write_rows(file, rows, dtype), follow=True)
     mapped: np.ndarray = np.load(path, mmap_mode="r")
     return mapped
 

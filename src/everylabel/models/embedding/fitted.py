@@ -22,7 +22,7 @@ def save_fit(backend: Backend, path: Path) -> None:
     if isinstance(backend, Tfidf | Pixels):
         make_folder(path.parent)
         header = {"format": FORMAT, "version": VERSION, "name": backend.name, "key": backend.key}
-        write_file(path, header, backend.arrays())
+        write_file(path, header, backend.arrays(), follow=True)
 
 
 def load_fit(path: Path, kind: str, model: str | None) -> Tfidf | Pixels:

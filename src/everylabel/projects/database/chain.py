@@ -43,8 +43,11 @@ def digest(text: str) -> str:
 def link(before: str, row: Row) -> str:
     """Return the chain of an event behind one with the chain `before`."""
     seq, block, at, person, kind, body, key, _ = row
-    sizes = f"{len(person)} {len(kind)} {len(body)} {'-' if key is None else len(key)}"
-    return digest(f"{before} {seq:d} {block:d} {float(at)!r} {sizes} {person}{kind}{body}{key or ''}")
+    size = "-" if key is None else len(key)
+    return digest(
+        f"{before} {seq:d} {block:d} {float(at)!r} {len(person)} {len(kind)} {len(body)} {size} "
+        f"{person}{kind}{body}{key or ''}"
+    )
 
 
 def chained(before: str, rows: Iterable[Row]) -> list[Row]:
@@ -64,18 +67,24 @@ def fits(before: str, row: Row) -> bool:
         return False
 
 
-def find_damage(rows: Iterable[Row], head: Head, before: str = "") -> str | None:
-    """Return what is wrong with events in order, behind one with the chain `before`; None if all are whole.
+BEGIN = Head()  # before the first event
+
+
+def find_damage(rows: Iterable[Row], head: Head, after: Head = BEGIN) -> str | None:
+    """Return what is wrong with all events after one, in order; None if they are whole.
 
     head : as it was when the events were read, or somewhat earlier
     """
-    i, last = -1, 0
-    for i, row in enumerate(rows):
-        if row.chain is None or not fits(before, row):
-            return f"event {row.seq} is not what was written; the {i:,} events before it are whole"
-        before, last = row.chain, row.seq
-        if row.seq == head.seq and before != head.chain:
-            return f"its seal is not that of event {head.seq}, its last; the events themselves are whole"
+    other = f"its seal is not that of event {head.seq}, its last; the events themselves are whole"
+    n, last, chain = 0, after.seq, after.chain
+    if last == head.seq and chain != head.chain:
+        return other
+    for row in rows:
+        if not fits(chain, row):
+            return f"event {row.seq} is not what was written; the {n:,} events before it are whole"
+        n, last, chain = n + 1, row.seq, row.chain or ""
+        if last == head.seq and chain != head.chain:
+            return other
     if last < head.seq:
-        return f"the events after {last} are missing, of {head.seq:,}; the {i + 1:,} there are whole"
+        return f"the events after {last} are missing, of {head.seq:,}; the {n:,} there are whole"
     return None

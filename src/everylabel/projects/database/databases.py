@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from everylabel.projects.database.log_errors import StoreError
-from everylabel.projects.database.patience import impatient
+from everylabel.projects.database.patience import Patience, impatient
 
 OWN = 0o600  # a file that nobody else on this machine reads
 
@@ -19,7 +19,7 @@ OWN = 0o600  # a file that nobody else on this machine reads
 def make_file(path: Path) -> None:
     """Make an empty file that is its owner's only, if there is none."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, OWN))
     except OSError as error:
@@ -48,8 +48,8 @@ def sqlite(path: Path, write: bool) -> sa.Engine:
     return engine
 
 
-def postgres(url: str) -> sa.Engine:
-    """Return a database by its URL."""
+def postgres(url: str, patience: Patience | None = None) -> sa.Engine:
+    """Return a database by its URL; patience : what tells how long it is waited for."""
     try:
         parsed = sa.make_url(url)
         if parsed.get_backend_name() != "postgresql":
@@ -58,7 +58,7 @@ def postgres(url: str) -> sa.Engine:
             )
         if parsed.drivername == "postgresql":
             parsed = parsed.set(drivername="postgresql+psycopg")
-        return impatient(parsed)
+        return impatient(parsed, patience or Patience())
     except ModuleNotFoundError as error:
         raise StoreError(
             f"store is a PostgreSQL database and {error.name} is not installed; "

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.id_list import IdList
 from everylabel.data.options import Options
 from everylabel.labelling import events
 from everylabel.projects.database import sealing
@@ -19,12 +20,14 @@ from everylabel.projects.database.chain import Row
 from everylabel.projects.database.locks import FileLock, Taken
 from everylabel.projects.database.log_errors import StoreError
 from everylabel.projects.database.mending import mended_text
+from everylabel.projects.database.noted import from_text
 from everylabel.projects.database.raw_log import RawLog, read_raw
 from everylabel.projects.database.salvage import Salvage, salvage, understood
 from everylabel.projects.database.store import Store, write_log
 from everylabel.projects.feature_files import find_changed
 from everylabel.projects.labelled import STORE
 from everylabel.projects.options import Remembered
+from everylabel.projects.own_files import check_own_files
 from everylabel.projects.project import ENDING, located
 
 NOTHING = (
@@ -57,6 +60,7 @@ def find(source: str, folder: Path | None, store: str | None) -> Place:
         place, about = located(source, folder, Options())
     except EverylabelError as error:  # its options are damaged: the log may be whole
         own = folder or Path(source if source.endswith(ENDING) else f"{source}{ENDING}")
+        check_own_files(own)
         if store is not None or not (own / STORE).is_file():
             raise
         return Place(own, str(own / STORE), None, (str(error),))
@@ -141,7 +145,7 @@ def _items(raw: RawLog, rows: Sequence[Row]) -> tuple[str | None, list[str]]:
         return right, ["what was noted of the source: one bit had changed, and was put right"]
     text = raw.items.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     try:
-        keys = json.loads(text)["keys"]
+        keys = from_text(text).keys
         fits = len(set(keys)) == len(keys) and set(keys) <= joined
     except (ValueError, TypeError, KeyError, RecursionError):
         fits = False
@@ -151,4 +155,4 @@ def _items(raw: RawLog, rows: Sequence[Row]) -> tuple[str | None, list[str]]:
 
 def _joined(rows: Sequence[Row]) -> set[str]:
     bodies = (json.loads(row.body) for row in rows if row.kind == events.Extended.kind)
-    return {name for body in bodies for name in body["ids"]}
+    return {name for body in bodies for name in IdList.of_noted(body["ids"])}

@@ -17,6 +17,7 @@ from everylabel.labelling.events import Event, from_row
 from everylabel.labelling.ledger import Ledger
 from everylabel.projects.database.chain import Head, Row, fits, link
 from everylabel.projects.database.mending import mended
+from everylabel.projects.database.noted import from_text
 from everylabel.projects.database.raw_log import RawLog
 
 ALONE = frozenset(
@@ -92,7 +93,7 @@ def _as_written(
 def _names(items: str | None) -> list[str]:
     """Return what the source's items are called, if that can be read."""
     try:
-        return [str(name) for name in json.loads(items or "")["keys"]]
+        return [str(name) for name in from_text(items or "").keys]
     except (ValueError, TypeError, KeyError, RecursionError):
         return []
 

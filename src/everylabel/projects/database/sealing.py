@@ -4,10 +4,11 @@ See `tables.py`. A log without a head and without any chain is one of a version 
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import sqlalchemy as sa
 
-from everylabel.projects.database.chain import Head, Row, chained, digest, find_damage
+from everylabel.projects.database.chain import BEGIN, Head, Row, chained, digest, find_damage
 from everylabel.projects.database.tables import FORMAT, events, heads, items, tables
 
 AT_ONCE = 1000  # rows that are fetched together
@@ -57,18 +58,38 @@ def read_rows(
     connection: sa.Connection, project: str, sealed: bool, where: sa.ColumnElement[bool] | None = None
 ) -> list[Row]:
     """Return a project's events (or some of them) as they are stored, in order."""
-    return list(each_row(connection, project, sealed, where))
+    with each_row(connection, project, sealed, where) as rows:
+        return list(rows)
 
 
+@contextmanager
 def each_row(
     connection: sa.Connection, project: str, sealed: bool, where: sa.ColumnElement[bool] | None = None
-) -> Iterator[Row]:
-    """Return them one by one: no more than some are in memory."""
+) -> Iterator[Iterator[Row]]:
+    """Yield them one by one: no more than some are in memory."""
     columns = [events.c[name] for name in (Row._fields if sealed else WRITTEN)]
     query = sa.select(*columns).where(events.c.project == project)
     query = query if where is None else query.where(where)
-    found = connection.execute(query.order_by(events.c.seq))
-    return (Row(*row) for some in found.partitions(AT_ONCE) for row in some)
+    query = query.order_by(events.c.seq).execution_options(yield_per=AT_ONCE)
+    with connection.execute(query) as found:
+        yield (Row(*row) for some in found.partitions() for row in some)
+
+
+def read_linked(
+    connection: sa.Connection, project: str, where: sa.ColumnElement[bool]
+) -> list[tuple[Row, str]]:
+    """Return some of a project's events, in order, and the chain of the one before each."""
+    earlier = events.alias()
+    before = (
+        sa.select(earlier.c.chain)
+        .where(earlier.c.project == project, earlier.c.seq < events.c.seq)
+        .order_by(earlier.c.seq.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    columns = [events.c[name] for name in Row._fields]
+    query = sa.select(*columns, before).where(events.c.project == project, where).order_by(events.c.seq)
+    return [(Row(*row), chain or "") for *row, chain in connection.execute(query)]
 
 
 def read_chain(connection: sa.Connection, project: str, seq: int) -> str | None:
@@ -83,14 +104,24 @@ def read_items(connection: sa.Connection, project: str) -> str | None:
     return connection.execute(query).scalar()
 
 
-def find_loss(rows: Iterable[Row], head: Head | None, before: str = "") -> str | None:
-    """Return what is wrong with events in order; None if they are whole, or were never sealed."""
+def find_loss(rows: Iterable[Row], head: Head | None, after: Head = BEGIN) -> str | None:
+    """Return what is wrong with all events after one; None if they are whole, or were never sealed."""
     if head is not None:
-        return find_damage(rows, head, before)
+        return find_damage(rows, head, after)
     chains = [row.chain is not None for row in rows]
     if any(chains):
         return f"its seal is lost; {len(chains):,} events are there, and whether they are all is not known"
     return None
+
+
+def is_whole_after(connection: sa.Connection, project: str, mark: Head) -> bool:
+    """Return whether a log has an event, is whole from there to its end, and notes the source as written."""
+    head = read_head(connection, project)
+    if head is None or read_chain(connection, project, mark.seq) != mark.chain:
+        return False
+    with each_row(connection, project, True, events.c.seq > mark.seq) as rows:
+        loss = find_loss(rows, head, mark)
+    return loss is None and find_other_items(read_items(connection, project), head) is None
 
 
 def find_other_items(text: str | None, head: Head | None) -> str | None:

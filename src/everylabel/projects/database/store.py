@@ -7,24 +7,24 @@ an error says which part is: events are chained, and sealed by a head (`sealing.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.digests import Digests
-from everylabel.data.id_list import IdList
-from everylabel.data.known import NOT_NOTED, Known
-from everylabel.data.numbered import Numbered
+from everylabel.data.known import Known
 from everylabel.labelling.events import Event, from_row, to_row
-from everylabel.projects.database import databases, sealing
-from everylabel.projects.database.chain import Head, Row, chained, digest
+from everylabel.projects.database import checking, databases, sealing
+from everylabel.projects.database.chain import BEGIN, Head, Row, chained, digest, fits
 from everylabel.projects.database.databases import reason
 from everylabel.projects.database.log_errors import Damaged, StoreError
+from everylabel.projects.database.noted import from_text, to_text
+from everylabel.projects.database.patience import Patience
 from everylabel.projects.database.tables import BEFORE, FORMAT, events, items
 from everylabel.projects.database.writing import Writer
 
@@ -36,14 +36,28 @@ _GARBLED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, Recu
 class Store:
     """The log of one project. Parameters: a file's path or a database's URL, and the project's name.
 
+    vouched : an event up to which something else, under a digest of its own, holds all that the log says:
+        what came before is checked beside the work, if the log is to be written to
+    lost : called if something is found wrong there; no answer is taken any more
     told : what a person should know of it
     """
 
-    def __init__(self, where: str | Path, project: str, *, write: bool = True) -> None:
+    def __init__(
+        self,
+        where: str | Path,
+        project: str,
+        *,
+        write: bool = True,
+        vouched: Head | None = None,
+        lost: Callable[[StoreError], None] | None = None,
+    ) -> None:
         self.where, self.project, self.told = str(where), project, ""
         self._path = None if "://" in self.where else Path(where)
         self._writer: Writer | None = None
+        self._vouched, self._lost = vouched, lost
+        self._checking: checking.Checking | None = None
         self._parsed: tuple[list[Event], str] | None = None  # what was read last, and its chain: for the next
+        self._patience = Patience()
         self._engine = self._connect(write)
         try:
             with self._telling("opened"):
@@ -57,17 +71,17 @@ class Store:
         """The store's place without a password."""
         return repr(str(self._path)) if self._path else repr(self._engine.url.render_as_string())
 
-    def read(self, after: int = 0, kind: str | None = None, *, again: bool = False) -> list[Event]:
-        """Return all events after number `after`, of one kind if it is named, in order.
+    def read(self, after: int = 0, *, again: bool = False) -> list[Event]:
+        """Return all events after number `after`, in order.
 
         again : all will be read once more, which then takes no longer than what has come meanwhile
         """
         with self._telling("read"):
             known, self._parsed = self._parsed, None
-            if known is not None and not after and kind is None:
+            if known is not None and not after:
                 return [*known[0], *map(_event, self._rows(known[0][-1].seq, known[1]))]
             rows = self._rows(after)
-            found = [_event(row) for row in rows if kind in (None, row.kind)]
+            found = [_event(row) for row in rows]
             if again and rows:
                 self._parsed = found, rows[-1].chain or ""
             return found
@@ -77,12 +91,23 @@ class Store:
         return next(iter(self._glance(events.c.seq == 1)), None)
 
     def glance(self, kind: str) -> list[Event]:
-        """Return the events of one kind, without a look at the others: opening to write checks all."""
+        """Return the events of one kind, each as it was written, without a look at the others.
+
+        Whether some are lost is told by opening to write, or by `read`.
+        """
         return self._glance(events.c.kind == kind)
 
     def _glance(self, where: sa.ColumnElement[bool]) -> list[Event]:
-        with self._telling("read"), self._engine.connect() as connection:
-            return [_event(row) for row in sealing.read_rows(connection, self.project, self._sealed, where)]
+        with self._telling("read"):
+            with self._engine.connect() as connection:
+                if self._head(connection) is None:
+                    return [_event(row) for row in sealing.read_rows(connection, self.project, False, where)]
+                found = sealing.read_linked(connection, self.project, where)
+            for row, before in found:
+                if not fits(before, row):
+                    self.check()  # tells how much is whole
+                    raise Damaged(self.shown, f"event {row.seq} is not what was written")
+            return [_event(row) for row, _ in found]
 
     def mark(self, seq: int) -> str:
         """Return the chain of an event, a digest of all up to it; "" if it is not there."""
@@ -99,9 +124,18 @@ class Store:
             with self._writing.writing(to) as connection:
                 self._insert(connection, rows)
 
+    def wait_checked(self) -> None:
+        """Wait until what is checked beside the work is."""
+        if self._checking is not None:
+            self._checking.wait()
+
     def refusal(self) -> StoreError | None:
         """Return why nothing can be written now, if that is known; looking costs less than writing."""
         return self._writing.refusal()
+
+    def hurry(self, seconds: float) -> None:
+        """Wait for all answers of a database no longer than these seconds, from now on: the server stops."""
+        self._patience.hurry(seconds)
 
     def items(self) -> Known | None:
         """Return the rows of the source as it was last time, if there was one."""
@@ -110,23 +144,11 @@ class Store:
                 head = self._head(connection)
                 text = sealing.read_items(connection, self.project)
             self._refuse(sealing.find_other_items(text, head))
-            if text is None:
-                return None
-            known = json.loads(text)
-            if isinstance(known, list):
-                known = {"keys": known[0], "digests": known[1], "id_column": NOT_NOTED}
-            n = known.pop("numbered", None)
-            keys = IdList(known["keys"]) if n is None else Numbered(n)
-            return Known(**known | {"keys": keys, "digests": Digests(known["digests"])})
+            return None if text is None else from_text(text)
 
     def set_items(self, known: Known) -> None:
         """Note the source as it is now."""
-        noted = known._asdict() | {"digests": list(known.digests)}
-        if isinstance(known.keys, Numbered):
-            noted |= {"keys": [], "numbered": len(known.keys)}
-        else:
-            noted["keys"] = list(known.keys)
-        text = json.dumps(noted, ensure_ascii=False)
+        text = to_text(known)
         with (
             self._writing.alone() as head,
             self._writing.writing(head._replace(items=digest(text))) as connection,
@@ -150,8 +172,8 @@ class Store:
         """
         with self._of_one_moment() as connection:
             head = self._head(connection)
-            rows = sealing.each_row(connection, self.project, self._sealed)
-            self._refuse(sealing.find_loss(rows, head))
+            with sealing.each_row(connection, self.project, self._sealed) as rows:
+                self._refuse(sealing.find_loss(rows, head))
             self._refuse(sealing.find_other_items(sealing.read_items(connection, self.project), head))
             return head
 
@@ -177,6 +199,8 @@ class Store:
 
     def close(self) -> None:
         """Let go of the database."""
+        if self._checking is not None:
+            self._checking.close()
         if self._writer is not None:
             self._writer.close()
         self._engine.dispose()
@@ -210,7 +234,11 @@ class Store:
                 found = connection.execute(sa.text("PRAGMA quick_check(1)")).scalar()
             if found != "ok":
                 raise Damaged(self.shown, f"the file's pages do not fit together ({found})")
-        self.check()
+        mark = self._vouched
+        if mark is not None and mark.seq >= checking.FROM and self._is_whole_after(mark):
+            self._checking = checking.Checking(partial(self._check_before, mark), self._give_up)
+        else:
+            self.check()
         with self._engine.begin() as connection:
             head = self._head(connection)
             if head is None:
@@ -222,20 +250,38 @@ class Store:
                     )
         return head
 
+    def _is_whole_after(self, mark: Head) -> bool:
+        """Return whether the log has this event, and goes on to its end as it was written."""
+        with self._of_one_moment() as connection:
+            return sealing.is_whole_after(connection, self.project, mark)
+
+    def _check_before(self, mark: Head, slowly: checking.Slowly) -> None:
+        """See that all events up to one are what was written."""
+        up_to = events.c.seq <= mark.seq
+        with (
+            self._of_one_moment() as connection,
+            sealing.each_row(connection, self.project, True, up_to) as rows,
+        ):
+            self._refuse(sealing.find_loss(slowly(rows), mark))
+
+    def _give_up(self, error: StoreError) -> None:
+        self._writing.give_up(error)
+        if self._lost is not None:
+            self._lost(error)
+
     def _rows(self, after: int = 0, chain: str | None = None) -> list[Row]:
         """Return events after a number as they are stored, whole; chain : that event's, if known."""
         with self._engine.connect() as connection:
             head = self._head(connection)
             rows = sealing.read_rows(connection, self.project, self._sealed, events.c.seq >= after)
-        before, there = "", head
+        mark = BEGIN
         if after:
             if not rows or rows[0].seq != after:
                 return [row for row in self._rows() if row.seq > after]
-            before, rows = rows[0].chain or "", rows[1:]
-            if chain not in (None, before):
+            mark, rows = Head(after, rows[0].chain or ""), rows[1:]
+            if chain not in (None, mark.chain):
                 raise Damaged(self.shown, f"event {after} is not what was read before")
-            there = None if head is None or head.seq <= after else head
-        self._refuse(sealing.find_loss(rows, there, before) if rows or not after else None)
+        self._refuse(sealing.find_loss(rows, head, mark))
         if self._writer is not None and head is not None and not after:
             self._writer.learn(head)
         return rows
@@ -295,7 +341,7 @@ class Store:
 
     def _connect(self, write: bool) -> sa.Engine:
         if self._path is None:
-            return databases.postgres(self.where)
+            return databases.postgres(self.where, self._patience)
         if write:
             databases.make_file(self._path)
         elif not self._path.exists():

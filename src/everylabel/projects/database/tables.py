@@ -6,8 +6,8 @@ event and one of its items, and is written with them: nothing is changed, lost o
 
 import sqlalchemy as sa
 
-FORMAT = 3
-BEFORE = (1, 2)  # without seals; in the first, only keys and digests were noted of the items
+FORMAT = 4
+BEFORE = (1, 2, 3)  # names and digests one by one; the first two without seals, in 1 no ids of the source
 tables = sa.MetaData()
 events = sa.Table(
     "everylabel_events",

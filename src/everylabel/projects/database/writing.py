@@ -22,6 +22,7 @@ from everylabel.projects.database.locks import FileLock, Session, SessionLock, T
 from everylabel.projects.database.log_errors import StoreError
 from everylabel.projects.database.tables import events
 
+KEPT = "Export the labels before the server is stopped: it still has all of them"
 TRIED = "everylabel tries whether it can write"  # in the place of a project's name
 
 
@@ -33,7 +34,7 @@ class Writer:
     engine, path : the database, and its file if it is one
     project, shown : the log's name in it, and its place in words
     verify : called when others have changed the file; raises if the log is not what this server has written
-    rescue : called once when the file is gone; copies what is open, and tells where that is
+    rescue : called when the file is gone; copies what is open, and tells where that is
     """
 
     def __init__(
@@ -51,8 +52,9 @@ class Writer:
         self._guard: FileGuard | None = None
         self._failed = False  # the last write did: the next is tried out first
         self._unsure = False  # whether it was saved: the log, read anew, tells
-        self._lost: StoreError | None = None  # for good, until another start
-        self._told = ""  # where what was open is, once the file is gone
+        self._lost: StoreError | None = None  # until the file is what it was
+        self._damaged: StoreError | None = None  # for good
+        self._told: tuple[Head, str] | None = None  # where what was open is, and up to which event
         self._one = threading.RLock()
         self._lock: FileLock | SessionLock | None = None
         self._session: Session | None = None  # of PostgreSQL, that had the lock last
@@ -69,6 +71,11 @@ class Writer:
         with self._one:
             if self._unsure:
                 self.head, self._unsure = head, False
+
+    def give_up(self, error: StoreError) -> None:
+        """Refuse all that begins from now on, since the log is damaged."""
+        with self._one:
+            self._damaged = StoreError(f"nothing can be saved: {error}. {KEPT}")
 
     def close(self) -> None:
         """Let go of the lock."""
@@ -107,6 +114,8 @@ class Writer:
     def refusal(self) -> StoreError | None:
         """Return why nothing can be written now, if that is known; looking costs less than writing."""
         with self._one:
+            if self._damaged is not None:
+                return self._damaged
             try:
                 if self._guard is not None:
                     self._check_files(self._guard)
@@ -120,20 +129,22 @@ class Writer:
         moved = guard.moved()
         if moved is not None:
             raise StoreError(f"nothing can be saved: {moved}. {self._rescued()}")
-        if guard.touched() and self._lost is None:
+        if guard.touched():
+            guard.note()  # what is wrong with it is found out once
             try:
                 self._verify()
-                guard.note()
+                self._lost = None
             except StoreError as error:
-                self._lost = error
+                self._lost = StoreError(f"nothing can be saved: {error}. {KEPT}")
         if self._lost is not None:
             raise self._lost
         if guard.full():
             raise StoreError(f"nothing can be saved: the disk of {self._shown} is full; make room there")
 
     def _rescued(self) -> str:
-        self._told = self._told or self._rescue()
-        return self._told
+        if self._told is None or self._told[0] != self.head:
+            self._told = self.head, self._rescue()
+        return self._told[1]
 
     def _try_out(self) -> None:
         """Write something and take it back."""

@@ -40,6 +40,7 @@ from everylabel.selection.pool.state import (
     NewClasses,
     Pulled,
     Record,
+    Relabelled,
     Running,
     Turned,
     Unlearned,
@@ -101,11 +102,12 @@ class Pool(LearningPool):
         self.method, self.step_size = check_how(method, step_size)
         self.closed_form = closed_form
         self._record = self._begin(posterior)
-        self._late: list[Record | Running] | None = None  # what the logits have yet to follow
+        self._late: list[tuple[Record | Running, int | None]] | None = (
+            None  # what the logits have yet to follow
+        )
         self._behind = False  # the logits are those of an earlier posterior
         self._cache = Cache(self._numbers(features, posterior), posterior)
-        self.labels, self.weights = self._room(self._cache.features.n)
-        self.state = np.zeros(self._cache.features.n, np.int8)
+        self.labels, self.weights, self.state = self._room(self._cache.features.n)
         self.ruled_out = {int(i): frozenset(classes) for i, classes in (ruled_out or {}).items() if classes}
         self.dtype = self._cache.features.dtype
         if labelled_idx is not None:
@@ -118,7 +120,7 @@ class Pool(LearningPool):
         return self._cache.features.n
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{where.words}={np.sum(self.state == where)}" for where in Where)
+        counts = ", ".join(f"{where.words}={len(self.placed(where))}" for where in Where)
         return f"Pool({counts}, {self.posterior!r})"
 
     @property
@@ -156,10 +158,9 @@ class Pool(LearningPool):
         if here is where and (self.labels[i], self.weights[i]) == new:
             return
         answer = here is Where.OUT and where is Where.LABELLED and self.posterior.likelihood == "gaussian"
-        turned = here is where and self.closed_form and self.weights[i] == new[1]
-        if turned and isinstance(record, Running):
-            step = default_step("second_order", "gaussian") if how[1] is None else how[1]
-            record = record.turned(Turned(i, h, int(self.labels[i]), *new, step))
+        turned = here is where and self.weights[i] == new[1] and record.turns(how)
+        if turned:
+            record = record.turned(i, h, int(self.labels[i]), *new, how)
         elif here is Where.LABELLED:
             record = record.without_label(i, h, int(self.labels[i]), float(self.weights[i]))
         elif here is Where.OUT and not answer:
@@ -172,7 +173,7 @@ class Pool(LearningPool):
             record = record.then((known if answer else Learned)(i, h, *new, *how))
         elif where is Where.OUT:
             record = record.then(Conditioned(i, h))
-        self._follow(record)
+        self._follow(record, i)
         (self.labels[i], self.weights[i]), self.state[i] = new, where
         if replaced:
             del self.ruled_out[i]
@@ -189,7 +190,7 @@ class Pool(LearningPool):
         if self.where(i) is Where.LABELLED:
             raise EverylabelError(f"idx is {idx}, which has a label; call remove_label({idx}) first")
         h = self._cache.features.native(i)
-        self._follow(self._record.rule_out(i, h, before, now, self.learns_by()))
+        self._follow(self._record.rule_out(i, h, before, now, self.learns_by()), i)
         self.ruled_out[i] = now
         if not now:
             del self.ruled_out[i]
@@ -262,12 +263,13 @@ class Pool(LearningPool):
         try:
             yield
         finally:
-            late, self._late = self._late, None
+            late, self._late = self._late or [], None
             if later:
                 self._behind = self._behind or bool(late)
                 self._record = self._record.settled()
             else:
-                self._catch_up(before, late)
+                of = {idx for _, idx in late}
+                self._catch_up(before, [record for record, _ in late], of.pop() if len(of) == 1 else None)
 
     def settle(self) -> None:
         """Bring logits that were left behind up to the posterior."""
@@ -362,34 +364,41 @@ class Pool(LearningPool):
         folded = isinstance(features, Scaled) and posterior.bias
         return Numbers((Folded if folded else Features)(features, posterior))
 
-    def _room(self, n: int) -> tuple[np.ndarray, Any]:
-        """Return the labels and weights of n instances, none of which has one."""
-        return np.full(n, -1), np.ones(n)
+    def _room(self, n: int) -> tuple[Any, Any, Any]:
+        """Return labels, weights and places of n free instances."""
+        return np.full(n, -1), np.ones(n), np.full(n, Where.FREE, np.int8)
 
     def _begin(self, posterior: Posterior) -> Record | Running:
         check_closed_form(self.closed_form, posterior, self.method)
         return Running(posterior) if self.closed_form else Record(posterior, posterior)
 
-    def _follow(self, record: Record | Running) -> None:
-        """Take another record, and let the logits follow: now, or at the end of `together`."""
+    def _follow(self, record: Record | Running, idx: int | None = None) -> None:
+        """Take another record, and let the logits follow: now, or at the end of `together`.
+
+        Where it differs from the last one by what is known of instance idx alone, they do so in one pass.
+        """
         before, self._record = self._record, record
         if self._late is None:
-            self._catch_up(before, [record])
+            self._catch_up(before, [record], idx)
         else:
-            self._late.append(record)
+            self._late.append((record, idx))
 
-    def _catch_up(self, before: Record | Running, records: Sequence[Record | Running]) -> None:
+    def _catch_up(
+        self, before: Record | Running, records: Sequence[Record | Running], idx: int | None = None
+    ) -> None:
         """Bring the logits from one record over others to the last of them."""
         steps = records[-1].since(before) if records else ()  # type: ignore[arg-type]
         self._record = self._record.settled()
         learned = [
             step
             for step in steps
-            if isinstance(step, Learned | Turned | Unlearned | RuledOut | RuledIn | Forgotten)
+            if isinstance(step, Learned | Turned | Relabelled | Unlearned | RuledOut | RuledIn | Forgotten)
         ]
         same_classes = before.posterior.n_classes == self.n_classes
         if self._behind:
             self.settle()
+        elif len(steps) < len(records) and idx is not None and self.posterior.likelihood == "gaussian":
+            self._cache.move(self.posterior, idx)
         elif len(steps) < len(records):  # something was taken back on the way
             self._cache.reset(self.posterior)
         elif same_classes and (len(learned) > 1 or len(steps) > len(records)):

@@ -1,4 +1,4 @@
-"""The pool's compiled loops: one label moves all logits, and the margin of every instance.
+"""The pool's compiled loops: one label moves all logits, and which margin is the smallest then.
 
 logits (k, n), classes first, so that each inner loop runs over instances and vectorises for
 every k. Imported on first use only: numba takes its time to start.
@@ -8,7 +8,9 @@ import numpy as np
 from numba import njit
 
 TIE = np.float32(2e-6)  # twice the tie of `ranking`
-BLOCK = 2048  # instances whose numbers stay in the first-level cache
+FAR = np.float32(1e30)  # beyond all logits; fast maths knows no infinity
+BLOCK = 2048  # instances whose numbers stay in the cache
+RECORDS = 4096  # best so far, from left to right, that an answer holds
 
 _fast = njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 
@@ -69,58 +71,76 @@ def half_product(half, v, bias, out, start, stop):  # type: ignore[no-untyped-de
 
 
 @_fast
-def move(logits, shift, residual, start, stop):  # type: ignore[no-untyped-def]
-    """Take logits -= residual shift' in place for the instances start .. stop.
+def move(logits, shift, residual, gaps, start, stop):  # type: ignore[no-untyped-def]
+    """Take logits -= residual shift' in place for the instances start .. stop, and write f_first - f_second.
 
-    Loops run from 0 over slices: only then does the compiler know that no index is negative.
+    By blocks, whose logits are compared while they are in the cache. Loops run from 0 over slices: only then
+    does the compiler know that no index is negative.
     """
-    u = shift[start:stop]
-    for j in range(logits.shape[0]):
-        f, r = logits[j, start:stop], residual[j]
-        if r != 0.0:  # a class that a label leaves alone costs nothing
-            for i in range(len(u)):
-                f[i] -= r * u[i]
+    for at in range(start, stop, BLOCK):
+        end = min(at + BLOCK, stop)
+        u, gap = shift[at:end], gaps[at:end]
+        for j in range(logits.shape[0]):
+            f, r = logits[j, at:end], residual[j]
+            if r != 0.0:  # a class that a label leaves alone costs nothing
+                for i in range(len(u)):
+                    f[i] -= r * u[i]
+        first, second = _two_largest(logits, at, end)
+        for i in range(len(gap)):
+            gap[i] = first[i] - second[i]
 
 
 @_fast
-def margins(logits, usable, one, out, start, stop):  # type: ignore[no-untyped-def]
-    """Write p_first - p_second = (1 - e^(f_second - f_first)) / Z, Z = sum_j e^(f_j - f_first).
+def narrowest(logits, gaps, usable, start, stop):  # type: ignore[no-untyped-def]
+    """Return usable instances whose margin is below all before them, the last RECORDS, and these margins.
 
-    With `one`, only the smallest of all is wanted: with x = f_first - f_second, Z <= k and
-    1 - e^-x >= x/(1 + x) bound a margin from below by x/(1 + x)/k, and where that is above the
-    smallest so far it is written in its place.
+    With x = f_first - f_second, Z <= k and 1 - e^-x >= x/(1 + x) bound a margin from below by x/(1 + x)/k:
+    it is computed only where that is not above the smallest so far, x <= c/(1 - c), c = k (smallest + TIE).
     """
-    k, narrow = logits.shape[0], np.float32(2.0)
-    one_more = np.float32(1.0)
+    where, found, n = np.empty(RECORDS, np.int64), np.empty(RECORDS, logits.dtype), 0
+    k, least, widest = logits.shape[0], FAR, FAR
+    gap, free = gaps[start:stop], usable[start:stop]
+    for i in range(len(gap)):
+        if gap[i] <= widest and free[i]:
+            margin = _margin(logits[:, start + i], gap[i])
+            if margin < least:
+                where[n % RECORDS], found[n % RECORDS] = start + i, margin
+                n, least = n + 1, margin
+                c = k * (least + TIE)
+                widest = c / (1.0 - c) if c < 1.0 else FAR
+    return where[:n], found[:n]
+
+
+@_fast
+def _margin(f, gap):  # type: ignore[no-untyped-def]
+    first, total = f.max(), 0.0
+    for j in range(len(f)):
+        total += np.exp(f[j] - first)
+    return -np.expm1(-gap) / total
+
+
+@_fast
+def margins(logits, out, start, stop):  # type: ignore[no-untyped-def]
+    """Write p_first - p_second = (1 - e^(f_second - f_first)) / Z, Z = sum_j e^(f_j - f_first)."""
     for at in range(start, stop, BLOCK):
         end = min(at + BLOCK, stop)
-        margin, free = out[at:end], usable[at:end]
         first, second = _two_largest(logits, at, end)
-        if not one:
-            _all_margins(logits, first, second, margin, at, end)
-            continue
-        for i in range(len(margin)):
-            x = first[i] - second[i]
-            margin[i] = x / ((one_more + x) * k) if free[i] else one_more
-        for i in range(len(margin)):
-            if margin[i] <= narrow + TIE and free[i]:
-                total = 0.0
-                for j in range(k):
-                    total += np.exp(logits[j, at + i] - first[i])
-                margin[i] = -np.expm1(second[i] - first[i]) / total
-                narrow = min(narrow, margin[i])
+        _all_margins(logits, first, second, out[at:end], at, end)
 
 
 @_fast
 def _two_largest(logits, at, end):  # type: ignore[no-untyped-def]
-    first = np.maximum(logits[0, at:end], logits[1, at:end])
-    second = np.minimum(logits[0, at:end], logits[1, at:end])
-    for j in range(2, logits.shape[0]):
-        row = logits[j, at:end]
+    """Return the largest and the second largest; two classes at a time, which the compiler vectorises."""
+    first, second = np.full(end - at, -FAR, logits.dtype), np.full(end - at, -FAR, logits.dtype)
+    odd = logits.shape[0] % 2
+    if odd:
+        first[:] = logits[0, at:end]
+    for j in range(odd, logits.shape[0], 2):
+        one, two = logits[j, at:end], logits[j + 1, at:end]
         for i in range(len(first)):
-            low = row[i] if row[i] < first[i] else first[i]
-            second[i] = low if low > second[i] else second[i]
-            first[i] = row[i] if row[i] > first[i] else first[i]
+            high, low = max(one[i], two[i]), min(one[i], two[i])
+            second[i] = max(max(second[i], low), min(first[i], high))
+            first[i] = max(first[i], high)
     return first, second
 
 

@@ -28,6 +28,7 @@ class Numbers:
         self.features = features
         self.known: np.ndarray | None = None  # variances, if they are asked for
         self._room: np.ndarray | None = None  # where the logits lie once classes have come, for more of them
+        self._gaps: np.ndarray | None = None  # f_first - f_second of the logits as they are, if known
 
     @property
     def n(self) -> int:
@@ -36,6 +37,14 @@ class Numbers:
     @property
     def has_variances(self) -> bool:
         return self.known is not None
+
+    @property
+    def logits(self) -> np.ndarray:
+        return self._logits
+
+    @logits.setter
+    def logits(self, logits: np.ndarray) -> None:
+        self._logits, self._gaps = logits, None
 
     def rows(self, idx: Any) -> np.ndarray:
         """Return design rows (n, d) with the bias column."""
@@ -72,7 +81,7 @@ class Numbers:
         """Follow a mean that has moved by -v residual', and a covariance that has lost taken v v'."""
         u = self.features.product(v)
         if np.any(residual):
-            _subtract_outer(self.logits, residual.astype(u.dtype), u)
+            self._subtract_outer(residual.astype(u.dtype), u)
         self._narrow(u, taken)
 
     def move_many(self, v: np.ndarray, factors: np.ndarray) -> None:
@@ -83,7 +92,7 @@ class Numbers:
     def replace(self, moved: np.ndarray, columns: np.ndarray, v: np.ndarray | None, taken: float) -> None:
         """Compute the logits of some columns of the mean anew; with v, the variances follow as in `move`."""
         seen = self.features.product(columns if v is None else np.c_[columns, v])
-        self.logits[moved] = seen[: len(moved)]
+        self.logits[moved], self._gaps = seen[: len(moved)], None
         if v is not None:
             self._narrow(seen[len(moved)], taken)
 
@@ -103,9 +112,13 @@ class Numbers:
 
     def margins(self, idx: np.ndarray) -> np.ndarray | None:
         """Return p_first - p_second of idx, by a compiled loop over all where that pays; None if binary."""
-        if self._loop_pays(idx):
-            return self._margins(np.ones(self.n, bool), False)[idx]
-        return margins(self.logits[:, idx]) if len(self.logits) > 1 else None
+        if not self._loop_pays(idx):
+            return margins(self.logits[:, idx]) if len(self.logits) > 1 else None
+        from everylabel.selection.pool import loops
+
+        logits, out = self.logits, np.empty(self.n, self.logits.dtype)
+        share(lambda start, stop: loops.margins(logits, out, start, stop), len(out))
+        return out[idx]
 
     def narrowest(self, idx: np.ndarray) -> int | None:
         """Return the position in idx of the smallest margin, normalised only where it can win."""
@@ -113,13 +126,26 @@ class Numbers:
             return narrowest(self.logits, idx) if len(self.logits) > 1 else None
         usable = np.zeros(self.n, bool)
         usable[idx] = True
-        found = self._margins(usable, True)
-        return int(np.searchsorted(idx, np.argmax(found <= found.min() + TIE)))
+        found = self.narrow(usable)
+        return None if found is None or not len(found[0]) else int(np.searchsorted(idx, found[0][0]))
 
-    def narrow_margins(self, usable: np.ndarray) -> np.ndarray | None:
-        """Return margins (n,): the smallest of the usable are true, others are above it; None if too few."""
-        pays = len(self.logits) > 1 and worth_compiling(self.logits.size)
-        return self._margins(usable, True) if pays else None
+    def narrow(self, usable: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the usable instances whose margin is below all before them, and it; None if too few to pay.
+
+        Those within a tie of the smallest: the first of them wins, here or beside those of other parts.
+        """
+        if len(self.logits) < 2 or not worth_compiling(self.logits.size):
+            return None
+        from everylabel.selection.pool import loops
+
+        if self._gaps is None:
+            self._subtract_outer(np.zeros(len(self.logits), self.logits.dtype), self.logits[0])
+        logits, gaps = self.logits, self._gaps
+        parts = share(lambda start, stop: loops.narrowest(logits, gaps, usable, start, stop), self.n)
+        where, found = (np.concatenate(some) for some in zip(*parts, strict=True))
+        near = np.flatnonzero(found <= found.min(initial=2.0) + TIE)
+        near = near[np.argsort(where[near])]
+        return where[near], found[near]
 
     def _narrow(self, u: np.ndarray, taken: float) -> None:
         if self.known is not None and taken:
@@ -128,12 +154,19 @@ class Numbers:
     def _loop_pays(self, idx: np.ndarray) -> bool:
         return 2 * len(idx) > self.n and len(self.logits) > 1 and worth_compiling(self.logits.size)
 
-    def _margins(self, usable: np.ndarray, one: bool) -> np.ndarray:
-        from everylabel.selection.pool import loops
+    def _subtract_outer(self, residual: np.ndarray, shift: np.ndarray) -> None:
+        """Take logits -= residual shift' in place."""
+        logits = self.logits
+        if worth_compiling(logits.size):
+            from everylabel.selection.pool import loops
 
-        logits, out = self.logits, np.empty(self.n, self.logits.dtype)
-        share(lambda start, stop: loops.margins(logits, usable, one, out, start, stop), len(out))
-        return out
+            gaps = np.empty(self.n, logits.dtype) if self._gaps is None else self._gaps
+            share(lambda start, stop: loops.move(logits, shift, residual, gaps, start, stop), self.n)
+            self._gaps = gaps
+            return
+        for row, factor in zip(logits, residual, strict=True):
+            if factor:  # a class that a label leaves alone costs nothing
+                row -= factor * shift
 
 
 def _logits(features: Features, mean: np.ndarray) -> np.ndarray:
@@ -155,15 +188,3 @@ def _variances(features: Features, posterior: Posterior) -> np.ndarray:
         to_numpy(logit_variance(posterior, part)).mean(axis=1) for _, part in features.chunks(always=True)
     ]
     return np.concatenate(parts).astype(features.dtype)
-
-
-def _subtract_outer(logits: np.ndarray, residual: np.ndarray, shift: np.ndarray) -> None:
-    """Take logits -= residual shift' in place."""
-    if worth_compiling(logits.size):
-        from everylabel.selection.pool import loops
-
-        share(lambda start, stop: loops.move(logits, shift, residual, start, stop), len(shift))
-        return
-    for row, factor in zip(logits, residual, strict=True):
-        if factor:  # a class that a label leaves alone costs nothing
-            row -= factor * shift

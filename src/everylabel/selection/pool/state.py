@@ -137,6 +137,20 @@ class Turned:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Relabelled:
+    """A label that came with the last training is another one now, as if it had been so from the first."""
+
+    idx: int
+    features: Array
+    before: int
+    label: int
+    weight: float
+
+    def after(self, posterior: Posterior) -> Posterior:
+        return revise.relabel(posterior, self.features, self.before, self.label, weight=self.weight)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Forgotten:
     """A label that came with the last training was taken back, as if it had never been."""
 
@@ -173,7 +187,18 @@ class Unlearned:
         return revise.unlearn(posterior, self.features, residual, self.taught.step_size, weight=self.weight)
 
 
-Step = Conditioned | Released | Learned | NewClasses | Turned | Unlearned | RuledOut | RuledIn | Forgotten
+Step = (
+    Conditioned
+    | Released
+    | Learned
+    | NewClasses
+    | Turned
+    | Relabelled
+    | Unlearned
+    | RuledOut
+    | RuledIn
+    | Forgotten
+)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -219,9 +244,29 @@ class Record:
             return self._without_exact(gone, Forgotten(idx, features, label, weight))
         if _answers(gone):
             gone += self._conditioned(idx)
-        base = self.base if gone else _untrained(self.base, idx, features, label, weight)
+        base = self.base
+        if not gone:
+            turned: list[Relabelled] = self._said_of(idx, Relabelled)
+            base = _untrained(base, idx, features, turned[0].before if turned else label, weight)
+            gone += turned
         steps = tuple(step for step in self.steps if step not in gone)
         return Record(base, base).then(*steps)
+
+    def turns(self, how: How) -> bool:
+        """Return whether a label can become another one at the cost of one."""
+        return self._exact and how[0] == "exact" and self.posterior.data is not None
+
+    def turned(self, idx: int, features: Array, before: int, label: int, weight: float, how: How) -> Record:
+        """Return the record as if a label had been another one from the first: by one search."""
+        posterior = revise.relabelled(self.posterior, features, before, label, weight=weight)
+        if posterior is None:  # it was trained with another weight, of which some can be taken back
+            without = self.without_label(idx, features, before, weight)
+            return without.then(Learned(idx, features, label, weight, *how))
+        learned: list[Learned] = self._said_of(idx, Learned)[-1:]
+        rest = tuple(step for step in self.steps if step not in learned)  # their order does not matter
+        now = Relabelled(idx, features, before, label, weight)
+        last = replace(learned[0], label=label) if learned else now
+        return Record(self.base, posterior, (*rest, last))
 
     def _without_exact(self, learned: list[Step], now: Forgotten) -> Record:
         """Return the record without a label that was learned, or trained on, exactly: by one search."""
@@ -260,7 +305,7 @@ class Record:
         learned = (step.method for step in self.steps if isinstance(step, Learned | RuledOut))
         return self.posterior.likelihood == "gaussian" and all(method == "exact" for method in learned)
 
-    def _said_of(self, idx: int, kind: type[Learned] | type[RuledOut]) -> list[Any]:
+    def _said_of(self, idx: int, kind: type[Learned | RuledOut | Relabelled]) -> list[Any]:
         """Return the steps of a kind that are of an instance."""
         return [step for step in self.steps if isinstance(step, kind) and step.idx == idx]
 
@@ -331,16 +376,20 @@ class Running:
         record.doubts[idx] = learned if earlier is None else learned + wide(earlier, posterior)
         return record.then(step)
 
-    def turned(self, step: Turned) -> Running:
+    def turns(self, how: How) -> bool:
+        """Return whether a label can become another one at the cost of one."""
+        return True
+
+    def turned(self, idx: int, features: Array, before: int, label: int, weight: float, how: How) -> Running:
         """Return the record with a label that is another one now."""
-        known = self.taught.get(step.idx)
+        known = self.taught.get(idx)
+        length = default_step("second_order", "gaussian") if how[1] is None else how[1]
         if known is not None:
-            residual = wide(known.residual, self.posterior)
-            residual[0, step.before] += step.weight
-            residual[0, step.label] -= step.weight
-            self.taught[step.idx] = Taught(residual, known.step_size)
-            step = replace(step, step_size=known.step_size)
-        return self.then(step)
+            residual, length = wide(known.residual, self.posterior), known.step_size
+            residual[0, before] += weight
+            residual[0, label] -= weight
+            self.taught[idx] = Taught(residual, length)
+        return self.then(Turned(idx, features, before, label, weight, length))
 
 
 def _answers(steps: list[Step]) -> bool:

@@ -55,17 +55,24 @@ class PoolView(Protocol):
     def n_classes(self) -> int:
         return self.posterior.n_classes
 
+    def placed(self, *places: Where) -> np.ndarray:
+        """Return the instances that are in one of these places, in order."""
+        wanted = self.state == places[0]
+        for other in places[1:]:
+            wanted |= self.state == other
+        return np.flatnonzero(wanted)
+
     @property
     def free_idx(self) -> np.ndarray:
-        return np.flatnonzero(self.state == Where.FREE)
+        return self.placed(Where.FREE)
 
     @property
     def labelled_idx(self) -> np.ndarray:
-        return np.flatnonzero(self.state == Where.LABELLED)
+        return self.placed(Where.LABELLED)
 
     @property
     def out_idx(self) -> np.ndarray:
-        return np.flatnonzero(self.state == Where.OUT)
+        return self.placed(Where.OUT)
 
     def probs(self, idx: Any = None) -> np.ndarray:
         """Return the class probabilities at the mean (n, k)."""
@@ -93,10 +100,10 @@ class PoolView(Protocol):
         """
         return best(score(self, idx), n)
 
-    def sample(self, n: int, rng: np.random.Generator, among: np.ndarray | None = None) -> np.ndarray:
+    def sample(self, n: int, rng: np.random.Generator, among: Any = None) -> np.ndarray:
         """Return n free instances (or n of some others) drawn at random, or all if there are fewer."""
         idx = self.free_idx if among is None else among
-        return idx if len(idx) <= n else np.sort(rng.choice(idx, n, replace=False))
+        return idx if len(idx) <= n else np.sort(idx[rng.choice(len(idx), n, replace=False)])
 
     def inner(self, idx: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
         """Return w -> H[idx] w, (n,) for a vector and (m, n) for weights (d, m), and |h|^2 of idx."""

@@ -19,7 +19,7 @@ from everylabel.selection.strategies import (
 from everylabel.selection.strategies.strategy import Strategy
 
 _ALL = [
-    Strategy("random", "a random instance", "baseline", "nothing", random.random),
+    Strategy("random", "a random instance", "baseline", "nothing", pick=random.random),
     Strategy("least_confident", "the least likely best guess", "Lewis & Gale 1994", "logits", uncertainty.least_confident, alone=True),
     Strategy("entropy", "the most uncertain label", "Shannon 1948; Settles 2009", "logits", uncertainty.entropy, alone=True),
     Strategy("margin", "the two best guesses are closest", "Scheffer et al. 2001", "logits", uncertainty.margin, pick_one=uncertainty.narrowest, alone=True),

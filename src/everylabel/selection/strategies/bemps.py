@@ -14,9 +14,12 @@ import numpy as np
 from everylabel.core.arrays import CHUNK
 from everylabel.core.checks import check_choice, check_count, check_positions
 from everylabel.selection.pool import PoolView
+from everylabel.selection.pool.rest import all_but
 from everylabel.selection.sampling import Members, candidates
+from everylabel.selection.strategies.strategy import of_few
 
 
+@of_few
 def bemps(
     pool: PoolView,
     idx: np.ndarray,
@@ -26,13 +29,14 @@ def bemps(
     n_samples: int = 50,
     n_candidates: int = 200,
     n_eval: int = 100,
-) -> np.ndarray:
-    """Return CoreMSE (score="mse") or CoreLog ("log") of each candidate; -inf for those not tried."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which were tried, and CoreMSE (score="mse") or CoreLog ("log") of each."""
     check_choice(score, "score", ("mse", "log"))
     eval_idx = pool.sample(check_count(n_eval, "n_eval"), rng)
     return _scores(pool, idx, eval_idx, rng, score, n_samples, n_candidates)
 
 
+@of_few
 def epig(
     pool: PoolView,
     idx: np.ndarray,
@@ -42,10 +46,10 @@ def epig(
     n_candidates: int = 200,
     n_targets: int = 100,
     target_idx: Any = None,
-) -> np.ndarray:
-    """Return the information a label gives about the labels of targets: these, or a sample of the pool."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which were tried, and what the label of each tells of those of targets: these, or a sample."""
     if target_idx is None:
-        targets = pool.sample(check_count(n_targets, "n_targets"), rng, np.arange(len(pool)))
+        targets = pool.sample(check_count(n_targets, "n_targets"), rng, all_but(len(pool)))
     else:
         targets = check_positions(target_idx, len(pool), "target_idx")
     return _scores(pool, idx, targets, rng, "log", n_samples, n_candidates)
@@ -59,16 +63,13 @@ def _scores(
     score: str,
     n_samples: int,
     n_candidates: int,
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
     members = Members(pool, check_count(n_samples, "n_samples"), rng)
     tried = candidates(pool, idx, check_count(n_candidates, "n_candidates"), rng)
     at_eval = members.probs(eval_idx)
     size = max(1, CHUNK // (at_eval[0].size * pool.n_classes))
-    result = np.full(len(idx), -np.inf)
-    for start in range(0, len(tried), size):
-        some = tried[start : start + size]
-        result[some] = core_scores(members.probs(idx[some]), at_eval, score)
-    return result
+    parts = [tried[start : start + size] for start in range(0, len(tried), size)]
+    return tried, np.concatenate([core_scores(members.probs(idx[some]), at_eval, score) for some in parts])
 
 
 def core_scores(probs: np.ndarray, at_eval: np.ndarray, score: str) -> np.ndarray:

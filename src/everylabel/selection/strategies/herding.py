@@ -42,8 +42,7 @@ def herding(
     some = pool.sample(LOOKED_AT * n_candidates, rng, idx)
     tried = some[candidates(pool, some, n_candidates, rng)]
     eval_idx = pool.sample(n_eval, rng)
-    known = np.flatnonzero((pool.state == Where.LABELLED) | (pool.state == Where.OUT))
-    known = pool.sample(REMEMBERED, rng, known)
+    known = pool.sample(REMEMBERED, rng, pool.placed(Where.LABELLED, Where.OUT))
     seen, center = _directions(pool, eval_idx, None)
     covering, (new, _) = _directions(pool, known, center)[0], _directions(pool, tried, center)
     width = _width(covering)

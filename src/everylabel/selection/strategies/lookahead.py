@@ -15,8 +15,10 @@ from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.selection.lookahead.expected import RISKS, expected_risk
 from everylabel.selection.pool import PoolView
 from everylabel.selection.sampling import candidates
+from everylabel.selection.strategies.strategy import of_few
 
 
+@of_few
 def lookahead(
     pool: PoolView,
     idx: np.ndarray,
@@ -26,17 +28,15 @@ def lookahead(
     n_candidates: int = 300,
     n_eval: int = 1000,
     step_size: float | str = "auto",
-) -> np.ndarray:
-    """Return minus the expected risk of each candidate; -inf for those that were not tried."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which were tried, and minus the expected risk of each."""
     check_choice(risk, "risk", RISKS)
     n_candidates, n_eval = check_count(n_candidates, "n_candidates"), check_count(n_eval, "n_eval")
     tried = candidates(pool, idx, n_candidates, rng)
     eval_idx = pool.sample(n_eval, rng)
     step = pool.auto_step if step_size == "auto" else check_positive(step_size, "step_size", zero=True)
-    scores = np.full(len(idx), -np.inf)
     shift = label_shift(pool, idx[tried], eval_idx, step)
-    scores[tried] = -expected_risk(pool.logits(eval_idx), shift, pool.probs(idx[tried]), risk)
-    return scores
+    return tried, -expected_risk(pool.logits(eval_idx), shift, pool.probs(idx[tried]), risk)
 
 
 def label_shift(pool: PoolView, idx: np.ndarray, eval_idx: np.ndarray, step: float) -> np.ndarray:

@@ -5,6 +5,6 @@ import numpy as np
 from everylabel.selection.pool import PoolView
 
 
-def random(pool: PoolView, idx: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return a random order."""
-    return rng.random(len(idx))
+def random(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return n positions at random, all as likely as each other."""
+    return rng.choice(len(idx), n, replace=False)

@@ -6,13 +6,15 @@ docs/adding-a-strategy.md has a skeleton.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from inspect import signature
 from typing import Any
 
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
+from everylabel.selection.pool import PoolView
+from everylabel.selection.ranking import best
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,33 @@ class Strategy:
                 raise EverylabelError(
                     f"{name} is not an option of strategy {self.name!r}; expected one of: {expected}"
                 )
+
+
+Few = Callable[..., tuple[np.ndarray, np.ndarray]]
+
+
+def of_few(rule: Few) -> Any:
+    """Make a score of a rule that tries some instances and returns their positions and scores.
+
+    All others get -inf. Who wants the best alone asks the rule itself, `few`, by `best_of_few`.
+    """
+
+    @wraps(rule)
+    def score(pool: PoolView, idx: np.ndarray, rng: np.random.Generator, **options: Any) -> np.ndarray:
+        tried, scores = rule(pool, idx, rng, **options)
+        found = np.full(len(idx), -np.inf)
+        found[tried] = scores
+        return found
+
+    score.few = rule  # type: ignore[attr-defined]
+    return score
+
+
+def best_of_few(rule: Few, n: int, *given: Any, **options: Any) -> np.ndarray:
+    """Return the positions of the n best by a rule that tries some."""
+    tried, scores = rule(*given, **options)
+    order = np.argsort(tried)  # of ties the lowest position wins
+    return np.asarray(tried[order][best(scores[order], n)])
 
 
 @cache

@@ -16,12 +16,13 @@ MAX_INSTANCES = 10_000  # App. F: Typiclust chooses from 10,000
 
 def typiclust(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """Return n positions, one a cluster as long as there are clusters."""
-    known = np.flatnonzero((pool.state == Where.LABELLED) | (pool.state == Where.OUT))
+    known = pool.placed(Where.LABELLED, Where.OUT)
     seed = int(rng.integers(2**31))
     drawn = np.random.default_rng(seed)
-    free = np.arange(len(idx))
-    if len(free) > MAX_INSTANCES:
-        free = np.sort(drawn.choice(len(idx), max(MAX_INSTANCES, n), replace=False))
+    many = len(idx) > MAX_INSTANCES
+    free = (
+        np.sort(drawn.choice(len(idx), max(MAX_INSTANCES, n), replace=False)) if many else np.arange(len(idx))
+    )
     rows = pool.rows(np.r_[known, idx[free]], np.float32)
     n_clusters = min(len(known) + n, MAX_CLUSTERS, len(rows))
     cluster = kmeans(rows, n_clusters, drawn)

@@ -13,6 +13,7 @@ from everylabel.labelling.views import Views
 from everylabel.web.downloads import Downloads
 from everylabel.web.errors import problems
 from everylabel.web.shown import Shown
+from everylabel.web.turns import InTurn, Turns
 
 MAP_POINTS = 5000
 AT_ONCE = 2  # pictures that are made
@@ -21,6 +22,7 @@ AT_ONCE = 2  # pictures that are made
 def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
     """Return the endpoints of a project's pictures and files."""
     router = APIRouter(prefix="/api")
+    turns = Turns()
     pictures = ThreadPoolExecutor(
         AT_ONCE, "pictures"
     )  # large ones take memory, and nobody else waits for them
@@ -43,7 +45,7 @@ def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
         x, y = places[idx].T.round(4).tolist()
         return {"method": method, "ids": [views.desk.ids[i] for i in idx], "x": x, "y": y, **points}
 
-    @router.get("/export", responses=problems(), response_class=Response)
+    @router.get("/export", responses=problems(429), response_class=Response)
     async def export(
         what: str = "labels",
         format: str = "csv",
@@ -55,9 +57,13 @@ def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
 
         columns : the source's own that are beside, each by itself; all unless given, "" alone for none
         """
-        snapshot, of = await wrap_future(views.snapshot()), Of(class_, item)
-        beside = None if columns is None else [name for name in columns if name]
-        return await to_thread(files.export, snapshot, what, format, beside, of)
+        of, beside = Of(class_, item), None if columns is None else [name for name in columns if name]
+
+        async def make() -> Response:
+            snapshot = await wrap_future(views.snapshot())
+            return await to_thread(files.export, snapshot, what, format, beside, of)
+
+        return InTurn(turns, make)
 
     @router.get("/formats")
     async def formats() -> dict[str, dict[str, str]]:
@@ -65,10 +71,14 @@ def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
         kinds = {"tables": TABLES, "answers": PROGRAMS, "models": MODELS}
         return {kind: {name: form.title for name, form in some.items()} for kind, some in kinds.items()}
 
-    @router.get("/model", responses=problems(409), response_class=Response)
+    @router.get("/model", responses=problems(409, 429), response_class=Response)
     async def model(format: str = "everylabel") -> Response:
         """Return the model as a file: everylabel, skops, onnx, torch, sklearn."""
-        snapshot = await wrap_future(views.snapshot())
-        return await to_thread(files.model, snapshot, format)
+
+        async def make() -> Response:
+            snapshot = await wrap_future(views.snapshot())
+            return await to_thread(files.model, snapshot, format)
+
+        return InTurn(turns, make)
 
     return router

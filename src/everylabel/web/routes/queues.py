@@ -44,7 +44,13 @@ def queues(views: Views, shown: Shown) -> APIRouter:
     async def listed(ids: list[str]) -> list[dict[str, Any]]:
         """Return instances as they are listed."""
         states = await wrap_future(views.states([views.position(item) for item in ids]))
-        return [{"id": item, **seen(item), **state} for item, state in zip(ids, states, strict=True)]
+        shown = await to_thread(lambda: [seen(item) for item in ids])  # images are hashed
+        return [{"id": item, **one, **state} for item, one, state in zip(ids, shown, states, strict=True)]
+
+    def otherwise(look: Look, item: int) -> list[dict[str, Any]]:
+        """Return what is alike but labelled as the model would label an instance."""
+        alike = ((views.desk.ids[i], look.labels[i]) for i in labelled_otherwise(look, item))
+        return [{"id": other, "label": label, **seen(other)} for other, label in alike]
 
     @router.get("", responses=problems(404))
     async def every(
@@ -91,8 +97,7 @@ def queues(views: Views, shown: Shown) -> APIRouter:
         for row, each in zip(rows, some, strict=True):
             row.update(_ranked(look, each))
             if name == "doubted":
-                alike = ((views.desk.ids[i], look.labels[i]) for i in labelled_otherwise(look, each.item))
-                row["otherwise"] = [{"id": other, "label": label, **seen(other)} for other, label in alike]
+                row["otherwise"] = await to_thread(otherwise, look, each.item)
         return {"count": len(found), "items": rows}
 
     return router

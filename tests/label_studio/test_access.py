@@ -1,0 +1,67 @@
+"""Requests to the backend that are too large, never end or mean nothing: real sockets, a real server."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import uvicorn
+from fastapi import FastAPI, Request
+from starlette.testclient import TestClient
+
+from everylabel.label_studio.access import OnlyLabelStudio
+from everylabel.label_studio.backend import make_backend
+from everylabel.web.limits import Limits
+from everylabel.web.server import bound_socket, server_config
+from tests.label_studio.running import until
+
+HEAD = b"POST /webhook HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+CHUNKS = b"transfer-encoding: chunked\r\n"
+
+
+@contextmanager
+def server(limits: Limits) -> Iterator[int]:
+    """Yield the port of an application that reads what it is sent, with these limits."""
+    app = FastAPI()
+
+    @app.post("/webhook")
+    async def size(request: Request) -> int:
+        return len(await request.body())
+
+    with bound_socket("127.0.0.1", 0) as bound:
+        running = uvicorn.Server(server_config(OnlyLabelStudio(app, None, limits)))
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [bound]})
+        thread.start()
+        until(lambda: running.started)
+        try:
+            yield bound.getsockname()[1]
+        finally:
+            running.should_exit = True
+            thread.join()
+
+
+def status(port: int, says: bytes) -> int:
+    """Return how a request is answered, which is not sent further."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as made:
+        made.sendall(says)
+        return int(made.recv(1000).split(b" ")[1])
+
+
+def test_a_request_has_an_end_and_one_length() -> None:
+    chunk = b"320\r\n" + b"x" * 800 + b"\r\n"
+    with server(Limits(1000, part=600, whole=600)) as port:
+        assert status(port, HEAD + CHUNKS + b"content-length: 5\r\n\r\n") == 400
+        assert status(port, HEAD + CHUNKS + b"\r\n" + chunk + b"0\r\n\r\n") == 200
+        assert status(port, HEAD + CHUNKS + b"\r\n" + chunk + chunk) == 413
+        assert status(port, HEAD + b"content-length: 1001\r\n\r\n") == 413
+    with server(Limits(1000, part=0.2, whole=600)) as port:
+        assert status(port, HEAD + b"content-length: 100\r\n\r\nx") == 408
+
+
+@pytest.mark.parametrize("project", ["²", "9" * 5000, "٣", "-7", "", None, [], 7.5, True])
+def test_a_project_that_is_none_is_told(project: object) -> None:
+    client = TestClient(make_backend({}), "http://localhost", raise_server_exceptions=False)
+    reply = client.post("/webhook", json={"action": "START_TRAINING", "project": project})
+    assert reply.status_code == 404
+    assert "expected one that everylabel was started for" in reply.json()["error"]

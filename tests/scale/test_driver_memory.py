@@ -1,0 +1,150 @@
+"""What the driver of a pool in shards holds does not grow with the pool: its bytes are counted."""
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import everylabel as el
+from everylabel.labelling.refit import refit
+from everylabel.projects.project import Project, open_project
+from everylabel.scale.features import ShardedFeatures
+from everylabel.scale.parted import begun
+from everylabel.scale.places import Stamp
+from everylabel.scale.pool import ShardPool
+from everylabel.scale.project import on_ray
+from everylabel.scale.rows import ShardRows
+from everylabel.scale.sources import Part
+from everylabel.selection.pool.rest import Rest
+from everylabel.selection.pool.sparse import Sparse
+from everylabel.web.server import ServeOptions, opened_project
+from tests.selection.problems import problem
+
+pytest.importorskip("ray", reason="needs the extra everylabel[ray]")
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # Ray's own, of a node that was too slow
+FIRST, SMALL, LARGE = 20_000, 300_000, 1_300_000  # the first imports what there is
+KEPT, AT_MOST = 0.5, 1.0  # bytes an instance: less than the smallest number; the rest is what Python keeps
+CLASSES = ["a", "b", "c"]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse arrays of all instances, which a higher peak of something else might hide."""
+    for kind in (Sparse, Rest):
+
+        def refused(self: Any, *given: Any, was: Any = kind.__array__, **how: Any) -> Any:
+            assert len(self) <= FIRST, f"{type(self).__name__} of {len(self):,} is written out"
+            return was(self, *given, **how)
+
+        monkeypatch.setattr(kind, "__array__", refused)
+
+
+class Rows:
+    """What shards of n rows are said to be made of."""
+
+    place, files = "/gone/rows.csv", ()
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def stamps(self) -> list[Stamp]:
+        return []
+
+    def planned(self, size: int) -> tuple[list[Part], list[Stamp]]:
+        return [Part(i, i * size, size, ()) for i in range(self.n // size)], []
+
+
+def shards(folder: Path, n: int) -> str:
+    made = begun(str(folder), {}, ".npy", Rows(n), n // 4)
+    for part in made.parts:
+        rows = np.random.default_rng(part.number).normal(size=(part.rows, 1))
+        np.save(made.place(part), rows.astype(np.float16))
+    return str(folder)
+
+
+def held_by(act: Callable[[], Any]) -> tuple[int, int]:
+    """Return how many bytes of this process an action has taken and kept, and how many at most."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        _kept = act()
+        gc.collect()
+        return tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+
+def choose_and_label(pool: ShardPool) -> None:
+    """Have everything happen that need not look at all instances from the driver."""
+    rng = np.random.default_rng(1)
+    for name in ("margin", "entropy", "variance", "random", "herding", "lookahead", "bemps", "epig"):
+        pool.add(int(el.select(pool, name, 1, rng)[0]), 1)
+        el.select(pool, name, 5, rng, ask=lambda i: i % 3)
+        el.select(pool, name, 5, rng, candidates=100)
+    for name in ("herding", "typiclust", "coreset", "badge", "bald"):
+        el.select(pool.at_hand(rng), name, 1, rng)
+    pool.condition(len(pool) - 1)
+    pool.add(len(pool) - 1, 2)
+    pool.refit(pool.posterior)
+    assert f"labelled={len(pool.labelled_idx)}" in repr(pool)
+
+
+def test_a_pool_takes_no_more_of_more_instances(ray: Any, tmp_path: Path) -> None:
+    posterior = problem(d=1, k=3).pool.posterior
+    found = {}
+    for n in (FIRST, SMALL, LARGE):
+        (tmp_path / str(n)).mkdir()
+        features = ShardedFeatures(shards(tmp_path / str(n), n), "local", 2)
+
+        def act(features: ShardedFeatures = features) -> ShardPool:
+            pool = ShardPool(features, posterior, step_size="auto", closed_form=True)
+            choose_and_label(pool)
+            return pool
+
+        found[n] = held_by(act)
+        features.close()
+    check(found)
+
+
+def test_the_page_takes_no_more_of_more_items(ray: Any, tmp_path: Path) -> None:
+    found = {}
+    for n in (FIRST, SMALL, LARGE):
+        (tmp_path / str(n)).mkdir()
+        folder = shards(tmp_path / str(n), n)
+        found[n] = held_by(lambda folder=folder, n=n: labelled(folder, n))  # type: ignore[misc]
+    check(found)
+
+
+def labelled(folder: str, n: int) -> list[Any]:
+    """Open shards as the page does, label some items, train, and close."""
+    project: Project = open_project(folder, classes=CLASSES, reader=on_ray("local"))
+    features: Any = project.features
+    options = ServeOptions(test="3", settings={"check_every": 4}, rows=lambda _: ShardRows(features))
+    with opened_project(project, options, print, None) as (service, shown, _):
+        reply = service.next("me").result()
+        for turn in range(20):
+            item = reply["next"]["item"]["id"]
+            strategy = ("herding", "margin", "random")[turn % 3]
+            service.change_settings("me", {"strategy": strategy}).result()
+            reply = service.label("me", item, int(item) % 3).result()
+            if turn == 10:
+                refit(service.desk)
+        service.label("me", str(n - 1), 1).result()
+        service.undo("me").result()
+        service.views.fingerprint().result()
+        service.views.predictions(None, 0, 10).result()
+        assert service.views.progress("me")["classes"]
+        assert shown.item(str(n - 1))
+        return [service.desk.ledger, service.desk.learner, shown]
+
+
+def check(found: dict[int, tuple[int, int]]) -> None:
+    kept, peak = (
+        (large - small) / (LARGE - SMALL) for small, large in zip(found[SMALL], found[LARGE], strict=True)
+    )
+    assert kept < KEPT
+    assert peak < AT_MOST
