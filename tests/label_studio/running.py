@@ -1,7 +1,6 @@
 """A backend on a real port in this process, connected to the stand-in of Label Studio."""
 
 import json
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -11,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import uvicorn
 
 from everylabel.label_studio.api import Api
 from everylabel.label_studio.backend import make_backend
 from everylabel.label_studio.connected import Connected, ConnectOptions, connect
 from everylabel.label_studio.registering import register
 from everylabel.labelling import events
-from everylabel.web.server import bound_socket, server_config
+from everylabel.web.server import server_config
 from tests.label_studio.stand_in import LabelStudio
+from tests.web.servers import served
 
 FRUIT = ["apple", "pear", "plum", "cherry", "banana", "mango", "peach", "grape", "lemon", "melon"]
 ANIMALS = ["dog", "cat", "horse", "cow", "sheep", "goat", "mouse", "tiger", "whale", "eagle"]
@@ -100,12 +99,11 @@ def running(
 ) -> Iterator[Running]:
     """Serve the stand-in's project; without `background` nothing is looked at or written unasked."""
     api, how = Api(studio.url, studio.token), ConnectOptions(folder=folder, **{"model": "tfidf", **options})
-    with connect(api, studio.number, how, lambda _: None) as project, bound_socket("127.0.0.1", 0) as bound:
-        server = uvicorn.Server(server_config(make_backend({studio.number: project}, password)))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
-        thread.start()
-        until(lambda: server.started)
-        made = Running(project, f"http://127.0.0.1:{bound.getsockname()[1]}")
+    with (
+        connect(api, studio.number, how, lambda _: None) as project,
+        served(server_config(make_backend({studio.number: project}, password))) as port,
+    ):
+        made = Running(project, f"http://127.0.0.1:{port}")
         register(api, studio.number, made.address, password)
         if background:
             project.start()
@@ -117,8 +115,6 @@ def running(
         finally:
             studio.webhooks.clear()
             studio.backends.clear()
-            server.should_exit = True
-            thread.join()
 
 
 def until(done: Callable[[], bool]) -> None:

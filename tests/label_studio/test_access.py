@@ -1,20 +1,18 @@
 """Requests to the backend that are too large, never end or mean nothing: real sockets, a real server."""
 
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-import uvicorn
 from fastapi import FastAPI, Request
 from starlette.testclient import TestClient
 
 from everylabel.label_studio.access import OnlyLabelStudio
 from everylabel.label_studio.backend import make_backend
 from everylabel.web.limits import Limits
-from everylabel.web.server import bound_socket, server_config
-from tests.label_studio.running import until
+from everylabel.web.server import server_config
+from tests.web.servers import served
 
 HEAD = b"POST /webhook HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 CHUNKS = b"transfer-encoding: chunked\r\n"
@@ -29,16 +27,8 @@ def server(limits: Limits) -> Iterator[int]:
     async def size(request: Request) -> int:
         return len(await request.body())
 
-    with bound_socket("127.0.0.1", 0) as bound:
-        running = uvicorn.Server(server_config(OnlyLabelStudio(app, None, limits)))
-        thread = threading.Thread(target=running.run, kwargs={"sockets": [bound]})
-        thread.start()
-        until(lambda: running.started)
-        try:
-            yield bound.getsockname()[1]
-        finally:
-            running.should_exit = True
-            thread.join()
+    with served(server_config(OnlyLabelStudio(app, None, limits))) as port:
+        yield port
 
 
 def status(port: int, says: bytes) -> int:

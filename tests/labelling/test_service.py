@@ -511,9 +511,9 @@ def test_the_desk_outlives_those_who_do_not_wait_and_refuses_when_it_is_closed(t
         cancelled = [made.next("me") for _ in range(20)]
         for request in cancelled:
             request.cancel()
-        assert made.next("me").result(timeout=20)["next"] is not None
+        assert made.next("me").result(timeout=120)["next"] is not None
     with pytest.raises(Refused, match="the server is stopping"):
-        made.next("me").result(timeout=20)
+        made.next("me").result(timeout=120)
 
 
 def test_names_of_classes_are_cleaned_once(tmp_path: Path) -> None:

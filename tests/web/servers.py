@@ -3,12 +3,19 @@
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import uvicorn
+from starlette.types import ASGIApp
 
 from everylabel.simulation.client import Client
+from everylabel.web.connections import guarded
+from everylabel.web.server import bound_socket
 
 READY = "everylabel is ready: "
 
@@ -26,6 +33,28 @@ class Running(NamedTuple):
         assert self.process.stdout is not None
         text = self.process.stdout.read()
         return self.process.wait(), text
+
+
+@contextmanager
+def served(config: uvicorn.Config) -> Iterator[int]:
+    """Run a server on a thread, and yield its port."""
+    with bound_socket("127.0.0.1", 0) as bound:
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        try:
+            yield bound.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def limited(app: ASGIApp, **limits: Any) -> uvicorn.Config:
+    """Return how a server runs whose connections have limits, those of `guarded`."""
+    quiet: Any = {"log_level": "critical", "lifespan": "off", "timeout_graceful_shutdown": 1}
+    return uvicorn.Config(app, http=guarded(**limits), **quiet)
 
 
 @contextmanager

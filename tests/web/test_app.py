@@ -1,7 +1,6 @@
 """The HTTP API over a real server on loopback: replies, errors, access, and whatever can be sent to it."""
 
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -31,7 +30,7 @@ from everylabel.web.downloads import Downloads
 from everylabel.web.shown import Shown
 from everylabel.web.tokens import Tokens
 from tests.labelling.desks import FEATURES, IDS, N, service, truth
-from tests.projects.postgres import free_port
+from tests.web.servers import served
 
 
 class Numbered(Texts):
@@ -87,24 +86,15 @@ def server(path: Path, token: str | None = None, **settings: Any) -> Iterator[st
         assert isinstance(log, Store)
         arrivals, tokens = Arrivals(made.desk, log, shown, print), None if token is None else Tokens(token)
         app = make_app(made, shown, Files(), arrivals, tokens=tokens)
-        port = free_port()
-        running = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", port, log_level="warning"))
-        thread = threading.Thread(target=running.run)
-        thread.start()
-        while not running.started:
-            time.sleep(0.01)
-        try:
+        with served(uvicorn.Config(app, log_level="warning")) as port:
             yield f"http://127.0.0.1:{port}"
-        finally:
-            running.should_exit = True
-            thread.join()
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     with (
         server(tmp_path_factory.mktemp("app") / "log") as url,
-        httpx.Client(base_url=url, timeout=30) as made,
+        httpx.Client(base_url=url, timeout=120) as made,
     ):
         yield made
 
@@ -153,7 +143,7 @@ def test_a_round_of_labelling(client: httpx.Client) -> None:
 
 def test_a_queue_of_a_class_by_number_or_name(tmp_path: Path) -> None:
     names = [f"digit {i}" for i in range(10)]
-    with server(tmp_path / "log", classes=names) as url, httpx.Client(base_url=url, timeout=30) as client:
+    with server(tmp_path / "log", classes=names) as url, httpx.Client(base_url=url, timeout=120) as client:
         for i in range(20):
             post(client, "label", person="anna", item=IDS[i], **{"class": truth(IDS[i])})
         counts = [

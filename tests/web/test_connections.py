@@ -6,7 +6,6 @@ import functools
 import itertools
 import logging
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +19,7 @@ from uvicorn.server import ServerState
 
 from everylabel.web.addresses import network_of
 from everylabel.web.connections import Seldom, guarded
+from tests.web.servers import limited, served
 
 LARGE = 50_000_000  # bytes: more than the system takes for a client that does not read
 
@@ -37,19 +37,8 @@ def server(**limits: Any) -> Iterator[int]:
     async def large() -> Response:
         return Response(b"x" * LARGE)
 
-    bound = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        app, http=guarded(**limits), log_level="error", lifespan="off", timeout_graceful_shutdown=1
-    )
-    running = uvicorn.Server(config)
-    thread = threading.Thread(target=running.run, kwargs={"sockets": [bound]})
-    thread.start()
-    try:
-        yield bound.getsockname()[1]
-    finally:
-        running.should_exit = True
-        thread.join()
-        bound.close()
+    with served(limited(app, **limits)) as port:
+        yield port
 
 
 WHOLE = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"

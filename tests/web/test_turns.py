@@ -9,14 +9,13 @@ from concurrent.futures import Future
 
 import httpx
 import pytest
-import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import Response, StreamingResponse
 
-from everylabel.web.connections import guarded
 from everylabel.web.errors import answer_errors
 from everylabel.web.routes import downloads as routes
 from everylabel.web.turns import InTurn, Turns
+from tests.web.servers import limited, served
 
 BLOCK, BLOCKS = b"x" * 1_000_000, 60  # more than the system takes for a client that does not read
 
@@ -61,19 +60,8 @@ def server(turns: Turns, made: Made, taken_seconds: float) -> Iterator[int]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(routes, "Turns", lambda: turns)
         app.include_router(routes.downloads(made, None, made))  # type: ignore[arg-type]
-    bound, protocol = socket.create_server(("127.0.0.1", 0)), guarded(1000, None, taken_seconds=taken_seconds)
-    config = uvicorn.Config(
-        app, http=protocol, log_level="critical", lifespan="off", timeout_graceful_shutdown=1
-    )
-    running = uvicorn.Server(config)
-    thread = threading.Thread(target=running.run, kwargs={"sockets": [bound]})
-    thread.start()
-    try:
-        yield bound.getsockname()[1]
-    finally:
-        running.should_exit = True
-        thread.join()
-        bound.close()
+    with served(limited(app, most=1000, from_one=None, taken_seconds=taken_seconds)) as port:
+        yield port
 
 
 def asking(port: int, path: str = "/") -> socket.socket:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -27,7 +27,7 @@ def _site(link: str) -> Iterator[str]:
         def log_message(self, format: str, *_: object) -> None:
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Handler) as site:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as site:  # browsers open connections ahead, and wait
         thread = threading.Thread(target=site.serve_forever)
         thread.start()
         yield f"http://localhost:{site.server_port}/"
