@@ -1,4 +1,10 @@
-"""Handwritten digits, which ship with scikit-learn: 1,797 pictures of 8 x 8, from 0 (paper) to 16 (ink)."""
+"""Handwritten digits, which ship with scikit-learn: 1,797 pictures of 8 x 8, from 0 (paper) to 16 (ink).
+
+Its file is read as it lies there: to import its datasets takes 1.4 s, as the rest of a server's start does.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 
@@ -6,14 +12,22 @@ from everylabel.data.datasets.dataset import Dataset, Split
 
 CLASSES = tuple("0123456789")
 DARKEST = 16.0
+FILE = ("datasets", "data", "digits.csv.gz")  # below scikit-learn's folder: 64 numbers and the digit, a row
 
 
 def read_digits() -> tuple[np.ndarray, np.ndarray]:
     """Return ink (n, 64), from 0 to DARKEST, and labels (n,), in scikit-learn's order."""
-    from sklearn.datasets import load_digits
+    found = find_spec("sklearn")
+    places = [] if found is None else found.submodule_search_locations or []
+    file = next((path for place in places if (path := Path(place, *FILE)).is_file()), None)
+    if file is None:  # it has moved: they know where
+        from sklearn.datasets import load_digits
 
-    ink, labels = load_digits(return_X_y=True)
-    return ink, labels.astype(np.int64)
+        ink, labels = load_digits(return_X_y=True)
+    else:
+        table = np.loadtxt(file, delimiter=",")
+        ink, labels = table[:, :-1], table[:, -1]
+    return np.ascontiguousarray(ink), labels.astype(np.int64)
 
 
 def digits_dataset() -> Dataset:
