@@ -5,6 +5,7 @@ import resource
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -197,6 +198,15 @@ def test_places_that_cannot_be_are_named() -> None:
     for place in ("/dev/null/x.sqlite", "/proc/x.sqlite"):
         with pytest.raises(StoreError, match=f"store '{place}' cannot be"):
             Store(place, "p")
+
+
+def test_a_session_that_is_ending_is_waited_for(postgres: str) -> None:
+    """PostgreSQL lets go of a lock some time after its connection was closed."""
+    ending = Store(postgres, "ending")
+    timer = threading.Timer(0.3, ending.close)
+    timer.start()
+    Store(postgres, "ending").close()
+    timer.join()
 
 
 def test_the_lock_of_a_lost_session_is_taken_again(postgres: str) -> None:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from everylabel.projects.database.databases import make_file
 from everylabel.projects.database.log_errors import StoreError
 
-ENDS_WITHIN = 5.0  # seconds that a lost session gets to end
+ENDS_WITHIN = 5.0  # seconds that a session gets to end: a moment after it was closed it still has the lock
 
 
 class Taken(Exception):
@@ -60,7 +60,7 @@ class SessionLock:
         try:
             if lost is not None:
                 self.connection.execute(_END, lost._asdict())
-            end = time.monotonic() + (ENDS_WITHIN if lost is not None else 0.0)
+            end = time.monotonic() + ENDS_WITHIN
             while not self.connection.execute(sa.select(sa.func.pg_try_advisory_lock(number))).scalar():
                 if time.monotonic() >= end:
                     raise Taken
