@@ -2,6 +2,7 @@
 
 import json
 import os
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -131,6 +132,70 @@ def test_a_sheet_of_few_cells_far_apart_is_told_before_it_fills_the_memory(
     monkeypatch.setattr(room, "memory", lambda: float(size))
     with pytest.raises(EverylabelError, match="too much for this machine's memory"):
         read(str(path), Options(text_column="text"))
+
+
+FLOOD = "<x/>" * 300_000
+
+
+@pytest.mark.parametrize("row", [FLOOD, f"<sheetData>{FLOOD}</sheetData>"])
+def test_what_is_no_row_of_a_sheet_is_not_held(tmp_path: Path, row: str) -> None:
+    path = sheet(tmp_path / "x.xlsx", row)
+    tracemalloc.start()
+    try:
+        assert len(read(str(path), Options(text_column="text"))) == 1
+        assert tracemalloc.get_traced_memory()[1] < 10e6  # 1.2 MB of XML would take some 25
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("row", [f"<row>{FLOOD}</row>", "<a>" * 200 + "</a>" * 200])
+def test_a_row_of_more_than_a_program_writes_is_told(tmp_path: Path, row: str) -> None:
+    with pytest.raises(EverylabelError, match="more elements in one than a program writes"):
+        read(str(sheet(tmp_path / "x.xlsx", row)), Options(text_column="text"))
+
+
+def test_settings_of_a_sheet_that_are_too_long_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spreadsheet, "SETTINGS", 10)
+    with pytest.raises(EverylabelError, match=r"is no \.xlsx file.*workbook\.xml has"):
+        read(str(sheet(tmp_path / "x.xlsx", "")), Options(text_column="text"))
+
+
+def test_parquet_is_read_as_pyarrow_does_whatever_lies_in_what(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    big = "x" * 5000
+    table = {
+        "text": ["a", None, "b", "a"],
+        "tags": [[big, "q"], None, [], [None, big]],
+        "about": [
+            {"a": big, "n": 1, "c": [big]},
+            None,
+            {"a": None, "n": None, "c": None},
+            {"a": big, "n": 2, "c": []},
+        ],
+        "deep": [[[big], []], None, [], [[big, None]]],
+        "raw": [b"1", None, b"", b"1"],
+    }
+    wide = {name: values * 1500 for name, values in table.items()}  # more than one batch
+    write_table(arrow.table(wide), tmp_path / "x.parquet")
+    rows = list(read_rows(tmp_path / "x.parquet", list(table)))
+    assert rows == arrow.table(wide).to_pylist()
+    texts = [row["about"]["a"] for row in rows if row["about"]] + [
+        t for row in rows for t in row["tags"] or ()
+    ]
+    assert len({id(text) for text in texts}) < 20
+
+
+def test_parquet_with_a_name_that_stands_twice_is_read(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    table = arrow.table([["a", "b"], [1, 2], [3, 4]], names=["text", "n", "n"])
+    write_table(table, tmp_path / "x.parquet")
+    assert list(read(str(tmp_path / "x.parquet"), Options(text_column="text")).items) == ["a", "b"]
 
 
 def test_a_text_that_stands_in_many_rows_of_parquet_is_held_once(tmp_path: Path) -> None:

@@ -82,13 +82,13 @@ def test_pieces_come_before_all_rows_are_read() -> None:
 
 
 def test_no_cell_is_a_formula() -> None:
-    for text in ("=1+1", "+x", "-x", "@sum", "\tx", "\rx"):
+    for text in ("=1+1", "+x", "-x", "@sum", "\tx", "\rx", " =x", "\n=x", "\u00a0 @x", "\uff1dx", "\uff20x"):
         assert guarded(text) == f"'{text}"
         assert unguarded(guarded(text)) == text
-    for harmless in ("-5", "+3.5e4", "plain", "'quoted'", "", 5, None):
+    for harmless in ("-5", "+3.5e4", " -5", "plain", " plain", "'quoted'", "' x", "", 5, None):
         assert guarded(harmless) == harmless
     assert unguarded("'quoted'") == "'quoted'"
-    for text in ("'=x", "''=x", "'-5", "'\tx"):  # apostrophes of the text's own
+    for text in ("'=x", "''=x", "'-5", "'\tx", "' =x"):  # apostrophes of the text's own
         assert guarded(text) == f"'{text}"
         assert unguarded(guarded(text)) == text
 

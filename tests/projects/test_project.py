@@ -150,7 +150,8 @@ def test_a_folder_of_images(tmp_path: Path) -> None:
     assert np.isfinite(project.features).all()
     assert project.labels.tolist() == [-1] * 3
     told = [note for note in project.notes if "broken.png" in note]
-    assert told == ["1 images cannot be read and are left out: broken.png"]
+    why = "(broken, or of a kind that is not read: convert it to PNG)"
+    assert told == [f"1 images cannot be read and are left out: broken.png {why}"]
     assert any("--label-column folder" in note for note in project.notes)
     labelled = open_project(folder, label_column="folder")
     assert labelled.classes == ("cats", "dogs")

@@ -84,6 +84,20 @@ def test_a_remembered_model_of_this_machine_is_not_loaded_unless_named(tmp_path:
     assert not ran.exists()
 
 
+@pytest.mark.parametrize(
+    "model",
+    ["local-dir:{}", "LOCAL-DIR:{}", "local-dir://anybody{}", " local-dir:{}", "local-dir:/no", "//["],
+)
+def test_a_remembered_folder_of_timm_is_not_loaded_unless_named(tmp_path: Path, model: str) -> None:
+    """By whatever way timm reads a name: it splits it as an address."""
+    named = f"timm:{model.format(tmp_path)}"
+    with pytest.raises(EverylabelError, match="lies on this machine and is not named"):
+        Trust().check(named)
+    Trust(named).check(named)
+    Trust().check("timm:resnet18")
+    Trust().check("timm:hf-hub:timm/resnet18.a1_in1k")
+
+
 def test_features_of_a_remembered_model_need_no_model(tmp_path: Path, minilm: str) -> None:
     folder = sent(tmp_path, minilm)
     named = open_project(folder, model=minilm)
@@ -144,6 +158,41 @@ def test_a_remembered_address_is_not_called(
     for opens in (open_project, lambda place: shards_behind(str(place))):
         with pytest.raises(EverylabelError, match=r"remembers the source .* not named by you"):
             opens(folder)
+
+
+def test_a_remembered_path_from_where_the_command_is_run_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's folder cannot know where it is opened: what is no full path is a dataset, or refused."""
+    monkeypatch.chdir(tmp_path)
+    Path("secret.csv").write_text("password\nhunter2\nswordfish\n")
+    folder = sent(tmp_path / "theirs", "tfidf")
+    (folder / "project.json").write_text(json.dumps({"source": "secret.csv", "name": "texts.csv"}))
+    for private in (False, True):
+        with pytest.raises(EverylabelError, match=r"remembers the source 'secret\.csv'"):
+            open_project(folder, private=private)
+    with pytest.raises(EverylabelError, match=r"remembers the source 'secret\.csv'"):
+        shards_behind(str(folder))
+    np.save(tmp_path / "theirs" / "x.npy", np.eye(2))
+    about = {"source": str(tmp_path / "theirs" / "x.npy"), "name": "x.npy", "text_column": "password"}
+    for show in ("secret.csv", "../secret.csv", "webhdfs://127.0.0.1:8898/x"):
+        (folder / "project.json").write_text(json.dumps({**about, "show": show}))
+        for private in (False, True):
+            with pytest.raises(EverylabelError, match="remembers the table"):
+                open_project(folder, private=private)
+
+
+def test_what_has_moved_with_its_project_is_named_where_it_is_now(tmp_path: Path) -> None:
+    (tmp_path / "before").mkdir()
+    np.save(tmp_path / "before" / "x.npy", np.eye(2))
+    (tmp_path / "before" / "seen.csv").write_text("text\na\nb\n")
+    open_project(tmp_path / "before" / "x.npy", show=tmp_path / "before" / "seen.csv", text_column="text")
+    now = (tmp_path / "before").rename(tmp_path / "now")
+    with pytest.raises(EverylabelError, match=f"is not there any more .* label {now}/x.npy --project"):
+        open_project(now / "x.npy.everylabel")
+    with pytest.raises(EverylabelError, match=f"is not there any more .*add --show {now}/seen.csv"):
+        open_project(now / "x.npy")
+    assert open_project(now / "x.npy", show=now / "seen.csv").kind == "text"
 
 
 def test_a_remembered_table_to_show_from_elsewhere_is_not_read_unless_named(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.cells import is_missing
 
 # what is opened, whatever a file is called; for others Pillow may run a program (PostScript)
-FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM", "AVIF", "HEIF")
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM", "AVIF", "HEIF", "JPEG2000", "ICO")
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
 
 
@@ -89,6 +89,8 @@ def why_unreadable(item: Any) -> str:
         return f" (too large: Pillow reads up to {limit:,} pixels; make it smaller)"
     except FileNotFoundError:
         return " (not there)"
+    except UnidentifiedImageError:
+        return " (broken, or of a kind that is not read: convert it to PNG)"
     except Exception:  # Pillow tells a broken file in many ways
         return ""
     return ""

@@ -1,9 +1,9 @@
 """Tables as CSV, JSONL or Parquet, written in pieces, never whole in memory.
 
-A spreadsheet takes a cell that starts with = + - @ (or a tab) for a formula, and texts and ids come from
-anywhere. In CSV such a cell gets an apostrophe in front, unless it is a number; a cell that has apostrophes
-before such a character gets one more, so that reading can take exactly one off again. JSONL and Parquet
-hold every text as it is.
+A spreadsheet takes a cell that starts with = + - @ (or a tab) for a formula, some also behind spaces, or
+with the wide forms of these characters, and texts and ids come from anywhere. In CSV such a cell gets an
+apostrophe in front, unless it is a number; a cell that has apostrophes before such a character gets one more,
+so that reading can take exactly one off again. JSONL and Parquet hold every text as it is.
 """
 
 import csv
@@ -20,7 +20,8 @@ from everylabel.core.errors import need
 from everylabel.formats.known import TABLES
 
 AT_A_TIME = 1024  # rows in a piece
-_FORMULA, _GUARDED = re.compile(r"'*[=+\-@\t\r]"), re.compile(r"'+[=+\-@\t\r]")
+_BEGINS = r"(?:[\t\r]|\s*[=+\-@＝＋－＠])"
+_FORMULA, _GUARDED = re.compile(f"'*{_BEGINS}"), re.compile(f"'+{_BEGINS}")
 
 
 @dataclass(frozen=True)

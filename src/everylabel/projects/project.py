@@ -195,8 +195,8 @@ def open_project(
     home = Path(source).absolute() if _is_project(source) else place
     if _is_project(source):
         check_source(home, where, private=private)
-    if options.show is not None and given.show is None and not private:
-        check_show(home, where, options.show)
+    if options.show is not None and given.show is None:
+        check_show(home, where, options.show, private=private)
     before = remembered(place)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

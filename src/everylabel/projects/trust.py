@@ -6,11 +6,14 @@ It also remembers a source, and a table that is shown: these are read if they li
 or are named now. Otherwise a stranger's folder could show whoever labels any file, or call any address.
 """
 
+import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.datasets.catalog import dataset_key
 from everylabel.models.embedding.choose import local_place
 
 
@@ -36,30 +39,49 @@ NONE_NAMED = Trust()
 def check_source(folder: Path, source: str, *, private: bool = False) -> None:
     """Refuse a source that a project's folder remembers and that lies elsewhere; an address does.
 
-    private : nobody else is shown it, so that only addresses are refused
+    private : nobody else is shown it, so that only what is no full path on this machine is refused
     """
-    if "://" in source or not (private or _lies_in(source, folder.absolute().parent)):
+    if not _may_be_read(source, [folder.absolute().parent], private) and dataset_key(source) is None:
+        now = _now(source, folder)
         raise EverylabelError(
-            f"the project {str(folder)!r} remembers the source {source!r}, which lies elsewhere and is not "
+            f"the project {str(folder)!r} remembers the source {source!r}, which {_where(source)} and is not "
             "named by you; whoever labels would see it. If that is meant, name both: everylabel label "
-            f"{shlex.quote(source)} --project {shlex.quote(str(folder))}"
+            f"{now} --project {shlex.quote(str(folder))}"
         )
 
 
-def check_show(folder: Path, source: str, show: str) -> None:
+def check_show(folder: Path, source: str, show: str, *, private: bool = False) -> None:
     """Refuse a table to show that a folder remembers and that lies neither beside it nor by the source."""
-    if not any(_lies_in(show, home) for home in (folder.absolute().parent, Path(source).parent)):
+    homes = [folder.absolute().parent, *([Path(source).parent] if Path(source).is_absolute() else [])]
+    if not _may_be_read(show, homes, private):
         raise EverylabelError(
-            f"the project {str(folder)!r} remembers the table {show!r} to show, which lies elsewhere and is "
-            f"not named by you; whoever labels would see it. If that is meant, add --show {shlex.quote(show)}"
+            f"the project {str(folder)!r} remembers the table {show!r} to show, which {_where(show)} and "
+            f"is not named by you; whoever labels would see it. If that is meant, add "
+            f"--show {_now(show, folder)}"
         )
+
+
+def _may_be_read(place: str, homes: Sequence[Path], private: bool) -> bool:
+    """Return whether a path that a folder remembers is a full one, and lies in these folders if it must."""
+    if not Path(place).is_absolute():  # an address, or from wherever the command is run
+        return False
+    return private or any(_lies_in(place, home) for home in homes)
 
 
 def _lies_in(place: str, home: Path) -> bool:
-    """Return whether a place lies in a folder, links followed; what is no full path is a dataset's name."""
-    if not Path(place).is_absolute():
-        return "://" not in place
+    """Return whether a place lies in a folder, links followed."""
     try:
         return Path(place).resolve().is_relative_to(home.resolve())
     except (OSError, RuntimeError, ValueError):  # a link to itself, a name that none can have
         return False
+
+
+def _where(place: str) -> str:
+    return "lies elsewhere" if "://" in place or os.path.lexists(place) else "is not there any more"
+
+
+def _now(place: str, folder: Path) -> str:
+    """Return what to name for a path: where a file of that name lies beside the project, if it has moved."""
+    beside = folder.absolute().parent / Path(place).name
+    moved = "://" not in place and not os.path.lexists(place) and os.path.lexists(beside)
+    return shlex.quote(str(beside) if moved else place)

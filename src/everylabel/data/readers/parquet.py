@@ -3,6 +3,7 @@ otherwise a file of some kilobytes could take all of it.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ AT_A_TIME = 4096  # rows
 HELD = 2**25  # bytes of a column, as they lie in one part of the file
 # what pyarrow raises of a damaged file; its errors are subclasses of these
 DAMAGED = (ValueError, OSError, RuntimeError, NotImplementedError, MemoryError)
-TEXTS = ("string", "large_string", "binary", "large_binary")
 Row = dict[str, Any]
 
 
@@ -38,30 +38,49 @@ def _next(path: Path, batches: Iterator[Any]) -> Any:
         raise EverylabelError(f"path {str(path)!r} is damaged ({error}); expected a Parquet file") from error
 
 
-def _is_small(file: Any, name: str) -> bool:
-    """Return whether a column's values, each once, can be held: one that is large is read as it stands."""
-    about = file.metadata
+def _texts(file: Any) -> list[str]:
+    """Return where texts lie, also in lists and structs, whose values, each once, can be held.
+
+    A column that is large is read as it stands.
+    """
+    about, schema = file.metadata, file.schema
     groups = [about.row_group(i) for i in range(about.num_row_groups)]
-    chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
-    return all(chunk.total_uncompressed_size <= HELD for chunk in chunks if chunk.path_in_schema == name)
+    leaves = [schema.column(i) for i in range(len(schema))]
+    texts = [
+        i
+        for i, leaf in enumerate(leaves)
+        if leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type in ("STRING", "NONE")
+    ]
+    small = [i for i in texts if all(g.column(i).total_uncompressed_size <= HELD for g in groups)]
+    return [leaves[i].path for i in small]
 
 
 def _values(column: Any) -> list[Any]:
     """Return a column's values; those that are one in the file are one object."""
-    if not hasattr(column, "dictionary"):
-        return list(column.to_pylist())
-    used = column.indices.unique().drop_null()
-    known = dict(zip(used.to_pylist(), column.dictionary.take(used).to_pylist(), strict=True))
-    return [known.get(at) for at in column.indices.to_pylist()]
+    if hasattr(column, "dictionary"):
+        used = column.indices.unique().drop_null()
+        known = dict(zip(used.to_pylist(), column.dictionary.take(used).to_pylist(), strict=True))
+        return [known.get(at) for at in column.indices.to_pylist()]
+    kind = str(column.type)
+    if kind.startswith("struct<"):
+        names = [field.name for field in column.type]
+        rows = zip(*map(_values, column.flatten()), strict=True)
+        there = column.is_valid().to_pylist()
+        return [
+            dict(zip(names, row, strict=True)) if is_ else None for row, is_ in zip(rows, there, strict=True)
+        ]
+    if kind.startswith(("list<", "large_list<")):
+        inside = iter(_values(column.flatten()))
+        return [None if n is None else list(islice(inside, n)) for n in column.value_lengths().to_pylist()]
+    return list(column.to_pylist())
 
 
 def _opened(path: Path, columns: Sequence[str] = ()) -> Any:
-    """Return a file; of these columns, texts are read once a value, not once a row."""
+    """Return a file; if columns of it are to be read, texts are read once a value, not once a row."""
     parquet = need("pyarrow.parquet", "table", "reading Parquet")
     try:
         file = parquet.ParquetFile(path)
-        kinds = {name: str(file.schema_arrow.field(name).type) for name in columns}
-        texts = [name for name, kind in kinds.items() if kind in TEXTS and _is_small(file, name)]
+        texts = _texts(file) if columns else []
         if not texts:
             return file
         file.close()

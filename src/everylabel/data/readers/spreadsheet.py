@@ -25,7 +25,9 @@ DATES = {*range(14, 23), 27, 30, 36, *range(45, 48), 50, 57}  # formats that eve
 START, START_1904 = datetime(1899, 12, 30), datetime(1904, 1, 1)
 UNSHOWN = re.compile(r'"[^"]*"|\[[^]]*]|\\.')  # in a format: words, colours, single characters
 WIDEST = 16_384  # columns, up to XFD
-XML, CELLS = 0.1, 0.25  # shares of this machine's memory: what a file unpacks to, what its table takes
+XML, CELLS = 0.04, 0.25  # shares of this machine's memory: what a file unpacks to, what its table takes
+SETTINGS = 2**24  # bytes of XML that is no sheet and no text
+INSIDE, DEEPEST = 200_000, 100  # elements of a row or a text, and in each other; they take much more than XML
 # what an archive, its XML and odd cells raise
 DAMAGE = (
     *(zipfile.BadZipFile, ElementTree.ParseError, zlib.error, lzma.LZMAError, EOFError),
@@ -102,7 +104,30 @@ def _tell_others(path: Path, names: list[str]) -> None:
 
 
 def _parsed(archive: zipfile.ZipFile, name: str) -> ElementTree.Element:
+    """Return a small part of the archive, whole."""
+    size = archive.getinfo(name).file_size
+    if size > SETTINGS:
+        raise ValueError(f"{name} has {size / 1e6:,.0f} MB")
     return ElementTree.fromstring(archive.read(name))
+
+
+def _each(file: Any, tag: str) -> Iterator[ElementTree.Element]:
+    """Yield the elements of a name, each whole; nothing that has ended is held, whatever else there is."""
+    around: list[ElementTree.Element] = []
+    wanted, inside = 0, 0  # elements of that name that have begun, and others in them
+    for event, element in ElementTree.iterparse(file, ("start", "end")):
+        if event == "start":
+            around.append(element)
+            wanted, inside = wanted + (element.tag == tag), inside + 1 if wanted else 0
+            if len(around) > DEEPEST or inside > INSIDE:
+                raise ValueError("it has more elements in one than a program writes")
+            continue
+        around.pop()
+        if element.tag == tag:
+            wanted -= 1
+            yield element
+        if around and not wanted:
+            around[-1].remove(element)
 
 
 def _place(archive: zipfile.ZipFile, relation: str) -> str:
@@ -118,7 +143,8 @@ def _texts(archive: zipfile.ZipFile) -> list[str]:
     """Return the texts that sheets share."""
     if "xl/sharedStrings.xml" not in archive.namelist():
         return []
-    return [_text(entry) for entry in _parsed(archive, "xl/sharedStrings.xml").findall(f"{MAIN}si")]
+    with archive.open("xl/sharedStrings.xml") as file:
+        return [_text(entry) for entry in _each(file, f"{MAIN}si")]
 
 
 def _text(entry: ElementTree.Element) -> str:
@@ -143,9 +169,7 @@ def _date_styles(archive: zipfile.ZipFile) -> set[int]:
 
 
 def _rows(file: Any, texts: list[str], dates: set[int], start: datetime) -> Iterator[Row]:
-    for _, element in ElementTree.iterparse(file):
-        if element.tag != f"{MAIN}row":
-            continue
+    for element in _each(file, f"{MAIN}row"):
         row: Row = {}
         at = -1
         for cell in element.findall(f"{MAIN}c"):
@@ -153,7 +177,6 @@ def _rows(file: Any, texts: list[str], dates: set[int], start: datetime) -> Iter
             row[at] = _value(cell, texts, dates, start)
         if any(cell is not None for cell in row.values()):
             yield row
-        element.clear()
 
 
 def _column(place: str) -> int:

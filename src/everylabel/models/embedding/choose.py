@@ -14,6 +14,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.models.embedding import sentences, vision
@@ -21,7 +22,7 @@ from everylabel.models.embedding.backend import Backend
 
 FITTED = ("tfidf", "pixels", "table")  # learned from the items
 ALIASES = {"bert": "cls:bert-base-uncased", "minilm": sentences.DEFAULT, "dinov2": vision.DEFAULT}
-PREFIXES = ("cls:", "mean:", "st:", "timm:local-dir:", "timm:")
+PREFIXES = ("cls:", "mean:", "st:", "timm:")
 Sample = Callable[[], Any]
 
 
@@ -60,8 +61,20 @@ def local_place(model: str) -> Path | None:
     """Return where on this machine a model lies; None if it is one on the hub, or one of ours."""
     name = ALIASES.get(model, model)
     prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), "")
-    place = Path(name.removeprefix(prefix))
-    return place if place.exists() and name not in FITTED else None
+    rest = name.removeprefix(prefix)
+    folder = _timm_folder(rest) if prefix == "timm:" else ""
+    if folder:
+        return Path(folder)
+    return Path(rest) if Path(rest).exists() and name not in FITTED else None
+
+
+def _timm_folder(name: str) -> str:
+    """Return the folder that timm loads for a name, as it reads it: LOCAL-DIR://any/folder is one, too."""
+    try:
+        parts = urlsplit(name)
+    except ValueError:  # nothing that timm would take
+        return name
+    return parts.path if parts.scheme == "local-dir" else ""
 
 
 def choose(kind: str, model: str | None, sample: Sample, how: How) -> Backend:
