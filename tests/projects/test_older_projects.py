@@ -38,7 +38,6 @@ DIGESTS = [
     "4b138ad14613e9cd",
 ]
 FEATURES = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
-START = time.time() - 60  # what is out with people has not been out for long
 ABOUT = {
     "name": "x.csv", "id": "e3264b060cd0",
     "text_column": "text", "image_column": None, "label_column": "kind",
@@ -87,7 +86,13 @@ EVENTS = """
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def start() -> float:
+    """Return when the log was begun: what is out with people has not been out for long."""
+    return time.time() - 60
+
+
+@pytest.fixture
+def folder(tmp_path: Path, start: float) -> Path:
     """Return a project's folder, written byte by byte as the version before wrote it."""
     rows = [f"t{i},{text},{'card' if i == 3 else ''}\n" for i, text in enumerate(TEXTS)]
     (tmp_path / "x.csv").write_text("".join(["id,text,kind\n", *rows]))
@@ -101,7 +106,7 @@ def folder(tmp_path: Path) -> Path:
         for line in EVENTS.strip().split("\n"):
             seq, block, person, kind, body = line.split(" ", 4)
             key = "k1" if seq == "6" else None
-            row = ("x.csv", int(seq), int(block), START + int(seq), person, kind, body, key)
+            row = ("x.csv", int(seq), int(block), start + int(seq), person, kind, body, key)
             database.execute("INSERT INTO everylabel_events VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         items = json.dumps([[f"t{i}" for i in range(7)], DIGESTS])
         database.execute("INSERT INTO everylabel_items VALUES ('x.csv', 1, ?)", (items,))
@@ -113,7 +118,7 @@ def opened(folder: Path) -> Project:
     return open_project(folder, check=check_labelled(None, needed=True))
 
 
-def test_options_features_and_labels_are_as_they_were(folder: Path) -> None:
+def test_options_features_and_labels_are_as_they_were(folder: Path, start: float) -> None:
     for source in (folder, folder.with_suffix("")):
         project = opened(source)
         assert (project.name, project.id, project.kind) == ("x.csv", "e3264b060cd0", "text")
@@ -122,7 +127,7 @@ def test_options_features_and_labels_are_as_they_were(folder: Path) -> None:
         state = read_state(project, None)
         assert state.classes == ["cards", "money", "other"]
         assert state.labels == {3: 0, 2: 1, 6: 1, 0: 2}
-        assert state.times[21] == START + 21
+        assert state.times[21] == start + 21
         assert [answer.person for answer in state.answers[2]] == ["Ann"]
 
 
