@@ -46,7 +46,7 @@ def hessian(mean: Any, features: Any, labels: Any, weights: Any) -> Any:
         return neg_log_likelihood(flat.reshape(k, d).T, features, labels, weights)
 
     start = torch.tensor(np.ascontiguousarray(mean.T).ravel())
-    return torch.autograd.functional.hessian(loss, start).numpy()  # type: ignore[no-untyped-call]
+    return torch.autograd.functional.hessian(loss, start, vectorize=True).numpy()  # type: ignore[no-untyped-call]
 
 
 def curvature(likelihood: str, mean: Any, features: Any, labels: Any, weights: Any) -> Any:

@@ -292,7 +292,57 @@ def test_what_the_caller_passed_may_change_afterwards() -> None:
     before = el.update(post, x[8:], y[8:], "exact").mean
     new = x[8:].copy()
     x[:] = 99.0
-    np.testing.assert_array_equal(el.update(post, new, y[8:], "exact").mean, before)
+    after = el.update(post, new, y[8:], "exact")
+    np.testing.assert_array_equal(after.mean, before)
+    cov = el.update(post, new.copy(), y[8:], "exact").cov
+    new[:] = 99.0
+    np.testing.assert_array_equal(after.cov, cov)  # made now
+
+
+def test_many_labels_taken_back_beyond_the_span_are_as_if_never_given() -> None:
+    rng = np.random.default_rng(6)
+    x, y = rng.normal(size=(300, 5)), rng.integers(3, size=300)
+    post = el.laplace(el.fit_map(x, y, 3), x, labels=y)
+    gone = exact.ONE_BY_ONE + 10
+    found = el.forget(post, x[:gone], y[:gone])
+    best = el.fit_map(x[gone:], y[gone:], 3, tol=1e-9)
+    np.testing.assert_allclose(
+        el.predict_proba(found, x, "mean"), el.predict_proba(post.replace(mean=best), x, "mean"), atol=2e-3
+    )
+
+
+def test_a_row_of_zeros_without_a_bias_says_nothing() -> None:
+    rng = np.random.default_rng(7)
+    x, y = rng.normal(size=(12, 30)), np.arange(12) % 3
+    post = el.laplace(el.fit_map(x, y, 3, bias=False), x, labels=y)
+    for _ in range(2):  # also compiled, later
+        after = el.update(post, np.zeros((1, 30)), [0], "exact", report=(reports := []).append)
+        np.testing.assert_allclose(after.mean, post.mean, atol=1e-3)
+        assert reports[0].steps < span.PATIENCE
+    again = el.forget(after, np.zeros((1, 30)), [0])
+    np.testing.assert_allclose(again.mean, post.mean, atol=1e-3)
+
+
+def test_a_search_from_nothing_ends_in_single_precision() -> None:
+    rng = np.random.default_rng(8)
+    x, y = rng.normal(size=(41, 300)), np.arange(41) % 10
+    post = el.laplace(np.zeros((301, 10)), x[:40], labels=y[:40])
+    reports: list[Any] = []
+    after = el.update(post, x[40:], y[40:], "exact", report=reports.append)
+    assert post.data is not None
+    assert after.data.features.dtype == np.float32
+    assert reports[0].steps < span.PATIENCE
+
+
+@pytest.mark.parametrize("most", [1.0, 20.0])
+def test_labels_that_count_more_end_as_near_as_others(most: float) -> None:
+    rng = np.random.default_rng(9)
+    x, y, w = 10.0 * rng.normal(size=(80, 10)), rng.integers(6, size=80), rng.uniform(1.0, most, 80)
+    post = el.laplace(el.fit_map(x[:30], y[:30], 6, weights=w[:30]), x[:30], labels=y[:30], weights=w[:30])
+    for i in range(30, 80):
+        post = el.update(post, x[[i]], y[[i]], "exact", weights=w[[i]])
+    excess = loss(post.mean, x, y, w, 1.0) - loss(optimum(x, y, w, 1.0, 6), x, y, w, 1.0)
+    assert excess < 0.05
 
 
 def test_three_hundred_labels_do_not_drift() -> None:

@@ -1,5 +1,6 @@
 """A covariance that is made when somebody asks for it is the one that would have been made at once."""
 
+import dataclasses
 import pickle
 from typing import Any
 
@@ -39,6 +40,14 @@ def test_it_is_the_inverse_of_the_whole_precision(n: int, b: int) -> None:
 
 def test_whoever_asks_in_between_changes_no_bit() -> None:
     np.testing.assert_array_equal(_learned(60, 1, asked=True)[0].cov, _learned(60, 1)[0].cov)
+
+
+def test_one_that_was_made_goes_along_and_one_that_is_given_counts() -> None:
+    post = _learned(20, 4)[0]
+    cov = post.cov
+    assert post.replace(mean=2.0 * post.mean).cov is cov
+    given = dataclasses.replace(post, cov=np.eye(10))
+    np.testing.assert_array_equal(given.replace(mean=post.mean).cov, np.eye(10))
 
 
 def test_copies_have_it_too() -> None:

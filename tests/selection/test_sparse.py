@@ -37,6 +37,19 @@ def test_numbers_are_those_of_an_array(seed: int) -> None:
     assert ours[-1] == whole[-1]
     with pytest.raises(IndexError):
         ours[N]
+    mask, back = whole > 0, np.asarray([-1, 3, -N])
+    for some in (mask, back, mask.tolist(), slice(4, 20, 3), np.zeros(0, np.int64), []):
+        np.testing.assert_array_equal(ours[some], whole[some])
+        ours[some], whole[some] = 2, 2
+        np.testing.assert_array_equal(np.asarray(ours), whole)
+    for wrong in (mask[1:], [N], [-N - 1]):
+        with pytest.raises(IndexError):
+            ours[wrong]
+        with pytest.raises(IndexError):
+            ours[wrong] = 1
+    np.testing.assert_array_equal(ours.unusual(7)[0], 7 + np.flatnonzero(whole[7:] != -1))
+    ours[:], whole[:] = -3, -3
+    assert ours.max() == -3
 
 
 def test_what_was_looked_at_stays_as_it_was() -> None:

@@ -15,6 +15,7 @@ covariance is noted (`Later`) and made when somebody asks for it: its mean does 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -34,13 +35,15 @@ class Later(NamedTuple):
     features: Array  # (m, d) h_x
     curvature: Array  # (m,) c_x
 
-    def and_then(self, features: Array, curvature: Array) -> Later:
-        """Return it with some more; where they are many by now, the covariance takes in those before them.
+    def has_room(self, features: Array) -> bool:
+        """Return whether some more can wait; where they are many, the covariance takes in those before them.
 
         When that is depends on what was learned and not on who has asked: the same labels, the same bits.
         """
-        if self.features.shape[0] + features.shape[0] > AT_ONCE:
-            return Later(self.made(), features, curvature)
+        return bool(self.features.shape[0] + features.shape[0] <= AT_ONCE)
+
+    def and_then(self, features: Array, curvature: Array) -> Later:
+        """Return it with some more."""
         xp: Any = array_namespace(features)
         both = xp.concat([self.features, features]), xp.concat([self.curvature, curvature])
         return Later(self.cov, *both)
@@ -73,7 +76,9 @@ class Posterior:
     later: Later | None = None  # what the covariance is made of, where it was not when this posterior was
 
     def __post_init__(self) -> None:
-        if self.cov is None and self.later is not None:
+        if self.cov is not None:
+            object.__setattr__(self, "later", None)
+        elif self.later is not None:
             object.__delattr__(self, "cov")  # `__getattr__` makes it
 
     def __getattr__(self, name: str) -> Any:
@@ -99,7 +104,11 @@ class Posterior:
         """Return a copy with some fields changed."""
         if self.later is None or "cov" in changes:
             return replace(self, **{"later": None, **changes})
-        return Posterior(**{name: getattr(self, name) for name in _BUT_COV} | {"cov": None} | changes)
+        made = Posterior(**{name: getattr(self, name) for name in _BUT_COV} | {"cov": None} | changes)
+        with suppress(AttributeError):  # it has not been asked for
+            if made.later is self.later:
+                object.__setattr__(made, "cov", object.__getattribute__(self, "cov"))
+        return made
 
     def __repr__(self) -> str:
         return (
@@ -113,6 +122,8 @@ _BUT_COV = tuple(name for name in Posterior.__slots__ if name != "cov")
 
 def conditioned_later(posterior: Posterior, features: Array, curvature: Array) -> Posterior:
     """Return a copy whose shared covariance is to take in these instances, when somebody asks for it."""
-    if posterior.later is None:
-        return posterior.replace(cov=None, later=Later(posterior.cov, features, curvature))
+    if posterior.later is None or not posterior.later.has_room(features):
+        xp: Any = array_namespace(features)
+        own = xp.asarray(features, copy=True)  # it may be the caller's, who goes on with it
+        return posterior.replace(cov=None, later=Later(posterior.cov, own, curvature))
     return posterior.replace(later=posterior.later.and_then(features, curvature))

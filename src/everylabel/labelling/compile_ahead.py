@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from everylabel.core import laplace, update
+from everylabel.core import forget, laplace, update
 from everylabel.core.labelled import DOUBLE_UP_TO
 from everylabel.core.updates.exact import COMPILED_AFTER
 from everylabel.labelling.learner import Change, Learner
@@ -58,8 +58,9 @@ def compile_loops(size: int, strategy: str) -> None:
 
 
 def _update_often(x: np.ndarray) -> None:
-    """Update a posterior until that takes the loops of exact updates."""
+    """Update a posterior until that has taken all loops of exact updates."""
     y, n = np.arange(len(x)) % 2, len(x) - COMPILED_AFTER - 1
     posterior = laplace(np.zeros((x.shape[1], 2)), x[:n], labels=y[:n])
     for i in range(n, len(x)):
         posterior = update(posterior, x[[i]], y[[i]], "exact")
+    forget(posterior, x[:1], y[:1])

@@ -36,6 +36,7 @@ BEGIN = 0.6  # begun when they have come this share of the way, and built in par
 COMPILED_AFTER = 3  # searches in the span: to load compiled loops takes as long as hundreds of them
 SOON = 45  # labels before there are too many for `span` at which the one that is needed then is begun
 MOST_OWN = 0.5  # of a variance: what an instance's own curvature is taken to have taken off at most
+ONE_BY_ONE = 64  # labels taken back or changed that begin at their own answers; more are solved for anew
 CATCH_UP = 3  # points that a label extends it by at most
 OWN = 0.01  # residual from which a class's own covariance counts in a new label's answer
 LAST = 0.02  # a Newton step that began below this squared decrement (about nats) is the last,
@@ -50,7 +51,7 @@ SLOW = 0.3  # where they do not shorten the squared decrement to this share
 class Report(NamedTuple):
     """How an exact update ended."""
 
-    steps: int  # Newton steps
+    steps: int  # Newton steps; in the span of the labels, lines of a search by conjugate gradients
     decrement: float  # squared, of the last of them: about twice J's distance to its minimum before it
     whole: bool  # the last step was small and not cut; False: training from zero took over
 
@@ -124,6 +125,8 @@ def turn(posterior: Posterior, data: Data, change: Change | None = None) -> Post
         ended = None if place is None else span.turn(_problem(posterior, data, left), place, change)
         if ended is not None:
             return _ended(posterior, data, ended, left)[0]
+    if change.rows.shape[0] > ONE_BY_ONE:
+        return _solved(posterior, data, _fresh(posterior, data), None)[0]
     work = _first_guess(_carried_on(posterior, known, left), posterior, data, change)
     return _solved(posterior, data, work, left)[0]
 
@@ -322,13 +325,15 @@ def _solved(posterior: Posterior, data: Data, work: Work, left: Left | None) -> 
 
 
 def _ease(objective: Objective) -> float:
-    """Return 1 for features of usual norm, less for larger ones.
+    """Return 1 for features of usual norm, less for larger ones, or for labels that count more.
 
     A squared decrement of e moves a logit by up to sqrt(e |h|^2 / prior_precision).
     """
     some = objective.features[: min(64, objective.features.shape[0]), :]
     squared = float(np.vdot(some, some)) if isinstance(some, np.ndarray) else inner(some, some)
-    sharpness = squared / max(1, some.shape[0]) / objective.prior_precision
+    xp: Any = array_namespace(objective.weights)
+    heavy = max(1.0, float(xp.sum(objective.weights)) / max(1, objective.features.shape[0]))
+    sharpness = heavy * squared / max(1, some.shape[0]) / objective.prior_precision
     return min(1.0, SHARP / max(sharpness, 1e-300))
 
 

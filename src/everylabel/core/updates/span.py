@@ -195,7 +195,8 @@ def _first_guess(
     variances, alone = seen.variances(rows)
     f = logits[:, rows] - alone * a
     moved = solve_dual(f.T, change.targets, alone.T.astype(np.float64), weights).T - a
-    moved = (moved * (alone / variances)).astype(pull.dtype)  # without it, C_c h is as much longer
+    longer = np.divide(alone, variances, out=np.ones_like(alone), where=variances > 0.0)  # of zeros: 0/0
+    moved = (moved * longer).astype(pull.dtype)  # without it, C_c h is as much longer
     answer, ahead = seen.answer(rows, moved, OWN * float(np.max(np.maximum(weights, change.weights))))
     pull -= level(answer)
     logits += level(ahead)
@@ -222,10 +223,13 @@ def settle(problem: Problem, place: Place) -> Ended | None:
 
 
 def _settled(problem: Problem, mean: Float[Array, "d k"], point: Point, seen: Seen) -> Ended | None:
-    last, renewed, line = ENOUGH * problem.last(mean), False, None
+    start = mean if np.any(mean) else problem.mean(point.pull)  # what is near enough to nothing is not known
+    last, renewed, line = ENOUGH * problem.last(start), False, None
     find = _compiled_line if problem.compiled else find_line
     for i in range(1, MAX_LINES):
         line = find(problem, point, seen, line)
+        if not np.isfinite(line.energy):
+            return None
         if line.energy > 0.0 and not line.slope < 0.0:  # the last line misleads
             line = find(problem, point, seen, None)
         point, whole = _along(problem, point, line)

@@ -66,8 +66,8 @@ class Cache:
         if posterior.mean is old.mean and not self.numbers.has_variances:  # went out, or came back
             return
         change = to_numpy(posterior.mean) - to_numpy(old.mean)
-        if not shares_cov(posterior):
-            self._recompute(change)
+        if not shares_cov(posterior) or (posterior.later is not None and not self.numbers.has_variances):
+            self._recompute(change)  # a covariance that nobody has asked for is not made for this
             return
         v = to_numpy(old.cov) @ self.numbers.rows([i])[0]
         at = int(np.argmax(np.abs(v)))

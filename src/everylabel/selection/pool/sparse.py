@@ -44,7 +44,7 @@ class Sparse(OnDemand):
         if isinstance(idx, slice):
             return np.asarray(self)[idx]
         known, values = self.unusual()
-        wanted = np.asarray(idx, np.int64)
+        wanted = self._positions(idx)
         at = np.searchsorted(known, wanted)
         here = np.r_[known, -1][at] == wanted
         return np.where(here, np.r_[values, self.dtype.type(self.usual)][at], self.dtype.type(self.usual))
@@ -53,7 +53,7 @@ class Sparse(OnDemand):
         if isinstance(idx, int | np.integer):
             self._new[range(self._n)[idx]] = self.dtype.type(value)
             return
-        idx = np.asarray(idx, np.int64).reshape(-1)
+        idx = self._positions(idx).reshape(-1)
         values = np.broadcast_to(np.asarray(value, self.dtype), idx.shape)
         self._new |= dict(zip(idx.tolist(), values, strict=True))
 
@@ -61,20 +61,35 @@ class Sparse(OnDemand):
         """Return the instances from `start` up to `stop` that have another number than most, and those."""
         if self._new:
             self._put_in_order()
-        if stop is None:
+        if start == 0 and stop is None:
             return self._idx, self._values
-        some = slice(*np.searchsorted(self._idx, [start, stop]))
+        some = slice(*np.searchsorted(self._idx, [start, self._n if stop is None else stop]))
         return self._idx[some], self._values[some]
 
     def max(self) -> Any:
         """Return the largest number."""
-        return self.unusual()[1].max(initial=self.usual)
+        values = self.unusual()[1]
+        return values.max() if len(values) == self._n > 0 else values.max(initial=self.usual)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         whole = np.full(self._n, self.usual, self.dtype if dtype is None else dtype)
         idx, values = self.unusual()
         whole[idx] = values
         return whole
+
+    def _positions(self, idx: Any) -> np.ndarray:
+        """Return the instances that an array would take: a stretch, a mask, numbers, also from the end."""
+        if isinstance(idx, slice):
+            return np.arange(*idx.indices(self._n))
+        idx = np.asarray(idx)
+        if idx.dtype == bool:
+            if idx.shape != self.shape:
+                raise IndexError(f"a mask of shape {idx.shape} does not fit {self._n:,} instances")
+            return np.flatnonzero(idx)
+        idx = idx.astype(np.int64, copy=False)
+        if idx.size and not -self._n <= idx.min() <= idx.max() < self._n:
+            raise IndexError(f"an index is out of bounds for {self._n:,} instances")
+        return np.asarray(np.where(idx < 0, idx + self._n, idx))
 
     def _put_in_order(self) -> None:
         """Take what is new among what is in order, whose arrays others may have: they stay as they are."""
