@@ -15,6 +15,7 @@ from everylabel.data.options import Options
 from everylabel.models.embedding.tfidf import Tfidf
 from everylabel.scale.embedding import embed_shards
 from everylabel.scale.parted import read_parted
+from everylabel.scale.sources import Part
 from tests.scale.shards import BODY, TEXTS, content, rows, source
 
 
@@ -70,6 +71,20 @@ def test_a_stopped_run_goes_on_with_what_is_missing(tmp_path: Path, monkeypatch:
     assert content(tmp_path / "s") == content(tmp_path / "whole")
     again = embed_shards(place, str(tmp_path / "s"), **arguments)
     assert (again.kept, encoded[0]) == (1100, 104)
+
+
+def test_what_is_missing_is_found_without_comparing_each_part_with_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, fit = source(tmp_path)
+    arguments: dict[str, Any] = {"options": BODY, "fit": fit, "shard_rows": 200}
+    embed_shards(place, str(tmp_path / "s"), **arguments)
+    whole = content(tmp_path / "s")
+    for i in (1, 2):
+        (tmp_path / "s" / f"part-00000{i}.npy").unlink()
+    monkeypatch.setattr(Part, "__eq__", lambda *_: pytest.fail("parts were compared"))
+    assert embed_shards(place, str(tmp_path / "s"), **arguments).kept == 700
+    assert content(tmp_path / "s") == whole
 
 
 def test_what_has_changed_is_refused(tmp_path: Path) -> None:

@@ -183,11 +183,11 @@ def _made(
 
 def _to_make(job: Embedding) -> tuple[list[Part], list[str]]:
     """Return the parts that are missing or not what was written, and what is wrong with the latter."""
-    shards, missing = job.shards, job.shards.missing()
-    there = [part for part in shards.parts if part not in missing]
-    wrong = {part: damage(shards.place(part), part.rows, job.dtype) for part in there}
-    damaged = [f"{shards.name(part)} ({why})" for part, why in wrong.items() if why]
-    return [part for part in shards.parts if part in missing or wrong[part]], damaged
+    shards, missing = job.shards, {part.number for part in job.shards.missing()}
+    there = [part for part in shards.parts if part.number not in missing]
+    wrong = {part.number: damage(shards.place(part), part.rows, job.dtype) for part in there}
+    damaged = [f"{shards.name(part)} ({wrong[part.number]})" for part in there if wrong[part.number]]
+    return [part for part in shards.parts if part.number in missing or wrong[part.number]], damaged
 
 
 def pretrained(kind: str, model: str | None, fit: Path | None, how: How) -> Backend:
