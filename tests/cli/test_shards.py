@@ -1,13 +1,17 @@
 """`everylabel embed -o shards/` and `everylabel predict shards/`, as a user runs them."""
 
 import csv
+import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner, Result
 
+import everylabel as el
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
 from tests.cli.test_label import labelled_reviews
@@ -164,3 +168,65 @@ def test_shards_are_labelled_and_exported(tmp_path: Path) -> None:
     assert "are not the 30 that were labelled last time" in run("label", "shards", "--no-browser").output
     one.unlink()
     assert "lacks 1 of 3 shards" in run("label", "shards", "--no-browser").output
+
+
+def all_labelled(folder: Path, shards: str, n: int, *options: object) -> list[dict[str, Any]]:
+    """Label n items of shards on the page; return what it shows of them."""
+    shown = []
+    with label(folder, shards, "--classes", "good,bad", "--check-every", 0, *options) as server:
+        task = server.client.post("/api/next", person="me")["next"]
+        for i in range(n):
+            shown.append(task["item"])
+            sent = {"item": task["item"]["id"], "class": i % 2}
+            task = server.client.post("/api/label", person="me", **sent)["next"]
+        assert server.stop()[0] == 0
+    return shown
+
+
+def exported(*options: object) -> list[dict[str, Any]]:
+    done = run("export", *options, "-o", "labels.jsonl")
+    assert done.exit_code == 0, done.output
+    rows = [json.loads(line) for line in Path("labels.jsonl").read_text().splitlines()]
+    return sorted(rows, key=lambda row: row["row"])
+
+
+def test_columns_of_several_files_are_exported_as_they_are(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    texts = [f"a review of {('soap', 'beans')[i % 2]} number {i}" for i in range(6)]
+    tables: list[dict[str, Any]] = [
+        {"body": texts[:2], "rating": [1, 2]},
+        {"body": texts[2:4], "rating": [2.5, 3.5]},
+        {"body": texts[4:], "seen": [{"at": b"x"}, None]},
+    ]
+    (tmp_path / "many").mkdir()
+    for i, table in enumerate(tables):
+        parquet.write_table(arrow.table(table), tmp_path / "many" / f"{i}.parquet")
+    el.embed(texts, "tfidf", fit_out="fit.npz", cache=False)
+    made = run("embed", "many", "-o", "shards/", "--fit", "fit.npz", "--text-column", "body")
+    assert made.exit_code == 0, made.output
+    all_labelled(tmp_path, "shards", 6)
+    rows = exported("shards")
+    assert [row["body"] for row in rows] == texts
+    assert [row["rating"] for row in rows] == [1, 2, 2.5, 3.5, None, None]
+    assert [row["seen"] for row in rows] == [None] * 4 + ['{"at": "b\'x\'"}', None]
+    assert list(exported("shards", "--columns", "body")[0]) == ["row", "label", "body"]
+
+
+def test_images_that_a_table_holds_are_labelled_and_not_exported(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    images = []
+    for i in range(6):
+        file = io.BytesIO()
+        Image.new("RGB", (8, 8), (40 * i, 0, 99)).save(file, "PNG")
+        images.append(file.getvalue())
+    el.embed([Image.open(io.BytesIO(one)) for one in images], "pixels", fit_out="fit.npz", cache=False)
+    forms: dict[str, list[Any]] = {"raw": images, "packed": [{"bytes": one, "path": None} for one in images]}
+    for name, values in forms.items():
+        parquet.write_table(arrow.table({"n": list(range(6)), "image": values}), f"{name}.parquet")
+        embed = ("embed", f"{name}.parquet", "-o", f"{name}/", "--image-column", "image")
+        made = run(*embed, "--fit", "fit.npz")
+        assert made.exit_code == 0, made.output
+        all_labelled(tmp_path, name, 4)
+        rows = exported(name)
+        assert len(rows) == 4
+        assert all(list(row) == ["row", "label", "n"] and row["n"] == row["row"] for row in rows)

@@ -16,12 +16,12 @@ from everylabel.data.numbered import Numbered
 from everylabel.data.options import Options
 from everylabel.labelling.refused import Refused
 from everylabel.projects.project import Project
-from everylabel.scale import places, project
+from everylabel.scale import parquet_rows, places, project
 from everylabel.scale.filed import FiledFeatures
 from everylabel.scale.parted import Parted
 from everylabel.scale.shards import find_shards
-from everylabel.scale.shown import SourceCells, SourceColumns, SourceIds, SourceImages
-from everylabel.scale.sources import open_source
+from everylabel.scale.shown import BLOCKS, EVERY, SourceCells, SourceColumns, SourceIds, SourceImages
+from everylabel.scale.sources import Stretch, open_source
 from everylabel.web.allowed import allowed_images
 from everylabel.web.shown import Shown
 from tests.scale.test_pool import written
@@ -84,6 +84,77 @@ def test_each_column_is_read_when_it_is_asked_for(kind: str, tmp_path: Path) -> 
     assert columns["body"][-1] == TEXTS[-1]
     assert columns["x"][5] in (None, "")
     assert len(columns["n"]) == len(TEXTS)
+
+
+def test_columns_of_several_files_that_are_not_alike(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    none = arrow.nulls(3)
+    files = [
+        {"body": list("abc"), "rating": [1, 2, None], "n": [1, 2, 3], "what": [1, 2, 3], "gap": none},
+        {
+            "body": list("def"),
+            "rating": [1.5, 2.5, 3.0],
+            "n": [4, 5, 6],
+            "what": list("xyz"),
+            "gap": [7, 8, 9],
+        },
+        {"body": list("ghi"), "late": [0.5, None, 1.0]},
+    ]
+    (tmp_path / "t").mkdir()
+    for i, columns in enumerate(files):
+        parquet.write_table(arrow.table(columns), tmp_path / "t" / f"{i}.parquet")
+    source = open_source(str(tmp_path / "t"), Options("body"))
+    columns = SourceColumns(source, source.planned(4)[0])
+    types = {"body": str, "rating": float, "n": int, "what": str, "gap": int, "late": float}
+    assert {name: columns[name].type for name in columns} == types
+    assert columns["rating"][:] == [1, 2, None, 1.5, 2.5, 3.0, None, None, None]
+    assert columns["late"][:] == [None] * 6 + [0.5, None, 1.0]
+    assert columns["body"][:] == list("abcdefghi")
+    alone = SourceColumns(source, source.planned(4)[0])
+    assert alone["gap"][:] == [None] * 3 + [7, 8, 9] + [None] * 3
+    assert source.table(Stretch(2, 1, 5), ("gap", "n")) == [(None, None)] * 2
+
+
+def test_images_that_a_table_holds_are_no_column_and_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    content = [b"a", b"b", None]
+    forms: dict[str, list[Any]] = {
+        "bytes": content,
+        "packed": [{"bytes": one, "path": "x.png"} for one in content],
+        "paths": ["a.png", "b.png", None],
+    }
+    for name, values in forms.items():
+        parquet.write_table(arrow.table({"n": [1, 2, 3], "image": values}), tmp_path / f"{name}.parquet")
+        source = open_source(str(tmp_path / f"{name}.parquet"), Options(None, "image"))
+        columns = SourceColumns(source, source.planned(2)[0])
+        assert list(columns) == (["n", "image"] if name == "paths" else ["n"])
+        assert ("image" in columns) == (name == "paths")
+    read, table = [], parquet_rows.table
+    monkeypatch.setattr(
+        parquet_rows, "table", lambda file, names, *at: (read.append(names), table(file, names, *at))[1]
+    )
+    assert columns["n"][:] == [1, 2, 3]
+    assert read == [("n",)] * 2  # a block a part, the column alone
+    assert columns["image"][:] == forms["paths"]
+    assert read[2:] == [("n", "image")] * 2
+
+
+def test_few_blocks_of_rows_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("body,n\n" + "".join(f"a text,{i}\n" for i in range(EVERY * 3 * BLOCKS)))
+    source = open_source(str(path), Options("body"))
+    columns = SourceColumns(source, source.planned(10_000)[0])
+    assert columns["n"][:] == [str(i) for i in range(EVERY * 3 * BLOCKS)]
+    kept = columns._block.cache_info()
+    assert (kept.misses, kept.currsize) == (3 * BLOCKS, BLOCKS)
+
+
+def test_a_column_without_a_name_is_none(tmp_path: Path) -> None:
+    pytest.importorskip("pandas").DataFrame({"body": ["a text"]}).to_csv(tmp_path / "x.csv")
+    source = open_source(str(tmp_path / "x.csv"), Options("body"))
+    assert list(SourceColumns(source, source.planned(9)[0])) == ["body"]
 
 
 def test_rows_are_read_from_their_files(tmp_path: Path) -> None:

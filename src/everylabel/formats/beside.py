@@ -78,4 +78,6 @@ def _typed(values: Sequence[Any]) -> Cells:
 def _text(value: Any) -> str | None:
     if is_missing(value):
         return None
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else text_of(value)
+    if not isinstance(value, dict | list):
+        return text_of(value)
+    return json.dumps(value, ensure_ascii=False, default=text_of)  # times, bytes

@@ -22,6 +22,7 @@ from everylabel.scale.sources import Part, Source, Stretch
 
 EVERY = 64  # rows between marks
 CACHED = 4096  # cells
+BLOCKS = 4  # of rows of columns
 
 
 class Finder:
@@ -85,21 +86,26 @@ class SourceCells(Sequence[Any]):
 
 
 class SourceColumns(Mapping[str, ReadColumn]):
-    """All columns of a source, of which blocks of rows are read when they are asked for."""
+    """The columns of a source, of which blocks of rows are read: of those columns that were taken out."""
 
     def __init__(self, source: Source, parts: Sequence[Part]) -> None:
-        self.finder, self.types = Finder(source, parts), source.types()
-        names = list(self.types)
-        self._columns = {name: SourceColumn(self, place) for place, name in enumerate(names)}
-        self._block = lru_cache(CACHED // EVERY)(lambda stretch: source.table(stretch, names))
+        self.finder = Finder(source, parts)
+        self._columns = {name: SourceColumn(self, name, kind) for name, kind in source.types().items()}
+        self._taken: dict[str, int] = {}  # and which they are of those that are read
+        self._block = lru_cache(BLOCKS)(source.table)
 
-    def row(self, i: int) -> tuple[Any, ...]:
-        """Return the values of a row."""
-        stretch, skip = self.finder.block(i)
-        return self._block(stretch)[skip]
+    def cell(self, name: str, row: int) -> Any:
+        """Return the value that a column which was taken out has in a row."""
+        stretch, skip = self.finder.block(row)
+        return self._block(stretch, tuple(self._taken))[skip][self._taken[name]]
 
     def __getitem__(self, name: str) -> ReadColumn:
-        return self._columns[name]
+        column = self._columns[name]
+        self._taken.setdefault(name, len(self._taken))
+        return column
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
@@ -111,15 +117,14 @@ class SourceColumns(Mapping[str, ReadColumn]):
 class SourceColumn(ReadColumn):
     """One of them."""
 
-    def __init__(self, columns: SourceColumns, place: int) -> None:
-        self._columns, self._place = columns, place
-        self.type = list(columns.types.values())[place]
+    def __init__(self, columns: SourceColumns, name: str, kind: type) -> None:
+        self._columns, self._name, self.type = columns, name, kind
 
     def __len__(self) -> int:
         return len(self._columns.finder)
 
     def at(self, i: int) -> Any:
-        return self._columns.row(i)[self._place]
+        return self._columns.cell(self._name, i)
 
 
 class SourceIds(Sequence[str]):

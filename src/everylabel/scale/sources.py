@@ -64,13 +64,28 @@ class Source:
             raise _unreadable(file, error) from error
 
     def types(self) -> dict[str, type]:
-        """Return the names of all columns, and what their values are."""
-        if _ending(self.files[0]) in PARQUET:
-            return parquet_rows.types(self.files[0])
-        return dict.fromkeys(LineFile(self.files[0], self.options).columns, str)
+        """Return the columns that have a name, of all files, and what their values are: int, float or str.
+
+        The column of images is left out where it holds them, not their paths.
+        """
+        found: dict[str, set[type]] = {}
+        for file in self.files:
+            for name, kind in self._types(file).items():
+                found.setdefault(name, set()).add(kind)
+        if self.kind == "image" and object in found.get(self.column, ()):
+            del found[self.column]
+        return {name: _in_common(kinds) for name, kinds in found.items() if name}
+
+    def _types(self, file: str) -> dict[str, type]:
+        try:
+            if _ending(file) in PARQUET:
+                return parquet_rows.types(file)
+            return dict.fromkeys(LineFile(file, self.options).columns, str)
+        except OSError as error:
+            raise _unreadable(file, error) from error
 
     def table(self, stretch: Stretch, names: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Return the values that some columns have in the rows of a stretch, as they are."""
+        """Return the values that some columns have in a stretch; None where its file has no such column."""
         file, (_, start, rows) = self.files[stretch.file], stretch
         try:
             if self.is_lines(stretch):
@@ -202,6 +217,14 @@ def _over_files(counts: list[int], size: int) -> list[Part]:
     if filled:
         parts.append(Part(len(parts), first, filled, tuple(stretches)))
     return parts
+
+
+def _in_common(kinds: set[type]) -> type:
+    """Return what the values of a column are that is of these kinds in one file and another."""
+    told = kinds - {type(None)}
+    if told == {int}:
+        return int
+    return float if told and told <= {int, float} else str
 
 
 def _image(value: Any, file: str) -> Any:
