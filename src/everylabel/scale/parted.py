@@ -6,8 +6,10 @@ gives it, so what is missing is what is not there. What has changed since is ref
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 from everylabel.core.errors import EverylabelError, listed
@@ -19,6 +21,8 @@ MANIFEST = "manifest.json"
 BESIDE_TABLES = "_manifest.json"  # readers of a folder of tables leave out what begins so
 SHARDS = ".npy"  # the ending of features
 FORMAT, VERSION = "everylabel parts", 1
+HEAD, MARK = 4096, re.compile(rb'"format"\s*:\s*"everylabel parts"')  # bytes that tell a manifest as ours
+LARGEST = 2**26  # bytes of a manifest: some 400,000 files
 CURE = "name another folder with -o, or delete this one to begin anew"
 
 
@@ -77,7 +81,8 @@ def begun(folder: str, about: Mapping[str, Any], ending: str, source: Parts, siz
         others = places.listed_in(folder)
         if others:
             raise EverylabelError(
-                f"folder {folder!r} holds other files ({listed(others, 3)}) and no {MANIFEST}; {CURE}"
+                f"folder {folder!r} holds other files ({listed(others, 3)}) and no {MANIFEST} that "
+                f"everylabel wrote; {CURE}"
             )
         parts, files = source.planned(size)
         fresh = Parted(folder, about, ending, parts, files, places.whole(source.place))
@@ -89,34 +94,85 @@ def begun(folder: str, about: Mapping[str, Any], ending: str, source: Parts, siz
 
 
 def read_parted(folder: str) -> Parted | None:
-    """Return what a folder's manifest says; None if it has none."""
-    there = (places.inside(folder, name) for name in (MANIFEST, BESIDE_TABLES))
-    place = next(filter(places.exists, there), None)
+    """Return what a folder's manifest says; None if it has none, or that of another program."""
+    place = _manifest(folder)
     if place is None:
         return None
     try:
-        stored = json.loads(places.read_bytes(place))
-        if stored["format"] != FORMAT or stored["version"] != VERSION:
-            raise ValueError(f"it is {stored['format']!r}, version {stored['version']!r}")
-        files = [Stamp(**one) for one in stored["files"]]
-        parts = [
-            Part(number, first, rows, tuple(Stretch(*stretch) for stretch in stretches))
-            for number, (first, rows, stretches) in enumerate(stored["parts"])
-        ]
-        known = dict(stored["about"]), str(stored["ending"]), parts, files, str(stored.get("source") or "")
-        return Parted(folder, *known)
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise EverylabelError(
-            f"{place!r} cannot be read ({error}); expected a manifest that this everylabel writes: {CURE}"
-        ) from error
+        return _parted(folder, _stored(place))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
+        raise _unreadable(place, error) from error
 
 
 def is_shards(place: str) -> bool:
-    """Return whether a place is a folder that `embed_shards` has made or begun."""
+    """Return whether a place is a folder that `embed_shards` has made or begun, by its manifest's mark."""
     try:
-        return places.is_folder(place) and read_parted(place) is not None
-    except EverylabelError:  # a manifest of something else
+        return places.is_folder(place) and _manifest(place) is not None
+    except (EverylabelError, OSError):
         return False
+
+
+def _manifest(folder: str) -> str | None:
+    """Return where a folder's manifest is: a plain file that says at its beginning that it is one of ours."""
+    for name in (MANIFEST, BESIDE_TABLES):
+        place = places.inside(folder, name)
+        try:
+            if places.is_plain(place):
+                with places.opened(place) as file:
+                    head = file.read(HEAD)
+                if head.lstrip().startswith(b"{") and MARK.search(head):
+                    return place
+        except OSError as error:
+            raise _unreadable(place, error) from error
+    return None
+
+
+def _stored(place: str) -> dict[str, Any]:
+    with places.opened(place) as file:
+        text = file.read(LARGEST + 1)
+    if len(text) > LARGEST:
+        raise ValueError(f"it has more than {LARGEST:,} bytes")
+    stored: dict[str, Any] = json.loads(text.decode("utf-8", "surrogateescape"))
+    if stored["format"] != FORMAT or stored["version"] != VERSION:
+        raise ValueError(f"it is {stored['format']!r}, version {stored['version']!r}")
+    return stored
+
+
+def _parted(folder: str, stored: Mapping[str, Any]) -> Parted:
+    files = [Stamp(**one) for one in stored["files"]]
+    parts = [
+        Part(number, first, rows, tuple(Stretch(*stretch) for stretch in stretches))
+        for number, (first, rows, stretches) in enumerate(stored["parts"])
+    ]
+    _check_parts(parts, len(files))
+    known = dict(stored["about"]), str(stored["ending"]), parts, files, str(stored.get("source") or "")
+    return Parted(folder, *known)
+
+
+def _check_parts(parts: Sequence[Part], n_files: int) -> None:
+    """Refuse no parts, parts that do not follow each other, and stretches that are not what a part has."""
+    if not parts:
+        raise ValueError("it names no parts")
+    at = 0
+    for part in parts:
+        numbers = part.first, part.rows, *chain.from_iterable(part.stretches)
+        if not all(isinstance(one, int) and 0 <= one < 2**63 for one in numbers):
+            raise ValueError(f"part {part.number} has other than whole numbers")
+        if part.first != at or part.rows == 0:
+            raise ValueError(
+                f"part {part.number} has {part.rows} rows from {part.first} on, not from {at} on"
+            )
+        if sum(one.rows for one in part.stretches) != part.rows:
+            raise ValueError(f"part {part.number} has {part.rows} rows, and its stretches others")
+        if any(one.file >= n_files for one in part.stretches):
+            raise ValueError(f"part {part.number} is of files that it does not name")
+        at += part.rows
+
+
+def _unreadable(place: str, error: BaseException) -> EverylabelError:
+    return EverylabelError(
+        f"{place!r} cannot be read ({error}); expected a manifest that this everylabel writes: {CURE}"
+    )
 
 
 def finished_shards(folder: str) -> Parted:
@@ -126,11 +182,16 @@ def finished_shards(folder: str) -> Parted:
         raise EverylabelError(
             f"folder {folder!r} holds no shards; expected one that everylabel embed -o wrote"
         )
+    return complete(parted)
+
+
+def complete(parted: Parted) -> Parted:
+    """Return a folder and its manifest, if all parts are there."""
     missing = parted.missing()
     if missing:
         raise EverylabelError(
-            f"folder {folder!r} lacks {len(missing):,} of {len(parted.parts):,} shards; expected all: run "
-            "the command that began it once more"
+            f"folder {parted.folder!r} lacks {len(missing):,} of {len(parted.parts):,} shards; expected all: "
+            "run the command that began it once more"
         )
     return parted
 
@@ -147,6 +208,11 @@ def _write(parted: Parted) -> None:
         "parts": [part[1:] for part in parted.parts],  # first row, rows, stretches
     }
     text = json.dumps(stored, ensure_ascii=False).encode("utf-8", "surrogateescape")
+    if len(text) > LARGEST:
+        raise EverylabelError(
+            f"a manifest of the {len(parted.files):,} files and {len(parted.parts):,} parts of "
+            f"{parted.source!r} has {len(text):,} bytes; expected at most {LARGEST:,}: fewer, larger files"
+        )
     name = MANIFEST if parted.ending == SHARDS else BESIDE_TABLES
     places.write(places.inside(parted.folder, name), lambda file: file.write(text))
 

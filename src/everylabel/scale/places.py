@@ -6,6 +6,7 @@ A file is written whole or not at all: here as `core/files.py` does it, elsewher
 import hashlib
 import os
 import secrets
+import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -57,6 +58,18 @@ def is_folder(place: str) -> bool:
 def exists(place: str) -> bool:
     """Return whether a file or a folder is there."""
     return bool(_files(place).exists(place)) if is_remote(place) else Path(place).exists()
+
+
+def is_plain(place: str) -> bool:
+    """Return whether a file with content is there; a pipe, a device or a file of /proc may have no end."""
+    if is_remote(place):
+        files = _files(place)
+        return bool(files.isfile(place)) and bool(files.size(place))
+    try:
+        about = Path(place).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return stat.S_ISREG(about.st_mode) and about.st_size > 0
 
 
 def listed_in(folder: str) -> list[str]:

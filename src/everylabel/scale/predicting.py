@@ -28,7 +28,7 @@ from everylabel.scale.embedding import DIGEST, MODEL, model_digest
 from everylabel.scale.parted import Parted, begun, finished_shards, is_shards, read_parted
 from everylabel.scale.places import Stamp
 from everylabel.scale.running import made
-from everylabel.scale.shards import load, shard_of
+from everylabel.scale.shards import load, shard_of, shards_of
 from everylabel.scale.sources import Part, Stretch
 
 BLOCK = 4096  # rows that are looked at together
@@ -174,7 +174,7 @@ def _finished(folder: str, project: Project) -> Shards:
             f"project {project.name!r}; expected shards by the project's own: embed them with its --model, "
             "or with --fit and its embedder.npz"
         )
-    return Shards(folder, tuple(parted.place(part) for part in parted.parts))
+    return Shards(folder, tuple(shard.place for shard in shards_of(parted)))
 
 
 def _head(project: Project, snapshot: Snapshot, width: int, shards: str) -> Head:

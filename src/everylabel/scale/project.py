@@ -28,7 +28,7 @@ from everylabel.scale.cluster import connect
 from everylabel.scale.features import ShardedFeatures
 from everylabel.scale.filed import FiledFeatures
 from everylabel.scale.parted import Parted, finished_shards
-from everylabel.scale.shards import Shard, find_shards, load
+from everylabel.scale.shards import Shard, load, shards_of
 from everylabel.scale.shown import SourceCells, SourceColumns, SourceIds, SourceImages
 from everylabel.scale.sources import Source, files_of, open_source
 
@@ -72,7 +72,7 @@ def _reader(features: Callable[[str, list[Shard]], Any], with_columns: bool = Fa
 
     def read(where: str, options: Options) -> Items:
         parted = finished_shards(where)
-        shards = find_shards(where)
+        shards = shards_of(parted)
         n = sum(shard.rows for shard in shards)
         source, why = _source(parted, options)
         if source is not None and (named := named_ids(options.id_column)) is not None:

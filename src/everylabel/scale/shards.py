@@ -6,7 +6,6 @@ part-000000.parquet     a row each, the features in a column of that name (lists
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from everylabel.core.errors import EverylabelError, listed, need
 from everylabel.core.files import NO_ARRAY
 from everylabel.scale import places
+from everylabel.scale.parted import SHARDS, Parted, complete, read_parted
 
 COLUMN = "features"
 ENDINGS = (".npy", ".parquet")
@@ -28,17 +28,38 @@ class Shard(NamedTuple):
 
 
 def find_shards(folder: str) -> list[Shard]:
-    """Return the shards of a folder in their order; refuse what cannot be one pool."""
+    """Return the shards of a folder in their order; refuse what cannot be one pool.
+
+    They are those that its manifest names, or all files where it has none.
+    """
     if not places.is_folder(folder):
         raise EverylabelError(f"folder {folder!r} is not there; expected a folder of shards")
+    home = places.whole(folder)  # workers are elsewhere
+    parted = read_parted(home)
+    if parted is not None and parted.ending == SHARDS:
+        return shards_of(complete(parted))
     names = places.listed_in(folder)
     kinds = {ending: [name for name in names if name.endswith(ending)] for ending in ENDINGS}
     found = [some for some in kinds.values() if some]
     if len(found) != 1:
         what = "no .npy or .parquet file" if not found else ".npy and .parquet files"
         raise EverylabelError(f"folder {folder!r} holds {what}; expected the shards of one pool, of one kind")
-    home = folder if places.is_remote(folder) else str(Path(folder).absolute())  # workers are elsewhere
-    shards = [shard_of(places.inside(home, name)) for name in found[0]]
+    return _of_one_model(folder, [shard_of(places.inside(home, name)) for name in found[0]])
+
+
+def shards_of(parted: Parted) -> list[Shard]:
+    """Return the shards that a manifest names; refuse one that has not the rows that it says."""
+    shards = [shard_of(parted.place(part)) for part in parted.parts]
+    for shard, part in zip(shards, parted.parts, strict=True):
+        if shard.rows != part.rows:
+            raise EverylabelError(
+                f"shard {shard.place!r} has {shard.rows:,} rows; expected {part.rows:,}, as the manifest "
+                "beside it says: run the everylabel embed command that made it once more"
+            )
+    return _of_one_model(parted.folder, shards)
+
+
+def _of_one_model(folder: str, shards: list[Shard]) -> list[Shard]:
     widths = {shard.width for shard in shards}
     if len(widths) > 1:
         raise EverylabelError(

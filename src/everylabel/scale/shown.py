@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, overload
 
+from everylabel.core.errors import EverylabelError
 from everylabel.data.cells import text_of
 from everylabel.data.digests import bytes_digest, content_digest
 from everylabel.data.display import SHORT, Display, shown_item
@@ -45,9 +46,19 @@ class Finder:
             if left < stretch.rows:
                 break
             left -= stretch.rows
-        with self._lock:
-            start, skip = self._start(stretch, left)
+        try:
+            with self._lock:
+                start, skip = self._start(stretch, left)
+        except IndexError as error:
+            raise self.gone(row) from error
         return Stretch(stretch.file, start, min(EVERY, stretch.rows - left + skip)), skip
+
+    def gone(self, row: int) -> EverylabelError:
+        """Return what is told of a row that the source does not have."""
+        return EverylabelError(
+            f"source {self.source.place!r} has no row {row:,}, which the manifest of its shards names; "
+            "expected the file that they were made of: put it back, or name it by --show FILE"
+        )
 
     def _start(self, stretch: Stretch, row: int) -> tuple[int, int]:
         """Return where a block begins, and how many rows to leave out then."""
@@ -82,7 +93,10 @@ class SourceCells(Sequence[Any]):
     def _read(self, row: int) -> Any:
         stretch, skip = self._finder.block(row)
         found = self._finder.source.cells(stretch._replace(rows=skip + 1))
-        return next(islice(found, skip, None))
+        try:
+            return next(islice(found, skip, None))
+        except StopIteration as error:
+            raise self._finder.gone(row) from error
 
 
 class SourceColumns(Mapping[str, ReadColumn]):
@@ -97,7 +111,10 @@ class SourceColumns(Mapping[str, ReadColumn]):
     def cell(self, name: str, row: int) -> Any:
         """Return the value that a column which was taken out has in a row."""
         stretch, skip = self.finder.block(row)
-        return self._block(stretch, tuple(self._taken))[skip][self._taken[name]]
+        block = self._block(stretch, tuple(self._taken))
+        if skip >= len(block):
+            raise self.finder.gone(row)
+        return block[skip][self._taken[name]]
 
     def __getitem__(self, name: str) -> ReadColumn:
         column = self._columns[name]

@@ -1,0 +1,178 @@
+"""Manifests: what is none of ours is not parsed, what is damaged or made up is told in a sentence."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from everylabel.core.errors import EverylabelError
+from everylabel.data.options import Options
+from everylabel.scale import parted, places
+from everylabel.scale.embedding import embed_shards
+from everylabel.scale.parted import Parted, finished_shards, is_shards, read_parted
+from everylabel.scale.places import Stamp
+from everylabel.scale.project import in_memory
+from everylabel.scale.shards import find_shards
+from everylabel.scale.sources import Part, Stretch
+from tests.scale.shards import BODY, TEXTS, source
+
+
+def made(folder: Path) -> Path:
+    """Return the shards of a source: three parts of 400, 400 and 300 rows."""
+    place, fit = source(folder)
+    embed_shards(place, str(folder / "s"), options=BODY, fit=fit, shard_rows=400)
+    return folder / "s"
+
+
+def read(folder: Path) -> Any:
+    return in_memory()(str(folder), Options())
+
+
+def changed(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    stored = json.loads((folder / "manifest.json").read_text())
+    change(stored)
+    (folder / "manifest.json").write_text(json.dumps(stored))
+
+
+def test_files_that_a_manifest_does_not_name_are_no_shards(tmp_path: Path) -> None:
+    shards = made(tmp_path)
+    width = np.load(shards / "part-000000.npy").shape[1]
+    for name in ("mean", "part-000000-old", "part-000003"):
+        np.save(shards / f"{name}.npy", np.zeros((1, width), np.float32))
+    assert [Path(one.place).name for one in find_shards(str(shards))] == [
+        f"part-00000{i}.npy" for i in range(3)
+    ]
+    items = read(shards)
+    assert len(items.ids) == len(items.features) == 1100
+    assert items.items[1000] == TEXTS[1000]
+    (shards / "part-000001.npy").unlink()
+    with pytest.raises(EverylabelError, match="lacks 1 of 3 shards; expected all"):
+        find_shards(str(shards))
+
+
+def test_a_shard_that_has_not_the_rows_of_its_manifest_is_refused(tmp_path: Path) -> None:
+    shards = made(tmp_path)
+    part = shards / "part-000001.npy"
+    np.save(part, np.load(part)[:-1])
+    told = r"part-000001\.npy' has 399 rows; expected 400, as the manifest beside it says: run the"
+    for look in (lambda: read(shards), lambda: find_shards(str(shards))):
+        with pytest.raises(EverylabelError, match=told):
+            look()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda stored: stored.update(parts=[]), "it names no parts"),
+        (lambda stored: stored["parts"].pop(0), "part 0 has 400 rows from 400 on, not from 0 on"),
+        (
+            lambda stored: stored["parts"][1].__setitem__(2, [[1, 0, 400]]),
+            "part 1 is of files that it does not",
+        ),
+        (
+            lambda stored: stored["parts"][1].__setitem__(2, [[0, 0, 4]]),
+            "part 1 has 400 rows, and its stretches",
+        ),
+        (
+            lambda stored: stored["parts"][1].__setitem__(2, [[0, -1, 400]]),
+            "part 1 has other than whole numbers",
+        ),
+        (lambda stored: stored["parts"][1].__setitem__(0, "4"), "part 1 has other than whole numbers"),
+        (lambda stored: stored.update(files=[1]), "argument after"),
+        (lambda stored: stored.update(version=2), "it is 'everylabel parts', version 2"),
+    ],
+)
+def test_a_manifest_that_cannot_be_is_told(
+    change: Callable[[dict[str, Any]], Any], told: str, tmp_path: Path
+) -> None:
+    shards = made(tmp_path)
+    changed(shards, change)
+    assert is_shards(str(shards))  # so that this is what is told of it
+    with pytest.raises(
+        EverylabelError, match=rf"manifest.json' cannot be read \(.*{told}.*; expected a manifest"
+    ):
+        finished_shards(str(shards))
+
+
+def test_rows_that_the_source_does_not_have_are_told(tmp_path: Path) -> None:
+    shards, big = made(tmp_path), tmp_path / "big.jsonl"
+    size = big.stat().st_size
+    changed(shards, lambda stored: stored["parts"][2].__setitem__(2, [[0, size - 10_000, 300]]))
+    with pytest.raises(EverylabelError, match=r"has no row 1,099, which the manifest of its shards names"):
+        read(shards).items[1099]
+    changed(shards, lambda stored: stored["parts"][2].__setitem__(2, [[0, size + 5, 300]]))
+    with pytest.raises(EverylabelError, match=r"has no row 800, which the manifest"):
+        read(shards).items[800]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"{}",
+        b'{"name": "a web app", "icons": []}',
+        b"[" * 100_000,
+        b'["format": "everylabel parts"]',
+        b"{" + b" " * parted.HEAD + b'"format": "everylabel parts"}',
+        b"",
+    ],
+)
+def test_what_another_program_wrote_is_not_parsed(
+    text: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "manifest.json").write_bytes(text)
+    monkeypatch.setattr(parted.json, "loads", lambda *_: pytest.fail("it was parsed"))
+    assert not is_shards(str(tmp_path))
+    assert read_parted(str(tmp_path)) is None
+
+
+def test_pipes_and_devices_are_no_manifests(tmp_path: Path) -> None:
+    for i, make in enumerate((os.mkfifo, lambda place: Path(place).symlink_to("/dev/zero"), os.mkdir)):
+        (tmp_path / str(i)).mkdir()
+        make(tmp_path / str(i) / "manifest.json")
+        assert not is_shards(str(tmp_path / str(i)))
+        assert read_parted(str(tmp_path / str(i))) is None
+
+
+@pytest.mark.parametrize(
+    "rest", [b"", b"\xff}", b', "parts": ' + b"[" * 100_000, b', "version": 1' + b"9" * 9999]
+)
+def test_a_damaged_manifest_is_told(rest: bytes, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_bytes(b'{"format": "everylabel parts"' + rest)
+    assert is_shards(str(tmp_path))
+    with pytest.raises(EverylabelError, match=r"manifest.json' cannot be read \(.*expected a manifest that"):
+        finished_shards(str(tmp_path))
+
+
+def test_a_manifest_may_be_large_and_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    n_files, n = 60_000, 15_000
+    stamps = [
+        Stamp(f"part-{i:05d}-\udcff-of-60000.parquet", 10**9, "1" * 19, "0" * 32) for i in range(n_files)
+    ]
+    parts = [
+        Part(i, i * 65_536, 65_536, tuple(Stretch(4 * i + j, 0, 16_384) for j in range(4))) for i in range(n)
+    ]
+    large = Parted(str(tmp_path / "s"), {}, ".npy", parts, stamps, "s3://bucket/\udcff")
+    parted._write(large)
+    assert read_parted(large.folder) == large
+    size = (tmp_path / "s" / "manifest.json").stat().st_size
+    monkeypatch.setattr(parted, "LARGEST", size - 1)
+    with pytest.raises(EverylabelError, match=r"it has more than .* bytes"):
+        read_parted(large.folder)
+    with pytest.raises(EverylabelError, match=r"60,000 files and 15,000 parts of .*: fewer, larger files"):
+        parted._write(large)
+
+
+def test_a_manifest_that_may_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+
+    def forbidden(place: str) -> Any:
+        raise PermissionError(13, "Permission denied", place)
+
+    monkeypatch.setattr(places, "opened", forbidden)
+    assert not is_shards(str(tmp_path))
+    with pytest.raises(EverylabelError, match=r"cannot be read .*Permission denied"):
+        read_parted(str(tmp_path))
