@@ -31,6 +31,14 @@ def test_other_rows_are_refused() -> None:
     assert isinstance(known.keys, Numbered)
     assert not compare(known, items)
     assert compare(known, items).keys == items.ids
-    for other in (Known(Numbered(4), Digests(["one"])), Known(Numbered(3), Digests(["two"]))):
-        with pytest.raises(EverylabelError, match=r"are not the . that were labelled"):
-            compare(other, items)
+    for accept in (False, True):
+        with pytest.raises(EverylabelError, match=r"these 3 rows are not the 4 that were labelled"):
+            compare(Known(Numbered(4), Digests(["one"])), items).check("s", accept)
+    change = compare(Known(Numbered(3), Digests(["two"])), items)
+    assert not change.only_appended
+    assert change.keys == items.ids
+    with pytest.raises(
+        EverylabelError, match=r"these 3 rows are not the 3 .* everylabel label --accept-changes"
+    ):
+        change.check("s")
+    assert "3 rows of shards are others; labels stay" in str(change.check("s", accept=True))

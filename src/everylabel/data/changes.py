@@ -21,6 +21,10 @@ from everylabel.data.items import Items
 from everylabel.data.known import Known
 from everylabel.data.numbered import Numbered
 
+GO_ON = (
+    ". If each row is of the item that it was (an earlier version knew shards by less; or they are embedded "
+    "anew), go on by everylabel label --accept-changes: labels stay with the numbers of their rows"
+)
 Found = list[int | None]  # of each new row, the place of the old row that it is
 
 
@@ -33,6 +37,7 @@ class Change:
     swapped : how many of these have the content that another id had
     moved : how many stand elsewhere
     alike : how many were only told by their order from others of the same content
+    others : how many are known by their number alone, and cannot be those of last time as far as one can tell
     """
 
     appended: tuple[str, ...] = ()
@@ -43,14 +48,15 @@ class Change:
     swapped: int = 0
     moved: int = 0
     alike: int = 0
+    others: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.appended or self.gone or self.changed or self.moved)
+        return bool(self.appended or self.gone or self.changed or self.moved or self.others)
 
     @property
     def only_appended(self) -> bool:
         """Whether every row that was there is there, as it was."""
-        return not (self.gone or self.changed)
+        return not (self.gone or self.changed or self.others)
 
     def __str__(self) -> str:
         parts = ((self.appended, "new"), (self.gone, "gone"), (self.changed, "with other content"))
@@ -59,6 +65,10 @@ class Change:
             told.append(f"{self.moved:,} moved, with their labels")
         if self.alike:
             told.append(f"{self.alike:,} of the same content as others, told apart by their order")
+        if self.others:
+            told.append(
+                f"{self.others:,} rows of shards are others; labels stay with the numbers of their rows"
+            )
         return "; ".join(told)
 
     def check(self, source: str, accept: bool = False, cause: str = "") -> str | None:
@@ -70,6 +80,8 @@ class Change:
             return None
         if self.only_appended or accept:
             return f"{source} has changed since last time ({self})"
+        if self.others:
+            raise _other_rows(self.others, self.others, GO_ON)
         advice = "Put the old file back; or"
         if cause:
             advice = f"Last time {cause}: leave that as it was; or"
@@ -114,14 +126,19 @@ def compare(known: Known, items: Items, taken: Sequence[str] = ()) -> Change:
 
 
 def _compare_numbered(known: Known, items: Items) -> Change:
-    """Return no change; refuse rows that are known by their number alone if they are others."""
-    if known.keys and (known.keys != items.ids or list(known.digests) != list(items.digests)):
-        raise EverylabelError(
-            f"these {len(items.ids):,} rows are not the {len(known.keys):,} that were labelled last time; "
-            "expected the same features in the same order, since rows of shards are known by their number: "
-            "put the old ones back, or name another folder by --project"
-        )
-    return Change(keys=items.ids)
+    """Return whether rows that are known by their number alone are others; refuse another number of them."""
+    if known.keys and known.keys != items.ids:
+        raise _other_rows(len(items.ids), len(known.keys))
+    same = not known.keys or list(known.digests) == list(items.digests)
+    return Change(keys=items.ids, others=0 if same else len(items.ids))
+
+
+def _other_rows(now: int, before: int, more: str = "") -> EverylabelError:
+    return EverylabelError(
+        f"these {now:,} rows are not the {before:,} that were labelled last time; expected the same features "
+        "in the same order, since rows of shards are known by their number: put the old ones back, or name "
+        f"another folder by --project{more}"
+    )
 
 
 def _compare(known: Known, items: Items, sent: Sequence[str]) -> Change:
