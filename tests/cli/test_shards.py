@@ -1,8 +1,10 @@
 """`everylabel embed -o shards/` and `everylabel predict shards/`, as a user runs them."""
 
 import csv
+import hashlib
 import io
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from typer.testing import CliRunner, Result
 import everylabel as el
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
+from everylabel.data.digests import Digests
+from everylabel.projects.database.store import Store
 from tests.cli.test_label import labelled_reviews
 from tests.web.servers import label
 
@@ -230,3 +234,50 @@ def test_images_that_a_table_holds_are_labelled_and_not_exported(tmp_path: Path)
         rows = exported(name)
         assert len(rows) == 4
         assert all(list(row) == ["row", "label", "n"] and row["n"] == row["row"] for row in rows)
+
+
+def embedded(*arguments: object) -> None:
+    """Embed a table of 12 texts, told apart by their numbers, into the folder far."""
+    texts = [f"a review of {('soap', 'beans')[i % 2]} number {i}" for i in range(12)]
+    Path("a.csv").write_text("body\n" + "".join(f"{text}\n" for text in texts))
+    el.embed(texts, "tfidf", fit_out="fit.npz", cache=False)
+    made = run("embed", *arguments, "-o", "far/", "--fit", "fit.npz", "--text-column", "body")
+    assert made.exit_code == 0, made.output
+
+
+def test_a_source_at_an_address_is_shown_if_it_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec", reason="needs the extra everylabel[ray]")
+    address = f"file://{tmp_path}/a.csv"
+    embedded(address)
+    assert all_labelled(tmp_path, "far", 1)[0]["text"] is None
+    shown = all_labelled(tmp_path, "far", 3, "--show", address)
+    assert all(item["text"].endswith(f"number {item['id']}") for item in shown)
+    rows = exported("far")
+    assert len(rows) == 4
+    assert all(row["body"].endswith(f"number {row['row']}") for row in rows)
+    again = run("label", "far", "--no-browser")
+    assert f"remembers the table '{address}' to show" in again.output
+    assert f"add --show {address}" in again.output
+
+
+def test_shards_labelled_by_an_earlier_version_go_on(tmp_path: Path) -> None:
+    embedded("a.csv")
+    all_labelled(tmp_path, "far", 4)
+    before = exported("far")
+    stored = json.loads(Path("far/manifest.json").read_text())
+    width = np.load("far/part-000000.npy").shape[1]
+    known = stored["about"], [one["digest"] for one in stored["files"]], [(12, width)]
+    digest = hashlib.blake2b(json.dumps(known, sort_keys=True).encode(), digest_size=8).hexdigest()
+    with closing(Store("far.everylabel/labels.sqlite", "far")) as log:
+        noted = log.items()
+        assert noted is not None
+        log.set_items(noted._replace(digests=Digests([digest])))
+    for refused in (run("label", "far", "--no-browser"), run("export", "far", "-o", "x.csv")):
+        assert refused.exit_code == 2
+        assert "these 12 rows are not the 12 that were labelled last time" in refused.output
+        assert "go on by everylabel label --accept-changes" in refused.output
+    all_labelled(tmp_path, "far", 1, "--accept-changes")
+    all_labelled(tmp_path, "far", 1)
+    after = exported("far")
+    assert len(after) == 6
+    assert [row for row in after if row["row"] in {one["row"] for one in before}] == before

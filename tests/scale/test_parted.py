@@ -124,17 +124,20 @@ def test_what_another_program_wrote_is_not_parsed(
     text: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "manifest.json").write_bytes(text)
-    monkeypatch.setattr(parted.json, "loads", lambda *_: pytest.fail("it was parsed"))
+    monkeypatch.setattr(json, "loads", lambda *_: pytest.fail("it was parsed"))
     assert not is_shards(str(tmp_path))
     assert read_parted(str(tmp_path)) is None
 
 
 def test_pipes_and_devices_are_no_manifests(tmp_path: Path) -> None:
-    for i, make in enumerate((os.mkfifo, lambda place: Path(place).symlink_to("/dev/zero"), os.mkdir)):
-        (tmp_path / str(i)).mkdir()
-        make(tmp_path / str(i) / "manifest.json")
-        assert not is_shards(str(tmp_path / str(i)))
-        assert read_parted(str(tmp_path / str(i))) is None
+    for name in ("pipe", "device", "folder"):
+        (tmp_path / name).mkdir()
+    os.mkfifo(tmp_path / "pipe" / "manifest.json")
+    (tmp_path / "device" / "manifest.json").symlink_to("/dev/zero")
+    (tmp_path / "folder" / "manifest.json").mkdir()
+    for name in ("pipe", "device", "folder"):
+        assert not is_shards(str(tmp_path / name))
+        assert read_parted(str(tmp_path / name)) is None
 
 
 @pytest.mark.parametrize(

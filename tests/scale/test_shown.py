@@ -12,6 +12,7 @@ from PIL import Image
 from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import no_labels
 from everylabel.data.digests import UNREADABLE
+from everylabel.data.display import Rows
 from everylabel.data.numbered import Numbered
 from everylabel.data.options import Options
 from everylabel.labelling.refused import Refused
@@ -101,8 +102,8 @@ def test_columns_of_several_files_that_are_not_alike(tmp_path: Path) -> None:
         {"body": list("ghi"), "late": [0.5, None, 1.0]},
     ]
     (tmp_path / "t").mkdir()
-    for i, columns in enumerate(files):
-        parquet.write_table(arrow.table(columns), tmp_path / "t" / f"{i}.parquet")
+    for i, file in enumerate(files):
+        parquet.write_table(arrow.table(file), tmp_path / "t" / f"{i}.parquet")
     source = open_source(str(tmp_path / "t"), Options("body"))
     columns = SourceColumns(source, source.planned(4)[0])
     types = {"body": str, "rating": float, "n": int, "what": str, "gap": int, "late": float}
@@ -131,10 +132,13 @@ def test_images_that_a_table_holds_are_no_column_and_are_not_read(
         columns = SourceColumns(source, source.planned(2)[0])
         assert list(columns) == (["n", "image"] if name == "paths" else ["n"])
         assert ("image" in columns) == (name == "paths")
-    read, table = [], parquet_rows.table
-    monkeypatch.setattr(
-        parquet_rows, "table", lambda file, names, *at: (read.append(names), table(file, names, *at))[1]
-    )
+    read, table = list[Any](), parquet_rows.table
+
+    def noted(file: str, names: Any, *at: int) -> Any:
+        read.append(names)
+        return table(file, names, *at)
+
+    monkeypatch.setattr(parquet_rows, "table", noted)
     assert columns["n"][:] == [1, 2, 3]
     assert read == [("n",)] * 2  # a block a part, the column alone
     assert columns["image"][:] == forms["paths"]
@@ -213,3 +217,29 @@ def test_a_file_that_a_manifest_names_and_does_not_know_is_not_read(
     source, why = project._source(far, Options())
     assert source is None
     assert "lies in another store, which you have not named" in why
+    assert why.endswith("by --show webhdfs://127.0.0.1:8898/x.jsonl")
+
+
+def test_a_source_that_may_not_be_read_is_told_and_rows_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = _written(tmp_path, "jsonl")
+    stamp = places.stamp(place)._replace(digest=places.digest(place))
+    parted = Parted("shards", {"--text-column": "body"}, ".npy", (), [stamp._replace(changed="0")], place)
+    assert project._source(parted, Options())[0] is not None
+
+    def forbidden(*_: Any) -> Any:
+        raise PermissionError(13, "Permission denied", place)
+
+    for what in ("exists", "stamp", "digest", "opened"):
+        for how in (Options(), Options(show=place)):
+            with monkeypatch.context() as patch:
+                patch.setattr(places, what, forbidden)
+                source, why = project._source(parted, how)
+            if what == "digest" and how.show:
+                continue  # what the user names is not compared
+            assert source is None
+            assert f"the source {place!r} cannot be read (Permission denied); items are shown by" in why
+    *_, display, notes = project._shown(parted, None, why, 3)
+    assert notes == (why,)
+    assert display.text(2) == Rows(Numbered(3)).text(2)

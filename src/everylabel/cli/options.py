@@ -24,7 +24,10 @@ IdColumn = Annotated[
 Columns = Annotated[
     str | None, typer.Option(help="Source columns beside the label, parted by commas; none. Else all.")
 ]
-Show = Annotated[Path | None, typer.Option(help="A table to show beside features, a row for each.")]
+Show = Annotated[
+    str | None,
+    typer.Option(help="A table to show beside features, a row for each; of shards, or an address."),
+]
 Model = Annotated[str | None, typer.Option(help="The model that embeds: a folder or name, tfidf, pixels ...")]
 TrustModelCode = Annotated[
     bool, typer.Option("--trust-model-code", help="Run code that the model's folder brings.")

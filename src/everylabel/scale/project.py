@@ -6,6 +6,7 @@ the features are with the actors of a Ray cluster, in memory if they fit, or in 
 
 import hashlib
 import json
+import shlex
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +33,7 @@ from everylabel.scale.shards import Shard, load, shards_of
 from everylabel.scale.shown import SourceCells, SourceColumns, SourceIds, SourceImages
 from everylabel.scale.sources import Source, files_of, open_source
 
+NAME_IT = "; items are shown by their row: name it by --show"
 LOOKED_AT = 8  # rows of each shard, by which it is known again
 
 
@@ -118,7 +120,7 @@ def _shown(
     """Return the content of the rows, its kind, how it is shown, and what is to be told."""
     if source is None:
         ids = Numbered(n)
-        return ids, "features", Rows(ids), (f"{why}; items are shown by their row: name it by --show FILE",)
+        return ids, "features", Rows(ids), (why,)
     cells = SourceCells(source, parted.parts)
     if source.kind == "image":
         return cells, "image", SourceImages(cells, Path(source.files[0]).absolute().parent), ()
@@ -126,17 +128,23 @@ def _shown(
 
 
 def _source(parted: Parted, options: Options) -> tuple[Source | None, str]:
-    """Return the source that shards were made of, or why there is none."""
+    """Return the source that shards were made of, or why there is none and what to do."""
     place = options.show or parted.source
-    if options.show is None and places.is_remote(place) and not _same_store(place, parted.folder):
-        return None, f"the source {place!r} lies in another store, which you have not named"
-    if not place or not places.exists(place):
-        what = (
-            f"the source {place!r} is not there"
-            if place
-            else f"{parted.folder!r} does not say what it was made of"
-        )
-        return None, what
+    if not place:
+        return None, f"{parted.folder!r} does not say what it was made of{NAME_IT} FILE"
+    if options.show is None and places.is_remote(place):  # a stranger's manifest may name any
+        why = f"the source {place!r} lies in another store, which you have not named"
+        return None, f"{why}{NAME_IT} {shlex.quote(place)}"
+    try:
+        if not places.exists(place):
+            return None, f"the source {place!r} is not there{NAME_IT} FILE"
+        return _opened(place, parted, options), ""
+    except OSError as error:
+        return None, f"the source {place!r} cannot be read ({error.strerror or error}){NAME_IT} FILE"
+
+
+def _opened(place: str, parted: Parted, options: Options) -> Source:
+    """Return the source, if it can be what shards were made of."""
     about: Mapping[str, Any] = parted.about
     columns = (
         options.text_column or about.get("--text-column"),
@@ -145,15 +153,11 @@ def _source(parted: Parted, options: Options) -> tuple[Source | None, str]:
     how = Options(*columns, encoding=about.get("--encoding"), long_rows=about.get("--long-rows"))
     if options.show is None:
         _check_made_of(place, parted)
+    places.opened(files_of(place)[0]).close()  # one that may not be read is told as such
     source = open_source(place, how)
     if [one.size for one in source.stamps()] != [one.size for one in parted.files]:
         raise _another(place, parted, "its size is another")
-    return source, ""
-
-
-def _same_store(place: str, folder: str) -> bool:
-    """Return whether two addresses begin alike: s3://bucket."""
-    return place.split("/")[:3] == folder.split("/")[:3]
+    return source
 
 
 def _check_made_of(place: str, parted: Parted) -> None:
