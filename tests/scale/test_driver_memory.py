@@ -18,7 +18,7 @@ from everylabel.scale.places import Stamp
 from everylabel.scale.pool import ShardPool
 from everylabel.scale.project import on_ray
 from everylabel.scale.rows import ShardRows
-from everylabel.scale.sources import Part
+from everylabel.scale.sources import Part, Stretch
 from everylabel.selection.pool.rest import Rest
 from everylabel.selection.pool.sparse import Sparse
 from everylabel.web.server import ServeOptions, opened_project
@@ -54,7 +54,8 @@ class Rows:
         return []
 
     def planned(self, size: int) -> tuple[list[Part], list[Stamp]]:
-        return [Part(i, i * size, size, ()) for i in range(self.n // size)], []
+        whole = [Part(i, i * size, size, (Stretch(0, i * size, size),)) for i in range(self.n // size)]
+        return whole, [Stamp("rows.csv", 1, "")]
 
 
 def shards(folder: Path, n: int) -> str:
