@@ -326,6 +326,8 @@ CORE = [
     Mutant("projects/database/chain.py", 'f"{before} {seq:d}', 'f"{seq:d}', "projects/test_sealing.py"),
     Mutant("projects/database/chain.py", "        if last == head.seq and chain != head.chain", "if False", "projects/test_sealing.py"),
     Mutant("projects/database/sealing.py", "noted == head.items", "True", "projects/test_sealing.py"),
+    Mutant("projects/database/chain.py", "    if last == head.seq:\n", "    if last >= head.seq:\n", "projects/test_sealing.py"),
+    Mutant("projects/database/raw_log.py", "engine.execution_options(isolation_level=\"REPEATABLE READ\")", "engine", "projects/test_doctor.py"),
     Mutant("projects/database/chain.py", "    if last == head.seq and chain != head.chain:\n        return other\n    for", "    for", "projects/test_checking.py"),
     Mutant("projects/database/sealing.py", "!= mark.chain:", "== '':", "projects/test_checking.py"),
     Mutant("projects/database/sealing.py", "earlier.c.seq < events.c.seq", "earlier.c.seq <= events.c.seq", "projects/test_checking.py"),

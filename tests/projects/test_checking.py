@@ -16,7 +16,7 @@ from everylabel.projects.database.chain import Head
 from everylabel.projects.database.checking import Checking, Slowly
 from everylabel.projects.database.store import Damaged, Store, StoreError
 from everylabel.projects.model_file import ModelFile
-from tests.projects.test_sealing import CHANGES, KNOWN, change, events, read, said, written
+from tests.projects.test_sealing import CHANGES, EARLIER, KNOWN, change, events, read, said, written
 
 N, UP_TO = 120, 80
 MORE = Event(N + 1, N + 1, 1.0, "me", Skip("row 2"))
@@ -60,6 +60,8 @@ LATER = [
     ("DELETE FROM everylabel_events WHERE seq = 1", "event 2 is not what was written"),
     ("DELETE FROM everylabel_events WHERE seq > 80", "events after 80 are missing, of 120"),
     ("UPDATE everylabel_heads SET seq = 80", "its seal is not that of event 80"),
+    (EARLIER.format(79), "its seal is behind: that of event 79, and its last is 120"),
+    (EARLIER.format(80), "its seal is behind: that of event 80, and its last is 120"),
 ]
 
 

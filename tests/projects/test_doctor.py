@@ -15,7 +15,7 @@ from everylabel.projects.database.chain import Row, chained
 from everylabel.projects.database.doctor import Findings, Place, examine
 from everylabel.projects.database.mending import mended
 from everylabel.projects.database.store import Store, StoreError
-from tests.projects.test_sealing import KNOWN, change, events, written
+from tests.projects.test_sealing import EARLIER, KNOWN, change, events, meanwhile, written
 
 NEW = "new.sqlite"
 
@@ -54,6 +54,7 @@ def test_a_whole_log_is_left_alone(where: str, tmp_path: Path) -> None:
             set(range(111, 121)),
         ),
         ("DELETE FROM everylabel_heads", "its seal is lost", set()),
+        (EARLIER.format(100), "its seal is behind: that of event 100", set()),
         ("DELETE FROM everylabel_items", "noted of the source is lost", set()),
     ],
 )
@@ -70,6 +71,17 @@ def test_what_is_whole_is_rebuilt(
     assert read(tmp_path / NEW) == [event for event in events(120) if event.seq not in lost]
     with pytest.raises(StoreError):  # the old one is as it was
         read(Path(where)) if "://" not in where else Store(where, "p")
+
+
+def test_what_a_server_writes_meanwhile_is_no_damage(
+    postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(postgres)
+    more = Event(121, 121, 1.0, "me", Label("row 2", 1))
+    with closing(Store(postgres, "p")) as store:
+        meanwhile(monkeypatch, "read_head", lambda: store.append([more]))  # the events were read
+        assert examined(postgres, tmp_path).wrong == []
+    assert "121 events, all whole" in examined(postgres, tmp_path).fine[0]
 
 
 def test_what_a_loss_may_have_given_another_meaning_is_asked_for(tmp_path: Path) -> None:

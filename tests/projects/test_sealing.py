@@ -4,6 +4,7 @@ import random
 import shutil
 import sqlite3
 import stat
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import sqlalchemy as sa
 
 from everylabel.data.known import Known
 from everylabel.labelling.events import Event, Label, Project, Skip
+from everylabel.projects.database import sealing
 from everylabel.projects.database.databases import postgres
 from everylabel.projects.database.store import Damaged, Store, StoreError
 
@@ -93,6 +95,9 @@ def test_a_flipped_bit_is_harmless_or_told(tmp_path: Path) -> None:
     assert 20 < told < len(flips)
 
 
+EARLIER = (  # a seal that was there once, as a write that was lost leaves it
+    "UPDATE everylabel_heads SET seq = {0}, chain = (SELECT chain FROM everylabel_events WHERE seq = {0})"
+)
 CHANGES = [
     ("UPDATE everylabel_events SET person = 'eve' WHERE seq = 7", "event 7 is not .* the 6 events before"),
     ("UPDATE everylabel_events SET at = at + 1 WHERE seq = 7", "event 7 is not what was written"),
@@ -103,6 +108,9 @@ CHANGES = [
     ("DELETE FROM everylabel_events WHERE seq > 7", "events after 7 are missing, of 120"),
     ("DELETE FROM everylabel_events", "events after 0 are missing, of 120"),
     ("UPDATE everylabel_heads SET seq = 119", "its seal is not that of event 119"),
+    ("UPDATE everylabel_heads SET seq = 40", "its seal is not that of event 40"),
+    (EARLIER.format(100), "its seal is behind: that of event 100, and its last is 120; the events are whole"),
+    ("UPDATE everylabel_heads SET seq = -1", "its seal is behind: that of event -1"),
     ("DELETE FROM everylabel_heads", "its seal is lost; 120 events are there"),
     ("UPDATE everylabel_items SET items = replace(items, 'row 7', 'row 8')", "notes of the source"),
     ("DELETE FROM everylabel_items", "notes of the source"),
@@ -130,6 +138,31 @@ def test_events_that_are_read_later_are_checked_too(where: str) -> None:
         assert store.read(after=117) == events(120)[117:]
         with pytest.raises(Damaged, match="event 115 is not what was written"):
             store.read(after=110)
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, name: str, then: Callable[[], None]) -> None:
+    """Have something done once, right before a part of a log is read."""
+    read_it, left = getattr(sealing, name), [then]
+
+    def read_later(*args: Any) -> Any:
+        if left:
+            left.pop()()
+        return read_it(*args)
+
+    monkeypatch.setattr(sealing, name, read_later)
+
+
+@pytest.mark.parametrize("look", [Store.read, Store.check, Store.content])
+def test_what_is_written_while_a_log_is_read_is_no_damage(
+    where: str, monkeypatch: pytest.MonkeyPatch, look: Callable[[Store], Any]
+) -> None:
+    written(where)
+    more = Event(121, 121, 1.0, "me", Skip("row 2"))
+    with closing(Store(where, "p")) as store, closing(Store(where, "p", write=False)) as reader:
+        before = look(reader)
+        meanwhile(monkeypatch, "each_row", lambda: store.append([more]))  # the head was read
+        assert look(reader) == before
+        assert reader.read() == [*events(120), more]
 
 
 def test_nothing_is_written_behind_an_end_that_is_gone(where: str) -> None:

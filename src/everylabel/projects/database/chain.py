@@ -73,7 +73,7 @@ BEGIN = Head()  # before the first event
 def find_damage(rows: Iterable[Row], head: Head, after: Head = BEGIN) -> str | None:
     """Return what is wrong with all events after one, in order; None if they are whole.
 
-    head : as it was when the events were read, or somewhat earlier
+    head : of the very moment at which the events were read
     """
     other = f"its seal is not that of event {head.seq}, its last; the events themselves are whole"
     n, last, chain = 0, after.seq, after.chain
@@ -85,6 +85,8 @@ def find_damage(rows: Iterable[Row], head: Head, after: Head = BEGIN) -> str | N
         n, last, chain = n + 1, row.seq, row.chain or ""
         if last == head.seq and chain != head.chain:
             return other
-    if last < head.seq:
+    if last == head.seq:
+        return None
+    if isinstance(head.seq, int) and last < head.seq:
         return f"the events after {last} are missing, of {head.seq:,}; the {n:,} there are whole"
-    return None
+    return f"its seal is behind: that of event {head.seq}, and its last is {last}; the events are whole"

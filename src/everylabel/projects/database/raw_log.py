@@ -106,7 +106,7 @@ def _from_postgres(place: str, project: str) -> RawLog:
     engine = databases.postgres(place)
     try:
         found = sealing.is_sealed(engine)
-        with engine.connect() as connection:
+        with engine.execution_options(isolation_level="REPEATABLE READ").connect() as connection:
             rows = sealing.read_rows(connection, project, found is True)
             head = sealing.read_head(connection, project) if found is True else None
             return RawLog(project, rows, head, sealing.read_items(connection, project))

@@ -271,7 +271,7 @@ class Store:
 
     def _rows(self, after: int = 0, chain: str | None = None) -> list[Row]:
         """Return events after a number as they are stored, whole; chain : that event's, if known."""
-        with self._engine.connect() as connection:
+        with self._of_one_moment() as connection:
             head = self._head(connection)
             rows = sealing.read_rows(connection, self.project, self._sealed, events.c.seq >= after)
         mark = BEGIN
