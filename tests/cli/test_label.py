@@ -5,8 +5,10 @@ import io
 import json
 import signal
 import socket
+import sqlite3
 import urllib.error
 import urllib.request
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -385,3 +387,24 @@ def test_a_log_that_is_gone_empty_or_another_s_is_not_begun_anew_in_silence(tmp_
     log.unlink()
     with label(tmp_path, source, "--accept-changes") as server:
         assert server.client.get("/api/progress")["answers"] == 0
+
+
+def test_a_log_that_cannot_be_read_now_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    source = labelled_reviews(tmp_path)
+    path = tmp_path / "reviews.csv.everylabel" / "labels.sqlite"
+    commands = (["label", source, "--no-browser", "--port", 0], ["export", source, "-o", "x.csv"])
+
+    def refused(what: str) -> None:
+        for command in commands:
+            done = run(*command)
+            assert done.exit_code == 2
+            assert what in done.output
+            assert "backup" not in done.output  # which would go in the place of a good log
+
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        refused("database is locked")
+    with closing(sqlite3.connect(path)) as newer, newer:
+        newer.execute("UPDATE everylabel_items SET format = format + 1")
+    refused("open it with the version of")

@@ -1,18 +1,22 @@
 """What a start writes to the log: once, and so that the model starts trained."""
 
+import sqlite3
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.known import Known
 from everylabel.labelling.applying import apply
 from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.replay import replay
 from everylabel.labelling.rows import Rows
-from everylabel.projects.database.store import Store
+from everylabel.projects.database.store import Store, StoreError
+from everylabel.projects.labelled import joined_before
 from everylabel.projects.log import Label, bring_up_to_date
 from tests.labelling.desks import FEATURES, IDS, service, truth
 
@@ -124,3 +128,18 @@ def test_classes_that_a_later_start_adds_are_told(tmp_path: Path) -> None:
         assert said == []
         bring_up_to_date(store, ["0"], classes=["a", "late, or not"], note=said.append)
     assert said == ["1 classes are added: late, or not; those that were there stay: a, b"]
+
+
+def test_items_that_had_joined_are_not_forgotten_where_their_log_cannot_be_read(tmp_path: Path) -> None:
+    opening: Any = SimpleNamespace(folder=tmp_path, now=SimpleNamespace(name="p", id="id"), items=None)
+    begin = joined_before(None)
+    assert begin(opening) == []
+    path = tmp_path / "labels.sqlite"
+    path.touch()
+    assert begin(opening) == []
+    with closing(Store(path, "p")) as store:
+        store.set_items(Known(["a"], ["1"]))
+    with closing(sqlite3.connect(path)) as newer, newer:
+        newer.execute("UPDATE everylabel_items SET format = format + 1")
+    with pytest.raises(StoreError, match="open it with the version"):
+        begin(opening)

@@ -11,7 +11,7 @@ from everylabel.data.items import Items
 from everylabel.data.known import Known
 from everylabel.data.sent import Sent, with_sent
 from everylabel.labelling import events
-from everylabel.projects.database.store import Damaged, Store, StoreError
+from everylabel.projects.database.store import Damaged, NoLog, Store, StoreError
 from everylabel.projects.options import Remembered
 from everylabel.projects.project import Begin, Check, Opening, Project
 
@@ -60,15 +60,17 @@ def log_mark(log: Store) -> str:
 
 
 def _check_log_there(path: Path, about: Remembered) -> None:
-    """Refuse to begin anew where a log was begun: it is gone, empty or another's."""
+    """Refuse to begin anew where a log was begun: it is gone, empty or another's.
+
+    Why one cannot be read (another program holds it, a later version wrote it) is told as it is: it may be
+    the very log, which nobody should put a backup in the place of.
+    """
     if not about.log:
         return
     try:
         with closing(Store(path, about.name, write=False)) as log:
             found = log_mark(log)
-    except Damaged:
-        raise
-    except StoreError:
+    except NoLog:
         found = ""
     if found != about.log:
         what = "is another one" if found else "holds nothing of this project" if path.exists() else "is gone"
@@ -93,9 +95,7 @@ def joined_before(store: str | None) -> Begin:
         try:
             with closing(Store(place, log_name(now.name, now.id, opening.items, store), write=False)) as log:
                 begun, bodies = log.first() is not None, [event.body for event in log.glance("extended")]
-        except Damaged:
-            raise
-        except StoreError:  # nothing is there yet
+        except NoLog:  # nothing is there yet
             return []
         joined = {name for body in bodies if isinstance(body, events.Extended) for name in body.ids}
         if begun and not joined:  # of the version before

@@ -12,6 +12,13 @@ class StoreError(EverylabelError):
     """The log could not be read or written; what was acknowledged before is safe."""
 
 
+class NoLog(StoreError):
+    """There is none: no file, or a database without our tables."""
+
+    def __init__(self, shown: str, what: str) -> None:
+        super().__init__(f"store {shown} {what}; expected a log of everylabel label")
+
+
 class Damaged(StoreError):
     """The log does not say what was written to it."""
 

@@ -31,6 +31,11 @@ def is_sealed(engine: sa.Engine) -> bool | str:
     return "a table is lost, or goes by another name"
 
 
+def is_there(engine: sa.Engine) -> bool:
+    """Return whether a database has a table of events at all."""
+    return sa.inspect(engine).has_table(events.name)
+
+
 def _any_chain(engine: sa.Engine) -> bool:
     with engine.connect() as connection:
         query = sa.select(events.c.seq).where(events.c.chain.is_not(None)).limit(1)

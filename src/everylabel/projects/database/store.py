@@ -22,13 +22,13 @@ from everylabel.labelling.events import Event, from_row, to_row
 from everylabel.projects.database import checking, databases, sealing
 from everylabel.projects.database.chain import BEGIN, Head, Row, chained, digest, fits
 from everylabel.projects.database.databases import reason
-from everylabel.projects.database.log_errors import Damaged, StoreError
+from everylabel.projects.database.log_errors import Damaged, NoLog, StoreError
 from everylabel.projects.database.noted import from_text, to_text
 from everylabel.projects.database.patience import Patience
 from everylabel.projects.database.tables import BEFORE, FORMAT, events, items
 from everylabel.projects.database.writing import Writer
 
-__all__ = ["Damaged", "Store", "StoreError", "write_log"]
+__all__ = ["Damaged", "NoLog", "Store", "StoreError", "write_log"]
 _UNREADABLE = ("malformed", "Could not decode")  # what SQLite says of a damaged file
 _GARBLED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 
@@ -223,6 +223,8 @@ class Store:
         if write:
             sealing.make_tables(self._engine)
             self._sealed = True
+        elif not found and not sealing.is_there(self._engine):
+            raise NoLog(self.shown, "holds none of our tables")
         self._check_format()
         if self._writer is not None:
             self._writer.begin(self._checked())
@@ -345,7 +347,7 @@ class Store:
         if write:
             databases.make_file(self._path)
         elif not self._path.exists():
-            raise StoreError(f"store {str(self._path)!r} is not there; expected a log of everylabel label")
+            raise NoLog(repr(str(self._path)), "is not there")
         return databases.sqlite(self._path, write)
 
     def _check_format(self) -> None:
