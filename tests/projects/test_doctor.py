@@ -11,10 +11,10 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.data.known import Known
 from everylabel.labelling.events import Event, Extended, Label, NewClass, Not, Sent
-from everylabel.projects.database.chain import Row, chained
+from everylabel.projects.database.chain import Row, chained, digest
 from everylabel.projects.database.doctor import Findings, Place, examine
 from everylabel.projects.database.mending import mended
-from everylabel.projects.database.store import Store, StoreError
+from everylabel.projects.database.store import Damaged, Store, StoreError
 from tests.projects.test_sealing import EARLIER, KNOWN, change, events, meanwhile, written
 
 NEW = "new.sqlite"
@@ -71,6 +71,46 @@ def test_what_is_whole_is_rebuilt(
     assert read(tmp_path / NEW) == [event for event in events(120) if event.seq not in lost]
     with pytest.raises(StoreError):  # the old one is as it was
         read(Path(where)) if "://" not in where else Store(where, "p")
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [
+        *("null", "[]", "[1]", "7", '"text"', "{}", "[null, null]", "[7, [1]]", "[[1], []]", "[" * 10**5),
+        '{"keys": [], "digests": [], "numbered": 1000000000000000000}',
+        '{"keys": 1000000000000000000, "digests": []}',
+        '{"keys": 99999999999, "digests": []}',
+        '{"keys": -1, "digests": []}',
+        '{"keys": ["row 1"], "digests": "abc"}',
+        '{"keys": ["row 1"], "digests": ["x"], "own_ids": []}',
+        '{"keys": ["row 1"], "digests": ["x"], "own_ids": 7}',
+        '{"keys": ["row 1"], "digests": ["x"], "gone": "x"}',
+        '{"keys": ["row 1"], "digests": ["x"], "id_column": []}',
+        '{"keys": ["row 1"], "digests": ["x"], "other": 1}',
+    ],
+)
+def test_what_is_noted_of_the_source_may_be_anything(tmp_path: Path, noted: str) -> None:
+    where = tmp_path / "labels.sqlite"
+    all_of_it = [*events(20), Event(21, 21, 1.0, "", Extended(list(KNOWN.keys), "abc"))]
+    with closing(Store(where, "p")) as store:
+        store.append(all_of_it)
+        store.set_items(KNOWN)
+    change(str(where), f"UPDATE everylabel_items SET items = '{noted}'")
+    change(str(where), "UPDATE everylabel_events SET chain = 'x' WHERE seq = 7")
+    found = examined(where, tmp_path)
+    assert any("what was noted of the source is lost" in each for each in found.wrong)
+    assert read(tmp_path / NEW) == all_of_it
+    change(str(where), f"UPDATE everylabel_heads SET items = '{digest(noted)}'")
+    with closing(Store(where, "p", write=False)) as log, pytest.raises((Damaged, AssertionError)):
+        assert log.items() == KNOWN
+
+
+def test_a_seal_without_a_number_is_told(tmp_path: Path) -> None:
+    where = str(tmp_path / "labels.sqlite")
+    written(where)
+    change(where, "UPDATE everylabel_heads SET seq = 'x'")
+    assert any("its seal is behind: that of event x" in each for each in examined(where, tmp_path).wrong)
+    assert read(tmp_path / NEW) == events(120)
 
 
 def test_what_a_server_writes_meanwhile_is_no_damage(

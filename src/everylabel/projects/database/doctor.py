@@ -144,13 +144,21 @@ def _items(raw: RawLog, rows: Sequence[Row]) -> tuple[str | None, list[str]]:
     if right is not None:
         return right, ["what was noted of the source: one bit had changed, and was put right"]
     text = raw.items.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    try:
-        keys = from_text(text).keys
-        fits = len(set(keys)) == len(keys) and set(keys) <= joined
-    except (ValueError, TypeError, KeyError, RecursionError):
-        fits = False
+    fits = _names_fit(text, joined)
     changed = "what was noted of the source has changed; its names fit, and the next start compares the rest"
     return (text, [changed]) if fits else (None, [lost])
+
+
+def _names_fit(text: str, joined: set[str]) -> bool:
+    """Return whether a text notes rows that have joined, each once."""
+    try:
+        known = from_text(text)
+    except (ValueError, RecursionError):
+        return False
+    keys, own_ids = known.keys, known.own_ids
+    if len(keys) > len(joined) or (own_ids is not None and len(own_ids) != len(keys)):
+        return False
+    return len(set(keys)) == len(keys) and set(keys) <= joined
 
 
 def _joined(rows: Sequence[Row]) -> set[str]:

@@ -28,6 +28,7 @@ ALONE = frozenset(
         *(events.Release, events.Refit, events.Assessed, events.Wish, events.Finished, events.Unfinished),
     )
 )  # the others mean the same without one of these
+NAMED = 10**7  # names that help to put bits right, at most
 _WORDS = {"cannot_tell": "an answer 'cannot tell'", "label": "a label", "undo": "an undo", "skip": "a skip"}
 
 
@@ -91,11 +92,12 @@ def _as_written(
 
 
 def _names(items: str | None) -> list[str]:
-    """Return what the source's items are called, if that can be read."""
+    """Return what the source's items are called, if that can be read, and they are not too many."""
     try:
-        return [str(name) for name in from_text(items or "").keys]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        keys = from_text(items or "").keys
+    except (ValueError, RecursionError):
         return []
+    return list(keys) if len(keys) <= NAMED else []
 
 
 def _link(before: str, row: Row) -> str | None:
