@@ -1,7 +1,10 @@
 """What something else vouches for is checked beside the work; what is wrong with it is told all the same."""
 
+import errno
+import os
 import random
 import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +18,7 @@ from everylabel.projects.database import checking
 from everylabel.projects.database.chain import Head
 from everylabel.projects.database.checking import Checking, Slowly
 from everylabel.projects.database.store import Damaged, Store, StoreError
+from everylabel.projects.log import opened_store
 from everylabel.projects.model_file import ModelFile
 from tests.projects.test_sealing import CHANGES, EARLIER, KNOWN, change, events, read, said, written
 
@@ -37,8 +41,15 @@ def opened(where: str | Path, to: Head) -> tuple[Store, list[StoreError]]:
     """Return a log of which all is checked by now, and what was told of it meanwhile."""
     told: list[StoreError] = []
     store = Store(where, "p", vouched=to, lost=told.append)
-    store.wait_checked()
+    wait()
     return store, told
+
+
+def wait() -> None:
+    """Wait until all is checked."""
+    for thread in threading.enumerate():
+        if thread.name == "checking":
+            thread.join()
 
 
 def test_a_log_that_is_whole_is_written_to(where: str) -> None:
@@ -184,13 +195,37 @@ def test_a_ledger_that_may_not_vouch_is_taken_away(tmp_path: Path) -> None:
     assert shelf.get() is not None  # the model stays
 
 
-def test_a_database_that_does_not_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_could_not_be_checked_is_checked_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(checking, "AGAIN", 0.0)
-    tries: Iterator[StoreError] = iter([StoreError("gone"), StoreError("gone"), Damaged("log", "odd")])
+    gone = [StoreError("gone"), ZeroDivisionError("odd"), StoreError("gone")]
+    tries: Iterator[Exception] = iter([*gone, Damaged("log", "odd")])
     told: list[StoreError] = []
 
     def check(slowly: Slowly) -> None:
         raise next(tries)
 
-    Checking(check, told.append).wait()
+    Checking(check, told.append)
+    wait()
     assert ["odd" in str(error) for error in told] == [True]
+    assert ("ZeroDivisionError" in caplog.text, caplog.text.count("tried again: gone")) == (True, 2)
+
+
+def test_damage_is_told_though_the_ledger_cannot_be_taken_away(where: str, tmp_path: Path) -> None:
+    written(where)
+    by, notes = mark(where), list[str]()
+    shelf = ModelFile(tmp_path, notes.append)
+    shelf.put(Kept(by.seq, by.chain, "", maker(), {}), WHAT)
+    change(where, "UPDATE everylabel_events SET person = 'eve' WHERE seq = 7")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        with closing(opened_store(where, "p", shelf, notes.append)) as store:
+            wait()
+            assert store.refusal() is not None
+    assert "no more answers are taken" in notes[0]
+    assert "ledger.kept.npz' cannot be taken away (Read-only file system); delete it, so" in notes[1]
+
+
+def refuse(path: Path, missing_ok: bool = False) -> None:
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))

@@ -165,9 +165,11 @@ def opened_store(place: str, name: str, shelf: Shelf | None, note: Callable[[str
     mark = vouched(shelf)
 
     def lost(error: StoreError) -> None:
-        if shelf is not None:
-            shelf.discard(WHAT)  # the next start checks all first
-        note(f"no more answers are taken: {error}")
+        try:
+            note(f"no more answers are taken: {error}")
+        finally:
+            if shelf is not None:
+                shelf.discard(WHAT)  # the next start checks all first
 
     return Store(place, name, vouched=None if mark is None else Head(*mark), lost=lost)
 

@@ -50,7 +50,13 @@ class ModelFile:
         """Take away what is kept, and keep none any more."""
         self._discarded.add(what)
         self._read.pop(what, None)
-        self.path(what).unlink(missing_ok=True)
+        try:
+            self.path(what).unlink(missing_ok=True)
+        except OSError as error:
+            self.note(
+                f"{str(self.path(what))!r} cannot be taken away ({error.strerror}); delete it, so that the next "
+                "start checks all of the log first"
+            )
 
     def _from_file(self, what: str) -> Kept | None:
         path = self.path(what)

@@ -22,7 +22,7 @@ Slowly = Callable[[Iterable[Row]], Iterator[Row]]
 
 
 class Checking:
-    """A thread that checks once, and tries again as long as the database cannot be read.
+    """A thread that checks once, and tries again as long as that cannot be done: no log counts as checked.
 
     check : raises Damaged if something is wrong; the events go through the function that it gets
     tell : gets the error
@@ -37,10 +37,6 @@ class Checking:
     def close(self) -> None:
         """Leave the rest unchecked, unless it is done."""
         self._stopped.set()
-        self._thread.join()
-
-    def wait(self) -> None:
-        """Wait until all is checked."""
         self._thread.join()
 
     def _slowly(self, rows: Iterable[Row]) -> Iterator[Row]:
@@ -60,8 +56,11 @@ class Checking:
                 return
             except Damaged as error:
                 return self._tell(error)
-            except StoreError as error:
-                logger.warning("the log could not be checked, which is tried again: %s", error)
+            except Exception as error:  # the database does not answer, or what nobody has thought of
+                unknown = None if isinstance(error, StoreError) else error
+                logger.warning(
+                    "the log could not be checked, which is tried again: %s", error, exc_info=unknown
+                )
                 self._stopped.wait(AGAIN)
 
 
