@@ -316,6 +316,68 @@ def test_those_who_look_are_answered_though_a_write_fails() -> None:
             saying_so.result()
 
 
+def fail(*_: Any, **__: Any) -> Any:
+    raise ZeroDivisionError
+
+
+def unreadable(after: int = 0) -> list[Event]:
+    raise EverylabelError("the log is damaged")
+
+
+def test_what_is_here_is_kept_if_nothing_was_taken_in_and_the_log_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = Memory()
+
+    def asks_and_fails() -> Finish:
+        made.ask_for("ben")
+        return fail()  # type: ignore[no-any-return]
+
+    with desk(log) as made:
+        made.submit(saying(made, ("ana", events.Label(IDS[0], 1)))).result()
+        before = fingerprint(made.ledger, made.learner)
+        with monkeypatch.context() as patch:
+            patch.setattr(log, "read", unreadable)
+            for known in (None, EverylabelError("the log is damaged")):
+                log.known = known
+                with pytest.raises((ZeroDivisionError, EverylabelError)):
+                    made.submit(asks_and_fails).result()
+                assert made.read(lambda: dict(made.ledger.labels)).result() == {0: 1}
+                assert fingerprint(made.ledger, made.learner) == before
+        log.known = None
+        assert made.submit(saying(made, ("ana", events.Label(IDS[1], 1)))).result() == {}
+        assert [event.body.kind for event in log.read()] == ["project", "label", "label"]
+
+
+@pytest.mark.parametrize("where", ["after an event", "in an event", "in a model that takes over"])
+def test_nothing_is_built_on_what_was_taken_in_by_half(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    log = Memory()
+    with desk(log) as made:
+        made.submit(saying(made, ("ana", events.Label(IDS[0], 1)))).result()
+        before, start = fingerprint(made.ledger, made.learner), made.read(made.start).result()
+        trained = start.learner(made.features)
+
+        def command() -> Finish:
+            if where == "in a model that takes over":
+                made.take(trained, start, start.seq, start.seq)
+            made.emit("ana", events.Label(IDS[1], 1))
+            return fail()  # type: ignore[no-any-return]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(log, "read", unreadable)
+            if where == "in an event":
+                patch.setattr(made.learner, "become", fail)
+            if where == "in a model that takes over":
+                patch.setattr(module, "Refit", fail)
+            with pytest.raises(ZeroDivisionError):
+                made.submit(command, alone=True).result()
+            for _ in range(2):
+                with pytest.raises(EverylabelError, match="the log is damaged"):
+                    made.read(lambda: dict(made.ledger.labels)).result()
+        assert made.read(lambda: dict(made.ledger.labels)).result() == {0: 1}
+        assert fingerprint(made.ledger, made.learner) == before
+
+
 def test_a_log_that_cannot_be_read_either_is_told_once_in_a_line(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

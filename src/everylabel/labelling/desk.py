@@ -2,7 +2,8 @@
 
 Requests that arrive while the desk is busy are taken together: their labels are learned in one pass
 over the pool, their next instances picked at once, and all is written in one commit. A reply is
-given after the commit. If the commit fails nothing has happened: the state is read from the log anew. While
+given after the commit. If the commit fails nothing has happened: the state is read from the log anew. If the
+log cannot be read, a state that nothing was taken into since is still what was written, and is kept. While
 the log says beforehand that it takes nothing (a full disk), what would change something is refused before it
 does, and the rest goes on. While the file of the features is cut off, all is refused.
 """
@@ -112,6 +113,7 @@ class Desk:
         self._fresh: list[Event] = []
         self._asking: list[str] = []
         self._stale = self._closed = False
+        self._ahead = False  # the state may hold what is not written, or half of it
         self._refusal: EverylabelError | None = None  # why nothing can be written in this round
         self._quiet_until = 0.0  # no lease ends before, after a commit that failed
         self._lease_clock = LeaseClock()
@@ -172,6 +174,7 @@ class Desk:
         """Take an event into ledger and model; it is written at the end of the round."""
         self._check_writable()
         event = Event(self.ledger.seq + 1, self._block, time.time(), person, body, key)
+        self._ahead = True
         change = change_of(self.ledger, event)
         self.learner.become(change)
         self._changes.append(change)
@@ -209,6 +212,7 @@ class Desk:
             learner.close()
             return
         learner.follow(self.changes_since(seen))
+        self._ahead = True
         self.learner.close()
         self.learner, self._changes = learner, self.changes_since(start.seq)
         self._trained = start.seq
@@ -247,7 +251,7 @@ class Desk:
             before.close()
         self._packed = 0 if past is None else past.seq
         self._trained = self.ledger.trained
-        self._fresh, self._asking, self._stale = [], [], False
+        self._fresh, self._asking, self._stale, self._ahead = [], [], False, False
         self.learned.set()
 
     def _replayed(self, prepared: Prepared, past: Kept | None) -> State | None:
@@ -356,7 +360,11 @@ class Desk:
                 job.future.set_exception(error)
 
     def _recover(self, jobs: list[_Job], error: Exception) -> None:
-        """Go back to what the log says; tell all who wanted a change that nothing has happened."""
+        """Go back to what the log says; tell all who wanted a change that nothing has happened.
+
+        Where it cannot be read, what is here is that, if nothing was taken in: of a damaged log it is all
+        there is.
+        """
         if not isinstance(error, EverylabelError):
             logger.exception("a round of the desk failed")
         self._quiet_until = time.monotonic() + QUIET
@@ -367,6 +375,7 @@ class Desk:
             logger.warning("the log cannot be read either: %s", problem)
         except Exception:
             logger.exception("the log cannot be read either")
+        self._stale, self._asking = self._stale and self._ahead, []
         for job in jobs:
             try:
                 if self._stale or not job.reads:
@@ -385,7 +394,7 @@ class Desk:
     def _write(self) -> None:
         if self._fresh:
             self.log.append(self._fresh)
-            self._fresh = []
+            self._fresh, self._ahead = [], False
 
     def _end_leases(self) -> None:
         """Take back what people have had for too long."""

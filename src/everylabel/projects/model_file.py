@@ -54,8 +54,8 @@ class ModelFile:
             self.path(what).unlink(missing_ok=True)
         except OSError as error:
             self.note(
-                f"{str(self.path(what))!r} cannot be taken away ({error.strerror}); delete it, so that the next "
-                "start checks all of the log first"
+                f"{str(self.path(what))!r} cannot be taken away ({error.strerror}); delete it, so that the "
+                "next start checks all of the log first"
             )
 
     def _from_file(self, what: str) -> Kept | None:
