@@ -331,7 +331,7 @@ def test_what_is_here_is_kept_if_nothing_was_taken_in_and_the_log_cannot_be_read
 
     def asks_and_fails() -> Finish:
         made.ask_for("ben")
-        return fail()  # type: ignore[no-any-return]
+        return fail()
 
     with desk(log) as made:
         made.submit(saying(made, ("ana", events.Label(IDS[0], 1)))).result()
@@ -361,7 +361,7 @@ def test_nothing_is_built_on_what_was_taken_in_by_half(monkeypatch: pytest.Monke
             if where == "in a model that takes over":
                 made.take(trained, start, start.seq, start.seq)
             made.emit("ana", events.Label(IDS[1], 1))
-            return fail()  # type: ignore[no-any-return]
+            return fail()
 
         with monkeypatch.context() as patch:
             patch.setattr(log, "read", unreadable)

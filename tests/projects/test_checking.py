@@ -4,7 +4,6 @@ import errno
 import os
 import random
 import shutil
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -41,15 +40,8 @@ def opened(where: str | Path, to: Head) -> tuple[Store, list[StoreError]]:
     """Return a log of which all is checked by now, and what was told of it meanwhile."""
     told: list[StoreError] = []
     store = Store(where, "p", vouched=to, lost=told.append)
-    wait()
+    store.wait_checked()
     return store, told
-
-
-def wait() -> None:
-    """Wait until all is checked."""
-    for thread in threading.enumerate():
-        if thread.name == "checking":
-            thread.join()
 
 
 def test_a_log_that_is_whole_is_written_to(where: str) -> None:
@@ -206,8 +198,7 @@ def test_what_could_not_be_checked_is_checked_again(
     def check(slowly: Slowly) -> None:
         raise next(tries)
 
-    Checking(check, told.append)
-    wait()
+    Checking(check, told.append).thread.join()
     assert ["odd" in str(error) for error in told] == [True]
     assert ("ZeroDivisionError" in caplog.text, caplog.text.count("tried again: gone")) == (True, 2)
 
@@ -221,7 +212,7 @@ def test_damage_is_told_though_the_ledger_cannot_be_taken_away(where: str, tmp_p
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "unlink", refuse)
         with closing(opened_store(where, "p", shelf, notes.append)) as store:
-            wait()
+            store.wait_checked()
             assert store.refusal() is not None
     assert "no more answers are taken" in notes[0]
     assert "ledger.kept.npz' cannot be taken away (Read-only file system); delete it, so" in notes[1]

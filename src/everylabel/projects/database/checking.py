@@ -26,18 +26,19 @@ class Checking:
 
     check : raises Damaged if something is wrong; the events go through the function that it gets
     tell : gets the error
+    thread : ends when all is checked
     """
 
     def __init__(self, check: Callable[[Slowly], None], tell: Callable[[Damaged], None]) -> None:
         self._check, self._tell = check, tell
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="checking", daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._work, name="checking", daemon=True)
+        self.thread.start()
 
     def close(self) -> None:
         """Leave the rest unchecked, unless it is done."""
         self._stopped.set()
-        self._thread.join()
+        self.thread.join()
 
     def _slowly(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Return events with rests between them, until it is closed."""

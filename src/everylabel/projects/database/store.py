@@ -124,6 +124,11 @@ class Store:
             with self._writing.writing(to) as connection:
                 self._insert(connection, rows)
 
+    def wait_checked(self) -> None:
+        """Wait until what is checked beside the work is: for those who measure and test that."""
+        if self._checking is not None:
+            self._checking.thread.join()
+
     def refusal(self) -> StoreError | None:
         """Return why nothing can be written now, if that is known; looking costs less than writing."""
         return self._writing.refusal()
