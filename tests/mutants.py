@@ -36,7 +36,6 @@ CORE = [
     Mutant("projects/trust.py", "Path(place).resolve().is_relative_to", "Path(place).is_relative_to", "projects/test_trust.py"),
     Mutant("scale/behind.py", "check_source(path, before.source, private=True)", "pass", "projects/test_trust.py"),
     Mutant("scale/project.py", "        _check_made_of(place, parted)\n", "        pass\n", "scale/test_shown.py"),
-    Mutant("scale/project.py", "and not _same_store(place, parted.folder)", "and False", "scale/test_shown.py"),
     Mutant("core/files.py", "if size > stream.seek(0, os.SEEK_END):", "if False:", "core/test_files.py"),
     Mutant("core/files.py", "if ours and key != \"header\"", "if key != \"header\"", "core/test_files.py"),
     Mutant("data/readers/arrays.py", "if size > room.SHARE * room.memory():", "if False:", "data/test_hostile.py"),

@@ -316,7 +316,8 @@ def test_a_row_of_zeros_without_a_bias_says_nothing() -> None:
     x, y = rng.normal(size=(12, 30)), np.arange(12) % 3
     post = el.laplace(el.fit_map(x, y, 3, bias=False), x, labels=y)
     for _ in range(2):  # also compiled, later
-        after = el.update(post, np.zeros((1, 30)), [0], "exact", report=(reports := []).append)
+        reports: list[Any] = []
+        after = el.update(post, np.zeros((1, 30)), [0], "exact", report=reports.append)
         np.testing.assert_allclose(after.mean, post.mean, atol=1e-3)
         assert reports[0].steps < span.PATIENCE
     again = el.forget(after, np.zeros((1, 30)), [0])
@@ -329,7 +330,7 @@ def test_a_search_from_nothing_ends_in_single_precision() -> None:
     post = el.laplace(np.zeros((301, 10)), x[:40], labels=y[:40])
     reports: list[Any] = []
     after = el.update(post, x[40:], y[40:], "exact", report=reports.append)
-    assert post.data is not None
+    assert after.data is not None
     assert after.data.features.dtype == np.float32
     assert reports[0].steps < span.PATIENCE
 

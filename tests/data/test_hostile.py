@@ -5,6 +5,7 @@ import os
 import tracemalloc
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -167,7 +168,7 @@ def test_parquet_is_read_as_pyarrow_does_whatever_lies_in_what(tmp_path: Path) -
     from pyarrow.parquet import write_table
 
     big = "x" * 5000
-    table = {
+    table: dict[str, list[Any]] = {
         "text": ["a", None, "b", "a"],
         "tags": [[big, "q"], None, [], [None, big]],
         "about": [

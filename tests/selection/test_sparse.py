@@ -38,9 +38,10 @@ def test_numbers_are_those_of_an_array(seed: int) -> None:
     with pytest.raises(IndexError):
         ours[N]
     mask, back = whole > 0, np.asarray([-1, 3, -N])
-    for some in (mask, back, mask.tolist(), slice(4, 20, 3), np.zeros(0, np.int64), []):
-        np.testing.assert_array_equal(ours[some], whole[some])
-        ours[some], whole[some] = 2, 2
+    chosen: list[Any] = [mask, back, mask.tolist(), slice(4, 20, 3), np.zeros(0, np.int64), []]
+    for each in chosen:
+        np.testing.assert_array_equal(ours[each], whole[each])
+        ours[each], whole[each] = 2, 2
         np.testing.assert_array_equal(np.asarray(ours), whole)
     for wrong in (mask[1:], [N], [-N - 1]):
         with pytest.raises(IndexError):
