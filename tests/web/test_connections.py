@@ -5,7 +5,9 @@ import contextlib
 import functools
 import itertools
 import logging
+import select
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +22,10 @@ from uvicorn.server import ServerState
 from everylabel.web.addresses import network_of
 from everylabel.web.connections import Seldom, guarded
 from tests.web.servers import limited, served
+
+if sys.platform == "linux":
+    import fcntl
+    import termios
 
 LARGE = 50_000_000  # bytes: more than the system takes for a client that does not read
 
@@ -172,9 +178,10 @@ class Lazy:
     def __init__(self) -> None:
         self.left, self.aborted, self.peer = 0, False, "192.0.2.7"
         self.next: Callable[[], None] = lambda: None
+        self.socket: socket.socket | None = None
 
     def get_extra_info(self, name: str) -> Any:
-        return (self.peer, 5000) if name == "peername" else None
+        return {"peername": (self.peer, 5000), "socket": self.socket}.get(name)
 
     def get_write_buffer_size(self) -> int:
         return self.left
@@ -206,6 +213,60 @@ def test_who_takes_a_little_of_a_reply_is_waited_for() -> None:
         assert not lazy.aborted
         lazy.next()
         assert lazy.aborted
+
+    asyncio.run(check())
+
+
+@contextlib.contextmanager
+def filled() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Yield both ends of a connection of which the system holds as much as it takes."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        client = socket.create_connection(listening.getsockname(), timeout=60)
+        here = listening.accept()[0]
+    with client, here:
+        here.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_000_000)
+        here.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                here.send(bytes(1_000_000))
+        yield here, client
+
+
+def held(one: socket.socket) -> int:
+    """Return how many bytes the system holds for the other side."""
+    return int.from_bytes(fcntl.ioctl(one.fileno(), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+
+
+def take_until_told(here: socket.socket, client: socket.socket) -> None:
+    """Read until this end knows of it: the system tells it in steps."""
+    before = held(here)
+    for _ in range(600):
+        client.recv(20_000)
+        if held(here) < before:
+            return
+        time.sleep(0.01)
+    pytest.fail("the system never told that something was taken")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system tells what it holds")
+def test_who_takes_a_little_of_what_the_system_holds_is_waited_for() -> None:
+    async def check() -> None:
+        with filled() as (here, client):
+            lazy = Lazy()
+            lazy.socket, one = here, made(guarded(most=40), lazy)
+            lazy.left = 200_000  # stays so: the system takes more when a third of what it holds is gone
+            one.pause_writing()
+            for _ in range(3):
+                take_until_told(here, client)
+                lazy.next()
+            assert not lazy.aborted
+            assert not select.select([], [here], [], 0)[1]
+            for _ in range(600):  # what is on its way still counts
+                if lazy.aborted:
+                    return
+                time.sleep(0.01)
+                lazy.next()
+            pytest.fail("who takes nothing is still waited for")
 
     asyncio.run(check())
 
