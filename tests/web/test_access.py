@@ -174,7 +174,7 @@ async def _greets(_: Any, __: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
 
 
-def test_who_has_the_token_is_not_easily_shut_out_by_who_guesses() -> None:
+def test_a_newcomer_is_not_easily_shut_out_by_who_guesses() -> None:
     access = Access(_greets, Tokens("secret"))
     access.guesses = Guesses(lambda: 100.0)
 
@@ -193,9 +193,78 @@ def test_a_request_is_one_guess() -> None:
     assert here.get("/api/health", headers={"cookie": many}).status_code == 401
     own = f"other=1; {name}=secret; {name}=wrong"
     assert here.get("/api/health", headers={"cookie": own}).status_code == 200
-    assert (
-        here.get("/api/health", headers={"cookie": own, "authorization": "Bearer wrong"}).status_code == 401
-    )
+    both = {"cookie": f"{name}=wrong", "authorization": "Bearer secret"}
+    assert here.get("/api/health", headers=both).status_code == 401
+
+
+def test_a_bearer_that_a_proxy_adds_keeps_nobody_out_who_has_the_cookie() -> None:
+    here = client("secret")
+    for at in range(WRONG_BESIDE + 1):  # another each time, and none of them a guess
+        headers = {"cookie": "everylabel-8765=secret", "authorization": f"Bearer proxy-{at}"}
+        assert here.get("/api/health", headers=headers).status_code == 200
+    assert here.get("/api/health", headers={"authorization": "Bearer secret"}).status_code == 200
+
+
+def guess(here: TestClient, *tokens: str) -> list[int]:
+    """Send these tokens without any cookie, from the same address, and return what came of it."""
+    other = TestClient(here.app, "http://127.0.0.1:8765")
+    bearers = [{"authorization": f"Bearer {token}"} for token in tokens]
+    return [other.get("/api/health", headers=bearer).status_code for bearer in bearers]
+
+
+MANY = [f"wrong-{i}" for i in range(WRONG_BESIDE)]
+
+
+@pytest.mark.parametrize("way", ["address", "cookie", "bearer"])
+def test_who_was_right_before_is_heard_beside_one_who_guesses(way: str) -> None:
+    here, bearer = client("secret"), {"authorization": "Bearer secret"} if way == "bearer" else {}
+    if way == "cookie":  # of a server that ran before
+        here.cookies.set("everylabel-8765", "secret", domain="127.0.0.1")
+    first = here.get("/?token=secret" if way == "address" else "/api/health", headers=bearer)
+    proof = next(each for each in first.headers.get_list("set-cookie") if "-proof=" in each)
+    assert proof.startswith("everylabel-8765-proof=")
+    assert proof.endswith("; Path=/; HttpOnly; SameSite=Strict")
+    assert guess(here, *MANY)[-1] == 401
+    assert guess(here, "another", "secret") == [429, 429]  # a newcomer waits
+    again = here.get("/api/health", headers=bearer)
+    assert again.status_code == 200
+    assert "set-cookie" not in again.headers  # it has all
+
+
+def test_a_proof_of_one_token_is_no_way_to_guess_another() -> None:
+    here = client("secret", "glance")
+    assert here.get("/?token=glance").status_code == 200
+    proof = here.cookies["everylabel-8765-proof"]
+    guess(here, *MANY)
+    for shown in (proof, "", "0" * len(proof)):
+        cookies = {"cookie": f"everylabel-8765=secret; everylabel-8765-proof={shown}"}
+        assert TestClient(here.app, "http://127.0.0.1:8765").get("/", headers=cookies).status_code == 429
+    assert here.get("/api/health").status_code == 200
+
+
+def test_a_proof_ends_with_its_token() -> None:
+    tokens, app = Tokens("secret"), FastAPI()
+    app.add_middleware(Access, tokens=tokens)
+    here = TestClient(app, "http://127.0.0.1:8765")
+    assert here.get("/?token=secret").status_code == 200
+    tokens.labels = "another secret"
+    assert [here.get("/api/health").status_code for _ in range(WRONG_BESIDE + 1)][-1] == 401  # one guess
+    guess(here, *MANY)
+    assert here.get("/?token=another%20secret").status_code == 429
+
+
+@pytest.mark.parametrize("path", ["/", "/api/health"])
+def test_who_has_to_wait_is_told_for_how_long(path: str) -> None:
+    now = [100.0]
+    access = Access(_greets, Tokens("secret"))
+    access.guesses = Guesses(lambda: now[0])
+    here = TestClient(access, "http://127.0.0.1:8765")
+    guess(here, *MANY[:WRONG])
+    now[0] += 17.5
+    reply = here.get(path, headers={"authorization": "Bearer secret"})
+    left = reply.headers["retry-after"]
+    assert (reply.status_code, left) == (429, "43")
+    assert "wait 43 seconds" in reply.text
 
 
 def test_who_only_guesses_is_not_heard_for_a_while() -> None:

@@ -4,25 +4,27 @@ Bound to this machine only (127.0.0.1) nothing is asked, but the Host header mus
 so that no web page can reach the server by a name of its own (DNS rebinding). No page may have ours in a
 frame, but for a session that Python began: a notebook of this machine may. Bound elsewhere a token
 is needed (`tokens.py`): once in the address, then in a cookie that other sites cannot send, or as a bearer
-token. Who guesses is not heard for a while.
+token. Who guesses is not heard for a while; who was right before has a second cookie that proves it, and is.
 What changes anything must come as JSON, which no form of another site can send (CSRF).
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everylabel.web.limits import Limits
-from everylabel.web.tokens import LOCKED, Guesses, Tokens
+from everylabel.web.tokens import Guesses, Proofs, Tokens
 
 COOKIE = "everylabel"
+PROOF = "-proof"  # ends the name of the second
+FLAGS = "Path=/; HttpOnly; SameSite=Strict"
 LINK = "/as/"  # and a name: the page as that person opens it
 LIMITS = Limits(largest=1_000_000)
 LOOKS = "looks"  # of a request's state: it may change nothing
@@ -55,6 +57,15 @@ def is_local(host: str) -> bool:
         return host.lower() == "localhost"
 
 
+class Refusal(NamedTuple):
+    """Why a request is not let through; again : seconds after which it may come again."""
+
+    status: int
+    code: str
+    message: str
+    again: int | None = None
+
+
 class Access:
     """Middleware in front of the application; tokens=None asks for nothing and answers locally only.
 
@@ -62,7 +73,7 @@ class Access:
     """
 
     def __init__(self, app: ASGIApp, tokens: Tokens | None = None, framed: bool = False) -> None:
-        self.app, self.tokens, self.guesses = app, tokens, Guesses()
+        self.app, self.tokens, self.guesses, self.proofs = app, tokens, Guesses(), Proofs()
         self.headers = IN_NOTEBOOKS if framed else HEADERS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,44 +87,65 @@ class Access:
         elif self.tokens is not None and (token := _in_address(scope)) is not None:
             await self._let_in(scope, headers, token, send)
         else:
-            await self.app(scope, LIMITS.on(receive), _with_headers(send, self.headers))
+            more = self._proof_to_keep(scope, headers)
+            await self.app(scope, LIMITS.on(receive), _with_headers(send, self.headers, more))
 
-    def _stranger(self, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
-        """Return why a request is none of those who may come: status, code and message."""
+    def _stranger(self, scope: Scope, headers: Headers) -> Refusal | None:
+        """Return why a request is none of those who may come."""
         if self.tokens is None:
             if is_local(_host(headers)):
                 return None
             name = headers.get("host", "")
-            return 403, "wrong_host", f"the request is for host {name!r:.80}; expected 127.0.0.1 or localhost"
+            told = f"the request is for host {name!r:.80}; expected 127.0.0.1 or localhost"
+            return Refusal(403, "wrong_host", told)
         return self._without_token(self.tokens, scope, headers)
 
-    def _without_token(self, tokens: Tokens, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
+    def _without_token(self, tokens: Tokens, scope: Scope, headers: Headers) -> Refusal | None:
         """Return why the token that a request brings, or brings not, does not let it in."""
         in_address, address = _in_address(scope), (scope.get("client") or ("", 0))[0]
         given = _brought(scope, headers) if in_address is None else in_address
-        if given is not None and self.guesses.locked(address):
-            return 429, "too_many_guesses", f"too many wrong tokens came from here; wait {LOCKED:.0f} seconds"
+        pause = 0 if given is None else self.guesses.pause(address)
+        if given is not None and pause and not self._proven(scope, headers, given):
+            told = f"too many wrong tokens came from here; wait {pause} seconds"
+            return Refusal(429, "too_many_guesses", told, pause)
         right = None if given is None else tokens.may(given)
         if right is not None:
             self.guesses.right(address)
             scope.setdefault("state", {})[LOOKS] = right != "label"
             if right == "label" or scope["method"] in READING or scope["path"] in LOOKED_AT:
                 return None
-            return 403, "may_only_look", "this token may look, and change nothing"
+            return Refusal(403, "may_only_look", "this token may look, and change nothing")
         if given is not None:
             self.guesses.wrong(address, given)
         what = "the token is wrong" if in_address is not None else "a token is needed"
-        return 401, "no_token", f"{what}: open the address that the server printed"
+        return Refusal(401, "no_token", f"{what}: open the address that the server printed")
 
-    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
+    def _proven(self, scope: Scope, headers: Headers, token: str) -> bool:
+        """Return whether this client has been right with this very token: then it is no guess."""
+        shown = _kept(headers, _cookie(scope, headers) + PROOF)
+        return shown is not None and self.proofs.holds(shown, token)
+
+    def _proof_to_keep(self, scope: Scope, headers: Headers) -> list[str]:
+        """Return the cookie that proves from now on that the token, which was right, was."""
+        token = None if self.tokens is None else _brought(scope, headers)
+        if token is None or self._proven(scope, headers, token):
+            return []
+        return [self._proof(scope, headers, token)]
+
+    def _proof(self, scope: Scope, headers: Headers, token: str) -> str:
+        return f"{_cookie(scope, headers)}{PROOF}={self.proofs.of(token)}; {FLAGS}"
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
         """Return why a request is not let through, whoever sends it."""
         if scope["method"] not in READING:
             if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
-                return 415, "not_json", "content-type must be application/json"
+                return Refusal(415, "not_json", "content-type must be application/json")
             origin = headers.get("origin")
             if origin is not None and _place(origin) != headers.get("host"):
-                return 403, "other_site", f"the request comes from {origin!r:.80}; expected this site"
-        return LIMITS.refusal(headers)
+                told = f"the request comes from {origin!r:.80}; expected this site"
+                return Refusal(403, "other_site", told)
+        found = LIMITS.refusal(headers)
+        return None if found is None else Refusal(*found)
 
     async def _let_in(self, scope: Scope, headers: Headers, token: str, send: Send) -> None:
         """Turn the token in the address into a cookie, and lead on to the address without it.
@@ -121,15 +153,16 @@ class Access:
         By a page and not by a redirect: that would still count as sent by the site on which the link was
         clicked, and a browser would keep a strict cookie back.
         """
-        kept = f"{_cookie(scope, headers)}={quote(token, safe='')}"
-        cookie = f"{kept}; Path=/; HttpOnly; SameSite=Strict"
+        cookie = f"{_cookie(scope, headers)}={quote(token, safe='')}; {FLAGS}"
+        proof = self._proof(scope, headers, token)
         rest = [pair for pair in parse_qsl(scope["query_string"].decode("latin-1")) if pair[0] != "token"]
         place = escape((_page(scope) or "/") + (f"?{urlencode(rest)}" if rest else ""))
         text = (
             f'<!doctype html><title>everylabel</title><meta http-equiv="refresh" content="0; url={place}">'
             f'<p><a href="{place}">Go on to everylabel</a></p>'
         )
-        await _send_page(send, 200, text, (b"set-cookie", cookie.encode()))
+        both = [(b"set-cookie", each.encode()) for each in (cookie, proof)]
+        await _send_page(send, 200, text, *both)
 
 
 def _page(scope: Scope) -> str | None:
@@ -145,11 +178,19 @@ def _in_address(scope: Scope) -> str | None:
 
 
 def _brought(scope: Scope, headers: Headers) -> str | None:
-    """Return the token that a request carries, as a bearer's or in a cookie: one, so that it is one guess."""
-    own = _cookie(scope, headers)
+    """Return the token that a request carries, in our cookie or as a bearer's: one, so that it is one guess.
+
+    The cookie comes first: a bearer's may be a proxy's own, which is for the proxy.
+    """
+    kept = _kept(headers, _cookie(scope, headers))
+    if kept is not None:
+        return kept
     kind, _, bearer = headers.get("authorization", "").partition(" ")
-    if kind.lower() == "bearer":
-        return bearer.strip()
+    return bearer.strip() if kind.lower() == "bearer" else None
+
+
+def _kept(headers: Headers, own: str) -> str | None:
+    """Return the first cookie of this name."""
     cookies = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
     return next((unquote(value) for name, _, value in cookies if name == own), None)
 
@@ -176,25 +217,30 @@ def _cookie(scope: Scope, headers: Headers) -> str:
     return f"{COOKIE}-{port or (scope.get('server') or ('', 0))[1] or 0}"
 
 
-def _with_headers(send: Send, added: Mapping[str, str]) -> Send:
+def _with_headers(send: Send, added: Mapping[str, str], cookies: Sequence[str] = ()) -> Send:
     async def wrapped(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in added.items():
                 headers.setdefault(name, value)
+            for cookie in cookies:
+                headers.append("set-cookie", cookie)
         await send(message)
 
     return wrapped
 
 
-async def refuse(send: Send, status: int, code: str, message: str, page: bool = False) -> None:
+async def refuse(
+    send: Send, status: int, code: str, message: str, again: int | None = None, page: bool = False
+) -> None:
     """Say why not: to a script as JSON, to a person who opens the page as a sentence."""
+    more = [] if again is None else [(b"retry-after", str(again).encode())]
     if page:
         text = f"<!doctype html><title>everylabel</title><p>everylabel: {escape(message)}.</p>"
-        await _send_page(send, status, text)
+        await _send_page(send, status, text, *more)
         return
     body = json.dumps({"error": {"code": code, "message": message}})
-    await _send(send, status, b"application/json", body)
+    await _send(send, status, b"application/json", body, *more)
 
 
 async def _send_page(send: Send, status: int, text: str, *more: tuple[bytes, bytes]) -> None:

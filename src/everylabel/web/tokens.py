@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +109,29 @@ def _same(given: str, token: str | None) -> bool:
     return token is not None and hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 
+class Proofs:
+    """What those show who were right before, so that they need not wait beside one who guesses.
+
+    A proof is of one token: with another it proves nothing, so nobody guesses by it, not even who knows the
+    token to look. When the token changes it is worth nothing.
+    """
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+
+    def of(self, token: str) -> str:
+        """Return the proof of a token that was right."""
+        return hmac.new(self._key, token.encode("utf-8", "replace"), "sha256").hexdigest()
+
+    def holds(self, proof: str, token: str) -> bool:
+        """Return whether this is the proof of a token; compared in constant time."""
+        return _same(proof, self.of(token))
+
+
 class Guesses:
     """Wrong tokens by address, each counted once: a browser with the token of yesterday makes one guess.
 
-    Where somebody was right more are heard, so that one who guesses does not easily keep the others out.
+    Where somebody was right more are heard, so that one who guesses does not easily keep newcomers out.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -119,12 +139,12 @@ class Guesses:
         self._wrong: dict[str, tuple[float, set[int]]] = {}  # -> when the first was, and hashes of all
         self._right: dict[str, None] = {}
 
-    def locked(self, address: str) -> bool:
-        """Return whether an address has guessed too often to be heard now."""
+    def pause(self, address: str) -> int:
+        """Return for how many seconds an address, which has guessed too often, is not heard; 0 if it is."""
         place = network_of(address)
         at, tokens = self._wrong.get(place, (0.0, ()))
         most = WRONG_BESIDE if place in self._right else WRONG
-        return len(tokens) >= most and self._clock() - at < LOCKED
+        return max(0, ceil(at + LOCKED - self._clock())) if len(tokens) >= most else 0
 
     def wrong(self, address: str, token: str) -> None:
         """Count a wrong token."""
