@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import schemathesis
 import uvicorn
-from fastapi.responses import StreamingResponse
 from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import positive_data_acceptance
 
@@ -28,6 +27,7 @@ from everylabel.web.app import PAGE, make_app
 from everylabel.web.arrivals import Arrivals
 from everylabel.web.downloads import Downloads
 from everylabel.web.shown import Shown
+from everylabel.web.spooled import File
 from everylabel.web.tokens import Tokens
 from tests.labelling.desks import FEATURES, IDS, N, service, truth
 from tests.web.servers import served
@@ -64,13 +64,12 @@ class Files(Downloads):
     def __init__(self) -> None:
         pass
 
-    def export(
-        self, snapshot: Snapshot, what: str, form: str, columns: Sequence[str] | None, of: Of
-    ) -> StreamingResponse:
-        return StreamingResponse(iter(f"{i},{label}\n" for i, label in snapshot.labels.items()))
+    def export(self, snapshot: Snapshot, what: str, form: str, columns: Sequence[str] | None, of: Of) -> File:
+        lines = (f"{i},{label}\n".encode() for i, label in snapshot.labels.items())
+        return File(lines, "text/csv", "labels.csv")
 
-    def model(self, snapshot: Snapshot, form: str) -> StreamingResponse:
-        return StreamingResponse(iter(snapshot.classes))
+    def model(self, snapshot: Snapshot, form: str) -> File:
+        return File((name.encode() for name in snapshot.classes), "text/plain", "model.txt")
 
     def layout(self) -> tuple[np.ndarray, str]:
         return FEATURES[:, :2], "pca"

@@ -1,11 +1,9 @@
-"""What the page can download, as responses that are sent in pieces; and the map of the pool."""
+"""What the page can download, as files in pieces; and the map of the pool."""
 
 import threading
 from collections.abc import Callable, Sequence
-from urllib.parse import quote
 
 import numpy as np
-from fastapi.responses import StreamingResponse
 
 from everylabel.data.numbered import Numbered
 from everylabel.formats.exports import Export, model_export, table_export
@@ -17,6 +15,7 @@ from everylabel.labelling.snapshot import Snapshot
 from everylabel.projects.project import Project
 from everylabel.web.layout import layout
 from everylabel.web.shown import Shown
+from everylabel.web.spooled import File
 
 BY_PEOPLE = ("labels", "answers", "test")  # what looks at labelled items only
 
@@ -29,9 +28,7 @@ class Downloads:
         self._lock = threading.Lock()
         self._layout: tuple[np.ndarray, str] | None = None
 
-    def export(
-        self, snapshot: Snapshot, what: str, form: str, columns: Sequence[str] | None, of: Of
-    ) -> StreamingResponse:
+    def export(self, snapshot: Snapshot, what: str, form: str, columns: Sequence[str] | None, of: Of) -> File:
         """Return labels, answers, predictions or a queue, in the order of the source."""
         if what not in BY_PEOPLE and not self.desk.learner.pool.is_here:
             raise Refused(
@@ -41,12 +38,12 @@ class Downloads:
             )
         project, snapshot = self._in_order(snapshot)
         made = table_export(project, self._prepared(snapshot), snapshot, what, form, columns, of)
-        return self._response(made, what)
+        return self._file(made, what)
 
-    def model(self, snapshot: Snapshot, form: str) -> StreamingResponse:
+    def model(self, snapshot: Snapshot, form: str) -> File:
         """Return the model."""
         _, snapshot = self._in_order(snapshot)
-        return self._response(model_export(self._prepared(snapshot), snapshot, form), "model")
+        return self._file(model_export(self._prepared(snapshot), snapshot, form), "model")
 
     def layout(self) -> tuple[np.ndarray, str]:
         """Return the pool in two dimensions, computed when it is first asked for or has grown by half."""
@@ -73,7 +70,6 @@ class Downloads:
         """Return what brings the items to the scale that they tell, as `everylabel export` does."""
         return lambda: prepare(self.desk.rows.of(snapshot.ids))
 
-    def _response(self, export: Export, what: str) -> StreamingResponse:
-        file = quote(f"{self.shown.project.name}-{what}{export.form.ending}")
-        headers = {"content-disposition": f"attachment; filename*=UTF-8''{file}"}
-        return StreamingResponse(export.pieces, media_type=export.form.media, headers=headers)
+    def _file(self, export: Export, what: str) -> File:
+        project, form = self.shown.project, export.form
+        return File(export.pieces, form.media, f"{project.name}-{what}{form.ending}", [project.folder])

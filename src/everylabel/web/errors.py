@@ -12,7 +12,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.labelling.refused import Refused
 from everylabel.projects.database.store import StoreError
 
-AGAIN = 10  # seconds after which one that was too much may come again
+AGAIN = 10  # seconds after which one that was too much may come again, at the earliest
 log = logging.getLogger(__name__)
 _MEANING = {
     400: "not JSON",
@@ -23,8 +23,16 @@ _MEANING = {
     422: "not as described",
     429: "too many at once: try again after the seconds of Retry-After",
     503: "the server is stopping, or the features' file is not whole",
-    507: "the log cannot be written",
+    507: "the log, or a file, cannot be written",
 }
+
+
+class Busy(Refused):
+    """A request that is too much now; again : seconds after which it may come again."""
+
+    def __init__(self, message: str, again: int = AGAIN) -> None:
+        super().__init__(429, "busy", message)
+        self.again = again
 
 
 def problems(*more: int) -> dict[int | str, dict[str, Any]]:
@@ -42,7 +50,7 @@ def answer_errors(app: FastAPI) -> None:
         assert isinstance(error, Refused)
         reply = _error(error.status, error.code, str(error))
         if error.status == 429:
-            reply.headers["retry-after"] = str(AGAIN)
+            reply.headers["retry-after"] = str(error.again if isinstance(error, Busy) else AGAIN)
         return reply
 
     async def not_saved(_: Request, error: Exception) -> JSONResponse:

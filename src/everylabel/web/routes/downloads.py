@@ -13,19 +13,18 @@ from everylabel.labelling.views import Views
 from everylabel.web.downloads import Downloads
 from everylabel.web.errors import problems
 from everylabel.web.shown import Shown
+from everylabel.web.spooled import File
 from everylabel.web.turns import InTurn, Turns
 
 MAP_POINTS = 5000
-AT_ONCE = 2  # pictures that are made
+PICTURES_AT_ONCE = 2  # large ones take memory, and nobody else waits for them
 
 
 def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
     """Return the endpoints of a project's pictures and files."""
     router = APIRouter(prefix="/api")
     turns = Turns()
-    pictures = ThreadPoolExecutor(
-        AT_ONCE, "pictures"
-    )  # large ones take memory, and nobody else waits for them
+    pictures = ThreadPoolExecutor(PICTURES_AT_ONCE, "pictures")
 
     @router.get("/image/{item:path}", responses=problems(404), response_class=Response)
     async def image(item: str, content: Annotated[str, Query(max_length=64)] = "") -> Response:
@@ -59,7 +58,7 @@ def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
         """
         of, beside = Of(class_, item), None if columns is None else [name for name in columns if name]
 
-        async def make() -> Response:
+        async def make() -> File:
             snapshot = await wrap_future(views.snapshot())
             return await to_thread(files.export, snapshot, what, format, beside, of)
 
@@ -75,7 +74,7 @@ def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
     async def model(format: str = "everylabel") -> Response:
         """Return the model as a file: everylabel, skops, onnx, torch, sklearn."""
 
-        async def make() -> Response:
+        async def make() -> File:
             snapshot = await wrap_future(views.snapshot())
             return await to_thread(files.model, snapshot, format)
 
