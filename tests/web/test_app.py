@@ -325,18 +325,47 @@ def test_whatever_is_sent_is_answered_as_described(client: httpx.Client) -> None
         send()
 
 
-@pytest.mark.parametrize("name", ["import", " Import ", "ｉmport", "ＩＭＰＯＲＴ", "𝐢𝐦𝐩𝐨𝐫𝐭"])
+# fullwidth letters with a joiner, Cyrillic and Greek ones, and marks and letters that nobody sees
+UNSEEN = ["ｉ\u200dｍｐｏｒｔ", "\u0456m\u0440\u043ert", "imp\u03bfrt", "import\ufe0f", "im\u3164port"]
+
+
+@pytest.mark.parametrize("name", ["import", " Import ", "ｉmport", "ＩＭＰＯＲＴ", "𝐢𝐦𝐩𝐨𝐫𝐭", *UNSEEN])
 def test_nobody_is_called_as_the_importer(client: httpx.Client, name: str) -> None:
     message = post(client, "next", 422, person=name)["error"]["message"]
     assert "what imported labels go by; expected another name" in message
 
 
-def test_letters_that_a_name_joins_are_fine(client: httpx.Client) -> None:
-    assert post(client, "next", person="\u0639\u0644\u06cc\u200c\u0631\u0636\u0627")["next"]
+JOINED = {
+    "Persian": "\u0639\u0644\u06cc\u200c\u0631\u0636\u0627",
+    "Sinhala": "\u0dc1\u0dca\u200d\u0dbb\u0dd2\u0dba\u0dcf\u0db1\u0dd2",
+    "Hindi": "\u0915\u094d\u200d\u0937\u092e\u093e",
+    "Malayalam": "\u0d05\u0d35\u0d28\u0d4d\u200d",  # the joiner ends it
+    "Malayalam, two words": "\u0d05\u0d35\u0d28\u0d4d\u200d B",
+    "Bengali": "\u09b0\u200d\u09cd\u09af\u09be\u09ac",  # before the virama
+    "Kannada": "\u0c95\u0ccd\u200c",
+    "emoji": "\U0001f469\u200d\U0001f4bb",
+    "emoji of a skin tone": "\U0001f469\U0001f3fd\u200d\U0001f4bb",
+    "emoji of a variant": "\u2764\ufe0f\u200d\U0001f525",
+}
+
+
+@pytest.mark.parametrize("name", JOINED.values(), ids=JOINED)
+def test_letters_that_a_name_joins_are_fine(client: httpx.Client, name: str) -> None:
+    assert post(client, "next", person=name)["next"]
+
+
+LOOSE = [
+    "\u200d\u0915",
+    "\u0915\u200d",
+    "\u0915\u094d\u200d\u200d",
+    "\u0915\u200da",
+    "a\u200d\u0915",
+    "\u200d",
+]
 
 
 @pytest.mark.parametrize(
-    "name", ["im\u200bport", "\u200b", "a\u202eb", "an\u00adna", "\ufeffanna", "im\u200cport"]
+    "name", ["im\u200bport", "\u200b", "a\u202eb", "an\u00adna", "\ufeffanna", "im\u200cport", *LOOSE]
 )
 def test_nobody_has_a_name_that_cannot_be_seen(client: httpx.Client, name: str) -> None:
     assert "invisible" in post(client, "next", 422, person=name)["error"]["message"]

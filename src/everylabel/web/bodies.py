@@ -9,8 +9,14 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from everylabel.data.items import LONGEST_ID
 from everylabel.projects.log import IMPORTER
 
-# letters of Persian or Hindi, say, are joined
-JOINED = re.compile(r"(?<=[^\W\d_a-zA-Z])[\u200c\u200d](?=[^\W\d_a-zA-Z])")
+JOINERS = "\u200c\u200d"  # between letters of Persian or Hindi, say, and within an emoji
+VIRAMA = 9  # the combining class of what ends a letter, which a joiner may follow at the end of a word
+# nobody sees these, though they are marks and letters: selectors of variants, fillers
+UNSEEN = re.compile(
+    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+# letters of other scripts that look like those of the importer's name
+ALIKE = str.maketrans("\u0456\u0131\u03b9\u043c\u0440\u03c1\u043e\u03bf\u0433\u0442\u03c4", "iiimppoortt")
 
 
 def _no_bool(value: Any) -> Any:
@@ -28,16 +34,36 @@ def no_control(value: str) -> str:
 
 def _no_invisible(value: str) -> str:
     """Refuse what nobody sees, or what turns a text around: two people would have one name on the page."""
-    if any(unicodedata.category(each) == "Cf" for each in JOINED.sub("", value)):
-        raise ValueError("expected no invisible characters")
+    for at, each in enumerate(value):
+        if unicodedata.category(each) == "Cf" and not _joins(value, at):
+            raise ValueError("expected no invisible characters")
     return value
+
+
+def _joins(value: str, at: int) -> bool:
+    """Return whether a character is a joiner where a script, or an emoji, needs one."""
+    before, after = value[:at][-1:], value[at + 1 :][:1]
+    if value[at] not in JOINERS or not _joined(before):
+        return False
+    return unicodedata.combining(before) == VIRAMA or _joined(after)
+
+
+def _joined(each: str) -> bool:
+    """Return whether this is a letter or a mark beyond English, or (a part of) an emoji."""
+    return not each.isascii() and unicodedata.category(each)[0] in "LMS"
 
 
 def _no_importer(value: str) -> str:
     """Refuse the name that labels which came with the source go by: votes of its own would be theirs."""
-    if unicodedata.normalize("NFKC", value).casefold().strip() == IMPORTER:
+    if _skeleton(value) == IMPORTER:
         raise ValueError(f"{value!r} is what imported labels go by; expected another name")
     return value
+
+
+def _skeleton(value: str) -> str:
+    """Return what one sees of a name, in plain small letters."""
+    plain = unicodedata.normalize("NFKC", value).casefold().translate(ALIKE)
+    return "".join(each for each in UNSEEN.sub("", plain) if unicodedata.category(each) != "Cf").strip()
 
 
 def _no_annotation(value: str) -> str:
