@@ -252,12 +252,14 @@ def test_a_source_at_an_address_is_shown_if_it_is_named(tmp_path: Path) -> None:
     assert all_labelled(tmp_path, "far", 1)[0]["text"] is None
     shown = all_labelled(tmp_path, "far", 3, "--show", address)
     assert all(item["text"].endswith(f"number {item['id']}") for item in shown)
-    rows = exported("far")
+    rows = exported("far", "--show", address)
     assert len(rows) == 4
     assert all(row["body"].endswith(f"number {row['row']}") for row in rows)
-    again = run("label", "far", "--no-browser")
-    assert f"remembers the table '{address}' to show" in again.output
-    assert f"add --show {address}" in again.output
+    for again in (run("label", "far", "--no-browser"), run("export", "far", "-o", "labels.jsonl")):
+        assert f"remembers the table '{address}' to show" in again.output
+        assert f"add --show {address}" in again.output
+    made = run("predict", "far", "--project", "far", "--show", address, "-o", "predicted/")
+    assert made.exit_code == 0, made.output
 
 
 def test_shards_labelled_by_an_earlier_version_go_on(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ def export(
         ),
     ] = None,
     columns: options.Columns = None,
+    show: options.Show = None,
     class_: Annotated[str | None, typer.Option("--class", help="Of a queue: the class's name.")] = None,
     item: Annotated[str | None, typer.Option(help="Of the queue `like`: the item's id.")] = None,
     store: options.Store = None,
@@ -54,7 +55,7 @@ def export(
     check_choice(what, "--what", [*WHAT, "model"])
     beside = column_list(columns)
     check = check_labelled(store, needed=True)
-    project = opened(source, folder=folder, keep=False, check=check, private=True)
+    project = opened(source, folder=folder, show=show, keep=False, check=check, private=True)
     snapshot = read_state(project, store)
     chosen = form or format_of(out, MODELS if what == "model" else FORMATS)
 

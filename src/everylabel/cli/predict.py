@@ -32,6 +32,7 @@ def predict(
     encoding: options.Encoding = None,
     long_rows: options.LongRows = None,
     store: options.Store = None,
+    show: options.Show = None,
     names_prior: options.NamesPrior = None,
     model: options.Model = None,
     trust_model_code: options.TrustModelCode = False,
@@ -76,7 +77,7 @@ def predict(
             f"--project {project!r} is not there; expected a project's folder (SOURCE.everylabel), or the "
             "source that was labelled"
         )
-    named: dict[str, Any] = {"model": model, "trust_model_code": trust_model_code}
+    named: dict[str, Any] = {"model": model, "trust_model_code": trust_model_code, "show": show}
     about = opened(project, keep=False, private=True, check=check_labelled(store, needed=True), **named)
     names = None if names_prior is None else names_prior is options.OnOff.ON
     if sharded and out is not None:
