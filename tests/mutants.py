@@ -189,6 +189,7 @@ CORE = [
     Mutant("core/seen_loops.py", "1.0 / q + variance[c]", "1.0 / q", "core/test_span.py"),
     Mutant("core/seen_loops.py", "step = -(u + r * (np.sum(spread * u) / room))", "step = -0.1 * (u + r)", "core/test_span.py"),
     Mutant("core/updates/span.py", "self.features.T @ pull.T", "0.5 * (self.features.T @ pull.T)", "core/test_span.py"),
+    Mutant("core/updates/span.py", "max(AGREE, ROUNDING *", "max(AGREE, 0.0 *", "core/test_span.py"),
     Mutant("core/updates/span.py", "mean /= self.prior", "mean /= 1.0", "core/test_span.py"),
     Mutant("core/updates/span.py", "pull = expected - bent", "pull = expected + bent", "core/test_span.py"),
     Mutant("core/updates/span.py", "level(pull) + weights / len(pull)", "pull", "core/test_span.py"),

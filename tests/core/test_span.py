@@ -391,3 +391,20 @@ def test_a_posterior_that_was_left_and_used_again_gives_the_same() -> None:
     el.forget(el.update(post, x[12:], y[12:], "exact"), x[:1], y[:1], weights=w[:1])
     np.testing.assert_array_equal(el.update(post, x[9:12], y[9:12], "exact").mean, first)
     assert design(x[:9]).shape == post.data.features.shape  # type: ignore[union-attr]
+
+
+def test_rounding_of_large_features_is_no_reason_to_leave_the_span(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A logit by way of M and the mean's own differ by rounding, which grows with |h|^2 / prior_precision."""
+    monkeypatch.setattr(span, "AGREE", 0.0)
+    rng = np.random.default_rng(3)
+    x, y = 2.0 * rng.normal(size=(120, 250)), rng.integers(9, size=120)
+    post = el.laplace(el.fit_map(x[:100], y[:100], 9), x[:100], labels=y[:100])
+    assert post.data is not None
+    assert post.data.features.dtype == np.float32
+    for i in range(100, 120, 5):
+        post = el.update(post, x[i : i + 5], y[i : i + 5], "exact")
+        assert isinstance(exact._left[post.data].at, span.Place)
+    best = post.replace(mean=el.fit_map(x, y, 9, tol=1e-9))
+    np.testing.assert_allclose(
+        el.predict_proba(post, x, "mean"), el.predict_proba(best, x, "mean"), atol=2e-3
+    )
