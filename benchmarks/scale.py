@@ -211,7 +211,7 @@ def drive(folder: str, labels: int) -> dict[str, Any]:
         "page by herding, wire, bytes a label": page["herding"]["wire"],
         "page by margin, wire, bytes a label": page["margin"]["wire"],
         "driver, peak MB": round(memory()),
-        "driver by the model, MB": round(250 + 11 * n / 2**20),
+        "driver by the model, MB": 270,
         "largest worker, peak MB": round(worker),
         "start, s": round(starting, 1),
     }
