@@ -188,7 +188,7 @@ def drive(folder: str, labels: int) -> dict[str, Any]:
     known = dict(zip(idx.tolist(), y.tolist(), strict=True))
     page = {name: on_page(features, known, name, labels, rng) for name in ("herding", "margin")}
     worker = max(ray.get([actor.__ray_call__.remote(memory) for actor in features.actors]))
-    n, a = len(features), len(features.actors)
+    a = len(features.actors)
     model = a * (4 * D + 4 * K + 512) + a * 4 * D * 2
     bar = round(BAR * ms["loop"] + MORE, 1)
     held = {

@@ -29,6 +29,11 @@ print([name for name, each in loops.items() if name[0] != "_" and len(each.signa
     assert done.stdout == "[]\n"
 
 
+def test_loops_of_exact_updates_are_left_alone_where_none_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_ahead, "_update_often", lambda _: pytest.fail("it was compiled"))
+    compile_ahead.compile_loops(1000, "margin", exact=False)
+
+
 def test_a_failure_is_logged_and_a_stop_before_the_start_is_quick(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

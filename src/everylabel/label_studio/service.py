@@ -101,8 +101,8 @@ def _say_page(note: Say, number: int, address: str) -> None:
 
 
 def _compiled(project: Connected) -> Any:
-    ledger, features = project.service.ledger, project.service.desk.features
-    return compiling(features.size, ledger.settings["strategy"])
+    ledger, desk = project.service.ledger, project.service.desk
+    return compiling(desk.features.size, ledger.settings["strategy"], desk.learner.exact)
 
 
 def _register(

@@ -20,10 +20,11 @@ WIDTH = 8  # features of the small pool
 
 
 @contextmanager
-def compiling(size: int, strategy: str) -> Iterator[threading.Event]:
+def compiling(size: int, strategy: str, exact: bool = True) -> Iterator[threading.Event]:
     """Compile in a thread of its own once the event is set; it has ended when the block is left.
 
     size : numbers in the real pool: a small one takes other paths
+    exact : whether it learns each label exactly, by loops of their own, which take a second to be loaded
     """
     begin, left = threading.Event(), threading.Event()
 
@@ -31,7 +32,7 @@ def compiling(size: int, strategy: str) -> Iterator[threading.Event]:
         begin.wait()
         if not left.is_set():
             try:
-                compile_loops(size, strategy)
+                compile_loops(size, strategy, exact)
             except Exception:  # the first label takes longer, then
                 log.exception("compiling ahead failed")
 
@@ -45,7 +46,7 @@ def compiling(size: int, strategy: str) -> Iterator[threading.Event]:
         thread.join()
 
 
-def compile_loops(size: int, strategy: str) -> None:
+def compile_loops(size: int, strategy: str, exact: bool = True) -> None:
     """Learn a label and pick an instance in a pool of noise that takes the paths of the real one."""
     n = SMALL // WIDTH + 1 if size >= SMALL else 200
     rng = np.random.default_rng(0)
@@ -53,7 +54,7 @@ def compile_loops(size: int, strategy: str) -> None:
     learner.follow([Change(1, 1, 3, Place(Where.LABELLED, 1), 2)])
     learner.expected()
     learner.pick(strategy, 1, rng)
-    for width in (WIDTH, DOUBLE_UP_TO // 2 + 1):  # rows in double precision, and in single
+    for width in (WIDTH, DOUBLE_UP_TO // 2 + 1) if exact else ():  # rows in double precision, and in single
         _update_often(rng.normal(size=(COMPILED_AFTER + 5, width)))
 
 

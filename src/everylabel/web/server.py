@@ -140,7 +140,7 @@ def opened_server(
         config = server_config(app, options.proxy)
         strategy = service.ledger.settings["strategy"]
         size = len(project) * project.features.shape[1] if service.desk.learner.pool.is_here else 0
-        with compiling(size, strategy) as begin_compiling:
+        with compiling(size, strategy, service.desk.learner.exact) as begin_compiling:
 
             def started() -> None:
                 _ready(address, options.browser, ready)
