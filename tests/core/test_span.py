@@ -403,6 +403,7 @@ def test_rounding_of_large_features_is_no_reason_to_leave_the_span(monkeypatch: 
     assert post.data.features.dtype == np.float32
     for i in range(100, 120, 5):
         post = el.update(post, x[i : i + 5], y[i : i + 5], "exact")
+        assert post.data is not None
         assert isinstance(exact._left[post.data].at, span.Place)
     best = post.replace(mean=el.fit_map(x, y, 9, tol=1e-9))
     np.testing.assert_allclose(
