@@ -119,7 +119,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
+        found = globals()[name] = getattr(import_module(_LAZY[name]), name)  # not asked for here again
+        return found
     raise AttributeError(f"module 'everylabel' has no attribute {name!r}")
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_matrix
+from sklearn.pipeline import make_pipeline
 
 import everylabel as el
 
@@ -14,6 +15,9 @@ POST = el.laplace(RNG.normal(size=(4, 3)), RNG.normal(size=(9, 3)))
 BARE = el.laplace(RNG.normal(size=(4, 3)), RNG.normal(size=(9, 3)), keep_data=False)
 SAMPLES = el.sample(POST, 4, RNG)
 X, Y = RNG.normal(size=(2, 3)), np.array([0, 2])
+NINE: Any = np.ones(9)  # where one number, a pair or a function is expected
+TWO: Any = 2
+SILENT: Any = lambda i: None  # noqa: E731
 NAN = np.array([[1.0, np.nan, 0.0], [0.0, 0.0, 0.0]])
 
 
@@ -67,6 +71,32 @@ NAN = np.array([[1.0, np.nan, 0.0], [0.0, 0.0, 0.0]])
         (lambda: el.fit_map(np.zeros((0, 3)), [], 2), "features has no rows"),
         (lambda: el.fit_map(X, Y, 3, init=np.zeros((2, 2))), r"init has shape \(2, 2\); expected \(4, 3\)"),
         (lambda: el.fit_map(X, Y, 3, class_weight=[1, 2]), "class_weight has shape"),
+        (lambda: el.fit_map(X, Y, 3, class_weight=[1, 2]), r"expected \(3,\), one weight a class"),
+        (lambda: el.fit_map(X, Y, 3, class_weight={3: 1.0}), "class_weight runs from 3 to 3"),
+        (
+            lambda: el.fit_map(X, Y, 3, prior_precision=NINE),
+            r"is an array of shape \(9,\); expected one",
+        ),
+        (lambda: el.fit_map(X, Y, 3, partial=NINE), r"partial is an array of shape .*; expected a pair"),
+        (lambda: el.fit_map(X, Y, 3, partial=(X, np.ones((2, 2)))), r"partial\[1\] has shape \(2, 2\)"),
+        (lambda: el.fit_map(X, Y, 3, partial=(X, np.zeros((2, 3), bool))), r"partial\[1\] leaves no class"),
+        (lambda: el.fit_map(X, Y, 3, init=np.full((4, 3), np.nan)), "init holds 12 .*; expected finite"),
+        (lambda: el.update(POST, X, Y, "exact", weights=[1e300, 1]), "weights holds 1e.300, beside which"),
+        (lambda: el.update(POST, X, np.eye(3)[:2]), "soft targets.* with its share in weights"),
+        (lambda: el.forget(POST, X.astype(np.float32) / 3, Y), "the very numbers, in the same precision"),
+        (lambda: el.Pool(X, POST, labelled_idx=[True, False], labels=[1]), r"np.flatnonzero\(labelled_idx\)"),
+        (lambda: el.Pool(X, POST).rule_out(1, TWO), r"classes is 2; expected several class numbers: \[2\]"),
+        (lambda: el.select(el.Pool(X, POST), candidates=[True, False]), r"np.flatnonzero\(candidates\)"),
+        (
+            lambda: el.select(el.Pool(X, POST), "random", ask=NINE),
+            r"ask is an array .* ask=lambda i: y\[i\]",
+        ),
+        (lambda: el.select(el.Pool(X, POST), "random", ask=SILENT), "ask returned None for instance"),
+        (
+            lambda: el.LaplaceClassifier().fit(X, np.array(["a", None], object)),
+            r"different kinds \(NoneType, str\)",
+        ),
+        (lambda: el.save_classifier(make_pipeline(el.LaplaceClassifier()), "x.npz"), "pass its last step"),
         (lambda: el.fit_map(X, Y, 3, class_weight="fair"), "class_weight is 'fair'"),
         (lambda: el.fit_map(X, Y, 3, binary=True), "n_classes is 3; expected 2"),
         (lambda: el.fit_map(X, Y, 2.5), "n_classes is 2.5"),  # type: ignore[arg-type]
@@ -111,3 +141,10 @@ def test_mixed_devices_are_refused() -> None:
     post = el.laplace(torch.zeros(4, 2), torch.ones(2, 3))
     with pytest.raises(el.EverylabelError, match="different devices"):
         el.update(post, torch.ones(2, 3, device="meta"), [0, 1])
+
+
+def test_a_class_weight_may_be_a_dict() -> None:
+    weighted = el.fit_map(X, Y, 3, class_weight={Y[0]: 2.0})
+    factors = np.ones(3)
+    factors[Y[0]] = 2.0
+    np.testing.assert_array_equal(weighted, el.fit_map(X, Y, 3, class_weight=factors))

@@ -17,6 +17,7 @@ from sklearn.datasets import load_digits
 
 import everylabel as el
 from everylabel.core import newton, preconditioner, seen
+from everylabel.core.errors import EverylabelWarning
 from everylabel.core.revise import relabel
 from everylabel.core.updates import dual, exact, span
 from tests.conftest import LIKELIHOODS, Case, cases, design
@@ -513,3 +514,26 @@ def test_weights_the_caller_reuses() -> None:
     before = el.update(post, x[:1], y[:1], "exact").mean
     weights[:] = 0.0
     close(el.update(post, x[:1], y[:1], "exact").mean, before)
+
+
+@pytest.mark.parametrize("scale", [1e5, 5e5, 1e6, 1e7, 1e12])
+@pytest.mark.parametrize("n", [100, 200])
+@pytest.mark.filterwarnings("ignore:method 'exact' trained", "ignore:fit_map stopped")
+def test_features_of_huge_norm_end_at_a_minimum_too(scale: float, n: int) -> None:
+    """A squared decrement below zero is rounding, and no sign that the search is at its end."""
+    x, y = (part[: n + 10] for part in load_digits(return_X_y=True))
+    x = scale * x / 16.0
+    post = el.laplace(el.fit_map(x[:n], y[:n], 10), x[:n], labels=y[:n])
+    ends: list[exact.Report] = []
+    post = el.update(post, x[n:], y[n:], "exact", report=ends.append)
+    assert not ends[0].whole or abs(ends[0].decrement) <= exact.LAST
+    assert np.mean(np.argmax(el.predict_proba(post, x, "mean"), axis=1) == y) == 1.0
+
+
+def test_training_from_zero_is_told() -> None:
+    x, y = (part[:110] for part in load_digits(return_X_y=True))
+    x = 1e7 * x
+    post = el.laplace(el.fit_map(x[:100], y[:100], 10), x[:100], labels=y[:100])
+    with pytest.warns(EverylabelWarning, match=r"from zero.*features have a norm of about 6.\de\+08"):
+        post = el.update(post, x[100:], y[100:], "exact")
+    close(post.mean, el.fit_map(x, y, 10))

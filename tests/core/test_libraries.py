@@ -99,3 +99,17 @@ def test_tensors_that_need_gradients_work() -> None:
         assert not moved.cov.requires_grad
         assert not el.predict_proba(moved, features).requires_grad
     assert not el.fit_map(features, torch.tensor([0, 1]), 2).requires_grad
+
+
+def test_a_pool_takes_bfloat16_which_numpy_does_not_have() -> None:
+    rng = np.random.default_rng(0)
+    x = torch.as_tensor(rng.normal(size=(40, 4))).to(torch.bfloat16)
+    y = torch.arange(40) % 3
+    post = el.laplace(el.fit_map(x[:20], y[:20], 3), x[:20])
+    pool, same = (el.Pool(rows, post, labelled_idx=range(20), labels=y[:20]) for rows in (x, x.double()))
+    for each in (pool, same):
+        each.add(30, 1)
+    np.testing.assert_allclose(pool.logits(pool.free_idx), same.logits(same.free_idx), rtol=1e-5, atol=1e-5)
+    for name in ("herding", "coreset", "badge", "margin"):
+        picks = [el.select(each, name, 3, np.random.default_rng(1)).tolist() for each in (pool, same)]
+        assert picks[0] == picks[1]

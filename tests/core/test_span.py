@@ -13,7 +13,7 @@ from everylabel.core import newton, seen
 from everylabel.core.arrays import can_compile
 from everylabel.core.labelled import Change, Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.seen import Seen, build, curvature, shared_curvature
+from everylabel.core.seen import Seen, curvature, shared_curvature
 from everylabel.core.updates import exact, span
 from tests.conftest import design
 
@@ -33,6 +33,13 @@ def to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the update go on to the last digit, so that results can be compared as equal."""
     monkeypatch.setattr(exact, "LAST", 1e-14)
     monkeypatch.setattr(newton, "FORCING", 1e-6)
+
+
+def build(features: Any, weights: Any, probs: Any, prior: float) -> Seen:
+    """Return what `seen` builds, which it can for features of usual norm."""
+    built = seen.build(features, weights, probs, prior)
+    assert built is not None
+    return built
 
 
 def _problem(seed: int, k: int, n: int = 7, d: int = 9) -> tuple[Any, Any, Any, float]:

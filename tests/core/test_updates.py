@@ -6,6 +6,9 @@ import pytest
 from hypothesis import strategies as st
 
 import everylabel as el
+from everylabel.core.labelled import Labelled
+from everylabel.core.updates import DEFAULT_STEPS
+from everylabel.core.updates import METHODS as METHODS_BY_NAME
 from tests.conftest import LIKELIHOODS, Case, cases, design
 from tests.core import dense
 
@@ -83,6 +86,25 @@ def test_two_updates_equal_one_with_both(likelihood: str, method: str, data: st.
         twice = el.update(twice, case.new_features[r], case.new_labels[r], method, weights=case.weights[r])
     close(once.mean, twice.mean, rtol=1e-9, atol=1e-10)
     close(once.cov, twice.cov, rtol=1e-9, atol=1e-10)
+
+
+def test_a_method_of_the_table_is_the_one_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(6, 3)), np.array([0, 1, 2, 0, 1, 2])
+    post = el.laplace(rng.normal(size=(4, 3)), x)
+    told: list[tuple[float, bool]] = []
+
+    def mine(posterior: el.Posterior, new: Labelled, step_size: float, joint: bool) -> el.Posterior:
+        told.append((step_size, joint))
+        return posterior.replace(mean=posterior.mean + float(new.weights.sum()))
+
+    monkeypatch.setitem(METHODS_BY_NAME, "mine", mine)
+    monkeypatch.setitem(DEFAULT_STEPS, "mine", 0.25)
+    close(el.update(post, x, y, "mine", joint=True).mean, post.mean + 6.0)
+    pool = el.Pool(x, post)
+    pool.add(2, 1, method="mine", step_size=0.5)
+    close(pool.posterior.mean, post.mean + 1.0)
+    assert told == [(0.25, True), (0.5, False)]
 
 
 @pytest.mark.parametrize("likelihood", DENSE)

@@ -11,6 +11,7 @@ import everylabel as el
 from everylabel.core.arrays import to_numpy
 from everylabel.selection import threads
 from everylabel.selection.pool import Where, state
+from everylabel.selection.pool import features as pool_features
 from everylabel.selection.pool.cache import Cache
 from everylabel.selection.pool.features import Features
 from tests.conftest import LIKELIHOODS
@@ -524,9 +525,7 @@ def test_half_precision_is_widened_to_the_bit() -> None:
     half = np.arange(2**16, dtype=np.uint16).view(np.float16)  # all there are
     found = np.empty(2**16, np.float32)
     loops.widen(half.view(np.uint16), found)
-    finite = np.isfinite(half)
-    np.testing.assert_array_equal(found[finite], half[finite].astype(np.float32))
-    assert np.isnan(found[~finite]).all()
+    np.testing.assert_array_equal(found, half.astype(np.float32))
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -545,3 +544,27 @@ def test_products_of_half_precision(bias: bool, compiled: bool, monkeypatch: pyt
     half[7, 3] = np.inf
     with pytest.raises(el.EverylabelError, match="NaN or infinite values in 1 instance"):
         el.Pool(half, posterior)
+
+
+def test_half_precision_is_left_to_numpy_where_numba_was_told_of_another_processor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert threads.can_widen()  # wherever these tests run
+    monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
+    assert not threads.can_widen.__wrapped__()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_products_of_many_in_single_precision(bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(17_000, 31)).astype(np.float32)
+    posterior = el.laplace(np.zeros((31 + bias, 3)), x[:5].astype(np.float64))
+    design, w = np.c_[x, np.ones((len(x), int(bias)))].astype(np.float64), rng.normal(size=31 + bias)
+    few, many = Features(x, posterior), Features(x, posterior)
+    plain = few.product(w)
+    monkeypatch.setattr(pool_features, "LARGE", 1)
+    assert many._is_large
+    assert not Features(x.astype(np.float64), posterior)._is_large
+    assert not Features(np.asfortranarray(x), posterior)._is_large
+    np.testing.assert_allclose(many.product(w), design @ w, atol=1e-4)
+    np.testing.assert_allclose(many.product(w), plain, atol=1e-4)

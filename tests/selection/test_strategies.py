@@ -18,7 +18,7 @@ from everylabel.selection.strategies.bemps import core_scores
 from everylabel.selection.strategies.coreset import coreset
 from everylabel.selection.strategies.herding import herding
 from everylabel.selection.strategies.stochastic import stochastic
-from everylabel.selection.strategies.strategy import best_of_few, of_few
+from everylabel.selection.strategies.strategy import Strategy, all_scores, best_of_few
 from everylabel.selection.strategies.typiclust import typiclust
 from everylabel.selection.strategies.uncertainty import margin, narrowest
 from tests.selection.problems import problem
@@ -357,18 +357,64 @@ def test_herding_is_a_loop_over_what_is_covered(likelihood: str, out: bool) -> N
 
 @pytest.mark.parametrize("name", ["lookahead", "bemps", "epig"])
 def test_the_best_of_those_tried_is_the_best_of_all_scores(name: str) -> None:
-    pool, score = problem(n=400).pool, get(name).score
-    assert score is not None
+    pool = problem(n=400).pool
     for n in (1, 7):
-        every = score(pool, pool.free_idx, np.random.default_rng(n), n_candidates=50)
+        every = all_scores(get(name), pool, pool.free_idx, np.random.default_rng(n), n_candidates=50)
         assert np.isfinite(every).sum() == 50
         picked = el.select(pool, name, n, np.random.default_rng(n), n_candidates=50)
         assert picked.tolist() == pool.free_idx[ranking.best(every, n)].tolist()
 
 
 def test_of_ties_among_those_tried_the_lowest_position_wins() -> None:
-    tried, scores = np.array([5, 2, 9, 0]), np.array([1.0, 1.0, 1.0 + 1e-9, 0.5])
-    every = of_few(lambda pool, idx, rng: (tried, scores))(None, np.arange(12), rng())
+    tried, found = np.array([5, 2, 9, 0]), np.array([1.0, 1.0, 1.0 + 1e-9, 0.5])
+    strategy = Strategy("some", "some are tried", "none", few=lambda pool, idx, rng: (tried, found))
+    every = all_scores(strategy, problem().pool, np.arange(12), rng())
     for n in (1, 2, 4):
-        found = best_of_few(lambda: (tried, scores), n).tolist()
-        assert found == best(every, n).tolist() == [2, 5, 9, 0][:n]
+        picked = best_of_few(lambda: (tried, found), n).tolist()
+        assert picked == best(every, n).tolist() == [2, 5, 9, 0][:n]
+
+
+def test_a_score_or_a_strategy_can_be_tried_without_adding_it() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 4)), np.arange(40) % 3
+    post = el.laplace(el.fit_map(x[:20], y[:20], 3), x[:20])
+
+    def most(pool: PoolView, idx: np.ndarray, rng: np.random.Generator, *, sign: float = 1.0) -> np.ndarray:
+        return sign * pool.rows(idx)[:, 0]
+
+    def last(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+        return np.arange(len(idx))[-n:]
+
+    pool = el.Pool(x, post, labelled_idx=np.arange(20), labels=y[:20])
+    order = 20 + np.argsort(-x[20:, 0])
+    np.testing.assert_array_equal(el.select(pool, most, n=3), order[:3])
+    np.testing.assert_array_equal(el.select(pool, most, n=3, sign=-1.0), order[::-1][:3])
+    np.testing.assert_array_equal(el.select(pool, Strategy("last", "", "", pick=last), n=2), [38, 39])
+    alone = Strategy("most", "", "", score=most, alone=True)
+    np.testing.assert_array_equal(el.select(pool, alone, n=2, ask=lambda i: y[i]), order[:2])
+    assert len(pool.labelled_idx) == 22
+    with pytest.raises(el.EverylabelError, match=r"colour is not an option of strategy 'most'; .*: sign"):
+        el.select(pool, most, colour=1)
+    with pytest.raises(
+        el.EverylabelError, match=r"'<lambda>' returned scores of shape \(3,\); expected \(18,\)"
+    ):
+        el.select(pool, lambda pool, idx, rng: np.zeros(3))
+    with pytest.raises(el.EverylabelError, match="strategy is a int; expected a name"):
+        el.select(pool, 3)  # type: ignore[arg-type]
+    for wrong in (
+        {"pick": lambda pool, idx, n, rng: np.zeros(n, np.int64)},  # twice the same
+        {"pick": lambda pool, idx, n, rng: [len(idx), 0]},
+        {"few": lambda pool, idx, rng: ([3], [1.0])},  # too few
+    ):
+        with pytest.raises(
+            el.EverylabelError, match=r"'own' returned .*; expected 2 different positions of the 18"
+        ):
+            el.select(pool, Strategy("own", "", "", **wrong), n=2)
+    with pytest.raises(el.EverylabelError, match="'own' has not one rule; expected exactly one of"):
+        el.select(pool, Strategy("own", "", ""))
+    cold = el.Pool(x, el.laplace(np.zeros((5, 3)), x[:0]))
+    named = Strategy("random", "", "", score=most)  # by a name of ours, which needs no model
+    picks = [el.select(cold, by, 3, np.random.default_rng(1)) for by in (named, "typiclust")]
+    np.testing.assert_array_equal(picks[0], picks[1])
+    picks = [el.select(cold, by, 3, np.random.default_rng(1)) for by in (most, "typiclust")]
+    np.testing.assert_array_equal(picks[0], picks[1])

@@ -15,10 +15,9 @@ With one candidate q = e_y, and all is as with a label.
 
 from typing import Any
 
-from array_api_compat import array_namespace
 from jaxtyping import Bool, Float
 
-from everylabel.core.arrays import Array, as_array, from_numpy, to_numpy
+from everylabel.core.arrays import Array, array_namespace, as_array, from_numpy, to_numpy
 from everylabel.core.errors import EverylabelError
 
 
@@ -50,17 +49,17 @@ def _grown(
     return xp.where(candidates, xp.exp(kept - top), 0.0 * logits), top
 
 
-def check_candidates(candidates: Any, n: int, k: int, like: Array) -> Bool[Array, "n k"]:
+def check_candidates(candidates: Any, n: int, k: int, like: Array, name: str) -> Bool[Array, "n k"]:
     """Return which of k classes each of n instances may have; each has at least one."""
-    array = to_numpy(as_array(candidates, "candidates"))
+    array = to_numpy(as_array(candidates, name))
     if array.shape != (n, k) or array.dtype != bool:
         raise EverylabelError(
-            f"candidates has shape {array.shape} and dtype {array.dtype}; expected ({n}, {k}) of true and "
+            f"{name} has shape {array.shape} and dtype {array.dtype}; expected ({n}, {k}) of true and "
             "false: for each instance, which classes it may have"
         )
     if not array.any(axis=1).all():
         raise EverylabelError(
-            f"candidates leaves no class for {int((~array.any(axis=1)).sum())} instance(s); expected at "
+            f"{name} leaves no class for {int((~array.any(axis=1)).sum())} instance(s); expected at "
             "least one for each"
         )
     return from_numpy(array, like)

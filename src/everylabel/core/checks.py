@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from everylabel.core.arrays import Array, as_array, float64, from_numpy, namespace, to_numpy
+from everylabel.core.arrays import Array, as_array, float64, from_numpy, is_real, namespace, to_numpy
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 
 _LARGEST = 1e100  # squares of it, and sums of them, are finite
+_HEAVIEST = 1e15  # beyond it a weight of 1 beside it is lost in double precision
 _INSTANCES = "(n, d): one row an instance, one column a feature"
 
 
@@ -21,13 +22,19 @@ def check_choice(value: str, name: str, choices: Sequence[str]) -> str:
     return value
 
 
+def came(value: Any) -> str:
+    """Return a value for an error message; of an array its shape, of what is long its beginning."""
+    shape = tuple(getattr(value, "shape", ()))
+    return f"an array of shape {shape}" if shape else f"{value!r:.80}"
+
+
 def check_positive(value: Any, name: str, *, zero: bool = False) -> float:
     """Return a finite number above zero (or from zero on) as a float."""
     bound = "of at least 0" if zero else "above 0"
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise EverylabelError(f"{name} is {value!r}; expected a number {bound}") from error
+        raise EverylabelError(f"{name} is {came(value)}; expected one number {bound}") from error
     if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
         raise EverylabelError(f"{name} is {value!r}; expected a finite number {bound}")
     return number
@@ -43,8 +50,12 @@ def check_count(value: Any, name: str) -> int:
 def check_positions(values: Any, n: int, name: str) -> np.ndarray:
     """Return different positions 0 .. n - 1 as int64."""
     array = np.asarray(to_numpy(values) if hasattr(values, "detach") else values)
+    if array.dtype == bool:
+        raise EverylabelError(
+            f"{name} is a mask of shape {array.shape}; expected positions in the pool: np.flatnonzero({name})"
+        )
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise EverylabelError(f"{name} is {values!r}; expected positions in the pool, whole numbers")
+        raise EverylabelError(f"{name} is {came(values)}; expected positions in the pool, whole numbers")
     if array.size and (array.min() < 0 or array.max() >= n):
         raise EverylabelError(
             f"{name} runs from {array.min()} to {array.max()}; expected positions 0 to {n - 1}"
@@ -94,7 +105,7 @@ def check_matrix(
             array = array.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise EverylabelError(f"{name} has dtype object; expected real numbers ({error})") from error
-    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
+    if not is_real(array):
         raise EverylabelError(f"{name} has dtype {array.dtype}; expected real numbers")
     if array.shape[1] == 0:
         raise EverylabelError(
@@ -106,7 +117,8 @@ def check_matrix(
     if not bool(xp.all(xp.isfinite(array))):
         n_bad = int(xp.sum(xp.astype(~xp.isfinite(array), xp.int64)))
         raise EverylabelError(
-            f"{name} holds {n_bad} NaN or infinite value(s); impute or drop those instances first"
+            f"{name} holds {n_bad} NaN or infinite value(s); "
+            + ("impute or drop those instances first" if axes == _INSTANCES else "expected finite numbers")
         )
     raise EverylabelError(
         f"{name} holds numbers beyond {_LARGEST:g}, whose squares overflow; scale them to a norm of about 10"
@@ -140,10 +152,13 @@ def check_labels(labels: Any, n: int, n_classes: int, like: Array, name: str = "
     """Return n class numbers 0 .. n_classes - 1 as int64."""
     numbers = f"class numbers 0 to {n_classes - 1}"
     expected = f"{numbers} (LaplaceClassifier takes strings)"
-    array, xp = _one_each(labels, n, like, name, f"label for each of the {n} instances", expected)
+    each = f"label for each of the {n} instances"
+    if len(getattr(labels, "shape", ())) == 2:
+        each += " (of soft targets, give an instance once for each class, with its share in weights)"
+    array, xp = _one_each(labels, n, like, name, each, expected)
     if n == 0:
         return xp.astype(array, xp.int64)
-    if xp.isdtype(array.dtype, "real floating") and not bool(xp.all(array == xp.floor(array))):
+    if not _is_whole(array, xp):
         raise EverylabelError(f"{name} holds fractions or NaN; expected {numbers}")
     low, high = (float(bound) for bound in (xp.min(array), xp.max(array)))
     if low < 0 or high >= n_classes:
@@ -153,15 +168,29 @@ def check_labels(labels: Any, n: int, n_classes: int, like: Array, name: str = "
     return xp.astype(array, xp.int64)
 
 
-def check_weights(weights: Any, n: int, like: Array, name: str = "weights") -> Array:
+def _is_whole(array: Array, xp: Any) -> bool:
+    """Return whether real numbers are whole."""
+    if type(array) is np.ndarray and array.dtype.kind in "biu":
+        return True
+    return not xp.isdtype(array.dtype, "real floating") or bool(xp.all(array == xp.floor(array)))
+
+
+def check_weights(
+    weights: Any, n: int, like: Array, name: str = "weights", what: str = "weight an instance"
+) -> Array:
     """Return n finite weights of at least 0; None stands for all ones."""
     if weights is None:
         return from_numpy(np.ones(n), like)
-    array, xp = _one_each(weights, n, like, name, "weight an instance", "real numbers")
+    array, xp = _one_each(weights, n, like, name, what, "real numbers")
     array = xp.astype(array, xp.float64)  # a copy: posteriors keep it
     if not bool(xp.all(xp.isfinite(array) & (array >= 0))):
         raise EverylabelError(
             f"{name} holds negative, NaN or infinite values; expected finite numbers from 0 on"
+        )
+    if n and float(xp.max(array)) > _HEAVIEST:
+        raise EverylabelError(
+            f"{name} holds {float(xp.max(array)):g}, beside which other labels are lost in double precision; "
+            f"expected how often each counts, at most {_HEAVIEST:g}"
         )
     return array
 
@@ -172,7 +201,7 @@ def _one_each(values: Any, n: int, like: Array, name: str, what: str, expected: 
     xp = namespace(**{name: array, "features": like})
     if tuple(array.shape) != (n,):
         raise EverylabelError(f"{name} has shape {tuple(array.shape)}; expected ({n},), one {what}")
-    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
+    if not is_real(array):
         raise EverylabelError(f"{name} has dtype {array.dtype}; expected {expected}")
     return array, xp
 

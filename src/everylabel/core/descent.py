@@ -10,10 +10,9 @@ What is found is taken only where the gradient, in double precision, is smaller 
 
 from typing import Any
 
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from everylabel.core.arrays import Array, float64
+from everylabel.core.arrays import Array, array_namespace, float64
 from everylabel.core.newton import Objective, Point, along, inner
 
 MEMORY = 5  # pairs; with twice as many there are no fewer steps

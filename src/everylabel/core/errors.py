@@ -1,5 +1,7 @@
 """What is told when something is wrong: one family of errors, one of warnings, a missing extra."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -36,6 +38,18 @@ def need(module: str, extra: str, purpose: str) -> Any:
         raise MissingExtra(
             f"{purpose} needs {name} ({error}); install it with: pip install 'everylabel[{extra}]'"
         ) from error
+
+
+def counted(n: int, one: str, many: str = "") -> str:
+    """Return a number and what it is of: `counted(1, "class is", "classes are")`."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """Return the one of some names that another was probably meant to be."""
+    by_case = {each.casefold(): each for each in names if each != name}
+    found = get_close_matches(name.casefold(), by_case, 1, 0.8)
+    return by_case[found[0]] if found else None
 
 
 def listed(names: list[str], most: int = 5) -> str:

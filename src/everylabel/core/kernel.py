@@ -16,10 +16,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from everylabel.core.arrays import Array, eye
+from everylabel.core.arrays import Array, array_namespace, eye
 from everylabel.core.errors import EverylabelError
 
 LEAST = 1e-12  # of 1 - c g_ii, when what is taken back was nearly all there is

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 from jaxtyping import Float, Int
 
-from everylabel.core.arrays import Array, float64, zeros
+from everylabel.core.arrays import Array, array_namespace, float64, zeros
 from everylabel.core.errors import EverylabelError
 
 UNKNOWN = -1  # the label of an instance that came without one
@@ -121,7 +121,8 @@ class Data:
             if asked > 1e-12 * float(weights[i]):
                 raise EverylabelError(
                     f"features and labels cannot be taken back: number {i} was never learned (with that "
-                    "label and weight), or was taken back before; expected what laplace or update were given"
+                    "label and weight), or was taken back before; expected what laplace or update got: "
+                    "the very numbers, in the same precision (float32 and float64 differ)"
                 )
         sums = self.label_sums - self._summed(gone, targets)
         full = xp.nonzero(left > 0.0)[0]

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from array_api_compat import array_namespace
-
-from everylabel.core.arrays import as_array
+from everylabel.core.arrays import array_namespace, as_array
 from everylabel.core.checks import (
     check_choice,
     check_labels,

@@ -13,10 +13,9 @@ Logits that a label hardly moves stay.
 
 from typing import Any
 
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from everylabel.core.arrays import Array, eye, float64
+from everylabel.core.arrays import Array, array_namespace, eye, float64
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior

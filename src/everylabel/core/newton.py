@@ -14,10 +14,9 @@ Passes over the points run in the precision of `features`; sums over them are ke
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from everylabel.core.arrays import Array, float64
+from everylabel.core.arrays import Array, array_namespace, float64
 from everylabel.core.candidates import log_sum, shares
 
 STEEP = 0.5  # slope at a step's end, against that at its start, that is level enough
@@ -127,7 +126,7 @@ def newton_step(
             break
         search = turned + (energy / previous) * search
     if isinstance(step, float):
-        return Step(start, 0.0, True)
+        return Step(start, decrement, True)
     return along(objective, start, gradient, float64(step), change, decrement)
 
 

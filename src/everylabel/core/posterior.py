@@ -19,9 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace
-
-from everylabel.core.arrays import Array
+from everylabel.core.arrays import Array, array_namespace
 from everylabel.core.kernel import condition_cov_many
 from everylabel.core.labelled import Data
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 from jaxtyping import Float, Int
 
-from everylabel.core.arrays import Array, eye, float64
-from everylabel.core.kernel import inverse_of_precision
+from everylabel.core.arrays import Array, array_namespace, eye, float64
+from everylabel.core.kernel import cholesky_or_none, inverse_of_precision
 
 TOP = 3  # classes of a point that get its curvature in full
 NEGLIGIBLE = 0.05  # share of a class's variance at a point below which it is left out of B_c
@@ -204,5 +204,8 @@ def _own_rows(
     added = xp.take(xp.reshape(extra, (-1,)), at * extra.shape[1] + place)
     through = xp.take(seen, at, axis=0)  # (r, d) rows of H S
     gram = float64(through @ xp.take(features, at, axis=0).T)
-    factor = xp.linalg.cholesky(0.5 * (gram + gram.T) + eye(at.shape[0], gram) / float64(added)[:, None])
+    system = 0.5 * (gram + gram.T) + eye(at.shape[0], gram) / float64(added)[:, None]
+    factor = cholesky_or_none(system)
+    if factor is None:  # features so large that rounding is all there is: S alone will do
+        return None
     return xp.astype(xp.linalg.solve(factor, float64(through)), features.dtype)

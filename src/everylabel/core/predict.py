@@ -12,10 +12,9 @@ import math
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from everylabel.core.arrays import CHUNK, Array, from_numpy, zeros
+from everylabel.core.arrays import CHUNK, Array, array_namespace, from_numpy, zeros
 from everylabel.core.checks import (
     check_choice,
     check_count,

@@ -14,10 +14,9 @@ b points, d features, k classes.
 
 from typing import Any
 
-from array_api_compat import array_namespace
 from jaxtyping import Float, Int
 
-from everylabel.core.arrays import Array, float64, zeros
+from everylabel.core.arrays import Array, array_namespace, float64, zeros
 from everylabel.core.checks import check_count, check_features, check_labels, check_posterior, check_weights
 from everylabel.core.errors import EverylabelError
 from everylabel.core.labelled import Labelled

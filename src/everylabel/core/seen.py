@@ -22,6 +22,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray as Array
 
+from everylabel.core.kernel import cholesky_or_none
+
 TOP = 3  # classes of a point that its shared curvature leaves out
 NEGLIGIBLE = 0.3  # share of a class's variance at a point below which it is left out of R_c
 LEAST = 1e-6  # least shared curvature of a point
@@ -122,7 +124,7 @@ class Seen(NamedTuple):
 
     def widened(self, more: int) -> Seen:
         """Return a copy with room for so many points more in every R_c."""
-        room = self.at.shape[1] - int(np.max(np.count_nonzero(self.at, axis=1)))
+        room = self.at.shape[1] - int((self.at > 0).sum(axis=1).max())
         at, core = _widened(self.at, self.core, max(0, more - room))
         return self._replace(at=at, core=core)
 
@@ -169,14 +171,19 @@ class Seen(NamedTuple):
 
 def build(
     features: Float[Array, "n d"], weights: Float[Array, " n"], probs: Float[Array, "k n"], prior: float
-) -> Seen:
-    """Return M and all X_c at these probabilities, in the precision of the features."""
+) -> Seen | None:
+    """Return M and all X_c at these probabilities, in the precision of the features.
+
+    None where K is so large that its rounding is more than the 1 that b^1/2 K b^1/2 + 1 is about.
+    """
     k = len(probs)
     whole = curvature(weights, probs)
     shared = shared_curvature(whole)
     exactly, root = features.astype(np.float64), np.sqrt(shared.astype(np.float64))
     gram = exactly @ exactly.T / prior
-    factor = np.linalg.cholesky(np.eye(len(root)) + root[:, None] * gram * root)
+    factor = cholesky_or_none(np.eye(len(root)) + root[:, None] * gram * root)
+    if factor is None:
+        return None
     half = np.linalg.solve(factor, root[:, None] * gram)
     gram = (gram - half.T @ half).astype(features.dtype)
     seen = Seen(gram, shared, np.zeros((k, 0), np.int64), np.zeros((k, 0, 0), features.dtype))

@@ -45,17 +45,25 @@ def own(gram, extra, share, least, at, core):  # type: ignore[no-untyped-def]
 
 @_part
 def _invert(matrix):  # type: ignore[no-untyped-def]
-    """Invert a positive definite matrix in place, a pivot at a time (Gauss and Jordan)."""
-    for p in range(len(matrix)):
-        pivot, pivotal = matrix[p, p], matrix[p]
-        pivotal[p] = 1
-        for j in range(len(pivotal)):
-            pivotal[j] /= pivot
-        for i in range(len(matrix)):
-            if i != p:
-                row, factor = matrix[i], matrix[i, p]
-                row[p] = 0
-                _add(row, pivotal, -factor)
+    """Invert a positive definite matrix in place, by sweeping a pivot p at a time.
+
+    With u its row and d = u_p, A becomes A - u u'/d, row and column p u/d, and -1/d at p: -A^-1 in the end.
+    """
+    u = np.empty(len(matrix), matrix.dtype)
+    for p in range(len(u)):
+        for j in range(len(u)):
+            u[j] = matrix[p, j]
+        for i in range(len(u)):
+            factor = u[i] / u[p]
+            for j in range(len(u)):
+                matrix[i, j] -= factor * u[j]
+        for j in range(len(u)):
+            matrix[p, j] = u[j] / u[p]
+            matrix[j, p] = matrix[p, j]
+        matrix[p, p] = -1 / u[p]
+    for i in range(len(u)):
+        for j in range(len(u)):
+            matrix[i, j] = -matrix[i, j]
 
 
 @_part
@@ -93,7 +101,23 @@ def _add(to, row, times):  # type: ignore[no-untyped-def]
 
 
 @_fast
-def answer(gram, shared, at, core, error, last_error, z, ahead):  # type: ignore[no-untyped-def]
+def line(gram, shared, at, core, weights, probs, error, z, ahead, last):  # type: ignore[no-untyped-def]
+    """Turn e = -error and M e, in place, into a line's T and K T; `span.find_line`.
+
+    last : (E, T, K T, E . M_c E) of the last line; 0 at the end if there is none
+    Return E . M_c E, J's slope along the line, and its curvature.
+    """
+    last_error, last_z, last_ahead, last_energy = last
+    energy, kept, means = _answer(gram, shared, at, core, error, last_error, z, ahead)
+    share = np.zeros(1, z.dtype)  # in the precision of the others
+    if last_energy > 0 and kept > energy:
+        share[0] = (kept - energy) / last_energy
+    slope, curvature = _conjugate(weights, probs, error, z, ahead, means, last_z, last_ahead, share[0])
+    return -energy, slope, curvature
+
+
+@_part
+def _answer(gram, shared, at, core, error, last_error, z, ahead):  # type: ignore[no-untyped-def]
     """Turn e = -error and M e, in place, into z and K z.
 
     Return error . Kz, last_error . Kz and the means (2, n) of z and of K z over classes.
@@ -115,8 +139,8 @@ def answer(gram, shared, at, core, error, last_error, z, ahead):  # type: ignore
     return energy, kept, means
 
 
-@_fast
-def conjugate(weights, probs, error, z, ahead, means, last_z, last_ahead, share):  # type: ignore[no-untyped-def]
+@_part
+def _conjugate(weights, probs, error, z, ahead, means, last_z, last_ahead, share):  # type: ignore[no-untyped-def]
     """Level z and K z and add a share of the last line, in place; return J's slope and curvature along it."""
     slope, curvature, zero = 0.0, 0.0, np.zeros(1, z.dtype)[0]
     mean = np.zeros(len(weights), z.dtype)
@@ -173,6 +197,17 @@ def ended(weights, pull, z, ahead, length, grown):  # type: ignore[no-untyped-de
             one += left[x] * seen[x]
         slope += one
     return moved, error, slope
+
+
+@_fast
+def held(label_sums, pulled, prior):  # type: ignore[no-untyped-def]
+    """Return (L - H'R') / prior_precision."""
+    mean, share = np.empty_like(label_sums), 1.0 / prior
+    for i in range(len(mean)):
+        to, sums, by = mean[i], label_sums[i], pulled[i]
+        for c in range(len(to)):
+            to[c] = share * (sums[c] - by[c])
+    return mean
 
 
 @_fast

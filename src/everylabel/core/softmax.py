@@ -4,10 +4,9 @@ softmax(f)_c = exp(f_c) / sum_j exp(f_j)          log_softmax(f) = f - logsumexp
 """
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from everylabel.core.arrays import Array
+from everylabel.core.arrays import Array, array_namespace
 
 
 def softmax(logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:

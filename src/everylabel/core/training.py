@@ -10,15 +10,16 @@ higher is halved until it does not.
 """
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from everylabel.core.arrays import Array, from_numpy, to_numpy, zeros
+from everylabel.core.arrays import Array, array_namespace, from_numpy, to_numpy, zeros
 from everylabel.core.candidates import check_candidates
 from everylabel.core.checks import (
+    came,
     check_choice,
     check_count,
     check_labels,
@@ -67,8 +68,9 @@ def fit_map(
         Precision of the Gaussian prior on every weight and on the bias.
     weights : array (n,), optional
         How often each instance counts.
-    class_weight : array (k,) or "balanced", optional
-        A factor on the weight of each class's instances; "balanced" is n / (k * count).
+    class_weight : array (k,), dict or "balanced", optional
+        A factor on the weight of each class's instances; a dict by class number, 1 for those that it does not
+        name; "balanced" is n / (k * count).
     partial : (array (m, d), bool array (m, k)), optional
         More instances, and which classes each may have: those that are ruled out are False.
     init : array (d+1, k), optional
@@ -183,13 +185,17 @@ def _joined(
 ) -> tuple[Array, Array, Array, Array]:
     """Return features, targets and weights with rows more that have none, and the candidates of all."""
     xp: Any = array_namespace(features)
-    (n, k), more = targets.shape, check_matrix(partial[0], "partial", like=features, like_name="features")
+    if not isinstance(partial, (tuple, list)) or len(partial) != 2:
+        raise EverylabelError(
+            f"partial is {came(partial)}; expected a pair: features (m, d), and (m, k) of true and false"
+        )
+    (n, k), more = targets.shape, check_matrix(partial[0], "partial[0]", like=features, like_name="features")
     if k == 1:
         raise EverylabelError(
             "partial is given with binary=True, where what is not one class is the other; expected a label"
         )
     m = int(more.shape[0])
-    candidates = check_candidates(partial[1], m, k, more)
+    candidates = check_candidates(partial[1], m, k, more, "partial[1]")
     none = zeros((m, k), features)
     return (
         xp.concat([features, more]),
@@ -209,7 +215,11 @@ def _class_weights(class_weight: Any, labels: Array, k: int, like: Array) -> Arr
         counts = np.bincount(numbers, minlength=k)
         factors = len(numbers) / (max(1, np.count_nonzero(counts)) * np.maximum(counts, 1))
     else:
-        factors = np.asarray(to_numpy(check_weights(class_weight, k, like, "class_weight")))
+        if isinstance(class_weight, Mapping):
+            check_labels(list(class_weight), len(class_weight), k, numbers, "class_weight")
+            class_weight = [class_weight.get(c, 1.0) for c in range(k)]
+        each = check_weights(class_weight, k, like, "class_weight", "weight a class")
+        factors = np.asarray(to_numpy(each))
     return from_numpy(factors[numbers], like)
 
 

@@ -14,6 +14,7 @@ from everylabel.models.scaling import Scaling, fit_pool_scaling
 from everylabel.selection import Pool, select
 from everylabel.selection.select import acts_for
 from everylabel.selection.strategies import get
+from everylabel.selection.strategies.strategy import all_scores
 
 __all__ = ["pool_of"]
 
@@ -67,11 +68,11 @@ def choose(
     rng = np.random.default_rng(seed)
     picked = select(pool, strategy, n, rng, candidates=candidates, **options)
     acting = get(acts_for(strategy, pool))
-    if acting.score is None or not scored:
+    if not acting.has_scores or not scored:
         return Chosen(picked, None)
     options = options if acting.name == strategy else {}
     if "n_candidates" in acting.options:  # as select has it: as many are tried as are taken
         tried = options.get("n_candidates", acting.options["n_candidates"])
         options = {**options, "n_candidates": max(n, tried)}
-    scores = acting.score(pool, np.sort(candidates), np.random.default_rng(seed), **options)
-    return Chosen(picked, np.asarray(scores)[np.argsort(np.argsort(candidates))])
+    found = all_scores(acting, pool, np.sort(candidates), np.random.default_rng(seed), **options)
+    return Chosen(picked, np.asarray(found)[np.argsort(np.argsort(candidates))])

@@ -87,6 +87,10 @@ def log_model(
 ) -> Any:
     """Log it to the run that is active, as `mlflow.pyfunc.log_model` does; return MLflow's ModelInfo.
 
+    The extra `mlflow` brings mlflow-skinny, which cannot open MLflow's default store, a database (it finds
+    no module alembic): set MLFLOW_TRACKING_URI to a server or a folder (file:///...), or install all
+    of mlflow.
+
     Examples
     --------
     >>> import mlflow

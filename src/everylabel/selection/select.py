@@ -6,21 +6,21 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.arrays import to_numpy
-from everylabel.core.checks import check_count, check_positions, check_rng
+from everylabel.core.checks import came, check_count, check_positions, check_rng
 from everylabel.core.errors import EverylabelError
 from everylabel.selection import strategies
 from everylabel.selection.pool import PoolView, Where
 from everylabel.selection.pool.rest import without
 from everylabel.selection.pool.view import LearningPool, check_view
 from everylabel.selection.ranking import best
-from everylabel.selection.strategies.strategy import Strategy, best_of_few
+from everylabel.selection.strategies.strategy import Score, Strategy, best_of_few
 
 COLD = ("random", "coreset", "typiclust")  # these need no model
 
 
 def select(
     pool: PoolView,
-    strategy: str = strategies.DEFAULT,
+    strategy: str | Strategy | Score = strategies.DEFAULT,
     n: int = 1,
     rng: np.random.Generator | None = None,
     ask: Callable[[int], int] | None = None,
@@ -35,9 +35,10 @@ def select(
     ----------
     pool : Pool
         Its free instances are chosen from; or any other `PoolView`.
-    strategy : str
-        A name from `strategies()`; "herding" suits data that one does not know. While the model knows
-        nothing (or one of three or more classes only), Typiclust picks in its place.
+    strategy : str, callable or Strategy
+        A name from `strategies()`; "herding" suits data that one does not know. Or a score of your own,
+        f(pool, idx, rng, *, ...) -> (len(idx),), of which the highest are taken (docs/adding-a-strategy.md).
+        While the model knows nothing (or one of three or more classes only), Typiclust picks in its place.
     n : int
         How many.
     rng : numpy.random.Generator, optional
@@ -61,6 +62,10 @@ def select(
     >>> len(idx), len(pool.labelled_idx)
     (5, 105)
     """
+    if ask is not None and not callable(ask):
+        raise EverylabelError(
+            f"ask is {came(ask)}; expected a function that returns an instance's label: ask=lambda i: y[i]"
+        )
     learning: LearningPool = check_view(pool, PoolView if ask is None else LearningPool)
     chosen = strategies.get(strategy)
     chosen.check(options)
@@ -77,16 +82,20 @@ def select(
     if ask is None and usual is not None:  # as many must be tried as are taken
         options = {**options, "n_candidates": max(n, options.get("n_candidates", usual))}
     if ask is None:
-        return idx[_pick(chosen, pool, idx, n, rng, options)]
+        return idx[_checked(chosen, _pick(chosen, pool, idx, n, rng, options), n, len(idx))]
     step = step_size
     if step is None and learning.step_size is None and learning.method in (None, "second_order"):
         step = chosen.step_size
     learning.learns_by(step_size=step)  # refuse before a label is paid for
     picked = []
     for _ in range(n):  # Algorithm 1
-        at = int(_pick(chosen, pool, idx, 1, rng, options)[0])  # line 3
+        found = _pick(chosen, pool, idx, 1, rng, options)  # line 3
+        at = int(_checked(chosen, found, 1, len(idx))[0])
         picked.append(int(idx[at]))
-        learning.add(picked[-1], ask(picked[-1]), step_size=step)  # lines 4, 5 and 7
+        label = ask(picked[-1])  # line 4
+        if label is None:
+            raise EverylabelError(f"ask returned None for instance {picked[-1]}; expected its class number")
+        learning.add(picked[-1], label, step_size=step)  # lines 5 and 7
         idx = without(idx, at)  # line 6
     return np.asarray(picked)
 
@@ -100,20 +109,41 @@ def _pick(
     options: dict[str, Any],
 ) -> np.ndarray:
     """Return n positions in idx."""
-    acting = strategies.get(acts_for(strategy.name, pool))
-    strategy, options = acting, options if acting is strategy else {}
+    acting = acts_for(strategy.name if _is_ours(strategy) else "", pool)
+    if acting and acting != strategy.name:
+        strategy, options = strategies.get(acting), {}
     if strategy.pick is not None:
-        return strategy.pick(pool, idx, n, rng, **options)
+        return np.asarray(strategy.pick(pool, idx, n, rng, **options))
+    if strategy.few is not None:
+        return best_of_few(strategy.few, n, pool, idx, rng, **options)
     assert strategy.score is not None
     if n == 1 and strategy.pick_one is not None and not options:
         return np.asarray([strategy.pick_one(pool, idx)])
     score = strategy.score
     if strategy.alone:
         return pool.top(lambda part, some: score(part, some, rng, **options), idx, n)
-    few = getattr(score, "few", None)
-    if few is not None:
-        return best_of_few(few, n, pool, idx, rng, **options)
-    return best(score(pool, idx, rng, **options), n)
+    found = np.asarray(score(pool, idx, rng, **options))
+    if found.shape != (len(idx),):
+        raise EverylabelError(
+            f"strategy {strategy.name!r} returned scores of shape {found.shape}; expected ({len(idx)},), "
+            "one for each of idx"
+        )
+    return best(found, n)
+
+
+def _checked(strategy: Strategy, found: np.ndarray, n: int, most: int) -> np.ndarray:
+    """Return what was picked of so many; of a user's own strategy, if they are n different positions."""
+    inside = (found >= 0) & (found < most)
+    if not _is_ours(strategy) and len(np.unique(found[inside])) != n:
+        raise EverylabelError(
+            f"strategy {strategy.name!r} returned {found.tolist()!r:.80}; expected {n} different positions "
+            f"of the {most} candidates"
+        )
+    return found
+
+
+def _is_ours(strategy: Strategy) -> bool:
+    return strategies.STRATEGIES.get(strategy.name) is strategy
 
 
 def acts_for(strategy: str, pool: PoolView) -> str:

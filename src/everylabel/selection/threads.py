@@ -6,8 +6,10 @@ of a server at once, is not used. Without numba (the extra `fast`) NumPy does al
 """
 
 import os
+import platform
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 from everylabel.core.arrays import can_compile
@@ -18,6 +20,19 @@ SMALL = 2**19  # numbers that NumPy works through before a compiled loop has sta
 def worth_compiling(work: int) -> bool:
     """Return whether so many numbers are worth a compiled loop, and one can be had."""
     return work >= SMALL and can_compile()
+
+
+@cache
+def can_widen() -> bool:
+    """Return whether this processor reads half precision; else a compiled loop that does so cannot be made.
+
+    Every one of the last ten years does. Who has told numba of another one (NUMBA_CPU_NAME) goes without.
+    """
+    if not can_compile() or any(name in os.environ for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")):
+        return False
+    from llvmlite.binding import get_host_cpu_features
+
+    return platform.machine().lower() in ("aarch64", "arm64") or get_host_cpu_features().get("f16c", False)
 
 
 def workers() -> int:

@@ -6,10 +6,9 @@ An instance is seen through J_x = I_k (x) h_x', k rows of k*d; its curvature has
     R = diag(sqrt p) - p sqrt(p)',   R R' = diag(p) - p p'.
 """
 
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from everylabel.core.arrays import Array, eye, zeros
+from everylabel.core.arrays import Array, array_namespace, eye, zeros
 from everylabel.core.kernel import condition_cov, inverse_of_precision, jointly
 from everylabel.core.likelihoods.likelihood import Instances, Likelihood, Projection
 from everylabel.core.likelihoods.shared import diagonal

@@ -8,10 +8,10 @@ To add one: copy `per_class.py`, change its curvature, add a line to `likelihood
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 from jaxtyping import Float, Int
 
-from everylabel.core.arrays import Array
+from everylabel.core.arrays import Array, array_namespace
 from everylabel.core.posterior import Posterior
 from everylabel.core.softmax import softmax
 

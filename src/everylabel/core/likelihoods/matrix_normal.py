@@ -11,10 +11,9 @@ Gamma (x) Sigma leaves a scalar free between its two factors; fixing Sigma^-1's 
 one is what makes the equations this short, and makes taking an instance back their exact inverse.
 """
 
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from everylabel.core.arrays import Array, eye, zeros
+from everylabel.core.arrays import Array, array_namespace, eye, zeros
 from everylabel.core.kernel import condition_cov_one, inverse_of_precision, not_learned
 from everylabel.core.likelihoods.likelihood import Instances, Likelihood, Projection
 from everylabel.core.likelihoods.shared import diagonal

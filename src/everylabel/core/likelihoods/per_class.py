@@ -6,10 +6,9 @@ This is the block diagonal of the full Hessian: what is left of it when the term
 classes are dropped. Beyond the paper, which stops at one covariance for all classes.
 """
 
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from everylabel.core.arrays import Array, eye
+from everylabel.core.arrays import Array, array_namespace, eye
 from everylabel.core.kernel import condition_cov, inverse_of_precision, jointly
 from everylabel.core.likelihoods.likelihood import Instances, Likelihood, Projection
 from everylabel.core.likelihoods.shared import diagonal

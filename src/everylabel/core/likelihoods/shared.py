@@ -9,10 +9,9 @@ b new points, d features, k classes.
 
 from collections.abc import Callable
 
-from array_api_compat import array_namespace
 from jaxtyping import Float, Int
 
-from everylabel.core.arrays import Array, eye
+from everylabel.core.arrays import Array, array_namespace, eye
 from everylabel.core.kernel import (
     condition_cov,
     condition_cov_one,
@@ -67,7 +66,7 @@ class SharedCovariance(Likelihood):
         Where they are so large that it may not be possible, or many, now: inv(cov) >= prior_precision I.
         """
         xp = array_namespace(features)
-        size = float(xp.max(weights * xp.vecdot(features, features)))
+        size = float(xp.max(weights * xp.sum(features * features, axis=1)))
         if not size < SAFE * posterior.prior_precision or features.shape[0] > features.shape[1]:
             return condition_many(self, posterior, Instances(features, weights[:, None], weights), 1)
         return conditioned_later(posterior, features, weights)

@@ -17,7 +17,11 @@ from everylabel.core.posterior import Posterior
 from everylabel.core.updates import exact, first_order, monte_carlo, second_order
 from everylabel.core.updates.monte_carlo import Samples
 
-METHODS = {"second_order": second_order.second_order, "first_order": first_order.first_order}
+Method = Callable[[Posterior, Labelled, float, bool], Posterior]  # new labels, step size, joint
+METHODS: dict[str, Method] = {
+    "second_order": second_order.second_order,
+    "first_order": first_order.first_order,
+}
 DEFAULT_STEPS = {
     "second_order": second_order.DEFAULT_STEP,
     "first_order": first_order.DEFAULT_STEP,
@@ -120,10 +124,10 @@ def update(
     new = Labelled(design, labels, weights)
     if method == "exact":
         return exact.exact(posterior, new, report)
-    if method == "first_order":
-        updated = first_order.first_order(posterior, new, step_size, joint, covariance)
+    if covariance:
+        updated = METHODS[method](posterior, new, step_size, joint)
     else:
-        updated = second_order.second_order(posterior, new, step_size, joint)
+        updated = first_order.first_order(posterior, new, step_size, joint, covariance=False)
     if posterior.data is None:
         return updated
     return updated.replace(data=posterior.data.add(new, LIKELIHOODS[posterior.likelihood].targets))

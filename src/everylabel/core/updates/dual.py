@@ -12,10 +12,9 @@ rises at its end nearly as steeply as it fell at its start. All labels take thei
 
 from typing import Any
 
-from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from everylabel.core.arrays import Array
+from everylabel.core.arrays import Array, array_namespace
 from everylabel.core.softmax import softmax
 
 TOLERANCE = 1e-2  # of a, against the weight: the steps over all labels polish it

@@ -10,16 +10,17 @@ label to label; when the labels have grown by GROW, another one has been built i
 While labels are few all of this happens in their own space (`span`).
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 from jaxtyping import Float
 
-from everylabel.core.arrays import Array, can_compile, float64
-from everylabel.core.errors import EverylabelError
+from everylabel.core.arrays import Array, array_namespace, can_compile, float64
+from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.core.labelled import Change, Data, Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import Instances, Likelihood, condition_many
@@ -43,6 +44,7 @@ LAST = 0.02  # a Newton step that began below this squared decrement (about nats
 RELATIVE = 1e-3  # or below this share of prior_precision |mean|^2, where that is less
 LEAST = 1e-12  # squared decrement that is rounding only
 SHARP = 400.0  # |h|^2 / prior_precision from which a decrement must be smaller
+HUGE = 1e6  # |h|^2 / prior_precision from which a search that does not end is the features' fault
 MAX_STEPS, MAX_PRODUCTS = 100, 20
 PATIENCE = 3  # Newton steps before the preconditioner may be out of date: it is
 SLOW = 0.3  # where they do not shorten the squared decrement to this share
@@ -161,7 +163,7 @@ def _problem(posterior: Posterior, data: Data, left: Left | None = None) -> span
         objective.weights,
         prior,
         objective.link,
-        lambda mean: _last(float(np.vdot(mean, mean)), objective, ease),
+        lambda squared: _last(squared, objective, ease),
         often and posterior.mean.shape[1] > 1 and can_compile(),
     )
 
@@ -306,13 +308,14 @@ def _solved(posterior: Posterior, data: Data, work: Work, left: Left | None) -> 
         last = _last(inner(point.mean, point.mean), objective, ease)
         step = newton_step(objective, point, gradient, preconditioner.apply, LAST * last, MAX_PRODUCTS)
         point = step.end
-        there = step.whole and step.decrement <= last
-        if there:
+        there = step.whole and abs(step.decrement) <= last
+        if there or not step.decrement >= -last:  # g'C g < 0, or not a number: C is rounding only
             break
         if i % PATIENCE == 0 and step.decrement > SLOW * before:
             preconditioner = _begun(objective, point.probs).finish()
         before = step.decrement
-    else:  # a start far off, at features of large norm: train from zero
+    if not there:  # a start far off, or features of large norm: train from zero
+        _warn_of_training(objective)
         point = _trained(objective, point)
     due = data.labels.shape[0] >= preconditioner.n_points + BEGIN * _growth(preconditioner)
     if left is not None and left.coming is not None and left.coming.n_points <= preconditioner.n_points:
@@ -335,6 +338,21 @@ def _ease(objective: Objective) -> float:
     heavy = max(1.0, float(xp.sum(objective.weights)) / max(1, objective.features.shape[0]))
     sharpness = heavy * squared / max(1, some.shape[0]) / objective.prior_precision
     return min(1.0, SHARP / max(sharpness, 1e-300))
+
+
+def _warn_of_training(objective: Objective) -> None:
+    """Tell that features are so large that no search from the last mean can be hoped for."""
+    squared = inner(objective.features, objective.features) / max(1, objective.features.shape[0])
+    if squared < HUGE * objective.prior_precision:
+        return
+    warnings.warn(
+        f"method 'exact' trained on all labels from zero, as its search from the last mean did not end: "
+        f"features have a norm of about {squared**0.5:.2g} and prior_precision is "
+        f"{objective.prior_precision:g}; scale the features to a norm of about 10 for updates that are fast "
+        "and precise",
+        EverylabelWarning,
+        stacklevel=6,  # whoever called update
+    )
 
 
 def _trained(objective: Objective, point: Point) -> Point:

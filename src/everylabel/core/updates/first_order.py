@@ -5,8 +5,7 @@ The covariance is conditioned on the new instances, as the paper asks where unce
 interest; `covariance=False` leaves it as it was, and a label then costs O(d k).
 """
 
-from array_api_compat import array_namespace
-
+from everylabel.core.arrays import array_namespace
 from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import Instances, condition_many

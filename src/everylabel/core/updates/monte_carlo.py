@@ -14,10 +14,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from jaxtyping import Float, Int
 
-from everylabel.core.arrays import CHUNK, Array, as_array, float64, from_numpy, namespace, zeros
+from everylabel.core.arrays import (
+    CHUNK,
+    Array,
+    array_namespace,
+    as_array,
+    float64,
+    from_numpy,
+    is_real,
+    namespace,
+    zeros,
+)
 from everylabel.core.checks import (
     check_count,
     check_features,
@@ -199,7 +208,7 @@ def _check_members(member_logits: Any, log_weights: Any) -> tuple[Array, Array]:
             "the logits of m members at n instances for k classes"
         )
     xp = namespace(member_logits=logits)
-    if not xp.isdtype(logits.dtype, ("bool", "integral", "real floating")):
+    if not is_real(logits):
         raise EverylabelError(f"member_logits has dtype {logits.dtype}; expected real numbers")
     logits = float64(logits)
     if not bool(xp.all(xp.isfinite(logits))):

@@ -10,10 +10,10 @@ before, so that it may be asked again.
 
 from typing import Any
 
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 from jaxtyping import Bool, Float
 
-from everylabel.core.arrays import Array
+from everylabel.core.arrays import Array, array_namespace
 from everylabel.core.candidates import shares as shares_at
 from everylabel.core.checks import check_features
 from everylabel.core.errors import EverylabelError

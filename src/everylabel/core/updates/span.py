@@ -35,13 +35,11 @@ ENOUGH = 0.02  # of the last Newton step's squared decrement: the last line bega
 STEEP = 0.5  # slope at a line's end, against that at its start, that is level enough
 MAX_LINES, MAX_CUTS = 100, 30
 AGREE = 3e-3  # difference of a logit to the mean's own from which M has gathered too much rounding
-ROUNDING = (
-    160.0  # times that of a squared norm: twice what 500 instances of norm 19 showed in single precision
-)
+ROUNDING = 160.0  # times that of a squared norm: twice what 500 instances of norm 19 showed in single
 PATIENCE = 20  # lines before the curvature is taken to be out of date
 
 Link = Callable[[Array], Array]
-Last = Callable[[Array], float]  # at a mean: squared decrement below which a Newton step is the last
+Last = Callable[[float], float]  # of |mean|^2: squared decrement below which a Newton step is the last
 
 
 class Place(NamedTuple):
@@ -95,7 +93,10 @@ class Problem(NamedTuple):
 
     def mean(self, pull: Float[Array, "k n"]) -> Float[Array, "d k"]:
         """Return (L - H'R') / prior_precision."""
-        mean = self.data.label_sums - self.features.T @ pull.T
+        pulled = self.features.T @ pull.T
+        if self.compiled:
+            return loops().held(self.data.label_sums, pulled, self.prior)
+        mean = self.data.label_sums - pulled
         mean /= self.prior
         return mean
 
@@ -133,6 +134,8 @@ def enter(problem: Problem, mean: Float[Array, "d k"]) -> Place | None:
     expected = weights * probs
     gradient = (expected @ features).T - problem.data.label_sums + prior * mean
     seen = build(features, weights, probs, prior)
+    if seen is None:
+        return None
     flat = problem.logits(gradient / prior)
     bent = seen.shared * (flat - (seen.shared * flat) @ seen.gram)  # b o (H S g)
     decrement = float(np.vdot(gradient, gradient)) / prior - float(np.vdot(flat, bent))  # g'S g
@@ -226,34 +229,46 @@ def settle(problem: Problem, place: Place) -> Ended | None:
 
 
 def _settled(problem: Problem, mean: Float[Array, "d k"], point: Point, seen: Seen) -> Ended | None:
-    start = mean if np.any(mean) else problem.mean(point.pull)  # what is near enough to nothing is not known
-    last, renewed, line = ENOUGH * problem.last(start), False, None
+    squared = _squared(mean)
+    if not squared:  # what is near enough to nothing is not known
+        squared = _squared(problem.mean(point.pull))
+    last, renewed, line = ENOUGH * problem.last(squared), False, None
     find = _compiled_line if problem.compiled else find_line
     for i in range(1, MAX_LINES):
         line = find(problem, point, seen, line)
-        if not np.isfinite(line.energy):
+        if not line.energy >= -last:  # g'C g < 0, or not a number: rounding has eaten the curvature
             return None
         if line.energy > 0.0 and not line.slope < 0.0:  # the last line misleads
             line = find(problem, point, seen, None)
         point, whole = _along(problem, point, line)
-        if whole and line.energy <= last:
+        if whole and abs(line.energy) <= last:
             mean = problem.mean(point.pull)
             logits = problem.logits(mean)
             if float(np.max(np.abs(logits - point.logits))) <= _agree(seen):
                 return Ended(Place(mean, point.pull, logits, seen), point.probs, i, line.energy)
             if renewed:
                 return None
-            renewed, line, point = True, None, problem.at(point.pull, logits)
-            seen = build(problem.features, problem.weights, point.probs, problem.prior)
+            renewed, point = True, problem.at(point.pull, logits)
         elif i % PATIENCE == 0:
-            seen, line = build(problem.features, problem.weights, point.probs, problem.prior), None
-            last = ENOUGH * problem.last(problem.mean(point.pull))
+            last = ENOUGH * problem.last(_squared(problem.mean(point.pull)))
+        else:
+            continue
+        line, anew = None, build(problem.features, problem.weights, point.probs, problem.prior)
+        if anew is None:
+            return None
+        seen = anew
     return None
+
+
+def _squared(mean: Float[Array, "d k"]) -> float:
+    return float(np.vdot(mean, mean))
 
 
 def _agree(seen: Seen) -> float:
     """Return how far a logit may be from the mean's own: M is not to blame for rounding of |h|^2 / prior."""
-    return max(AGREE, ROUNDING * float(np.finfo(seen.gram.dtype).eps * np.median(np.diagonal(seen.gram))))
+    half = len(seen.gram) // 2
+    usual = np.partition(np.diagonal(seen.gram), half)[half]
+    return max(AGREE, ROUNDING * float(np.finfo(seen.gram.dtype).eps * usual))
 
 
 def level(matrix: Float[Array, "k n"]) -> Float[Array, "k n"]:
@@ -281,13 +296,8 @@ def _compiled_line(problem: Problem, start: Point, seen: Seen, last: Line | None
     direction, error = -start.error, start.error
     ahead = direction @ seen.gram
     before = (error, direction, ahead, 0.0) if last is None else last[:4]
-    about = seen.gram, seen.shared, seen.at, seen.core
-    energy, kept, means = loops().answer(*about, error, before[0], direction, ahead)
-    share = direction.dtype.type(max((kept - energy) / before[3], 0.0) if before[3] > 0.0 else 0.0)
-    slope, bent = loops().conjugate(
-        problem.weights, start.probs, error, direction, ahead, means, before[1], before[2], share
-    )
-    return _line(error, direction, ahead, -float(energy), float(slope), float(bent))
+    about = seen.gram, seen.shared, seen.at, seen.core, problem.weights, start.probs
+    return _line(error, direction, ahead, *loops().line(*about, error, direction, ahead, before))
 
 
 def _line(error: Array, direction: Array, ahead: Array, energy: float, slope: float, bent: float) -> Line:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from everylabel.core.arrays import Array, from_numpy, zeros
+from everylabel.core.arrays import Array, array_namespace, from_numpy, zeros
 from everylabel.core.posterior import Posterior
 from everylabel.core.updates import default_step
 from everylabel.core.updates.partial import expected_shares, learn_shares, step_back

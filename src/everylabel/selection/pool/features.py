@@ -10,14 +10,24 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import is_array_api_obj
 
-from everylabel.core.arrays import CHUNK, Array, as_array, from_numpy, namespace, to_numpy
+from everylabel.core.arrays import (
+    CHUNK,
+    Array,
+    array_namespace,
+    as_array,
+    from_numpy,
+    is_real,
+    namespace,
+    to_numpy,
+)
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
-from everylabel.selection.threads import share, worth_compiling
+from everylabel.selection.threads import can_widen, share, worth_compiling
 
 GROWTH = 2  # a pool that has to be copied to grow gets room for a half more
+LARGE = 32  # times the work that repays a compiled loop: BLAS is nearly as fast, until threads share it
 
 
 class Features:
@@ -85,8 +95,8 @@ class Features:
         """Return H w: (n,) for a vector, (k, n) for weights (d, k)."""
         out = np.empty((*weights.shape[1:], self.n), self.dtype)
         body = weights[:-1] if self.bias else weights
-        if weights.ndim == 1 and self._is_half:
-            _half_product(self.array, body, weights[-1] if self.bias else 0.0, out)
+        if weights.ndim == 1 and (self._is_half or self._is_large):
+            _product(self.array, body, weights[-1] if self.bias else 0.0, out)
             return out
         body = _like(np.ascontiguousarray(body, self.dtype), self.array)
         for rows, part in self.chunks():
@@ -119,9 +129,12 @@ class Features:
     @property
     def _is_half(self) -> bool:
         """Return whether features are of half precision and many: compiled loops read those."""
-        array = self.array
-        half = isinstance(array, np.ndarray) and array.dtype == np.float16 and array.flags.c_contiguous
-        return half and worth_compiling(array.size)
+        return _lies_as(self.array, np.float16) and can_widen() and worth_compiling(self.array.size)
+
+    @property
+    def _is_large(self) -> bool:
+        """Return whether features are of single precision, and so many that threads share a pass."""
+        return _lies_as(self.array, np.float32) and worth_compiling(self.array.size // LARGE)
 
     def chunks(self, always: bool = False) -> Iterator[tuple[slice, Array]]:
         """Yield slices of rows and their features in the cache's precision."""
@@ -144,11 +157,29 @@ class Features:
                 )
 
 
-def _half_product(array: np.ndarray, body: np.ndarray, bias: float, out: np.ndarray) -> None:
+def _lies_as(array: Array, dtype: type) -> bool:
+    """Return whether an array is NumPy's, of this kind, row by row."""
+    return isinstance(array, np.ndarray) and array.dtype == dtype and array.flags.c_contiguous
+
+
+def compile_products() -> None:
+    """Have the loop that large pools are read by be there before the first label.
+
+    What can be written to, and what cannot as a file that is mapped, are compiled for by themselves.
+    """
+    for dtype in (np.float32, *([np.float16] if can_widen() else [])):
+        for writeable in (False, True):
+            rows = np.zeros((1, 1), dtype)
+            rows.flags.writeable = writeable
+            _product(rows, np.zeros(1), 0.0, np.zeros(1, np.float32))
+
+
+def _product(array: np.ndarray, body: np.ndarray, bias: float, out: np.ndarray) -> None:
     from everylabel.selection.pool import loops
 
-    bits, v = array.view(np.uint16), (body * 2.0**112).astype(np.float32)
-    share(lambda start, stop: loops.half_product(bits, v, np.float32(bias), out, start, stop), len(out))
+    rows = array.view(np.uint16) if array.dtype == np.float16 else array
+    v = body.astype(np.float32)
+    share(lambda start, stop: loops.product(rows, v, np.float32(bias), out, start, stop), len(out))
 
 
 def _widened(part: np.ndarray) -> np.ndarray:
@@ -174,8 +205,8 @@ def _check(features: Any, posterior: Posterior) -> Array:
         raise EverylabelError(
             f"features has shape {tuple(array.shape)}; expected two axes (n, d): one row an instance"
         )
-    xp = namespace(features=array, posterior=posterior.mean)
-    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
+    namespace(features=array, posterior=posterior.mean)
+    if not is_real(array):
         raise EverylabelError(f"features has dtype {array.dtype}; expected real numbers")
     if array.shape[0] == 0 or array.shape[1] != posterior.n_features:
         raise EverylabelError(

@@ -3,14 +3,13 @@
 from everylabel.core.checks import check_choice, check_positive
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
-
-UPDATES = ("second_order", "first_order", "exact")
+from everylabel.core.updates import METHODS
 
 
 def check_how(method: str | None, step_size: float | str | None) -> tuple[str | None, float | str | None]:
     """Return a method and a step size that go together."""
     if method is not None:
-        check_choice(method, "method", UPDATES)
+        check_choice(method, "method", [*METHODS, "exact"])
     if method == "exact" and step_size is not None:
         raise EverylabelError(f"step_size is {step_size!r}; method='exact' has none: leave it out")
     if step_size is None or step_size == "auto":

@@ -9,7 +9,7 @@ F = H mean is computed anew for the columns that moved, in one pass too.
 The pool is the one object that changes in place; its posterior is a value of the core.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -434,6 +434,8 @@ class Pool(LearningPool):
         return self.logits(idx)
 
     def _check_ruled_out(self, classes: Collection[int]) -> frozenset[int]:
+        if not isinstance(classes, Iterable):
+            raise EverylabelError(f"classes is {classes!r}; expected several class numbers: [{classes!r}]")
         given = np.asarray(list(classes), np.int64)
         numbers = frozenset(check_labels(given, len(given), self.n_classes, given, "classes").tolist())
         if len(numbers) == self.n_classes:

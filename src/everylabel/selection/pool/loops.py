@@ -5,7 +5,9 @@ every k. Imported on first use only: numba takes its time to start.
 """
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
 TIE = np.float32(2e-6)  # twice the tie of `ranking`
 FAR = np.float32(1e30)  # beyond all logits; fast maths knows no infinity
@@ -36,37 +38,37 @@ def exp(x):  # type: ignore[no-untyped-def]
     return r
 
 
+@intrinsic
+def single(typing, x):  # type: ignore[no-untyped-def]
+    """Return a number in single precision: of half precision by its bits, in one instruction for eight."""
+    if x not in (types.uint16, types.float32):
+        return None
+
+    def write(context, builder, signature, given):  # type: ignore[no-untyped-def]
+        if x == types.float32:
+            return given[0]
+        return builder.fpext(builder.bitcast(given[0], ir.HalfType()), ir.FloatType())
+
+    return types.float32(x), write
+
+
 @_fast
 def widen(half, out):  # type: ignore[no-untyped-def]
-    """Write half-precision numbers (their bits, n) as single precision; NumPy takes ten times as long.
-
-    The 15 bits of exponent and fraction, put where single precision has them, are the number times 2^-112.
-    """
-    bits, scale, limit = out.view(np.uint32), np.float32(2.0**112), np.float32(65536.0)
+    """Write half-precision numbers (their bits, n) as single precision; NumPy takes ten times as long."""
     for i in range(len(half)):
-        x = np.uint32(half[i])
-        bits[i] = ((x & np.uint32(0x7FFF)) << np.uint32(13)) | ((x & np.uint32(0x8000)) << np.uint32(16))
-    for i in range(len(out)):
-        out[i] *= scale
-        if abs(out[i]) >= limit:  # infinite, or no number
-            out[i] = np.nan
+        out[i] = single(half[i])  # type: ignore[call-arg]
 
 
 @_fast
-def half_product(half, v, bias, out, start, stop):  # type: ignore[no-untyped-def]
-    """Write H v + bias of the instances start .. stop, features (n, d) in the bits of half precision.
+def product(rows, v, bias, out, start, stop):  # type: ignore[no-untyped-def]
+    """Write H v + bias of the instances start .. stop; rows (n, d) in single precision, or bits of half.
 
-    All are finite (`widen` has seen them); v (d,) in single precision times 2^112.
+    All are finite: logits of all columns come first, and those are looked at.
     """
-    bits = np.empty(half.shape[1], np.uint32)
-    values = bits.view(np.float32)
     for i in range(start, stop):
-        row, total = half[i], np.float32(0.0)
-        for j in range(len(bits)):
-            x = np.uint32(row[j])
-            bits[j] = ((x & np.uint32(0x7FFF)) << np.uint32(13)) | ((x & np.uint32(0x8000)) << np.uint32(16))
-        for j in range(len(bits)):
-            total += values[j] * v[j]
+        row, total = rows[i], np.float32(0.0)
+        for j in range(len(v)):
+            total += single(row[j]) * v[j]  # type: ignore[call-arg]
         out[i] = total + bias
 
 

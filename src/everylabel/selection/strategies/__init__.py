@@ -1,6 +1,7 @@
 """The strategies by name, with what each means and the paper it comes from."""
 
 from everylabel.core.checks import check_choice
+from everylabel.core.errors import EverylabelError
 from everylabel.selection.strategies import (
     badge,
     bait,
@@ -16,7 +17,7 @@ from everylabel.selection.strategies import (
     uncertainty,
     variance,
 )
-from everylabel.selection.strategies.strategy import Strategy
+from everylabel.selection.strategies.strategy import Score, Strategy
 
 _ALL = [
     Strategy("random", "a random instance", "baseline", "nothing", pick=random.random),
@@ -32,18 +33,32 @@ _ALL = [
     Strategy("badge_norm", "the largest gradient; Badge with updates", "Huseljic et al., App. F", "logits, features", badge.badge_norm, alone=True),
     Strategy("typiclust", "the most typical of each cluster without a label", "Hacohen et al. 2022", "features", pick=typiclust.typiclust),
     Strategy("bait", "the least variance left over the pool", "Ash et al. 2021", "logits, features, covariance", pick=bait.bait),
-    Strategy("epig", "what the label tells about other labels", "Bickford Smith et al. 2023", "members", bemps.epig),
-    Strategy("bemps", "the most change elsewhere: CoreMSE, CoreLog", "Tan et al. 2021", "members", bemps.bemps),
+    Strategy("epig", "what the label tells about other labels", "Bickford Smith et al. 2023", "members", few=bemps.epig),
+    Strategy("bemps", "the most change elsewhere: CoreMSE, CoreLog", "Tan et al. 2021", "members", few=bemps.bemps),
     Strategy("herding", "the most unsure ground that no label has covered; the default", "Bae et al. 2025", "logits, features, covariance", pick=herding.herding),
-    Strategy("lookahead", "the least expected risk once labelled", "Roy & McCallum 2001, by the update", "logits, features, covariance", lookahead.lookahead, step_size="auto"),
+    Strategy("lookahead", "the least expected risk once labelled", "Roy & McCallum 2001, by the update", "logits, features, covariance", few=lookahead.lookahead, step_size="auto"),
 ]  # fmt: skip
 STRATEGIES = {strategy.name: strategy for strategy in _ALL}
 DEFAULT = "herding"  # of `select` and of the page
 
 
-def get(name: str) -> Strategy:
-    """Return the strategy of that name."""
-    return STRATEGIES[check_choice(name, "strategy", list(STRATEGIES))]
+def get(strategy: str | Strategy | Score) -> Strategy:
+    """Return the strategy of that name; one that is none of the table is itself, a score makes one."""
+    if isinstance(strategy, Strategy):
+        if (strategy.score, strategy.few, strategy.pick).count(None) != 2:
+            raise EverylabelError(
+                f"strategy {strategy.name!r} has not one rule; expected exactly one of score, few and pick"
+            )
+        return strategy
+    if callable(strategy):
+        name = getattr(strategy, "__name__", type(strategy).__name__)
+        return Strategy(name, "a score of one's own", "", score=strategy)
+    if not isinstance(strategy, str):
+        raise EverylabelError(
+            f"strategy is a {type(strategy).__name__}; expected a name from strategies(), a Strategy, or a score: "
+            "a function of (pool, idx, rng)"
+        )
+    return STRATEGIES[check_choice(strategy, "strategy", list(STRATEGIES))]
 
 
 def strategies() -> list[dict[str, str]]:
@@ -66,4 +81,4 @@ def strategies() -> list[dict[str, str]]:
     ]
 
 
-__all__ = ["DEFAULT", "STRATEGIES", "Strategy", "get", "strategies"]
+__all__ = ["DEFAULT", "STRATEGIES", "Score", "Strategy", "get", "strategies"]

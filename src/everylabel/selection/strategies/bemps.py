@@ -16,10 +16,8 @@ from everylabel.core.checks import check_choice, check_count, check_positions
 from everylabel.selection.pool import PoolView
 from everylabel.selection.pool.rest import all_but
 from everylabel.selection.sampling import Members, candidates
-from everylabel.selection.strategies.strategy import of_few
 
 
-@of_few
 def bemps(
     pool: PoolView,
     idx: np.ndarray,
@@ -36,7 +34,6 @@ def bemps(
     return _scores(pool, idx, eval_idx, rng, score, n_samples, n_candidates)
 
 
-@of_few
 def epig(
     pool: PoolView,
     idx: np.ndarray,

@@ -43,11 +43,13 @@ def herding(
     tried = some[candidates(pool, some, n_candidates, rng)]
     eval_idx = pool.sample(n_eval, rng)
     known = pool.sample(REMEMBERED, rng, pool.placed(Where.LABELLED, Where.OUT))
-    seen, center = _directions(pool, eval_idx, None)
-    covering, (new, _) = _directions(pool, known, center)[0], _directions(pool, tried, center)
+    rows = pool.rows(eval_idx, pool.dtype)
+    center = rows[:, : pool.posterior.n_features].mean(axis=0)
+    seen = _directions(rows, center)
+    covering, new = (_directions(pool.rows(idx, pool.dtype), center) for idx in (known, tried))
     width = _width(covering)
     covered = _kernel((seen @ covering.T).max(axis=1, initial=-np.inf), width)
-    similar, unsure = _kernel(new @ seen.T, width), unsureness(pool, eval_idx)
+    similar, unsure = _kernel(new @ seen.T, width), _unsureness(pool, eval_idx, rows)
     picked: list[int] = []
     for _ in range(n):
         gain = np.maximum(similar - covered, 0.0) @ unsure
@@ -57,21 +59,18 @@ def herding(
     return np.searchsorted(idx, tried[picked])
 
 
-def unsureness(pool: PoolView, idx: np.ndarray) -> np.ndarray:
+def _unsureness(pool: PoolView, idx: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return (1 - margin)^2 by mean-field probabilities; variances of these alone, not of the whole pool."""
-    rows = pool.rows(idx, pool.dtype)
     variances = np.einsum("nd,nd->n", rows @ shared_cov(pool.posterior).astype(pool.dtype), rows)
     spread = np.sqrt(1.0 + math.pi / 8 * np.maximum(variances, 0.0))
     probs = np.partition(softmax(pool.logits(idx) / spread[:, None]), -2, axis=1)
     return np.asarray((1.0 - (probs[:, -1] - probs[:, -2])) ** 2, pool.dtype)
 
 
-def _directions(pool: PoolView, idx: np.ndarray, center: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of norm 1, and what they were centred on (their own mean, unless given)."""
-    rows = pool.rows(idx, pool.dtype)[:, : pool.posterior.n_features]
-    center = rows.mean(axis=0) if center is None else center
-    rows = rows - center
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12), center
+def _directions(rows: np.ndarray, center: np.ndarray) -> np.ndarray:
+    """Return rows without the bias, centred, of norm 1."""
+    rows = rows[:, : len(center)] - center
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
 
 
 def _kernel(inner: np.ndarray, width: float) -> np.ndarray:

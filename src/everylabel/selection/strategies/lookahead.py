@@ -15,10 +15,8 @@ from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.selection.lookahead.expected import RISKS, expected_risk
 from everylabel.selection.pool import PoolView
 from everylabel.selection.sampling import candidates
-from everylabel.selection.strategies.strategy import of_few
 
 
-@of_few
 def lookahead(
     pool: PoolView,
     idx: np.ndarray,

@@ -1,4 +1,4 @@
-"""What a strategy is: a score (higher is better) or a rule that picks a batch, and where it comes from.
+"""What a strategy is: a score (higher is better), of all or of a few, or a rule that picks a batch.
 
 To add one, copy a small file such as `coreset.py` and add a line to the table in `__init__.py`;
 docs/adding-a-strategy.md has a skeleton.
@@ -6,7 +6,7 @@ docs/adding-a-strategy.md has a skeleton.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, wraps
+from functools import lru_cache
 from inspect import signature
 from typing import Any
 
@@ -16,12 +16,16 @@ from everylabel.core.errors import EverylabelError
 from everylabel.selection.pool import PoolView
 from everylabel.selection.ranking import best
 
+Score = Callable[..., np.ndarray]
+Few = Callable[..., tuple[np.ndarray, np.ndarray]]
+
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """One strategy. Exactly one of `score` and `pick` is given.
+    """One strategy. Exactly one of `score`, `few` and `pick` is given.
 
     score(pool, idx, rng, **options) -> (len(idx),)         for one pick at a time
+    few(pool, idx, rng, **options) -> (m,) positions of idx that were tried, and (m,) their scores
     pick(pool, idx, n, rng, **options) -> n positions of idx, in the order of picking
     """
 
@@ -29,7 +33,8 @@ class Strategy:
     meaning: str
     paper: str
     needs: str = "logits"
-    score: Callable[..., np.ndarray] | None = None
+    score: Score | None = None
+    few: Few | None = None
     pick: Callable[..., np.ndarray] | None = None
     pick_one: Callable[..., int] | None = None  # a faster way to the best score of all
     alone: bool = False  # each instance is scored by itself, whatever the others are
@@ -38,7 +43,12 @@ class Strategy:
     @property
     def options(self) -> dict[str, Any]:
         """Return the strategy's own settings and their defaults."""
-        return dict(_options(self.score or self.pick))
+        return dict(_options(self.score or self.few or self.pick))
+
+    @property
+    def has_scores(self) -> bool:
+        """Return whether instances get scores."""
+        return self.pick is None
 
     def check(self, options: dict[str, Any]) -> None:
         """Raise if an option is not one of this strategy's."""
@@ -50,34 +60,27 @@ class Strategy:
                 )
 
 
-Few = Callable[..., tuple[np.ndarray, np.ndarray]]
-
-
-def of_few(rule: Few) -> Any:
-    """Make a score of a rule that tries some instances and returns their positions and scores.
-
-    All others get -inf. Who wants the best alone asks the rule itself, `few`, by `best_of_few`.
-    """
-
-    @wraps(rule)
-    def score(pool: PoolView, idx: np.ndarray, rng: np.random.Generator, **options: Any) -> np.ndarray:
-        tried, scores = rule(pool, idx, rng, **options)
-        found = np.full(len(idx), -np.inf)
-        found[tried] = scores
-        return found
-
-    score.few = rule  # type: ignore[attr-defined]
-    return score
+def all_scores(
+    strategy: Strategy, pool: PoolView, idx: np.ndarray, rng: np.random.Generator, **options: Any
+) -> np.ndarray:
+    """Return the scores of idx; -inf of those that a rule of a few has not tried."""
+    if strategy.score is not None:
+        return strategy.score(pool, idx, rng, **options)
+    assert strategy.few is not None
+    tried, found = strategy.few(pool, idx, rng, **options)
+    every = np.full(len(idx), -np.inf)
+    every[tried] = found
+    return every
 
 
 def best_of_few(rule: Few, n: int, *given: Any, **options: Any) -> np.ndarray:
     """Return the positions of the n best by a rule that tries some."""
-    tried, scores = rule(*given, **options)
+    tried, scores = (np.asarray(part) for part in rule(*given, **options))
     order = np.argsort(tried)  # of ties the lowest position wins
     return np.asarray(tried[order][best(scores[order], n)])
 
 
-@cache
+@lru_cache(64)  # those of the table, and some of a user's own, which hold what they close over
 def _options(rule: Callable[..., Any]) -> dict[str, Any]:
     known = signature(rule).parameters.values()
     return {p.name: p.default for p in known if p.kind is p.KEYWORD_ONLY}
