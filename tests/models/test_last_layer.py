@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import everylabel as el
-from everylabel.models.forward import Rows
+from everylabel.models.forward import Rows, _to
 from everylabel.torch import LastLayer
 
 
@@ -203,6 +203,32 @@ def test_a_layer_that_is_not_the_output_is_noticed() -> None:
     with pytest.raises(el.EverylabelError, match=r"not that of layer 'body'.*'head' \(8 to 3\)"):
         LastLayer(Backwards()).features(torch.randn(2, 4))
     assert LastLayer(Backwards(), "head").features(torch.randn(2, 4)).shape == (2, 8)
+    with pytest.raises(el.EverylabelError, match=r"layer is 'body', after which the model runs 'head'"):
+        LastLayer(Backwards(), "body").laplace((torch.randn(2, 4), [0, 1]))
+
+
+def test_a_head_beside_others_can_be_named() -> None:
+    class Heads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.topic, self.tone = nn.Linear(4, 3), nn.Linear(4, 2)
+
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"topic": self.topic(x), "tone": self.tone(x)}
+
+    for name in ("topic", "tone"):
+        assert LastLayer(Heads(), name).features(torch.randn(2, 4)).shape == (2, 4)
+
+
+def test_numbers_of_numpy_come_in_the_precision_of_the_model() -> None:
+    x, model = np.random.default_rng(0).normal(size=(5, 4)), nn.Sequential(nn.Linear(4, 3))
+    assert LastLayer(model).features(x).dtype == torch.float32
+    torch.testing.assert_close(LastLayer(model).features((x, [0] * 5)), torch.as_tensor(x).float())
+
+
+def test_numbers_of_numpy_stay_fractions_where_weights_are_quantised() -> None:
+    x = np.array([[0.25, -1.5]], np.float32)
+    torch.testing.assert_close(_to(x, torch.zeros(1, dtype=torch.uint8)), torch.as_tensor(x))
 
 
 def test_bad_input_is_named() -> None:

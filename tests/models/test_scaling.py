@@ -2,15 +2,20 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
-from everylabel import LaplaceClassifier
+import everylabel as el
+from everylabel import EverylabelError, LaplaceClassifier
+from everylabel.models.classifier_files import as_classifier
 from everylabel.models.scaling import (
     POOL_NORM,
     POWER,
     RIDGE,
     fit_pool_scaling,
     fit_scaling,
+    no_scaling,
     suited_precision,
+    told_scaling,
 )
 
 
@@ -58,6 +63,78 @@ def test_a_pool_around_zero_is_no_pool_of_twins() -> None:
     assert not np.any(pool.mean(axis=0))
     assert scaling.matrix is not None
     np.testing.assert_allclose(np.mean(np.sum(scaling(pool) ** 2, axis=1)), POOL_NORM**2)
+
+
+@pytest.mark.parametrize("far", [10.0, 1000.0])
+def test_features_may_lie_far_from_zero(far: float) -> None:
+    x, y = load_digits(return_X_y=True)
+    x = x / 16.0
+    pool, later = x[100:1000], slice(1000, None)
+    for how in ({}, {"unlabelled": pool}):
+        moved = {name: some + far for name, some in how.items()}
+        near = LaplaceClassifier().fit(x[:100], y[:100], **how)
+        away = LaplaceClassifier().fit(x[:100] + far, y[:100], **moved)
+        np.testing.assert_allclose(
+            away.predict_proba(x[later] + far), near.predict_proba(x[later]), atol=1e-4
+        )
+
+
+@pytest.mark.parametrize("update", ["exact", "second_order", "refit"])
+def test_the_first_ten_labels_tell_the_scale_where_one_alone_could_not(update: str) -> None:
+    x, y = load_digits(return_X_y=True)
+    x = x / 16.0
+    one_by_one, at_once = LaplaceClassifier(update=update), LaplaceClassifier(update=update)
+    for i in range(10):
+        one_by_one.partial_fit(x[[i]] + 50.0, y[[i]])
+        assert np.any(one_by_one.center_) == (i == 9)
+    at_once.partial_fit(x[:10] + 50.0, y[:10])
+    for clf in (one_by_one, at_once):
+        clf.partial_fit(x[10:60] + 50.0, y[10:60])
+    left = np.argsort(one_by_one.classes_)
+    np.testing.assert_allclose(
+        one_by_one.predict_proba(x[1000:] + 50.0)[:, left], at_once.predict_proba(x[1000:] + 50.0), atol=1e-4
+    )
+
+
+def test_a_few_that_are_alike_are_twins_still() -> None:
+    few = np.array([[1.0, 2.0], [1.01, 2.0]])
+    many = np.tile(few, (5, 1))
+    assert told_scaling(few, np.ones(2), several=True) is None
+    assert told_scaling(many, np.ones(10)) is None  # of one class
+    assert told_scaling(many, np.ones(10), several=True) is not None
+    assert not np.any(fit_scaling(many, np.ones(10)).center)
+
+
+def test_near_copies_at_the_start_do_not_tell_the_scale() -> None:
+    x, y = load_digits(return_X_y=True)
+    x, rng = x / 16.0, np.random.default_rng(0)
+    clf = LaplaceClassifier()
+    for _ in range(12):
+        clf.partial_fit(x[[0]] + 0.003 * rng.normal(size=(1, 64)), y[[0]])
+    assert not np.any(clf.center_)
+    clf.partial_fit(x[1:101], y[1:101])
+    assert 5.0 < np.sqrt(np.mean(np.sum(((x[1:101] - clf.center_) * clf.scale_) ** 2, axis=1))) < 20.0
+    assert clf.score(x[1000:], y[1000:]) > 0.75
+
+
+def test_a_scale_that_was_given_or_that_a_pool_told_stays() -> None:
+    x, y = load_digits(return_X_y=True)
+    x = x / 16.0
+    taught = el.laplace(el.fit_map(x[:200], y[:200], 10), x[:200], keep_data=False)
+    given = as_classifier(taught, no_scaling(64), range(10), update="second_order")
+    before = given.score(x[1000:], y[1000:])
+    for clf in (given, LaplaceClassifier().fit(x[:2], y[:2], unlabelled=np.tile(x[:1], (5, 1)))):
+        scale = clf.scale_
+        clf.partial_fit(x[200:230], y[200:230])
+        assert clf.scale_ == scale
+    assert given.score(x[1000:], y[1000:]) > before - 0.05
+    balanced = np.array(
+        [[a, b, c, d] for a in (-1, 1) for b in (-1, 1) for c in (-1, 1) for d in (-1, 1)], float
+    )
+    clf = LaplaceClassifier().fit(balanced, np.arange(16) % 2)
+    assert not np.any(clf.center_)
+    scale = clf.scale_
+    assert clf.partial_fit([[30.0] * 4], [1]).scale_ == scale
 
 
 def _by_covariance(pool: np.ndarray) -> np.ndarray:
@@ -134,3 +211,9 @@ def test_what_a_pool_has_scaled_can_be_taken_back_in_any_batch() -> None:
     left = np.setdiff1d(np.arange(60), [3, 7, 9, 30, 41, 44, 59])
     again = LaplaceClassifier().fit(x[left], y[left], unlabelled=x)
     np.testing.assert_allclose(clf.predict_proba(x), again.predict_proba(x), atol=2e-3)
+
+
+def test_numbers_whose_squares_overflow_are_refused() -> None:
+    x, y = load_digits(return_X_y=True)
+    with pytest.raises(EverylabelError, match="X holds numbers beyond 1e"):
+        LaplaceClassifier().fit(x[:50] * 1e160, y[:50])

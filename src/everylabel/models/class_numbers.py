@@ -14,6 +14,16 @@ def encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return np.asarray(order[np.searchsorted(classes[order], y)])
 
 
+def check_one_kind(y: np.ndarray) -> None:
+    """Raise if labels are of kinds that cannot be put in order, as text and None."""
+    kinds = {type(label).__name__ for label in y} if y.dtype == object else {""}
+    if "NoneType" in kinds or len(kinds & {"str", "int", "float"}) > 1:
+        raise EverylabelError(
+            f"y holds labels of different kinds ({', '.join(sorted(kinds))}); expected all text or all "
+            "numbers: leave out instances that have no label"
+        )
+
+
 def with_named(labels: np.ndarray, names: Mapping[Any, Any] | None) -> np.ndarray:
     """Return the labels and the classes that have a name, sorted."""
     if names is None:

@@ -28,16 +28,24 @@ from everylabel.core import (
     predict_proba,
     update,
 )
-from everylabel.core.checks import check_positive
+from everylabel.core.checks import check_matrix, check_positive
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.predict import METHODS as PREDICTIONS
 from everylabel.core.softmax import softmax
 from everylabel.core.updates import METHODS
 from everylabel.models.class_names import ASK_AGAIN, ClassNames
-from everylabel.models.class_numbers import check_known, class_factors, encode, with_named
+from everylabel.models.class_numbers import check_known, check_one_kind, class_factors, encode, with_named
 from everylabel.models.examples import Examples, joined, positions, rows
 from everylabel.models.names import NameRows
-from everylabel.models.scaling import Scaling, fit_pool_scaling, fit_scaling, no_scaling, suited_precision
+from everylabel.models.scaling import (
+    ENOUGH,
+    Scaling,
+    fit_pool_scaling,
+    no_scaling,
+    suited_precision,
+    told_scaling,
+    unshifted,
+)
 
 UPDATES = ("exact", *METHODS, "refit")
 
@@ -97,6 +105,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     matrix_: np.ndarray | None = None  # states of before have none
     names_hold_: bool = False
     names_: ClassNames | None = None
+    _untold: bool = False  # the first labels were too few, or too alike, to tell the scaling
     _asked_at: int = 0  # labels when it was last asked whether names hold
     _taught: list[Examples]
     _first_classes: np.ndarray
@@ -225,7 +234,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         named = np.union1d(self._declared, y) if len(self._declared) else y
         if len(later):
             again._learn(X, y, weights, self.classes_[np.isin(self.classes_, named)])
-        told_apart = ("posterior_", "classes_", "center_", "scale_", "matrix_", "_taught")
+        told_apart = ("posterior_", "classes_", "center_", "scale_", "matrix_", "_untold", "_taught")
         for name in (*told_apart, "names_hold_", "names_", "_asked_at"):
             setattr(self, name, getattr(again, name))
         return self
@@ -287,9 +296,12 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         if binary and len(classes) != 2:
             raise EverylabelError(f"y holds {len(classes)} class(es); expected 2 with likelihood='binary'")
         self._check_parameters()
-        self.names_ = names
+        self.names_, self._untold = names, False
+        if scaling is None and self.scale_features:
+            scaling = self._told(X, y, weights)
+            self._untold = scaling is None
         if scaling is None:
-            scaling = fit_scaling(X, weights) if self.scale_features else no_scaling(X.shape[1])
+            scaling = unshifted(X) if self.scale_features else no_scaling(X.shape[1])
         self.center_, self.scale_, self.matrix_ = scaling
         self._train(X, y, weights, classes)
         # the first was trained on, the rest was learned one by one; copies, since callers reuse arrays
@@ -349,8 +361,10 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         """Return features and labels; there may be none where class names are."""
         least = 1 if names is None else 0
         X, y = validate_data(self, X, y, dtype=np.float64, reset=first, ensure_min_samples=least)
+        check_matrix(X, "X")
         if not len(y):
             return X, np.asarray(list(names))[:0]
+        check_one_kind(y)
         check_classification_targets(y)
         return X, y
 
@@ -412,8 +426,15 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             self.classes_, self.posterior_ = classes, posterior
         self._taught.append(now)
         n = sum(len(labels) for _, labels, _ in self._taught)
-        if self._updates_exactly() and n >= ASK_AGAIN * self._asked_at:
+        told = self._told(*joined(self._taught)) if self._untold and n >= ENOUGH else None
+        if told is not None:
+            self._start(*joined(self._taught), self.classes_, told, self.names_)
+        elif self._updates_exactly() and n >= ASK_AGAIN * self._asked_at:
             self._ask_names()
+
+    def _told(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Scaling | None:
+        """Return the scaling that labelled instances tell, if they do."""
+        return told_scaling(X, weights, several=len(np.unique(y)) > 1)
 
     def _updates_exactly(self) -> bool:
         """Return whether the core's exact update is retraining; class weights would change with it."""

@@ -72,6 +72,11 @@ def save_classifier(classifier: LaplaceClassifier, path: str | os.PathLike[str])
     """
     from sklearn.utils.validation import check_is_fitted
 
+    if not isinstance(classifier, LaplaceClassifier):
+        last = "; pass its last step, and keep the others beside it" if hasattr(classifier, "steps") else ""
+        raise EverylabelError(
+            f"classifier is a {type(classifier).__name__}; expected a LaplaceClassifier{last}"
+        )
     check_is_fitted(classifier)
     labels = classifier.classes_
     if labels.dtype.kind not in "OUSiufb":

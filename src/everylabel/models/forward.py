@@ -54,7 +54,7 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
 
 def batches(data: Any, model: torch.nn.Module, batch_size: int = BATCH_SIZE) -> Iterator[Batch]:
     """Yield batches on the model's device from whatever a user may have."""
-    place = next((weights.device for weights in model.parameters()), torch.device("cpu"))
+    place = next(model.parameters(), torch.empty(0))
     for batch in _split(data, batch_size):
         yield _as_batch(batch, place)
 
@@ -68,6 +68,17 @@ def logits_of(output: Any) -> torch.Tensor | None:
     elif isinstance(output, (tuple, list)) and output:
         output = output[0]
     return output if isinstance(output, torch.Tensor) else None
+
+
+def tensors_of(output: Any) -> list[torch.Tensor]:
+    """Return all tensors in a model's output: itself, or those of a tuple or a dict, in any depth."""
+    if isinstance(output, torch.Tensor):
+        return [output]
+    parts = output.values() if isinstance(output, Mapping) else output
+    if not isinstance(output, (Mapping, tuple, list)):
+        parts = vars(output).values() if hasattr(output, "__dict__") else ()
+        return [part for part in parts if isinstance(part, torch.Tensor)]
+    return [tensor for part in parts for tensor in tensors_of(part)]
 
 
 def count(data: Any) -> int:
@@ -130,7 +141,7 @@ def _split(data: Any, size: int) -> Iterable[Any]:
     )
 
 
-def _as_batch(batch: Any, place: torch.device) -> Batch:
+def _as_batch(batch: Any, place: torch.Tensor) -> Batch:
     labels = None
     if isinstance(batch, (tuple, list)):
         *inputs, labels = batch if len(batch) > 1 else (*batch, None)
@@ -142,10 +153,13 @@ def _as_batch(batch: Any, place: torch.device) -> Batch:
         found = [inputs[0][key] for key in LABEL_KEYS if inputs[0].get(key) is not None]
         labels, inputs = found[0] if found else labels, []
     args = tuple(_to(value, place) for value in inputs)
-    return Batch(args, kwargs, None if labels is None else _to(torch.as_tensor(labels), place))
+    return Batch(args, kwargs, None if labels is None else torch.as_tensor(labels).to(place.device))
 
 
-def _to(value: Any, place: torch.device) -> Any:
+def _to(value: Any, place: torch.Tensor) -> Any:
+    """Return a value on the device of the model's weights; NumPy's fractions also in their precision."""
     if isinstance(value, np.ndarray):
         value = torch.as_tensor(value)
-    return value.to(place, non_blocking=True) if isinstance(value, torch.Tensor) else value
+        fractions = value.is_floating_point() and place.is_floating_point()  # weights may be quantised
+        value = value.to(place.dtype) if fractions else value
+    return value.to(place.device, non_blocking=True) if isinstance(value, torch.Tensor) else value

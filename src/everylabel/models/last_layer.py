@@ -8,13 +8,23 @@ The features are what the layer is given, read by a hook in one pass without gra
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from everylabel.core import Posterior, laplace
 from everylabel.core.errors import EverylabelError
-from everylabel.models.forward import BATCH_SIZE, Rows, batches, count, evaluating, logits_of, unwrap
+from everylabel.models.forward import (
+    BATCH_SIZE,
+    Rows,
+    batches,
+    count,
+    evaluating,
+    logits_of,
+    tensors_of,
+    unwrap,
+)
 
 
 class LastLayer:
@@ -27,7 +37,8 @@ class LastLayer:
         timm or Hugging Face ones. It is called as it is; its mode is restored afterwards.
     layer : str or torch.nn.Linear, optional
         Which layer, by name ("classifier.out_proj") or itself. None takes the last one, and the
-        first pass checks that the model's output is that layer's.
+        first pass checks that the model's output is that layer's. Of one that is named it checks that no
+        other linear layer is run after it, unless its own output is among the model's.
 
     Examples
     --------
@@ -46,7 +57,8 @@ class LastLayer:
             raise EverylabelError(f"model is a {type(model).__name__}; expected a torch.nn.Module")
         self.model = unwrap(model)
         self.name, self.layer = _find(self.model, layer)
-        self._checked = layer is not None  # that the layer's output is the model's
+        self._asked_for = layer is not None
+        self._checked = False  # that the layer's output is the model's
         self._is_plain = False  # that it is linear; found out by the first batch
         _check_layer(self.name, self.layer)
         _check_alone(self.model, self.name, self.layer)
@@ -130,19 +142,30 @@ class LastLayer:
         labels: list[torch.Tensor | None] = []
         seen: list[tuple[torch.Tensor, torch.Tensor]] = []
 
+        later: list[str] = []  # other linear layers, run after this one in the first batch
+
         def remember(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: torch.Tensor) -> None:
             seen.append((args[0] if args else kwargs["input"], output))
 
-        hook = self.layer.register_forward_hook(remember, with_kwargs=True)
+        def note(name: str) -> Callable[..., None]:
+            return lambda *_: later.append(name) if seen else None
+
+        hooks = [self.layer.register_forward_hook(remember, with_kwargs=True)]
+        if not self._checked:
+            others = _linear_layers(self.model).items()
+            hooks += [part.register_forward_hook(note(name)) for name, part in others if name != self.name]
         try:
             with evaluating(self.model):
                 for batch in batches(data, self.model, batch_size):
                     seen.clear()
-                    output = logits_of(self.model(*batch.args, **batch.kwargs))
-                    features.add(self._rows(seen, output))
+                    given = self.model(*batch.args, **batch.kwargs)
+                    rows, logits = self._rows(seen, logits_of(given))
+                    self._check_output(rows, logits, given, later)
+                    features.add(rows)
                     labels.append(batch.labels)
         finally:
-            hook.remove()
+            for hook in hooks:
+                hook.remove()
         if not labels:
             raise EverylabelError("data has no batches; expected at least one instance")
         known = [part for part in labels if part is not None]
@@ -150,8 +173,8 @@ class LastLayer:
 
     def _rows(
         self, seen: list[tuple[torch.Tensor, torch.Tensor]], output: torch.Tensor | None
-    ) -> torch.Tensor:
-        """Return one row of features an instance, from what the hook saw and the model gave."""
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return one row of features an instance and the layer's output, from what hook and model gave."""
         if not seen:
             raise EverylabelError(f"layer {self.name!r} was not run by the model; {_pass_one(self.model)}")
         if len(seen) > 1:
@@ -175,9 +198,20 @@ class LastLayer:
                 f"layer {self.name!r} is given shape {tuple(features.shape)}; expected (n, d), "
                 "one row an instance"
             )
-        if not self._checked and not _same(logits, output):
+        return features, logits
+
+    def _check_output(
+        self, features: torch.Tensor, logits: torch.Tensor, given: Any, later: list[str]
+    ) -> None:
+        """Raise if this is not the model's last layer, or is no plain linear one."""
+        if not self._checked and not self._asked_for and not _same(logits, logits_of(given)):
             raise EverylabelError(
                 f"the model's output is not that of layer {self.name!r}; {_pass_one(self.model)}"
+            )
+        if not self._checked and later and not any(_same(logits, output) for output in tensors_of(given)):
+            raise EverylabelError(
+                f"layer is {self.name!r}, after which the model runs {later[-1]!r}, and whose output is not "
+                f"the model's; {_pass_one(self.model)}"
             )
         if not self._is_plain and not _is_linear(self.layer, features, logits):
             raise EverylabelError(
@@ -185,7 +219,6 @@ class LastLayer:
                 "changed afterwards); expected a plain torch.nn.Linear"
             )
         self._checked = self._is_plain = True
-        return features
 
 
 def _find(model: torch.nn.Module, layer: str | torch.nn.Linear | None) -> tuple[str, torch.nn.Linear]:

@@ -19,7 +19,9 @@ NORM = 10.0  # root mean square norm; on six datasets of features within 1% of t
 POOL_NORM = 5.0  # of features that the pool has shaped, with the precision of `suited_precision`
 POWER = 0.5
 RIDGE = 1e-3  # of the largest variance: what no instance shows is trusted little, not never
-TWINS = 0.05  # spread against size below which instances are taken for twins
+TWINS = 0.05  # spread against size below which instances are taken for twins,
+ENOUGH = 10  # unless there are so many, of a pool or of several classes: years, say, lie far from zero,
+ROUNDING = 1e-5  # and what is left of them is more than rounding
 WIDE, ROWS = 1024, 1000  # above so many features, so many instances tell the directions
 
 
@@ -46,15 +48,28 @@ class Scaling(NamedTuple):
         return weights, bias - self.center @ weights
 
 
-def fit_scaling(X: np.ndarray, weights: np.ndarray) -> Scaling:
-    """Return the scaling of these instances; twins (or one alone) tell no spread, and are not shifted."""
+def fit_scaling(X: np.ndarray, weights: np.ndarray, several: bool = False) -> Scaling:
+    """Return the scaling of labelled instances; twins, which tell no spread, are not shifted."""
+    told = told_scaling(X, weights, several)
+    return unshifted(X) if told is None else told
+
+
+def told_scaling(X: np.ndarray, weights: np.ndarray, several: bool = False) -> Scaling | None:
+    """Return the scaling that labelled instances tell; None of twins (or one alone), which tell no spread.
+
+    several : they are of several classes, and so no copies of one
+    """
     total = np.sum(weights)
     share = weights / total if total > 0 else np.full(len(X), 1 / len(X))
     center = share @ X
     size, spread = (float(np.sqrt(share @ np.sum(part**2, axis=1))) for part in (X, X - center))
-    if spread > TWINS * size:
-        return Scaling(center, NORM / spread)
-    return Scaling(np.zeros_like(center), NORM / size if size > 0 else 1.0)
+    return Scaling(center, NORM / spread) if _tells(spread, size, len(X), several) else None
+
+
+def unshifted(X: np.ndarray) -> Scaling:
+    """Return the scaling of twins: by their size alone."""
+    size = float(np.sqrt(np.mean(np.sum(X**2, axis=1)))) if len(X) else 0.0
+    return Scaling(np.zeros(X.shape[1]), NORM / size if size > 0 else 1.0)
 
 
 def fit_pool_scaling(pool: np.ndarray) -> Scaling:
@@ -71,7 +86,7 @@ def fit_pool_scaling(pool: np.ndarray) -> Scaling:
     center = pool.mean(axis=0)
     centred = pool - center
     size, spread = (float(np.sqrt(np.mean(np.sum(part**2, axis=1)))) for part in (pool, centred))
-    if not spread > TWINS * size:
+    if not _tells(spread, size, n, True):
         return Scaling(np.zeros(d), POOL_NORM / size if size > 0 else 1.0)
     values, vectors = _directions(centred)
     # of each direction; the first is of those that no instance shows
@@ -80,6 +95,11 @@ def fit_pool_scaling(pool: np.ndarray) -> Scaling:
     matrix[np.diag_indices(d)] += trust[0]
     spread = float(np.sqrt(np.sum(values * trust[1:] ** 2)))
     return Scaling(center, POOL_NORM / spread, 0.5 * (matrix + matrix.T))
+
+
+def _tells(spread: float, size: float, n: int, several: bool) -> bool:
+    """Return whether so many instances are spread out so far that they tell center and scale."""
+    return spread > (ROUNDING if several and n >= ENOUGH else TWINS) * size
 
 
 def _directions(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
