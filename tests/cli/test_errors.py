@@ -1,6 +1,7 @@
 """What all commands share: one line and code 2 for an error, 130 after Ctrl-C, the version."""
 
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import everylabel
-from everylabel.cli import app
+from everylabel.cli import app, console
 
 COMMANDS = {
     "demo": ["--out", "file"],
@@ -123,3 +124,33 @@ def test_help_lists_every_strategy() -> None:
     from everylabel.labelling.views import STRATEGIES
 
     assert told.replace(" or ", ", ").split(", ") == list(STRATEGIES)
+
+
+def test_a_port_in_use_is_told_before_anything_is_embedded(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("body\nsome words\nother words\n")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = CliRunner().invoke(app, ["label", str(tmp_path / "a.csv"), "--port", str(port)])
+    assert result.exit_code == 2
+    assert f"--port {port} of --host 127.0.0.1 is in use" in " ".join(result.output.split())
+    assert not (tmp_path / "a.csv.everylabel").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (["x.csv", "--store", "postgresql://me:hunter2@db/x"], "x.csv --store ..."),
+        (["x.csv", "--store=postgresql://me:hunter2@db/x"], "x.csv --store=..."),
+        (["x.csv", "--token", "hunter2", "--look-token=hunter2"], "x.csv --token ... --look-token=..."),
+        (["--store", "my labels.sqlite", "x.csv"], "--store 'my labels.sqlite' x.csv"),
+        (["--", "-x.csv"], "-- -x.csv"),
+    ],
+)
+def test_the_command_to_go_on_by_is_whole_and_holds_no_secret(
+    given: list[str], shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["everylabel", "label", *given])
+    text = console._whole("no. Or go on by everylabel label x.csv --accept-changes: labels stay")
+    assert text == f"no. Or go on by everylabel label --accept-changes {shown}: labels stay"

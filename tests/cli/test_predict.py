@@ -32,7 +32,7 @@ def test_new_texts_are_predicted_as_the_project_would(tmp_path: Path) -> None:
     result = run("predict", "new.csv", "--project", "reviews.csv.everylabel", "-o", "new.jsonl")
     assert result.exit_code == 0, result.output
     assert "predictions of 2 items in new.jsonl" in result.output
-    assert "1 of 3 texts are empty and were left out: 2" in result.output
+    assert "1 of 3 texts is empty and was left out: 2" in result.output
     rows = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text().splitlines()]
     assert [(row["row"], row["label"]) for row in rows] == [(0, "soap"), (1, "beans")]
     assert "id" not in rows[0]  # it has none of its own
@@ -101,7 +101,7 @@ def test_new_images_and_features_are_predicted(tmp_path: Path) -> None:
             server.client.post("/api/label", item=f"{i:02}.png", **{"class": i % 2})
     result = run("predict", "more", "--project", "photos.everylabel", "-o", "p.csv")
     assert result.exit_code == 0, result.output
-    assert "1 images cannot be read and are left out: bad.png" in result.output
+    assert "1 image cannot be read and is left out: bad.png" in result.output
     rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
     assert [row["label"] for row in rows[6:]] == ["blue", "red"] * 3
     wrong = run("predict", reviews(tmp_path), "--text-column", "body", "--project", "photos.everylabel")
@@ -125,3 +125,52 @@ def test_new_images_and_features_are_predicted(tmp_path: Path) -> None:
         wrong = run("predict", *arguments, "--project", "digits.everylabel")
         assert wrong.exit_code == 2
         assert told in wrong.output
+
+
+def test_without_the_source_a_project_predicts_and_says_what_else_needs_it(tmp_path: Path) -> None:
+    source = labelled_reviews(tmp_path)
+    new = "body\na review of soap that cleans number 12\na review of beans that taste number 13\n"
+    (tmp_path / "new.csv").write_text(new)
+    asked = ("predict", "new.csv", "--project", "reviews.csv.everylabel")
+    before = run(*asked)
+    assert before.exit_code == 0, before.output
+    (tmp_path / "elsewhere").mkdir()
+    source.rename(tmp_path / "elsewhere" / source.name)
+    after = run(*asked)
+    assert after.exit_code == 0, after.output
+    assert after.stdout == before.stdout
+    for given in ("reviews.csv", "reviews.csv.everylabel"):
+        refused = run("export", given, "-o", "labels.csv")
+        assert refused.exit_code == 2
+        assert "reviews.csv' is not there any more; its project" in refused.output
+        assert "with all labels: put 'reviews.csv' back, or pass where it is now, with --project " in (
+            refused.output
+        )
+        copied = run("backup", given, "-o", f"{given}.sqlite")  # it needs no source
+        assert copied.exit_code == 0, copied.output
+    moved = run("export", "elsewhere/reviews.csv", "--project", "reviews.csv.everylabel", "-o", "labels.csv")
+    assert moved.exit_code == 0, moved.output
+    assert len((tmp_path / "labels.csv").read_text().splitlines()) == 10
+    (tmp_path / "reviews.csv.everylabel" / "project.json").write_text("{")
+    for given in ("reviews.csv", "reviews.csv.everylabel"):  # the source is gone, too
+        copied = run("backup", given, "-o", f"last of {given}.sqlite")
+        assert copied.exit_code == 0, copied.output
+
+
+def test_what_is_of_none_of_the_classes_is_not_predicted_as_one(tmp_path: Path) -> None:
+    source = labelled_reviews(tmp_path)
+    with label(tmp_path, source) as server:
+        server.client.post("/api/none", item="r20")
+        assert server.stop()[0] == 0
+    result = run("export", source, "--what", "predictions", "-o", "p.csv")
+    assert result.exit_code == 0, result.output
+    assert "1 item is left out, of none of the classes: they are among --what answers" in result.output
+    assert "predictions of 20 items without a label, of 30 in all" in result.output
+    rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
+    assert len(rows) == 20
+    assert "r20" not in {row["id"] for row in rows}
+    for given, expected in (("x.xlsx", ".parquet (parquet), or --format"), ("x.json", ".csv (csv)")):
+        refused = run("export", source, "-o", given)
+        assert refused.exit_code == 2
+        assert expected in refused.output
+        assert "labelstudio" not in refused.output

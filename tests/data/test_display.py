@@ -2,6 +2,7 @@
 
 import io
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -104,3 +105,19 @@ def test_texts_fields_and_rows() -> None:
     with pytest.raises(EverylabelError, match="a row of features and has no image"):
         Rows(["a"]).picture(0)
     assert Images([Path("x.png")], ["x.png"]).item(0)["image"] is True
+
+
+def test_nested_fields_are_shown_as_json() -> None:
+    when = datetime(2024, 5, 1, tzinfo=UTC)
+    columns: dict[str, list[Any]] = {
+        "who": [{"name": "Zoë", "paid": True}],
+        "tags": [["a", None]],
+        "at": [[when]],
+        "n": [[2.0]],
+    }
+    assert Texts(["x"], columns).item(0)["fields"] == [
+        ["who", '{"name": "Zoë", "paid": true}'],
+        ["tags", '["a", null]'],
+        ["at", f'["{when}"]'],
+        ["n", "[2.0]"],
+    ]

@@ -109,7 +109,12 @@ def test_a_table_by_id(tmp_path: Path) -> None:
     assert found.unmatched == ["zzz"]
     assert found.skipped == {"no label": 1}
     assert found.classes == ("refund", "other")
-    assert str(found) == "2 labels of 2 items; 1 match no item: zzz; 1 skipped (no label)"
+    assert str(found) == "2 labels of 2 items; 1 matches no item: zzz; 1 skipped (no label)"
+    path.write_text("row,label\n5000,other\n5001,other\n3,other\n")
+    assert str(read_labels(path, project())).endswith("2 match no item: row 5000, row 5001")
+    path.write_text("a,label\n5000,other\n")
+    with pytest.raises(el.EverylabelError, match=r"one of ids \(id, item, item_id, key\), row or texts"):
+        read_labels(path, project())
 
 
 def test_columns_by_options_and_by_text(tmp_path: Path) -> None:
@@ -212,7 +217,7 @@ def test_a_text_column_of_any_name_and_several_labels_of_one_text(tmp_path: Path
         read_labels(path, project())
     found = read_labels(path, project(), text_column="message")
     assert {label.id for label in found.labels} == {"b", "d"}
-    assert str(found).endswith("1 items have several labels, the last was taken: b ('y', not 'x')")
+    assert str(found).endswith("1 item has several labels, the last was taken: b ('y', not 'x')")
 
 
 def test_the_sources_columns_keep_their_types_and_ours_their_names() -> None:

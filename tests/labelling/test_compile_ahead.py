@@ -3,10 +3,13 @@
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from everylabel.labelling import compile_ahead
+from everylabel.selection.pool.features import LARGE, _product
 from everylabel.selection.threads import SMALL
 
 
@@ -47,3 +50,15 @@ def test_a_failure_is_logged_and_a_stop_before_the_start_is_quick(
             if thread.name == "compile":
                 thread.join()
     assert "compiling ahead failed" in caplog.text
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_the_loop_that_reads_a_large_file_is_compiled_ahead(dtype: type, tmp_path: Path) -> None:
+    from everylabel.selection.pool import loops
+
+    compile_ahead.compile_loops(LARGE * SMALL, "margin", exact=False)
+    before, out = len(loops.product.signatures), np.zeros(3, np.float32)
+    np.save(tmp_path / "x.npy", np.ones((3, 2), dtype))
+    _product(np.load(tmp_path / "x.npy", mmap_mode="r"), np.ones(2), 0.5, out)
+    assert out.tolist() == [2.5, 2.5, 2.5]
+    assert len(loops.product.signatures) == before

@@ -50,6 +50,16 @@ def test_too_few_checks_promise_nothing() -> None:
     assert upper_bound(0, told.needed, each) <= 0.02 < upper_bound(0, told.needed - 1, each)
     assert promise(sure * told.needed, 0.02, 0.95).threshold == 0.99
     assert promise([], 0.02, 0.95).threshold is None
+    assert promise([], 0.02, 0.95).least == 1.0
+
+
+def test_the_least_rate_is_one_that_can_be_promised() -> None:
+    checks = _checks(np.random.default_rng(1), 60)
+    told = promise(checks, 0.01, 0.95)
+    assert told.threshold is None
+    assert told.least < told.bound  # the surest of them have fewer errors
+    assert promise(checks, told.least, 0.95).threshold is not None
+    assert promise(checks, told.least - 1e-6, 0.95).threshold is None
 
 
 def test_the_model_finishes_and_people_confirm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

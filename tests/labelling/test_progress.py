@@ -40,6 +40,8 @@ def test_no_figure_is_shown_before_there_are_enough_checks() -> None:
     made.assessed = [replace(look, estimate=0.5), look]
     found = progress.accuracy(made)
     assert (found["needed"], found["estimate"], found["better"], found["labels"]) == (0, 0.8, True, 100)
+    made.assessed = [replace(look, checks=9)]
+    assert progress.accuracy(made)["checks"] == 9  # of the moment that the labels are of
     made.assessed = [replace(look, share=0.85)]
     assert progress.accuracy(made)["better"] is False
 

@@ -76,3 +76,18 @@ def test_a_training_takes_over_where_people_answer_as_fast_as_it_follows(
 
     found = training._caught_up(Busy(*counts), Follower(), 0, 19, 3, later=True)  # type: ignore[arg-type]
     assert found == sum(followed) == seen
+
+
+def test_one_round_of_many_changes_is_not_left_to_the_desk() -> None:
+    followed: list[int] = []
+
+    class Follower:
+        def follow(self, changes: list[Change], later: bool) -> None:
+            followed.append(len(changes))
+
+    class Bulk(Busy):
+        def changes_since(self, seq: int) -> list[Change]:
+            return [change._replace(block=seq) for change in super().changes_since(seq)]
+
+    found = training._caught_up(Bulk(500, 3), Follower(), 0, training.ONE, 10, later=False)  # type: ignore[arg-type]
+    assert (found, followed) == (500, [500])

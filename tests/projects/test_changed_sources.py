@@ -46,9 +46,10 @@ def start(source: Path, *given: Label, **options: Any) -> list[str]:
     """Start and stop as `everylabel label` does, with labels that are given; return what it said."""
     said: list[str] = []
     accept, confirm = options.pop("accept", False), options.pop("confirm", False)
-    check = check_labelled(None, accept=accept or confirm)
+    check, test = check_labelled(None, accept=accept or confirm), options.pop("test", None)
     project = open_project(source, model="tfidf", keep=False, check=check, **options)
-    with open_log(project, None, {}, given, {}, accept, said.append, confirm=confirm) as (_, opened):
+    how: dict[str, Any] = {"confirm": confirm, "test": test}
+    with open_log(project, None, {}, given, {}, accept, said.append, **how) as (_, opened):
         opened.keep()
     return [*project.notes, *said]
 
@@ -147,7 +148,7 @@ def test_labels_stay_with_their_rows(
 
     monkeypatch.setattr(features, "embed_as", counted)
     if "delete" in edit:
-        with pytest.raises(EverylabelError, match="go on by everylabel label --accept-changes"):
+        with pytest.raises(EverylabelError, match=r"go on by everylabel label \S+x.csv --accept-changes"):
             exported(source)
         start(source, accept=True)
     start(source)  # the advice was followed: nothing more is asked
@@ -182,7 +183,8 @@ def test_labels_of_changed_rows_are_set_aside_until_they_are_confirmed(tmp_path:
     with pytest.raises(EverylabelError, match=f"1 with other content: {names[4]}"):
         start(source)
     notes = start(source, accept=True)
-    assert any(f"1 items have other content than when they were labelled: {names[4]};" in n for n in notes)
+    assert any(f"1 item has other content than when labelled: {names[4]};" in n for n in notes)
+    assert not any("labels stay" in note for note in notes)  # of those whose features are others
     assert [label["row"] for label in exported(source)] == [str(i) for i in range(12) if i != 4]
     assert any("--confirm-labels" in note for note in start(source))  # said until it is settled
     assert not any("--confirm-labels" in note for note in start(source, confirm=True))
@@ -192,6 +194,39 @@ def test_labels_of_changed_rows_are_set_aside_until_they_are_confirmed(tmp_path:
     write(source, rows, ids)
     start(source, confirm=True)  # by itself it is enough
     assert len(exported(source)) == 12
+
+
+def test_before_the_first_label_other_options_are_simply_taken(tmp_path: Path) -> None:
+    source, folder = tmp_path / "x.csv", tmp_path / "x.csv.everylabel"
+    texts = [f"für die {WORDS[i % 3]} Nummer {i} bezahlt" for i in range(12)]
+    lines = [f"kurz und knapp {i},{text}\n" for i, text in enumerate(texts)]
+    source.write_bytes("".join(["title,body\n", *lines]).encode("latin-1"))
+    start(source, text_column="body")
+    notes = start(source, encoding="latin-1")
+    assert any("is read anew, since nothing is labelled yet (12 with other content" in one for one in notes)
+    assert not any("labels stay" in note for note in notes)
+    write(tmp_path / "y.csv", [{"body": text} for text in texts])
+    start(tmp_path / "y.csv", text_column="body")
+    expected = opened(tmp_path / "y.csv").features  # learned from whole texts, not from garbled ones
+    np.testing.assert_array_equal(opened(source).features, expected)
+    start(source, text_column="title")
+    start(source, text_column="body")
+    assert not any("read anew" in note for note in start(source))
+    start(source, Label("3", "soap"))
+    before = {path: path.read_bytes() for path in folder.glob("*.npy")}
+    with pytest.raises(EverylabelError, match=r"12 with other content.*Last time --text-column was body"):
+        start(source, text_column="title")
+    assert {path: path.read_bytes() for path in folder.glob("*.npy")} == before
+    assert [label["row"] for label in exported(source)] == ["3"]
+
+
+def test_a_test_set_that_was_named_counts_as_said(tmp_path: Path) -> None:
+    rows = [row(i) | {"set": "test" if i < 3 else ""} for i in range(12)]
+    source = write(tmp_path / "x.csv", rows)
+    start(source, test="set")
+    others = [row(20 + i) | {"set": "test" if i > 8 else ""} for i in range(12)]
+    with pytest.raises(EverylabelError, match="is not what was labelled last time"):
+        start(write(source, others), test="set")
 
 
 def test_a_project_known_by_numbers_is_exported_by_the_ids_that_are_found_later(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,8 @@ from everylabel.labelling.replay import replay
 from everylabel.labelling.rows import Rows
 from everylabel.projects.database.store import Store, StoreError
 from everylabel.projects.labelled import joined_before
-from everylabel.projects.log import Label, bring_up_to_date
+from everylabel.projects.log import Label, bring_up_to_date, open_log
+from everylabel.projects.project import open_project
 from tests.labelling.desks import FEATURES, IDS, service, truth
 
 LABELS = [Label(IDS[i], str(truth(IDS[i])), "Ann" if i % 2 else None) for i in range(20)]
@@ -127,7 +129,10 @@ def test_classes_that_a_later_start_adds_are_told(tmp_path: Path) -> None:
         bring_up_to_date(store, ["0"], classes=["b", "a"], note=said.append)
         assert said == []
         bring_up_to_date(store, ["0"], classes=["a", "late, or not"], note=said.append)
-    assert said == ["1 classes are added: late, or not; those that were there stay: a, b"]
+        assert said == ["1 class is added: late, or not; those that were there stay: a, b"]
+        bring_up_to_date(store, ["0"], classes=["late or not"], note=said.append)
+    assert "did you mean 'late, or not' in place of 'late or not'?" in said[-1]
+    assert "can be merged and removed on the page" in said[-1]
 
 
 def test_items_that_had_joined_are_not_forgotten_where_their_log_cannot_be_read(tmp_path: Path) -> None:
@@ -143,3 +148,15 @@ def test_items_that_had_joined_are_not_forgotten_where_their_log_cannot_be_read(
         newer.execute("UPDATE everylabel_items SET format = format + 1")
     with pytest.raises(StoreError, match="open it with the version"):
         begin(opening)
+
+
+def test_labels_of_items_that_are_yet_to_be_embedded_are_told_to_follow(tmp_path: Path) -> None:
+    source = tmp_path / "some.csv"
+    source.write_text("text,kind\nred apple,fruit\ngreen pear,fruit\nold train,ride\nnew bus,ride\n")
+    project = open_project(source, label_column="kind", model="tfidf")
+    part, told = replace(project, here=[0, 2], features=project.features[[0, 2]]), list[str]()
+    with open_log(part, None, {}, (), {}, False, told.append):
+        assert told == ["2 labels imported; those of items that are yet to be embedded follow"]
+    told.clear()
+    with open_log(project, None, {}, (), {}, False, told.append):
+        assert told == ["2 labels imported"]

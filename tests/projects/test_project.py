@@ -138,7 +138,7 @@ def test_encoding_and_empty_texts(tmp_path: Path) -> None:
         open_project(path, text_column="body", model="tfidf")
     project = open_project(path, text_column="body", model="tfidf", encoding="utf-16")
     assert project.display.text(0) == "ein schöner Tag"
-    assert "1 of 2 texts are empty and were left out: 1" in project.notes
+    assert "1 of 2 texts is empty and was left out: 1" in project.notes
 
 
 def test_a_folder_of_images(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_folder_of_images(tmp_path: Path) -> None:
     assert project.labels.tolist() == [-1] * 3
     told = [note for note in project.notes if "broken.png" in note]
     why = "(broken, or of a kind that is not read: convert it to PNG)"
-    assert told == [f"1 images cannot be read and are left out: broken.png {why}"]
+    assert told == [f"1 image cannot be read and is left out: broken.png {why}"]
     assert any("--label-column folder" in note for note in project.notes)
     labelled = open_project(folder, label_column="folder")
     assert labelled.classes == ("cats", "dogs")
@@ -426,3 +426,22 @@ def test_a_full_disk_is_told_with_its_folder(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(EverylabelError, match=r"the disk of .*t\.csv\.everylabel' is full .*--project"):
         open_project(tmp_path / "t.csv", model="tfidf")
     assert not (tmp_path / "t.csv.everylabel").exists()
+
+
+def test_columns_of_a_folder_of_images_are_refused(tmp_path: Path) -> None:
+    folder = pictures(tmp_path / "photos")
+    with pytest.raises(EverylabelError, match=r"--text-column is 'x' and source .* is a folder of images"):
+        open_project(folder, text_column="x", model="pixels")
+    assert not Path(f"{folder}.everylabel").exists()
+    open_project(folder, model="pixels", id_column="none")
+
+
+def test_a_missing_column_is_told_as_last_time_s_or_by_what_was_meant(tmp_path: Path) -> None:
+    source = reviews(tmp_path)
+    with pytest.raises(EverylabelError, match=r"column 'Body' is not in .*; did you mean 'body'\?$"):
+        open_project(source, text_column="Body", model="tfidf")
+    open_project(source, text_column="body", model="tfidf")
+    source.write_text(source.read_text().replace("body", "message", 1))
+    told = r"column 'body' is not in .*--text-column is as last time: pass --text-column with another"
+    with pytest.raises(EverylabelError, match=told):
+        open_project(source)

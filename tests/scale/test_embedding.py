@@ -137,7 +137,7 @@ def test_a_source_that_shrinks_meanwhile_is_told(tmp_path: Path) -> None:
 
 def test_a_model_that_would_learn_from_all_rows_is_refused(tmp_path: Path) -> None:
     place, _ = source(tmp_path)
-    with pytest.raises(EverylabelError, match="--model tfidf learns from all rows, and no shard has them"):
+    with pytest.raises(EverylabelError, match="model tfidf learns from all rows, and no shard"):
         embed_shards(place, str(tmp_path / "s"), "tfidf", options=BODY)
     with pytest.raises(
         EverylabelError, match="model is 'pixels', and column 'body' holds items of kind 'text'"

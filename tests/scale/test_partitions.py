@@ -70,7 +70,7 @@ def test_what_is_wrong_is_told_in_a_sentence(tmp_path: Path) -> None:
         EverylabelError, match="column 'text' is not in 'the partition'; expected one of 'body'"
     ):
         embed_partition(frame, text_column="text")
-    with pytest.raises(EverylabelError, match="--model tfidf learns from all rows"):
+    with pytest.raises(EverylabelError, match=r"^model tfidf learns from all rows"):
         embed_partition(frame, text_column="body", model="tfidf")
     with pytest.raises(EverylabelError, match="column 'features' is not in"):
         predict_partition(frame, tmp_path / "model.npz")

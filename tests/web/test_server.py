@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -15,7 +16,7 @@ from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
 from everylabel.projects.labelled import kept_in, store_name
 from everylabel.projects.project import open_project
-from everylabel.web.server import ServeOptions, serve
+from everylabel.web.server import ServeOptions, Server, bound_socket, serve, server_config
 from everylabel.web.settings import check_settings
 from tests.web.servers import label
 
@@ -118,3 +119,17 @@ def test_classes_are_checked_before_anything_is_embedded(tmp_path: Path) -> None
     project = open_project(tmp_path / "y.csv", text_column="body", label_column="kind", model="tfidf")
     assert project.classes == ("a", "b c")
     assert project.labels.tolist() == [1, 0, -1, 1]
+
+
+def test_a_port_that_another_took_between_is_told() -> None:
+    with bound_socket("127.0.0.1", 0) as ours:
+        port = ours.getsockname()[1]
+        with bound_socket("127.0.0.1", port) as theirs:  # neither listens yet
+            theirs.listen()
+            server = Server(server_config(_nothing), lambda: None)
+            with pytest.raises(EverylabelError, match=f"--port {port} of --host 127.0.0.1 is in use"):
+                server.run(sockets=[ours])
+
+
+async def _nothing(scope: Any, receive: Any, send: Any) -> None:
+    """Answer nothing."""

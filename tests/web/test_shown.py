@@ -12,7 +12,7 @@ from everylabel.data.sent import Sent, sent_items
 from everylabel.labelling.refused import Refused
 from everylabel.projects.project import open_project
 from everylabel.web import shown as web_shown
-from everylabel.web.allowed import allowed_images
+from everylabel.web.allowed import Allowed, allowed_images
 from everylabel.web.shown import Shown
 
 
@@ -154,3 +154,17 @@ def test_a_table_of_images_and_of_paths_shows_no_others(tmp_path: Path) -> None:
         allowed_images(project)
     shown = Shown(project, allowed=allowed_images(project, [tmp_path]))
     assert all(shown.picture(name)[1] == "image/png" for name in project.ids)
+
+
+def test_a_folder_that_became_a_link_allows_nothing_of_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "x.png").write_bytes(b"")
+    (tmp_path / "pics").mkdir()
+    (tmp_path / "pics" / "x.png").write_bytes(b"")
+    allowed = Allowed([tmp_path / "pics"])
+    assert tmp_path / "pics" / "x.png" in allowed
+    (tmp_path / "pics").rename(tmp_path / "moved")
+    (tmp_path / "pics").symlink_to(tmp_path / "secret")
+    assert tmp_path / "pics" / "x.png" not in allowed
+    assert tmp_path / "secret" / "x.png" not in allowed
+    assert allowed.outside([tmp_path / "pics" / "x.png"])

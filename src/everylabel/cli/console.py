@@ -1,5 +1,8 @@
 """What commands print: errors and notes in one line, a bar while a source is embedded."""
 
+import re
+import shlex
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from everylabel.projects.project import Project
 
 WRONG = 2  # exit code, as of wrong usage
+STORE = "--store"
+SECRET = ("--token", "--look-token", STORE)  # options whose values are shown to nobody
+ADVISED = re.compile("go on by everylabel label .* --accept-changes:")
 
 
 class Commands(TyperGroup):
@@ -36,13 +42,36 @@ class Commands(TyperGroup):
                 raise typer.Exit(interrupts.CODE) from error
             if not isinstance(error, EverylabelError | OSError):
                 raise
-            _line("[red]error:[/red]", str(error))
+            _line("[red]error:[/red]", _whole(str(error)))
             raise typer.Exit(WRONG) from error
 
 
 def note(text: str) -> None:
     """Print a note on standard error."""
     _line("[yellow]note:[/yellow]", text)
+
+
+def _whole(text: str) -> str:
+    """Return an error that tells how to go on with the whole command, as it was given."""
+    given = sys.argv[1:]
+    if given[:1] != ["label"] or ADVISED.search(text) is None:
+        return text
+    command = shlex.join(["everylabel", "label", "--accept-changes", *_without_secrets(given[1:])])
+    return ADVISED.sub(lambda _: f"go on by {command}:", text)
+
+
+def _without_secrets(given: list[str]) -> list[str]:
+    """Return arguments without tokens, and without addresses that may hold a password."""
+    hidden, before = [], ""
+    for one in given:
+        name, _, value = one.partition("=")
+        hidden.append("..." if _hides(before, one) else f"{name}=..." if _hides(name, value) else one)
+        before = one
+    return hidden
+
+
+def _hides(option: str, value: str) -> bool:
+    return option in SECRET and bool(value) and (option != STORE or "://" in value)
 
 
 def _line(start: str, text: str) -> None:

@@ -43,9 +43,9 @@ def export(
 
     console = Console(stderr=True)
     from everylabel.core.checks import check_choice
-    from everylabel.core.errors import listed
+    from everylabel.core.errors import counted, listed
     from everylabel.core.files import write_atomically
-    from everylabel.formats.exports import FORMATS, WHAT, model_export, table_export
+    from everylabel.formats.exports import FORMATS, WHAT, model_export, table_export, to_predict
     from everylabel.formats.queue_tables import Of
     from everylabel.labelling.queues import QUEUES
     from everylabel.labelling.rows import prepare
@@ -57,7 +57,7 @@ def export(
     check = check_labelled(store, needed=True)
     project = opened(source, folder=folder, show=show, keep=False, check=check, private=True)
     snapshot = read_state(project, store)
-    chosen = form or format_of(out, MODELS if what == "model" else FORMATS)
+    chosen = form or format_of(out, MODELS if what == "model" else FORMATS if what == "answers" else TABLES)
 
     def prepared() -> "Prepared":
         return prepare(project.features)
@@ -73,19 +73,22 @@ def export(
             written = table_export(project, prepared, snapshot, what, chosen, beside, Of(class_, item))
         write_atomically(out, lambda file: file.writelines(written.pieces), follow=True)
     if snapshot.aside:
-        note(
-            f"{len(snapshot.aside):,} labels are left out: the content of their items has changed since "
-            f"({listed([project.known_as(i) for i in snapshot.aside])})"
-        )
+        names = listed([project.known_as(i) for i in snapshot.aside])
+        many = counted(len(snapshot.aside), "label is", "labels are")
+        note(f"{many} left out: the content of their items has changed since ({names})")
+    if snapshot.none and what in ("labels", "predictions"):
+        many = counted(len(snapshot.none), "item is", "items are")
+        note(f"{many} left out, of none of the classes: they are among --what answers")
     labelled, n = len(snapshot.labels), len(project)
-    told = {
-        "answers": f"answers on {len(snapshot.answers):,} items",
-        "predictions": f"predictions of {n - labelled - len(snapshot.test):,} items without a label",
-        "test": f"labels and predictions of {len(snapshot.test):,} test items",
-        "model": f"model of {labelled:,} labelled items",
+    predicted = len(to_predict(n, snapshot)) if what == "predictions" else 0
+    done = {
+        "answers": f"answers on {counted(len(snapshot.answers), 'item')}",
+        "predictions": f"predictions of {counted(predicted, 'item')} without a label",
+        "test": f"labels and predictions of {counted(len(snapshot.test), 'test item')}",
+        "model": f"model of {counted(labelled, 'labelled item')}",
         **{name: f"queue {about.title!r}" for name, about in QUEUES.items()},
-    }.get(what, f"labels of {labelled:,} items")
-    console.print(f"{told}, of {n:,} in all, in {escape(str(out))}", highlight=False, soft_wrap=True)
+    }.get(what, f"labels of {counted(labelled, 'item')}")
+    console.print(f"{done}, of {n:,} in all, in {escape(str(out))}", highlight=False, soft_wrap=True)
 
 
 def format_of(out: Path, formats: Mapping[str, Format]) -> str:

@@ -14,8 +14,9 @@ from everylabel.cli import interrupts, options
 from everylabel.cli.console import embedding_bar, note, opened
 
 if TYPE_CHECKING:
+    from everylabel.data.items import Items
     from everylabel.projects.log import Label
-    from everylabel.projects.project import Project
+    from everylabel.projects.project import Opening, Project
 
 ALL = "all"  # --fields all: those that are shown unless others are named
 ONCE = ("--accept-changes", "--confirm-labels")  # of the change that was there
@@ -97,7 +98,7 @@ def label(
     from everylabel.data.class_list import class_list
     from everylabel.projects.labelled import STORE, check_labelled, joined_before, kept_in
     from everylabel.projects.watching import read_watched
-    from everylabel.web.server import ServeOptions, serve
+    from everylabel.web.server import ServeOptions, check_free, serve
     from everylabel.web.settings import check_settings
 
     check_choice(layout, "--layout", ["pca", "umap"])
@@ -114,6 +115,13 @@ def label(
     )
     names, descriptions, class_keys = class_list(classes, encoding)
     sharded = _sharded(source, ray, {"--watch": watch, "--import": import_file})
+    usual = check_labelled(store, accept=accept_changes or confirm_labels)
+
+    def checked(opening: "Opening") -> "Items | None":
+        items = usual(opening)
+        check_free(host, port)
+        return items
+
     project = opened(
         source,
         text_column=text_column,
@@ -129,7 +137,7 @@ def label(
         long_rows=long_rows,
         fields=fields,
         keep=False,  # before all is checked, nothing changes
-        check=check_labelled(store, accept=accept_changes or confirm_labels),
+        check=checked,
         begin=joined_before(store) if import_file is None and not _drawn(test) and not sharded else None,
         **sharded or ({"reader": read_watched} if watch else {}),
     )
@@ -256,7 +264,8 @@ def _check_layout(layout: str) -> None:
 
 
 def _imported(path: Path, project: "Project", store: str | None, columns: dict[str, Any]) -> "list[Label]":
-    from everylabel.core.errors import listed
+    from everylabel.core.errors import counted, listed
+    from everylabel.data.classes import meant
     from everylabel.formats.imports import read_labels
     from everylabel.projects.log import class_names
 
@@ -265,6 +274,6 @@ def _imported(path: Path, project: "Project", store: str | None, columns: dict[s
     known = class_names(project, store)
     new = [name for name in found.classes if name not in known]
     if known and new:
-        what = "class that was" if len(new) == 1 else "classes that were"
-        note(f"{path.name} adds {len(new):,} {what} not there: {listed(new, 12)}")
+        what = counted(len(new), "class that was", "classes that were")
+        note(f"{path.name} adds {what} not there: {listed(new, 12)}{meant(new, known)}")
     return found.labels

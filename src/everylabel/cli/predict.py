@@ -78,7 +78,8 @@ def predict(
             "source that was labelled"
         )
     named: dict[str, Any] = {"model": model, "trust_model_code": trust_model_code, "show": show}
-    about = opened(project, keep=False, private=True, check=check_labelled(store, needed=True), **named)
+    check = check_labelled(store, needed=True)
+    about = opened(project, keep=False, private=True, needed=False, check=check, **named)
     names = None if names_prior is None else names_prior is options.OnOff.ON
     if sharded and out is not None:
         from everylabel.scale.predicting import predict_shards

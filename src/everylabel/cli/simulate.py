@@ -140,7 +140,7 @@ def _table(points: "list[Point]", name: str) -> Table:
         "accuracy\nof the rest",
         "estimate\nby checks",
         "label to\nnext, ms",
-        "p99 so\nfar, ms",
+        "slowest so\nfar, ms",
     ):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
@@ -152,7 +152,7 @@ def _table(points: "list[Point]", name: str) -> Table:
             f"{point.accuracy:.3f}" if known else "",
             "" if point.estimate is None else f"{point.estimate:.2f} [{point.low:.2f}, {point.high:.2f}]",
             f"{point.median_ms:.1f}",
-            f"{point.p99_ms:.1f}",
+            f"{point.slowest_ms:.1f}",
             "█" * round(WIDTH * (point.accuracy or 0.0)),
         )
     return table

@@ -1,5 +1,6 @@
 """A cell of a table, a data frame or a dataset, as text."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,13 @@ def text_of(value: Any) -> str:
     if is_missing(value):
         return ""
     return valid(value if isinstance(value, str) else str(value))
+
+
+def written(value: Any) -> str:
+    """Return a cell as text; what is nested as JSON."""
+    if not isinstance(value, dict | list):
+        return text_of(value)
+    return valid(json.dumps(value, ensure_ascii=False, default=text_of))  # times, bytes
 
 
 def valid(text: str) -> str:

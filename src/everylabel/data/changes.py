@@ -5,6 +5,7 @@ of one content are told apart by their order. A row whose content is another one
 many others stood, count as changed: what was said of them may not fit any more.
 """
 
+import shlex
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from everylabel.data.numbered import Numbered
 
 GO_ON = (
     ". If each row is of the item that it was (an earlier version knew shards by less; or they are embedded "
-    "anew), go on by everylabel label --accept-changes: labels stay with the numbers of their rows"
+    "anew), go on by {command}: labels stay with the numbers of their rows"
 )
 Found = list[int | None]  # of each new row, the place of the old row that it is
 
@@ -71,17 +72,23 @@ class Change:
             )
         return "; ".join(told)
 
-    def check(self, source: str, accept: bool = False, cause: str = "") -> str | None:
+    def check(
+        self, source: str, accept: bool = False, cause: str = "", unlabelled: bool = False
+    ) -> str | None:
         """Return a note on what changed, None if nothing did; raise if labels may not fit any more.
 
         cause : what was another way last time, if it is known
+        unlabelled : nobody has said anything yet, so that nothing can be wrong
         """
         if not self:
             return None
+        if unlabelled and not self.only_appended:
+            return f"{source} is read anew, since nothing is labelled yet ({self})"
         if self.only_appended or accept:
             return f"{source} has changed since last time ({self})"
+        command = f"everylabel label {shlex.quote(source)} --accept-changes"
         if self.others:
-            raise _other_rows(self.others, self.others, GO_ON)
+            raise _other_rows(self.others, self.others, GO_ON.format(command=command))
         advice = "Put the old file back; or"
         if cause:
             advice = f"Last time {cause}: leave that as it was; or"
@@ -94,8 +101,8 @@ class Change:
             then.append("labels of other content are set aside and asked for again")
             then.append("--confirm-labels in its place says that these fit")
         raise EverylabelError(
-            f"source {source!r} is not what was labelled last time ({self}). {advice} go on by everylabel "
-            f"label --accept-changes: {'; '.join(then)}"
+            f"source {source!r} is not what was labelled last time ({self}). {advice} go on by {command}: "
+            f"{'; '.join(then)}"
         )
 
 

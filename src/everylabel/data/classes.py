@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError, listed
+from everylabel.core.errors import EverylabelError, listed, nearest
 from everylabel.data.cells import label_of
 
 UNLABELLED = -1
@@ -63,3 +63,12 @@ def label_numbers(raw: Iterable[Any], known: Names | None, notes: list[str]) -> 
 def no_labels(n: int) -> np.ndarray:
     """Return the labels of items that have none."""
     return np.full(n, UNLABELLED, dtype=np.int64)
+
+
+def meant(new: Iterable[str], known: Iterable[str]) -> str:
+    """Return what new classes were probably meant to be, and how they go again; "" if they are like none."""
+    there = [*known]
+    pairs = [f"{near!r} in place of {name!r}" for name in new if (near := nearest(name, there))]
+    return (
+        f"; did you mean {', '.join(pairs)}? Classes can be merged and removed on the page" if pairs else ""
+    )

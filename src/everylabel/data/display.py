@@ -10,7 +10,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.appended import Join, copied
-from everylabel.data.cells import label_of
+from everylabel.data.cells import label_of, written
 from everylabel.data.digests import bytes_digest, content_digest
 from everylabel.data.images import image_bytes
 from everylabel.data.pictures import SMALL_SIDE, Picture, png, read_picture, shown_image
@@ -167,8 +167,13 @@ def shown_item(
 
 def fields_of(columns: Columns, i: int) -> list[list[str]]:
     """Return the fields of item i that are not empty, as text."""
-    values = [[name, label_of(column[i])[:LONGEST_FIELD]] for name, column in columns.items()]
+    values = [[name, _field(column[i])[:LONGEST_FIELD]] for name, column in columns.items()]
     return [pair for pair in values if pair[1].strip()]
+
+
+def _field(value: Any) -> str:
+    """Return a field as text: a number as a label would have it, what is nested as exports have it."""
+    return written(value) if isinstance(value, dict | list) else label_of(value)
 
 
 def some_rows(columns: Columns, keep: Sequence[int]) -> dict[str, list[Any]]:

@@ -37,6 +37,7 @@ class Items:
     notes : what was chosen or cleaned, to be told
     advice : what a person who labels could do another way
     chosen : options that nobody gave
+    anew : nobody has labelled them, and they were others last time: what was learned from those is forgotten
     """
 
     items: Any
@@ -57,6 +58,7 @@ class Items:
     rows: Sequence[int | None] = ()
     columns: Columns = field(default_factory=dict, repr=False)
     sent: int = 0
+    anew: bool = False
 
     def __len__(self) -> int:
         return len(self.items)

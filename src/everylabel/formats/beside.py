@@ -1,11 +1,10 @@
 """What an export says of an item beside its label: its own id, its row, the source's own columns."""
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError, listed
-from everylabel.data.cells import is_missing, text_of
+from everylabel.data.cells import is_missing, written
 from everylabel.data.items import Items
 from everylabel.data.read_columns import ReadColumn
 from everylabel.formats.tables import Records
@@ -76,8 +75,4 @@ def _typed(values: Sequence[Any]) -> Cells:
 
 
 def _text(value: Any) -> str | None:
-    if is_missing(value):
-        return None
-    if not isinstance(value, dict | list):
-        return text_of(value)
-    return json.dumps(value, ensure_ascii=False, default=text_of)  # times, bytes
+    return None if is_missing(value) else written(value)

@@ -105,9 +105,13 @@ def _records(told: Beside, prepared: Callable[[], Prepared], snapshot: Snapshot,
 
     if what == "test":
         return held_out_records(told, snapshot.test, probabilities, classes)
-    known = np.array([*snapshot.labels, *snapshot.test, *snapshot.left], dtype=np.int64)
-    left = np.setdiff1d(np.arange(len(ready.features)), known)
-    return prediction_records(told, left, probabilities, classes)
+    return prediction_records(told, to_predict(len(ready.features), snapshot), probabilities, classes)
+
+
+def to_predict(n: int, snapshot: Snapshot) -> np.ndarray:
+    """Return the places of items without a label; no class is said of one that is of none of them."""
+    known = [*snapshot.labels, *snapshot.test, *snapshot.left, *snapshot.none]
+    return np.setdiff1d(np.arange(n), np.array(known, dtype=np.int64))
 
 
 def _shown(project: Project, i: int) -> str:

@@ -61,8 +61,8 @@ def label_columns(path: Path, names: Sequence[str], given: Told, project: Projec
     if label is None or (ids is None and row is None and not texts):
         raise EverylabelError(
             f"labels file {str(path)!r} has columns {listed(list(names), 30)}; expected one of labels "
-            f"({', '.join(LABELS)}) and one of ids ({', '.join(IDS)}) or texts ({', '.join(TEXTS)}); name "
-            "others by --import-label-column and --import-id-column or --import-text-column"
+            f"({', '.join(LABELS)}) and one of ids ({', '.join(IDS)}), {ROW} or texts ({', '.join(TEXTS)}); "
+            "name others by --import-label-column and --import-id-column or --import-text-column"
         )
     return Columns(ids, label, given.person or _first(PEOPLE, names), texts, row)
 
@@ -91,7 +91,8 @@ def row_labels(
         person = plain(_cell(row, columns.person).strip()) or None
         imported.labels += [Label(item, label, person) for item in items]
         if not items:
-            imported.unmatched.append(ids[1] or f"line {number}")
+            where = _cell(row, columns.row)
+            imported.unmatched.append(ids[1] or (f"row {where}" if where else f"entry {number}"))
     return imported
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from everylabel.core.errors import listed
+from everylabel.core.errors import counted, listed
 from everylabel.data.cells import text_of
 from everylabel.projects.log import Label
 from everylabel.projects.project import Project
@@ -28,13 +28,15 @@ class Imported:
 
     def __str__(self) -> str:
         items = len({label.id for label in self.labels})
-        parts = [f"{len(self.labels):,} labels of {items:,} items"]
+        parts = [f"{counted(len(self.labels), 'label')} of {counted(items, 'item')}"]
         if self.unmatched:
-            parts.append(f"{len(self.unmatched):,} match no item: {listed(self.unmatched)}")
+            many = counted(len(self.unmatched), "matches", "match")
+            parts.append(f"{many} no item: {listed(self.unmatched)}")
         parts += [f"{count:,} skipped ({reason})" for reason, count in self.skipped.items()]
         twice = self.contradicted()
         if twice:
-            parts.append(f"{len(twice):,} items have several labels, the last was taken: {listed(twice)}")
+            many = counted(len(twice), "item has", "items have")
+            parts.append(f"{many} several labels, the last was taken: {listed(twice)}")
         return "; ".join(parts)
 
     def contradicted(self) -> list[str]:

@@ -16,7 +16,7 @@ ANSWERS: dict[str, type] = {"label": str, "person": str, "at": str, "saved": int
 
 
 class Given(NamedTuple):
-    """One answer of one person; class None: cannot tell."""
+    """One answer of one person; class None: cannot tell, or none of them."""
 
     item: int
     person: str

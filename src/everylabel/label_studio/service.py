@@ -1,10 +1,9 @@
 """`serve_label_studio`: projects of Label Studio, from start to a clean stop."""
 
 import gc
-import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,10 +18,9 @@ from everylabel.label_studio.registering import register
 from everylabel.labelling.compile_ahead import compiling
 from everylabel.projects.encoders import Progress
 from everylabel.web.access import is_local
-from everylabel.web.server import Server, address_of, bound_socket, one_thread, server_config
+from everylabel.web.server import Server, address_of, bound_socket, one_thread, prompt, server_config
 
 Say = Callable[[str], Any]
-SWITCH = 0.001  # seconds that a thread may compute while the one that answers webhooks waits
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def serve_label_studio(
     api = Api(options.url, options.token)
     local = is_local(options.host)
     password = None if local else password_of(options.token)
-    with one_thread(), _prompt(), bound_socket(options.host, options.port) as bound, ExitStack() as stack:
+    with one_thread(), prompt(), bound_socket(options.host, options.port) as bound, ExitStack() as stack:
         projects = {
             number: stack.enter_context(connect(api, number, options.connect, note, progress))
             for number in dict.fromkeys(options.projects)
@@ -83,17 +81,6 @@ def serve_label_studio(
 
         logs = [each.service.desk.log for each in projects.values()]
         Server(server_config(make_backend(projects, password)), started, *logs).run(sockets=[bound])
-
-
-@contextmanager
-def _prompt() -> Iterator[None]:
-    """Have the thread that answers webhooks not wait for those that compute, until the block is left."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 def _say_page(note: Say, number: int, address: str) -> None:

@@ -8,11 +8,13 @@ from contextlib import contextmanager
 import numpy as np
 
 from everylabel.core import forget, laplace, update
+from everylabel.core.arrays import can_compile
 from everylabel.core.labelled import DOUBLE_UP_TO
 from everylabel.core.updates.exact import COMPILED_AFTER
 from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.records import Place
 from everylabel.selection.pool import Where
+from everylabel.selection.pool.features import LARGE, compile_products
 from everylabel.selection.threads import SMALL
 
 log = logging.getLogger(__name__)
@@ -54,6 +56,8 @@ def compile_loops(size: int, strategy: str, exact: bool = True) -> None:
     learner.follow([Change(1, 1, 3, Place(Where.LABELLED, 1), 2)])
     learner.expected()
     learner.pick(strategy, 1, rng)
+    if size >= SMALL * LARGE and can_compile():
+        compile_products()
     for width in (WIDTH, DOUBLE_UP_TO // 2 + 1) if exact else ():  # rows in double precision, and in single
         _update_often(rng.normal(size=(COMPILED_AFTER + 5, width)))
 

@@ -25,6 +25,7 @@ from everylabel.data.id_list import IdList
 from everylabel.labelling.assessing import Assessment
 from everylabel.labelling.due import Due, due, left_over
 from everylabel.labelling.events import Body, Event, Out, Refit, Release
+from everylabel.labelling.giving_back import find_memory
 from everylabel.labelling.kept import Kept, Shelf, maker, rows_digest, usable
 from everylabel.labelling.learner import Change, Learner
 from everylabel.labelling.leases import LeaseClock
@@ -101,6 +102,7 @@ class Desk:
         self.rows, self.log, self.shelf = rows, log, shelf
         self._kept = 0  # the event up to which the kept model knows all
         self._packed = 0  # and the kept ledger
+        self._digested: tuple[object, str] = None, ""  # features, and the digest of items and of them
         self.ledger: Ledger
         self.learner: Learner
         self.update_ms: float | None = None
@@ -270,12 +272,22 @@ class Desk:
 
         if self.shelf is None:
             return
+        learner = self.learner
+        if self.ledger.seq > self._kept and not learner.exact and learner.pool.is_here:
+            # for logits, labels, weights and places
+            find_memory(len(self.ids) * (4 * learner.pool.n_classes + 17))
         seq, arrays, features, ids, packed = self.read(look).result()
         if arrays is not None:
-            self.shelf.put(Kept(seq, self.log.mark(seq), rows_digest(ids, features), maker(), arrays))
+            self.shelf.put(Kept(seq, self.log.mark(seq), self._digest(ids, features), maker(), arrays))
             self._kept = seq
         if packed is not None:  # the model first: a start from the ledger needs one that is no older
             self._put_ledger(packed)
+
+    def _digest(self, ids: IdList, features: np.ndarray | Scaled) -> str:
+        """Return the digest of items and of their features, which are read once: they stay what they are."""
+        if not _is_same(self._digested[0], features):
+            self._digested = features, rows_digest(ids, features)
+        return self._digested[1]
 
     def pack(self) -> Packed | None:
         """Return copies of the ledger, if much has come since it was kept; for the desk's thread.
@@ -439,3 +451,10 @@ class Desk:
     def _give(self, person: str, due: Due, expected: float | None, by: str = "") -> None:
         item, reason, among, share = due
         self.emit(person, Out(self.ids[item], reason, expected=expected, by=by, among=among, share=share))
+
+
+def _is_same(one: object, other: np.ndarray | Scaled) -> bool:
+    """Return whether features are the same ones; a training may see them by another view."""
+    if one is other or not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)):
+        return one is other
+    return one.shape == other.shape and one.ctypes.data == other.ctypes.data

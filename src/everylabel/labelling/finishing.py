@@ -28,6 +28,7 @@ class Promise(NamedTuple):
     wrong: int  # and how many of them the model would get wrong
     bound: float  # at most this share is wrong
     needed: int  # checks without an error that the least promise takes
+    least: float = 1.0  # the smallest rate that can be promised by now; all shares' bounds hold together
 
 
 def upper_bound(wrong: int, n: int, confidence: float) -> float:
@@ -43,13 +44,14 @@ def promise(checks: Sequence[LeftOut], rate: float, confidence: float) -> Promis
     needed = int(np.ceil(np.log(1.0 - each) / np.log(1.0 - rate)))
     ranked = sorted(checks, key=lambda check: -check.sure)
     errors = np.cumsum([check.guess != check.label for check in ranked])
-    for share in reversed(SHARES):
-        n = int(share * len(ranked))
-        bound = upper_bound(int(errors[n - 1]), n, each) if n else 1.0
+    sizes = [int(share * len(ranked)) for share in reversed(SHARES)]
+    bounds = [upper_bound(int(errors[n - 1]), n, each) if n else 1.0 for n in sizes]
+    least = min(bounds)
+    for n, bound in zip(sizes, bounds, strict=True):
         if bound <= rate:
-            return Promise(ranked[n - 1].sure, n, int(errors[n - 1]), bound, needed)
+            return Promise(ranked[n - 1].sure, n, int(errors[n - 1]), bound, needed, least)
     wrong = int(errors[-1]) if ranked else 0
-    return Promise(None, len(ranked), wrong, upper_bound(wrong, len(ranked), each), needed)
+    return Promise(None, len(ranked), wrong, bounds[0], needed, least)
 
 
 def standing(ledger: Ledger, left_out: Mapping[int, LeftOut]) -> list[LeftOut]:

@@ -8,6 +8,8 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+import numpy as np
+
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 KEPT, GIVEN = 64 * 2**20, 2**17  # free bytes at the end of a stretch that are kept: else, and by `give_back`
 ALONE = 32 * 2**20  # bytes from which on memory is asked of the system alone; glibc raises it to this, too
@@ -24,6 +26,14 @@ def give_end_back() -> None:
     """Give back the end of this thread's stretch of memory; a matter of microseconds."""
     with _c_library() as c:
         _give_end_back(c)
+
+
+def find_memory(size: int) -> None:
+    """Have the system find so many bytes now, so that who takes them next need not wait for it.
+
+    A virtual machine gets what it has never used from its host: a copy of 80 MB took 240 ms, and 13 after it.
+    """
+    np.ones(size // 8)
 
 
 def _give_end_back(c: ctypes.CDLL) -> None:

@@ -37,7 +37,8 @@ def accuracy(ledger: Ledger) -> dict[str, Any]:
         figures |= {"commonest": None, "share": None}
     better = None if known is None else (known.estimate or 0.0) > (known.share or 0.0)
     missing = {"needed": max(0, FEWEST - checks), "unanswered": ledger.tally.unanswered}
-    return {"checks": checks, **missing, **figures, "better": better}
+    told = checks if known is None else known.checks  # as of the same moment as the labels
+    return {"checks": told, **missing, **figures, "better": better}
 
 
 def curve(ledger: Ledger) -> list[dict[str, Any]]:

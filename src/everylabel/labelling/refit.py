@@ -20,7 +20,7 @@ from everylabel.labelling.assessing import Assessment, Evidence, assess
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.drawn import check_weights
 from everylabel.labelling.giving_back import give_back, give_end_back
-from everylabel.labelling.learner import Learner
+from everylabel.labelling.learner import MANY, Learner
 from everylabel.labelling.ledger import Foretold
 from everylabel.labelling.packing import Packed
 from everylabel.labelling.records import Check
@@ -32,8 +32,8 @@ from everylabel.selection.pool.scaled import Scaled
 
 log = logging.getLogger(__name__)
 REST = 4.0  # rest this many times as long as training has computed: a fifth of one core at most
-NEARLY = 20  # changes left that move the logits, in place of being followed without them
-ONE = 3  # changes left to follow when the desk takes over: those of one label
+NEARLY = 20  # rounds left whose changes move the logits, in place of being followed without them
+ONE = 1  # rounds left to follow when the desk takes over: each is a pass over the pool that a label waits for
 PARTS = 3, 10  # that changes are followed in at most, without and with logits: then the desk takes over
 WAIT = 0.2  # seconds between looks whether training pays
 EARLY, EARLY_UP_TO = 2, 40  # labels between looks at the class names, while there are few
@@ -181,17 +181,19 @@ def _take_over(desk: Desk, learner: Learner, start: Start) -> None:
 
 
 def _caught_up(desk: Desk, learner: Learner, seen: int, enough: int, parts: int, later: bool) -> int:
-    """Have a model follow the changes after an event until so few are left; return the last it has seen.
+    """Have a model follow what came after an event until so few rounds are left; return the last it has seen.
 
     It ends, too, where people answer as fast as it follows: each part must be half of the one before.
     """
     most = math.inf
     for _ in range(parts):
         changes = desk.read(partial(desk.changes_since, seen)).result()
-        if len(changes) <= enough or len(changes) > most:
+        rounds = len({change.block for change in changes})
+        few = rounds <= enough and (later or len(changes) < MANY)  # more are trained with, as a whole
+        if few or rounds > most:
             break
         learner.follow(changes, later)
-        seen, most = changes[-1].seq, max(len(changes) / 2, NEARLY)
+        seen, most = changes[-1].seq, max(rounds / 2, NEARLY)
     return seen
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError, listed
+from everylabel.core.errors import EverylabelError, counted, listed
 from everylabel.data.digests import features_digest
 from everylabel.data.id_list import IdList
 from everylabel.labelling.events import Event, Extended
@@ -17,10 +17,15 @@ from everylabel.projects.options import Remembered, remembered
 from everylabel.projects.project import Project
 
 
-def with_other_features(log: Sequence[Event], ids: Sequence[str], features: np.ndarray) -> list[str]:
-    """Return items whose features are not those that the log notes; where some are gone, nobody can tell."""
+def with_other_features(
+    log: Sequence[Event], ids: Sequence[str], features: np.ndarray
+) -> list[Sequence[str]]:
+    """Return items whose features are not those that the log notes; where some are gone, nobody can tell.
+
+    They come in the groups that joined together: which of a group it is cannot be told.
+    """
     place = IdList(ids).position
-    later, found = set[str](), list[str]()
+    later, found = set[str](), list[Sequence[str]]()
     bodies = [event.body for event in log if isinstance(event.body, Extended)]
     for body in reversed(bodies):
         names = body.ids
@@ -28,7 +33,7 @@ def with_other_features(log: Sequence[Event], ids: Sequence[str], features: np.n
         known = later.isdisjoint(names) and (whole or all(name in place for name in names))
         places = None if whole else [place[name] for name in names] if known else []
         if known and names and features_digest(features, places) != body.digest:
-            found = [*names, *found]
+            found.insert(0, names)
         if body is not bodies[0]:
             later.update(names)
     return found
@@ -55,8 +60,8 @@ def _made_by(about: Remembered) -> tuple[str | None, ...]:
 def refuse(other: Sequence[str]) -> EverylabelError:
     """Return the error of features that nobody expects."""
     return EverylabelError(
-        f"the features of {len(other):,} items ({listed(list(other))}) are not those that were labelled on; "
-        "expected the same numbers: was features.npy changed, or were the items embedded by another version "
-        "of the model or its library? Put the old file back, or go on with these by --accept-changes: labels "
-        "stay, and the model learns them on the new features"
+        f"the features of {counted(len(other), 'item')} ({listed(list(other))}) are not those that were "
+        "labelled on; expected the same numbers: was features.npy changed, or were the items embedded by "
+        "another version of the model or its library? Put the old file back, or go on with these by "
+        "--accept-changes: labels stay, and the model learns them on the new features"
     )

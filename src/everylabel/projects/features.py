@@ -20,6 +20,8 @@ import numpy as np
 from everylabel.core.errors import EverylabelWarning
 from everylabel.core.files import NO_ARRAY, write_atomically
 from everylabel.data.cache import make_folder
+from everylabel.data.classes import no_labels
+from everylabel.data.display import Texts
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.models.embedding import embed
@@ -61,7 +63,8 @@ def features_of(
 ) -> Features:
     """Return features of the items: from the folder as far as they are of this model and of such items.
 
-    What the folder has no features of is embedded. Of another column, TF-IDF and pixels are learned anew.
+    What the folder has no features of is embedded. Of another column, and of items that are others and that
+    nobody has labelled (`Items.anew`), TF-IDF and pixels are learned anew.
     """
     n, kind, model = len(items), items.kind, options.model
     changed = [str(place / FEATURES) for place in (folder, folder / NEXT) if _is_changed(place)]
@@ -76,7 +79,8 @@ def features_of(
     place = folder if before is None else make_folder(folder / NEXT)
     for name in (RECORD, DIGESTS, FEATURES, EMBEDDER):  # what follows are new files, whatever lay there
         (place / name).unlink(missing_ok=True)
-    kept_rows = None if before is None else _kept_rows(folder, before, what)
+    forget = before is not None and items.anew and before["fitted_on"]
+    kept_rows = None if before is None or forget else _kept_rows(folder, before, what)
     later, fitted_on = Journal(folder, kind, model).read(), 0
     if before is not None and kept_rows is not None:
         rows = _joined(items, [kept_rows, later], lambda some: embed_as(some, folder, trust, progress), place)
@@ -93,6 +97,19 @@ def features_of(
     found = _recorded(items, what, place, folder, rows, fitted_on)
     told = [f"{path!r} was not what was written: the features were embedded again" for path in changed]
     return found._replace(notes=(*told, *found.notes))
+
+
+def kept_items(folder: Path, options: Options) -> Items | None:
+    """Return items that a folder has features of, empty, since their source is gone; None if it has none."""
+    record = record_of(folder)
+    if record is None or not (folder / DIGESTS).exists():
+        return None
+    digests = np.load(folder / DIGESTS, allow_pickle=False).astype(str).tolist()
+    kind, n = record["what"]["kind"], len(digests)
+    if _kept(folder, _content(kind, digests), options.model, n) is None:
+        return None
+    texts, ids = [""] * n, [str(i) for i in range(n)]
+    return Items(texts, kind, ids, no_labels(n), display=Texts(texts), digests=digests)
 
 
 def _is_changed(place: Path) -> bool:

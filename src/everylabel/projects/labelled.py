@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from everylabel.core.errors import EverylabelError
+from everylabel.core.errors import EverylabelError, counted
 from everylabel.data.changes import compare
 from everylabel.data.items import Items
 from everylabel.data.known import Known
@@ -16,6 +16,17 @@ from everylabel.projects.options import Remembered
 from everylabel.projects.project import Begin, Check, Opening, Project
 
 STORE = "labels.sqlite"  # in the project's folder
+SAID = tuple(
+    body.kind  # what a person, a file or the model has said of an item, also if it was taken back since
+    for body in (
+        events.Label,
+        events.NoneOfThese,
+        events.Not,
+        events.CannotTell,
+        events.Finished,
+        events.HeldOut,
+    )
+)
 Some = TypeVar("Some", bound=Items)
 
 
@@ -35,7 +46,7 @@ def check_labelled(store: str | None, *, accept: bool = False, needed: bool = Fa
         now, items = opening.now, opening.items
         try:
             with closing(Store(place, log_name(now.name, now.id, items, store), write=False)) as log:
-                known, sent = log.items(), sent_before(log)
+                known, sent, said = log.items(), sent_before(log), log.holds(SAID)
         except StoreError as error:
             if needed or isinstance(error, Damaged):
                 raise
@@ -43,12 +54,18 @@ def check_labelled(store: str | None, *, accept: bool = False, needed: bool = Fa
         if known is None:
             return None
         cause = "" if opening.before is None else now.options.differs(opening.before.options)
+        if sent and not Path(now.source).exists() and Path(now.source).is_absolute():
+            many = counted(len(sent), "item was", "items were")
+            raise EverylabelError(
+                f"source {now.source!r} is not there any more, and {many} sent to its project besides; "
+                "expected the source: put it back"
+            )
         items = with_sent(items, sent, now.options.text_column)
         change = compare(known, items)
-        told = change.check(now.source, accept, cause)
+        told = change.check(now.source, accept, cause, unlabelled=not said)
         if needed and told is not None:  # otherwise `open_log` tells it
             items = replace(items, notes=(*items.notes, told))
-        return replace(items, ids=change.keys)
+        return replace(items, ids=change.keys, anew=not (said or change.only_appended))
 
     return check
 

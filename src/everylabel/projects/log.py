@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError, listed
+from everylabel.core.errors import EverylabelError, counted, listed
 from everylabel.data.changes import compare
-from everylabel.data.classes import check_class_count, clean_name
+from everylabel.data.classes import check_class_count, clean_name, meant
 from everylabel.data.digests import features_digest
 from everylabel.data.id_list import IdList
 from everylabel.data.known import Known
@@ -35,7 +35,7 @@ from everylabel.projects.database.chain import Head
 from everylabel.projects.database.store import Store, StoreError
 from everylabel.projects.feature_check import are_made_anew, named_again, refuse, with_other_features
 from everylabel.projects.held_out import held_out_items, to_set_aside
-from everylabel.projects.labelled import by_log_names, reading, store_name, store_place
+from everylabel.projects.labelled import SAID, by_log_names, reading, store_name, store_place
 from everylabel.projects.project import Project
 
 IMPORTER = "import"  # who gave labels that came with the source
@@ -127,7 +127,8 @@ def open_log(
             note(log.told)
         known = log.items() or Known((), ())
         change = compare(known, project)
-        told = change.check(project.source, accept or confirm)
+        unlabelled = not (change.only_appended or log.holds(SAID))
+        told = change.check(project.source, accept or confirm, unlabelled=unlabelled)
         if told is not None:
             note(told)
         project = replace(project, ids=change.keys)
@@ -144,19 +145,20 @@ def open_log(
             encoder=encoder,
             test=held_out_items(project, test),
             note=note,
-            with_other_content=() if confirm else change.changed_keys,
+            changed=change.changed_keys,
             confirm=confirm,
             known_as=lambda item: project.known_as(item if project.here is None else project.here[item]),
             features=None
             if isinstance(project.ids, Numbered)
             else project.features,  # which are known by a digest
-            new_features=accept or confirm or are_made_anew(project),
+            new_features=accept or confirm or unlabelled or are_made_anew(project),
             shelf=shelf,
         )
         if known.renewed(project) != known:  # after what was set aside is written down
             log.set_items(known.renewed(project))
         if imported:
-            note(f"{imported:,} labels imported")
+            rest = "" if project.here is None else "; those of items that are yet to be embedded follow"
+            note(f"{counted(imported, 'label')} imported{rest}")
         yield log, project
 
 
@@ -188,7 +190,7 @@ def bring_up_to_date(
     encoder: Encoder | None = None,
     test: int | Sequence[str] = 0,
     note: Callable[[str], Any] = print,
-    with_other_content: Sequence[str] = (),
+    changed: Sequence[str] = (),
     confirm: bool = False,
     known_as: Callable[[int], str] = str,
     features: np.ndarray | None = None,
@@ -199,9 +201,10 @@ def bring_up_to_date(
 
     `source` are the labels that came with the items, `labels` those of files. `project` is the project's
     id, noted in the first event: see `store_name`. `encoder` makes vectors of class names; without it those
-    that are there are taken away. `note` is told if it cannot. Labels of items with other content are
-    set aside, and taken back by `confirm`; `known_as` tells what people know an item by. `features`
-    of the ids, which join the pool; others than before are refused, unless `new_features` are expected.
+    that are there are taken away. `note` is told if it cannot. Labels of items with other content
+    (`changed`) are set aside, or all taken back by `confirm`; `known_as` tells what people know an item by.
+    `features` of the ids, which join the pool; others than before are refused, unless `new_features` are
+    expected.
     `test` are items that are held out, by id or so many at random. `shelf` may have a ledger.
     """
     ids = IdList(ids)
@@ -218,18 +221,22 @@ def bring_up_to_date(
         told = before if past is None else store.glance(events.Extended.kind)
         other = with_other_features(told, ids, features)
         if other and not new_features:
-            raise refuse(other)
+            raise refuse([name for names in other for name in names])
         if other:
             writer.emit("", named_again(writer.joined, ids, features))
-            note(f"the features of {len(other):,} items are others than before; labels stay")
+        unexplained = sum(len(names) for names in other if set(changed).isdisjoint(names))
+        if unexplained and writer.ledger.n_answers:
+            note(f"the features of {counted(unexplained, 'item')} are others than before; labels stay")
         _join(writer, ids, features)
-    changed = {name: value for name, value in settings.items() if writer.ledger.settings[name] != value}
-    if changed:
-        writer.emit("", events.Settings(**changed))
+    others = {name: value for name, value in settings.items() if writer.ledger.settings[name] != value}
+    if others:
+        writer.emit("", events.Settings(**others))
     new = [name for name in map(clean_name, classes) if name not in writer.ledger.names]
     if new:
         there = listed(list(writer.ledger.classes), 12)
-        note(f"{len(new):,} classes are added: {listed(new, 12)}; those that were there stay: {there}")
+        many = counted(len(new), "class is", "classes are")
+        near = meant(new, writer.ledger.names)
+        note(f"{many} added: {listed(new, 12)}; those that were there stay: {there}{near}")
     for name in classes:
         _number(writer, name)
     for name, text in descriptions.items():
@@ -240,13 +247,14 @@ def bring_up_to_date(
         number = _number(writer, name)
         if writer.ledger.book.keys.get(number) != key:
             writer.emit("", events.ClassKey(number, key))
-    set_aside = _set_aside(writer, with_other_content, confirm)
+    set_aside = _set_aside(writer, () if confirm else changed, confirm)
     imported = _import(writer, source, SOURCE) + _import(writer, labels, FILE)
     held_out = to_set_aside(writer.ledger, test)
     for name in held_out:
         writer.emit("", events.HeldOut(name))
     if held_out:
-        note(f"{len(held_out):,} items are held out for testing: they are never learned from")
+        many = counted(len(held_out), "item is", "items are")
+        note(f"{many} held out for testing: they are never learned from")
     if set_aside or imported or held_out:
         writer.emit("", events.Refit(writer.ledger.seq))
     _teach_names(writer, encoder, note)
@@ -254,8 +262,9 @@ def bring_up_to_date(
     left = [known_as(place[writer.ledger.ids[item]]) for item in writer.ledger.set_aside()]
     if left:
         note(
-            f"{len(left):,} items have other content than when they were labelled: {listed(left)}; their "
-            "labels are set aside until they are answered again, or --confirm-labels says that they fit"
+            f"{counted(len(left), 'item has', 'items have')} other content than when labelled: "
+            f"{listed(left)}; what was said of them is set aside until they are answered again, or "
+            "--confirm-labels says that it fits"
         )
     return imported
 

@@ -3,25 +3,29 @@
 import errno
 import os
 import secrets
+import shlex
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError, listed
+from everylabel.core.errors import EverylabelError, counted, listed
 from everylabel.data.classes import check_class_count, clean_name, no_labels
+from everylabel.data.datasets.catalog import dataset_key
 from everylabel.data.images import why_unreadable
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.read import dataset_name, read
+from everylabel.data.readers.ids import NO_IDS
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.encoders import Progress, embedder_as
 from everylabel.projects.feature_files import record_of, settle
-from everylabel.projects.features import features_of
+from everylabel.projects.features import features_of, kept_items
 from everylabel.projects.growing import Growing, growing
 from everylabel.projects.options import Remembered, remember, remembered
 from everylabel.projects.trust import NONE_NAMED, Trust, check_show, check_source
@@ -135,6 +139,7 @@ def open_project(
     reader: Reader = read,
     fields: str | None = None,
     private: bool = False,
+    needed: bool = True,
 ) -> Project:
     """Return a source as a project, with its features: memory-mapped, embedded if they are not there yet.
 
@@ -181,6 +186,8 @@ def open_project(
         The columns that the page shows beside an item, parted by commas; noted for next time.
     private : bool
         Nobody else is shown the items: a source that the folder remembers may lie anywhere on this machine.
+    needed : bool
+        False: where the source is gone, the features that the folder has are enough, of items that are empty.
 
     Options that are not given are those of last time, if the folder knows of one.
     """
@@ -192,24 +199,30 @@ def open_project(
     )
     place, about = located(source, folder, given)
     where, options = about.source, about.options
-    home = Path(source).absolute() if _is_project(source) else place
+    home = place
     if _is_project(source):
+        home = Path(source).absolute()
         check_source(home, where, private=private)
     if options.show is not None and given.show is None:
         check_show(home, where, options.show, private=private)
     before = remembered(place)
+    if before is not None and Path(where).is_absolute() and not Path(where).exists():
+        kept = None if needed else kept_items(place, options)
+        if kept is None:
+            raise _gone(where, place)
+        reader = partial(_as_kept, kept)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        items = with_clean_classes(reader(where, options))
+        items = with_clean_classes(_read(reader, where, options, given))
         about = about._replace(options=replace(options, **items.chosen))  # type: ignore[arg-type]
         if check is not None:
             items = check(Opening(place, about, before, items)) or items
-        needed = None
+        at_once = None
         if begin is not None and items.features is None:
-            needed = begin(Opening(place, about, before, items))
+            at_once = begin(Opening(place, about, before, items))
         with _made(place):
             trust = Trust(model, trust_model_code)
-            project = _with_features(items, about, place, trust, progress, needed)
+            project = _with_features(items, about, place, trust, progress, at_once)
     unsaid = options.besides(given).arguments()
     again = [f"options as last time: {unsaid}"] if unsaid else []
     told = (str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
@@ -243,8 +256,13 @@ def located(
         return path.absolute(), before._replace(options=options, id=before.id or _new_id(before.source))
     if str(source) == IN_MEMORY:
         where = IN_MEMORY
-    else:
+    elif path.exists() or dataset_key(str(source)) is not None:
         where = str(path.absolute()) if path.exists() else dataset_name(str(source))
+    else:
+        own = Path(f"{path.absolute()}{ENDING}" if folder is None else folder)
+        if remembered(own) is not None:
+            raise _gone(str(source), own)
+        where = dataset_name(str(source))
     place = Path(f"{where}{ENDING}" if folder is None else folder).absolute()
     before = remembered(place)
     if before is not None and before.source == str(source):  # a dataset, whatever lies here by its name
@@ -258,6 +276,43 @@ def located(
         )
     options = given.or_else(before.options)
     return place, before._replace(source=where, options=options, id=before.id or _new_id(where))
+
+
+def _read(reader: Reader, where: str, options: Options, given: Options) -> Items:
+    """Return what a source holds; an error tells of a column that nobody has named this time."""
+    try:
+        items = reader(where, options)
+    except EverylabelError as error:
+        unsaid = options.besides(given)
+        for name in ("text_column", "image_column", "label_column", "id_column"):
+            if f"column {getattr(unsaid, name)!r} is not in " in str(error):
+                option = f"--{name.replace('_', '-')}"
+                raise EverylabelError(
+                    f"{error} ({option} is as last time: pass {option} with another)"
+                ) from error
+        raise
+    if items.kind == "image" and Path(where).is_dir():
+        for name in ("text_column", "image_column", "id_column"):
+            value = getattr(given, name)
+            if value not in (None, NO_IDS):
+                raise EverylabelError(
+                    f"--{name.replace('_', '-')} is {value!r} and source {where!r} is a folder of images, "
+                    "which has no columns; leave it out"
+                )
+    return items
+
+
+def _gone(source: str, folder: Path) -> EverylabelError:
+    """Return the error of a source that is not where it was."""
+    name = Path(source).name
+    return EverylabelError(
+        f"source {source!r} is not there any more; its project {str(folder)!r} is, with all labels: put "
+        f"{name!r} back, or pass where it is now, with --project {shlex.quote(str(folder))}"
+    )
+
+
+def _as_kept(kept: Items, source: str, options: Options) -> Items:
+    return kept
 
 
 def _is_project(source: str | os.PathLike[str]) -> bool:
@@ -320,7 +375,8 @@ def told_of(items: Items) -> tuple[str, ...]:
     if not items.skipped:
         return items.notes
     n = len(items.skipped)
-    empty = f"{n} of {n + len(items)} texts are empty and were left out: {listed(list(items.skipped))}"
+    what = "texts is empty and was" if n == 1 else "texts are empty and were"
+    empty = f"{n} of {n + len(items)} {what} left out: {listed(list(items.skipped))}"
     return (*items.notes, empty)
 
 
@@ -328,7 +384,8 @@ def left_out(items: Items, broken: Sequence[int]) -> str:
     """Return which images cannot be read, and why where Pillow tells."""
     named = [items.known_as(i) + why_unreadable(items.items[i]) for i in broken[:SHOWN]]
     more = f" and {len(broken) - SHOWN} more" if len(broken) > SHOWN else ""
-    return f"{len(broken)} images cannot be read and are left out: {', '.join(named)}{more}"
+    many = counted(len(broken), "image cannot be read and is", "images cannot be read and are")
+    return f"{many} left out: {', '.join(named)}{more}"
 
 
 @contextmanager

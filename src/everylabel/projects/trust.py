@@ -42,11 +42,11 @@ def check_source(folder: Path, source: str, *, private: bool = False) -> None:
     private : nobody else is shown it, so that only what is no full path on this machine is refused
     """
     if not _may_be_read(source, [folder.absolute().parent], private) and dataset_key(source) is None:
-        now = _now(source, folder)
+        now, command = _now(source, folder), "" if private else "everylabel label "
         raise EverylabelError(
             f"the project {str(folder)!r} remembers the source {source!r}, which {_where(source)} and is not "
-            "named by you; whoever labels would see it. If that is meant, name both: everylabel label "
-            f"{now} --project {shlex.quote(str(folder))}"
+            f"named by you; {_why(private)}. If that is meant, name both: "
+            f"{command}{now} --project {shlex.quote(str(folder))}"
         )
 
 
@@ -56,7 +56,7 @@ def check_show(folder: Path, source: str, show: str, *, private: bool = False) -
     if not _may_be_read(show, homes, private):
         raise EverylabelError(
             f"the project {str(folder)!r} remembers the table {show!r} to show, which {_where(show)} and "
-            f"is not named by you; whoever labels would see it. If that is meant, add "
+            f"is not named by you; {_why(private)}. If that is meant, add "
             f"--show {_now(show, folder)}"
         )
 
@@ -65,15 +65,24 @@ def _may_be_read(place: str, homes: Sequence[Path], private: bool) -> bool:
     """Return whether a path that a folder remembers is a full one, and lies in these folders if it must."""
     if not Path(place).is_absolute():  # an address, or from wherever the command is run
         return False
-    return private or any(_lies_in(place, home) for home in homes)
+    return private or lies_in(Path(place), [home for home in map(_real, homes) if home is not None])
 
 
-def _lies_in(place: str, home: Path) -> bool:
-    """Return whether a place lies in a folder, links followed."""
+def lies_in(place: Path, homes: Sequence[Path]) -> bool:
+    """Return whether a place lies in one of these folders when all links are followed; they are real ones."""
+    real = _real(place)
+    return real is not None and any(real.is_relative_to(home) for home in homes)
+
+
+def _real(place: Path) -> Path | None:
     try:
-        return Path(place).resolve().is_relative_to(home.resolve())
+        return place.resolve()
     except (OSError, RuntimeError, ValueError):  # a link to itself, a name that none can have
-        return False
+        return None
+
+
+def _why(private: bool) -> str:
+    return "it would be asked for, wherever that leads" if private else "whoever labels would see it"
 
 
 def _where(place: str) -> str:

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from everylabel.core.errors import EverylabelError, need
+from everylabel.core.errors import EverylabelError, counted, need
 
 HERE = "local"  # an own cluster on this machine, for as long as this process lives
 LOOPBACK = "127.0.0.1"
@@ -42,8 +42,9 @@ def connect(address: str = "auto", note: Callable[[str], Any] | None = None, **o
     except Exception as error:  # Ray raises no other of a node that takes too long to start
         _refuse_versions(address, error)
         raise EverylabelError(
-            f"--ray {address} cannot be reached ({_first_line(error)}); expected the address of a running "
-            "cluster (ray start --head begins one), or --ray local for an own one on this machine"
+            f"ray={address!r} (--ray {address}) cannot be reached ({_first_line(error)}); expected the "
+            "address of a running cluster (ray start --head begins one), or 'local' (--ray local) for an "
+            "own one on this machine"
         ) from error
     if note is not None and address != HERE:
         note(_joined(ray, address))
@@ -55,11 +56,7 @@ def _joined(ray: Any, address: str) -> str:
     nodes = sum(bool(node["Alive"]) for node in ray.nodes())
     cores = int(ray.cluster_resources().get("CPU", 0))
     at = ray.get_runtime_context().gcs_address
-    return f"--ray {address} is the cluster at {at}: {_count(nodes, 'node')}, {_count(cores, 'core')}"
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
+    return f"--ray {address} is the cluster at {at}: {counted(nodes, 'node')}, {counted(cores, 'core')}"
 
 
 def _refuse_versions(address: str, error: Exception) -> None:

@@ -197,9 +197,9 @@ def pretrained(kind: str, model: str | None, fit: Path | None, how: How) -> Back
 
     def sample() -> Any:
         raise EverylabelError(
-            f"--model {model or '(none: no language or vision model is installed)'} learns from all rows, "
-            "and no shard has them; expected a pretrained model, or --fit with what it has learned from some "
-            "(embedder.npz of a project, or the file of everylabel.embed(..., fit_out=...))"
+            f"model {model or '(none: no language or vision model is installed)'} learns from all rows, and "
+            "no shard or partition has them; expected a pretrained model, or fit= (--fit) with what it has "
+            "learned from some (embedder.npz of a project, or the file of everylabel.embed(..., fit_out=...))"
         )
 
     return choose(kind, model, sample, how)

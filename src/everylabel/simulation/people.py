@@ -2,7 +2,8 @@
 
 accuracy        share of items without a label whose most probable class is the true one
 estimate        the page's own, from random checks, with its 95 % interval
-milliseconds    from sending a label to having the next item: the median since the last point, p99 of all
+milliseconds    from sending a label to having the next item: the median since the last point, and the
+                slowest of all
 keys            one a label. Hands that label in bulk open a list of near copies (one key), take out each item
                 that is of another class (one key each), and give the class (one key). Hands that say yes or
                 no take what is proposed (one key), or say no (one key each) and after NOES look the class up
@@ -37,7 +38,7 @@ class Point(NamedTuple):
     high: float | None
     checks: int
     median_ms: float
-    p99_ms: float
+    slowest_ms: float
     keys: int = 0  # pressed so far: one a label, or fewer by hands that label near copies together
     groups: int = 0  # lists of near copies that were opened,
     wrong: int = 0  # and items that had to be taken out of them
@@ -204,7 +205,7 @@ def _point(client: Client, truth: dict[str, str], taken: list[float], all_taken:
         high=known.get("high"),
         checks=known.get("checks", 0),
         median_ms=float(np.median(taken)),
-        p99_ms=float(np.quantile(all_taken, 0.99)),
+        slowest_ms=float(np.max(all_taken)),
     )
 
 

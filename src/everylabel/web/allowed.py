@@ -11,6 +11,7 @@ from pathlib import Path
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.display import Pictures
 from everylabel.projects.project import Project
+from everylabel.projects.trust import lies_in
 
 
 class Allowed:
@@ -21,23 +22,19 @@ class Allowed:
 
     def __contains__(self, path: Path) -> bool:
         """Return whether a file lies inside now, when all links are followed: a folder may become one."""
-        return not self.folders or self._lies_inside(path)
+        return not self.folders or lies_in(path, self.folders)
 
     def outside(self, paths: Iterable[Path | None]) -> list[Path]:
         """Return the files that lie outside; each folder is looked at once, so that many take no longer."""
-        folder_is = lru_cache(10_000)(self._lies_inside)
+
+        @lru_cache(10_000)
+        def folder_is(folder: Path) -> bool:
+            return lies_in(folder, self.folders)
 
         def inside(path: Path) -> bool:
-            return self._lies_inside(path) if path.is_symlink() else folder_is(path.parent)
+            return lies_in(path, self.folders) if path.is_symlink() else folder_is(path.parent)
 
         return [path for path in paths if path is not None and self.folders and not inside(path)]
-
-    def _lies_inside(self, path: Path) -> bool:
-        try:
-            real = path.resolve()
-        except (OSError, RuntimeError, ValueError):  # a link to itself, a name that none can have
-            return False
-        return any(real.is_relative_to(folder) for folder in self.folders)
 
 
 EVERYTHING = Allowed(())

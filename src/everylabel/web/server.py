@@ -1,10 +1,12 @@
 """`serve`: a project on a port, from start to a clean stop."""
 
 import contextlib
+import errno
 import gc
 import os
 import signal
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,6 +46,7 @@ from everylabel.web.tokens import tokens_of
 
 Say = Callable[[str], Any]
 T = TypeVar("T")
+SWITCH = 0.001  # seconds that a thread may compute while one that answers waits
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,8 @@ def serve(
     `note` gets what a person should know: a source that has changed, labels that were imported. `progress`
     is told how many items are embedded, of how many, if that goes on meanwhile.
     """
-    with one_thread(), to_stay(opened_server(project, options, ready, note, progress)) as opened:
+    opening = opened_server(project, options, ready, note, progress)
+    with one_thread(), prompt(), to_stay(opening) as opened:
         opened.server.run(sockets=[opened.bound])
 
 
@@ -200,6 +204,17 @@ def one_thread() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def prompt() -> Iterator[None]:
+    """Have threads that answer people not wait for those that compute, until the block is left."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+@contextlib.contextmanager
 def opened_project(
     project: Project, options: ServeOptions, note: Say, progress: Told | None
 ) -> Iterator[tuple[Service, Shown, Growth]]:
@@ -248,12 +263,27 @@ def bound_socket(host: str, port: int) -> socket.socket:
         bound.bind((host.strip("[]"), port))
     except (OSError, OverflowError) as error:
         bound.close()
+        if getattr(error, "errno", None) == errno.EADDRINUSE:
+            raise port_in_use(host, port) from error
         reason = getattr(error, "strerror", None) or error
         raise EverylabelError(
             f"--host {host} and --port {port} cannot be used ({reason}); expected an address of this machine "
             "and a free port: --port 0 takes any"
         ) from error
     return bound
+
+
+def check_free(host: str, port: int) -> None:
+    """Refuse a port that cannot be used, before anything else takes time."""
+    bound_socket(host, port).close()
+
+
+def port_in_use(host: str, port: int) -> EverylabelError:
+    """Return the error of a port that another program has."""
+    return EverylabelError(
+        f"--port {port} of --host {host} is in use by another program, maybe an everylabel that runs "
+        f"({address_of(host, port, None)}); expected a free port: stop that one, or --port 0 takes any"
+    )
 
 
 def address_of(host: str, port: int, token: str | None) -> str:
@@ -284,7 +314,12 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        try:
+            await super().startup(sockets)
+        except OSError as error:  # two had the port before either of them listened
+            if error.errno != errno.EADDRINUSE or not sockets:
+                raise
+            raise port_in_use(*sockets[0].getsockname()[:2]) from error
         if self.started:
             self._ready()
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tests.scale.starting import tried
+from tests.scale.starting import children, tried
 
 
 @contextmanager
@@ -33,14 +33,10 @@ def workers(made: Any) -> list[int]:
         for process in node.all_processes.get("raylet", ())
     }
     found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            ours = (entry / "cmdline").read_bytes().startswith(b"ray::Worker")
-        except (OSError, ValueError, IndexError):
-            continue
-        if ours and parent in raylets:
-            found.append(int(entry.name))
+    for pid in children(raylets):
+        with suppress(OSError):  # it has ended
+            if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"ray::Worker"):
+                found.append(pid)
     return found
 
 

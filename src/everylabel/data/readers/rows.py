@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from everylabel.core.errors import EverylabelError, EverylabelWarning, listed
+from everylabel.core.errors import EverylabelError, EverylabelWarning, listed, nearest
 from everylabel.data.cells import text_of
 from everylabel.data.readers.delimited import header_of, read_delimited, read_lines
 from everylabel.data.readers.parquet import parquet_columns, read_parquet
@@ -97,7 +97,9 @@ def check_columns(path: Any, there: list[str], wanted: list[str]) -> None:
     missing = [name for name in wanted if name not in there]
     if missing:
         names = listed([repr(name) for name in there], 20) or "none: it has no columns"
-        raise EverylabelError(f"column {missing[0]!r} is not in {str(path)!r}; expected one of {names}")
+        near = nearest(missing[0], there)
+        hint = "" if near is None else f"; did you mean {near!r}?"
+        raise EverylabelError(f"column {missing[0]!r} is not in {str(path)!r}; expected one of {names}{hint}")
 
 
 def _csv(path: Path, columns: list[str], encoding: str | None, long_rows: str | None) -> Iterator[Row]:

@@ -6,7 +6,7 @@ lost, and how to go on.
 
 import json
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from everylabel.projects.database.salvage import Salvage, salvage, understood
 from everylabel.projects.database.store import Store, write_log
 from everylabel.projects.feature_files import find_changed
 from everylabel.projects.labelled import STORE
-from everylabel.projects.options import Remembered
+from everylabel.projects.options import Remembered, remembered
 from everylabel.projects.own_files import check_own_files
 from everylabel.projects.project import ENDING, located
 
@@ -61,6 +61,13 @@ def find(source: str, folder: Path | None, store: str | None) -> Place:
     except EverylabelError as error:  # its options are damaged: the log may be whole
         own = folder or Path(source if source.endswith(ENDING) else f"{source}{ENDING}")
         check_own_files(own)
+        known = None
+        if not Path(source).exists():
+            with suppress(EverylabelError):  # damaged, too
+                known = remembered(own)
+        if known is not None:  # the source is gone, and not needed
+            log = str(own / STORE) if store is None else store
+            return Place(own.absolute(), log, _name(known, store))
         if store is not None or not (own / STORE).is_file():
             raise
         return Place(own, str(own / STORE), None, (str(error),))

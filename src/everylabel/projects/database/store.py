@@ -97,6 +97,14 @@ class Store:
         """
         return self._glance(events.c.kind == kind)
 
+    def holds(self, kinds: Iterable[str]) -> bool:
+        """Return whether there is an event of one of these kinds."""
+        query = sa.select(events.c.seq).where(
+            events.c.project == self.project, events.c.kind.in_(list(kinds))
+        )
+        with self._telling("read"), self._engine.connect() as connection:
+            return connection.execute(query.limit(1)).first() is not None
+
     def _glance(self, where: sa.ColumnElement[bool]) -> list[Event]:
         with self._telling("read"):
             with self._engine.connect() as connection:
