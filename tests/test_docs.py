@@ -18,6 +18,7 @@ from benchmarks.made_by import records, version
 from everylabel.cli import app
 from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.updates import DEFAULT_STEPS, METHODS
 from everylabel.data.options import Options
 from tests.notebook.people import answer
 
@@ -164,6 +165,11 @@ def test_skeletons_are_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     post = el.laplace(rng.normal(size=(4, 3)), x, "mine")
     learned = scope["my_update"](post, Labelled(np.c_[x, np.ones(6)], y, np.ones(6)), 0.1, False)
     np.testing.assert_allclose(learned.mean, el.update(post, x, y, "first_order", 0.1).mean)
+    monkeypatch.setitem(METHODS, "my_update", scope["my_update"])  # what the page says to do with it
+    monkeypatch.setitem(DEFAULT_STEPS, "my_update", scope["DEFAULT_STEP"])
+    by_name, stepped = el.update(post, x, y, "my_update"), el.update(post, x, y, "first_order", 0.001)
+    np.testing.assert_allclose(by_name.mean, stepped.mean)
+    np.testing.assert_allclose(by_name.cov, stepped.cov)
     pool = el.Pool(x, post)
     assert scope["my_score"](pool, pool.free_idx, rng).shape == (6,)
     (tmp_path / "x.txt").write_text("one text\nanother\n")

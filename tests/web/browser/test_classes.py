@@ -106,6 +106,46 @@ def test_a_name_that_hardly_differs_is_asked_about(bank_page: Page, bank: Server
     bank.post(f"/api/classes/{number}/remove", person="alike")
 
 
+def test_a_name_that_is_not_saved_is_not_lost_without_a_word(bank_page: Page, bank: Server) -> None:
+    page = bank_page.open("unsaved")
+    before = names(bank)
+    page.dialog("c")
+    page.script("document.getElementById('new-class').focus()")
+    page.press("loan")
+    page.press(ESCAPE)
+    page.until(lambda: page.text("dialog .leaving").startswith("Not saved: loan."))
+    assert page.find("#new-class").get_attribute("value") == "loan"
+    page.close()  # now it may go
+    page.dialog("c")
+    page.script("document.getElementById('class-1').focus()")
+    page.press("s")
+    page.find("dialog .close").click()
+    page.until(lambda: "Not saved:" in page.text("dialog .leaving"))
+    page.find("dialog .close").click()
+    page.until(lambda: not page.all("dialog[open]"))
+    page.dialog("c")
+    page.close()  # nothing is typed: one Escape is enough
+    assert names(bank) == before
+
+
+def test_how_to_remove_is_in_sight_at_once(bank_page: Page) -> None:
+    page = bank_page
+    page.size(1280, 480)
+    page.open("sight")
+    page.dialog("c")
+    page.until(lambda: page.all("#more-2"))
+    page.find("#more-1 summary").click()
+    page.script("""const room = document.querySelector(".dialog-body");
+        const bottom = document.getElementById("remove-1").getBoundingClientRect().bottom;
+        room.scrollTop += bottom - room.getBoundingClientRect().bottom + 90; // the first box in sight
+        document.getElementById("remove-1").click()""")
+    script = """const box = document.querySelector("#more-1 .removal").getBoundingClientRect();
+        const room = document.querySelector(".dialog-body").getBoundingClientRect();
+        return box.height > 0 && box.top >= room.top && box.bottom <= room.bottom + 1"""
+    page.until(lambda: page.script(script))
+    page.close()
+
+
 def test_key_and_colour_on_a_phone(bank_page: Page, bank: Server) -> None:
     page = bank_page
     page.size(390, 800, mobile=True)

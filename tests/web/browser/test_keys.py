@@ -82,6 +82,39 @@ def test_a_correction_waits_for_the_answer_under_way(page: Page, digits: Server)
     assert len(before) == 2
 
 
+def test_a_key_that_does_nothing_says_so(driver: webdriver.Chrome, tmp_path: Path) -> None:
+    words = ["north wind", "cold soup", "late train", "red paint", "old violin", "wet shoes", "long letter"]
+    (tmp_path / "two.csv").write_text("body\n" + "\n".join(words) + "\n")
+    server = Server(tmp_path, "two.csv", "--text-column", "body", "--model", "tfidf").start()
+    try:
+        page = fresh(driver, server).open("nothing")
+        item = page.item
+
+        def told(key: str) -> str:
+            page.script("document.getElementById('missed').textContent = ''")
+            page.press(key)
+            return str(page.until(lambda: page.text("#missed")))
+
+        assert told("1") == "There are no classes yet: n adds one."
+        for name in ("yes", "no"):
+            server.post("/api/classes", person="nothing", name=name)
+        page.driver.refresh()
+        page.ready()
+        assert told("3") == "No class has the key 3."
+        assert told("g") == "Near copies are looked for where the model's guess is shown."
+        assert told("f") == "There is a filter where there are more than 10 classes."
+        assert told("z") == "There is no picture here."
+        assert page.item == item
+        page.until(lambda: not page.text("#missed"))
+        page.answer("1")
+        while "Random check" in page.text("#reason"):
+            page.answer(" ")
+        page.press("g")
+        page.until(lambda: page.text("#missed") == "No near copies of this item are known.")
+    finally:
+        server.stop()
+
+
 @pytest.fixture(scope="module")
 def letters(browser_there: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("letters")

@@ -74,13 +74,15 @@ def test_waiting_is_explained(page: Page) -> None:
 
 
 PROGRESS = """
-    const [checks, estimate, low, high, share, done] = arguments;
+    const [checks, estimate, low, high, share, labelled] = arguments;
+    const done = arguments[arguments.length - 1];
     import("/static/state.js").then(({setProgress, state}) => {
         const known = {checks, needed: Math.max(0, 5 - checks), estimate, low, high, expected: 0.5,
                        labels: 28, unanswered: 0, commonest: 1, share, better: estimate > share};
         const point = {expected: 0.5, accuracy: estimate, checks, low, high};
         const curve = [10, 20, 30].map((labels) => ({labels, ...point}));
-        setProgress({...state.progress, version: Infinity, labelled: 28, left: 1768, accuracy: known, curve});
+        const counts = {labelled: labelled === done ? 28 : labelled, left: 1768};
+        setProgress({...state.progress, version: Infinity, ...counts, accuracy: known, curve});
         done();
     });
 """
@@ -106,10 +108,24 @@ def test_few_checks_are_not_made_a_sure_figure(page: Page) -> None:
     assert page.script(summary) == "28 labels, 1,768 left · accuracy 62–97 %"
     assert "62–97 % of what is left" in str(page.find("#curve svg").get_attribute("aria-label"))
     assert page.text("#accuracy-baseline") == "Always answering “1” would be right on about 30 %."
+    assert shown(12, 0.9, 0.62, 0.97, 0.3, 34)[2] == told.replace("after", "when last looked at, after")
     assert shown(20, 0.95, 0.76, 0.99, 0.96)[:2] == ["95 %", "76–99 %"]
     assert page.text("#accuracy-baseline").endswith("The model is no better than that yet.")
     assert "accuracy 95 % (76–99 %)" in page.script(summary)
     assert shown(50, 0.9978, 0.95, 0.9999, 0.2)[0] == "above 99 %"
+
+
+ARRIVING = """const done = arguments[arguments.length - 1];
+    import("/static/state.js").then(({setProgress, state}) => {
+        const arriving = {joined: 2, coming: 0, told: "the source has changed"};
+        setProgress({...state.progress, version: Infinity, arriving});
+        done(document.getElementById("arriving").textContent);
+    });"""
+
+
+def test_what_is_wrong_with_the_source_is_a_sentence(page: Page) -> None:
+    page.open("arriving")
+    assert page.driver.execute_async_script(ARRIVING) == "2 items joined. The source has changed"
 
 
 def test_the_curve_has_a_line_only_when_it_would_not_look_surer_than_it_is(page: Page) -> None:
@@ -282,6 +298,25 @@ def test_search_and_jump(page: Page, digits: Server) -> None:
     assert "asked" in page.text("#reason")
 
 
+def test_search_tells_what_the_reader_has_open_and_what_the_keys_do(page: Page, digits: Server) -> None:
+    page.open("mine")
+    other = str(digits.post("/api/next", person="other")["next"]["item"]["id"])
+    page.dialog("/")
+
+    def said(item: str) -> str:
+        page.script("document.getElementById('search-box').value = ''")
+        page.press(item)
+        page.until(lambda: page.all(f'.result[data-item="{item}"]'))
+        return page.text(f'.result[data-item="{item}"] .result-note')
+
+    assert said(page.item) == "you have it open"
+    assert said(other) == "with someone now"
+    said("1789")
+    page.until(lambda: len(page.all(".result")) == 1)
+    assert page.text("dialog .note") == "1 item; Enter opens it"
+    page.close()
+
+
 def test_history_relabels(page: Page, digits: Server) -> None:
     page.open("history")
     item = page.answer("2")
@@ -414,6 +449,15 @@ def test_the_end_tells_what_becomes_of_skipped_items(page: Page) -> None:
     )
 
 
+OUT_OF_SIGHT = """const room = document.querySelector("dialog .dialog-body").getBoundingClientRect();
+const out = (part) => {
+    const box = part.getBoundingClientRect();
+    return box.left < room.left || box.right > room.right || part.scrollWidth > part.clientWidth + 1;
+};
+const parts = [...document.querySelectorAll(`dialog :is(${arguments[0]})`)];
+return parts.filter(out).map((part) => part.innerText)"""
+
+
 def test_figures_by_class_and_a_class_to_test_more(page: Page, digits: Server) -> None:
     page.open("figures")
     for key in "1234123412341234":
@@ -422,6 +466,12 @@ def test_figures_by_class_and_a_class_to_test_more(page: Page, digits: Server) -
     page.find("[data-do=figures]").click()
     page.until(lambda: "too few" in page.text(".figures-table"))
     assert page.text("dialog .note").startswith("Each item as the model would see it")
+    for width, height in ((1280, 820), (1440, 900)):
+        page.size(width, height)
+        assert page.script(OUT_OF_SIGHT, "h2, h3, th, .figures-table button") == []
+        assert (
+            page.script("return getComputedStyle(document.querySelector('dialog h3')).textAlign") == "start"
+        )
     page.find(".figures-table button").click()
     page.until(lambda: page.text(".figures-table button") == "10 checks to come")
     wishes = digits.get("/api/figures")["wishes"]

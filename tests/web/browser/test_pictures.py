@@ -9,7 +9,7 @@ from PIL import Image
 from selenium import webdriver
 
 from tests.web.browser.conftest import fresh
-from tests.web.browser.pages import ENTER, Page
+from tests.web.browser.pages import CONTROL, ENTER, Page
 from tests.web.browser.servers import Server
 
 SIZES = {"wide": (1800, 200), "tall": (200, 1800), "large": (1600, 1200), "small": (32, 32)}
@@ -111,3 +111,50 @@ def test_a_deleted_picture_is_told(driver: webdriver.Chrome, photos: Server) -> 
     page.open("late").jump("tall")
     assert "cannot be shown" in page.until(lambda: page.text("#item .missing"))
     page.console()  # the browser notes the missing picture
+
+
+THUMB = """const thumb = document.querySelector(arguments[0]);
+const {width, height} = thumb.getBoundingClientRect();
+const above = thumb.closest("li").querySelector("input")?.getBoundingClientRect().top;
+return {fit: getComputedStyle(thumb).objectFit, side: Math.min(width, height),
+        below: above === undefined || above > thumb.getBoundingClientRect().top}"""
+
+
+def test_lists_show_whole_pictures_large_where_one_key_labels_several(
+    driver: webdriver.Chrome, photos: Server
+) -> None:
+    page = fresh(driver, photos).open("thumbs")
+    page.dialog("/")
+    page.press("png")
+    page.until(lambda: page.all("dialog .thumb[src*=large]"))
+    found = page.script(THUMB, "dialog .thumb[src*=large]")
+    assert found["fit"] == "contain"
+    assert found["side"] >= 56
+    page.press_with(CONTROL, ENTER)
+    page.until(lambda: page.all("dialog.several .thumb[src*=large]"))
+    for width in (1280, 390):
+        page.size(width, 800)
+        found = page.script(THUMB, "dialog .thumb[src*=large]")
+        assert found["fit"] == "contain"
+        assert found["side"] >= 112
+        assert found["below"]  # its tick and letter
+        assert _fits(page)
+    page.size(1280, 820)
+    page.close()
+
+
+MIDDLE = """const place = (name) => document.querySelector(name).getBoundingClientRect();
+const [box, room] = [place("#item img"), place("#item")];
+return [box.left - room.left, box.left + box.width / 2 - room.left - room.width / 2]"""
+
+
+def test_pixel_by_pixel_a_picture_stays_in_the_middle(driver: webdriver.Chrome, photos: Server) -> None:
+    page = fresh(driver, photos).open("zoom")
+    for name in ("small", "wide"):
+        page.jump(f"{name}.png")
+        width = page.until(lambda: page.find("#item img").get_property("naturalWidth"))
+        page.press("z")
+        assert page.find("#item img").size["width"] == width
+        left, off = page.script(MIDDLE)
+        assert left > 0  # all of it can be scrolled to
+        assert abs(off) < 2 or name == "wide"

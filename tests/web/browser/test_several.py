@@ -153,5 +153,82 @@ def test_a_model_that_cannot_promise_does_not_finish(page: Page, axe: str) -> No
     page.script("document.querySelector('.side [data-do=finish]').click()")
     page.until(lambda: "Nothing can be promised yet" in page.text("dialog .note[role=status]"))
     assert page.script("return document.querySelector('dialog .primary').disabled")
+    colour = "return getComputedStyle(document.querySelector('dialog .primary')).backgroundColor"
+    disabled = page.script(colour)
+    page.script("document.querySelector('dialog .primary').disabled = false")
+    assert page.script(colour) != disabled  # one sees that it does nothing
+    page.script("document.querySelector('dialog .primary').disabled = true")
     assert page.violations(axe) == []
     page.close()
+
+
+def test_boxes_begin_at_one_place_and_buttons_stand_apart(page: Page) -> None:
+    page.open("boxes")
+    gap = """const place = (name) => document.querySelector(name).getBoundingClientRect();
+        return place(".explain ~ .row button").top - place(".explain").bottom"""
+    assert page.script(gap) >= 6
+    page.script("document.querySelector('.side [data-do=finish]').click()")
+    page.until(lambda: len(page.all("dialog input")) == 3)
+    assert len({box.rect["x"] for box in page.all("dialog input")}) == 1
+    page.close()
+
+
+DOUBTED = """
+    const usual = window.fetch;
+    window.fetch = async (url, ...rest) => {
+        if (!String(url).includes("/api/queues/doubted")) return usual(url, ...rest);
+        const text = "a message that was labelled in a hurry ".repeat(5);
+        const known = {id: "1", name: "1", image: null, text, state: "labelled", guess: null};
+        const doubts = {label: 1, doubt: 2, score: 0.03, otherwise: [{label: 2, text}, {label: 2, text}]};
+        const headers = {"content-type": "application/json"};
+        return new Response(JSON.stringify({count: 1, items: [{...known, ...doubts}]}), {headers});
+    };
+    const button = document.querySelector("[data-queue=doubted]");
+    button.disabled = false;
+    button.click();
+"""
+
+
+def test_a_doubted_label_can_be_read(page: Page) -> None:
+    page.open("doubted")
+    page.dialog("q")
+    page.until(lambda: page.all("[data-queue=doubted]"))
+    page.script(DOUBTED)
+    page.until(lambda: page.all("dialog .result-note"))
+    cut = """const text = document.querySelector("dialog .result-text");
+        return text.scrollHeight > text.clientHeight + 1"""
+    assert not page.script(cut)
+    text, note = page.find("dialog .result-text").rect, page.find("dialog .result-note").rect
+    assert note["y"] >= text["y"] + text["height"]
+    page.close()
+
+
+def test_what_was_saved_is_not_cut(page: Page) -> None:
+    page.open("tick")
+    before = [button.rect for button in page.all(".actions button")]
+    page.script("document.getElementById('tick').textContent = 'Saved: Rechnung · learned in 12.3 ms'")
+    cut = """const tick = document.getElementById("tick");
+        return tick.scrollWidth > tick.clientWidth || tick.scrollHeight > tick.clientHeight + 1"""
+    assert not page.script(cut)
+    assert [button.rect for button in page.all(".actions button")] == before
+
+
+ADVICE = """const [left, least, done] = arguments;
+    Promise.all([import("/static/state.js"), import("/static/finishing.js")]).then(([{state}, {told}]) => {
+        const before = state.progress;
+        state.progress = {...before, left};
+        done(told({threshold: null, checks: 8, wrong: 0, needed: 217, least}, 0.02));
+        state.progress = before;
+    });"""
+
+
+def test_what_cannot_be_reached_is_not_advised(page: Page) -> None:
+    page.open("advice")
+
+    def told(left: int, least: float) -> str:
+        return str(page.driver.execute_async_script(ADVICE, left, least))
+
+    assert told(300, 0.4).endswith("are the least for 2.0 %; more random checks (Settings) get there.")
+    few = "are the least for 2.0 %, and only 48 items are left: too few. "
+    assert told(48, 0.4221).endswith(few + "42.3 % can be promised now, or label the rest yourself.")
+    assert told(48, 0.7).endswith(few + "Label the rest yourself.")

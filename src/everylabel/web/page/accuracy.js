@@ -13,8 +13,11 @@ export function accuracyFigures({ checks, estimate, low, high }) {
 /** Nothing is ever sure: what rounds to all is "above 99 %". */
 const share = (value) => (value > 0.995 ? "above 99 %" : percent(value));
 
-function note({ checks, needed, estimate, labels }, every) {
-  if (estimate !== null) return `of what is left, after ${plural(labels, "label")}, ${count(checks)} of them random checks`;
+function note({ checks, needed, estimate, labels }, every, labelled) {
+  if (estimate !== null) {
+    const then = labels === labelled ? "" : "when last looked at, ";
+    return `of what is left, ${then}after ${plural(labels, "label")}, ${count(checks)} of them random checks`;
+  }
   if (needed && !every) return "Random checks are switched off in the settings.";
   if (needed) return `Known after ${plural(needed, checks ? "more random check" : "random check")}. ${drawn(every)} one.`;
   return "Being looked at …";
@@ -55,12 +58,12 @@ function testNote(test) {
   return estimate === null ? `${far}.` : `${far}; right on ${share(estimate)} (${range(low, high)}) of ${count(n)}.`;
 }
 
-export function drawAccuracy({ accuracy, settings, test }) {
+export function drawAccuracy({ accuracy, settings, test, labelled }) {
   const [figure, beside] = accuracyFigures(accuracy);
   setText(byId("accuracy"), figure);
   setText(byId("accuracy-range"), beside);
   byId("accuracy").classList.toggle("empty", accuracy.estimate === null);
-  setText(byId("accuracy-note"), note(accuracy, settings.check_every));
+  setText(byId("accuracy-note"), note(accuracy, settings.check_every, labelled));
   byId("accuracy-baseline").replaceChildren(...baseline(accuracy));
   setText(byId("test-note"), testNote(test));
   setText(byId("accuracy-why"), whyBelieve(accuracy, settings.check_every));

@@ -13,6 +13,7 @@
 //   Up to 20 the list itself keeps its order always.
 import { canAnswer, label } from "./actions.js";
 import { breakable, byId, make, percent, setText } from "./dom.js";
+import { nothing } from "./missed.js";
 import { byLikelihood, matching } from "./ranking.js";
 import { guessShown, manyClasses, on, shownName, state } from "./state.js";
 
@@ -221,6 +222,13 @@ function filterKey(event) {
   }
 }
 
+/** Why a digit key takes no class. */
+function whyNoClass(key) {
+  if (!state.classes.length) return "There are no classes yet: n adds one.";
+  if (!manyClasses()) return `No class has the key ${key}.`;
+  return byId("no-keys").textContent || `No class has the key ${key}: type a name.`;
+}
+
 /** Takes the class of a digit key; true when there was one. */
 export function chooseByDigit(digit, shift) {
   const scope = manyClasses() ? byId("likely") : byId("classes");
@@ -230,6 +238,7 @@ export function chooseByDigit(digit, shift) {
     choose(Number(button.dataset.class));
     return true;
   }
+  if (state.task) nothing(whyNoClass(wanted));
   return false;
 }
 
@@ -242,6 +251,7 @@ export function chooseByLetter(letter) {
 
 export function focusFilter() {
   if (!byId("filter-box").hidden) byId("filter").focus();
+  else nothing(`There is a filter where there are more than ${WITHOUT_FILTER} classes.`);
 }
 
 export function startAnswers() {

@@ -53,7 +53,9 @@ function more(each, position, act) {
   remove.addEventListener("click", () => {
     box.hidden = !box.hidden;
     remove.setAttribute("aria-expanded", String(!box.hidden));
-    if (!box.hidden) into.focus();
+    if (box.hidden) return;
+    into.focus();
+    box.scrollIntoView({ block: "nearest" }); // all of it, not only what has the focus
   });
   const row = make("div", { className: "row wrap" }, field(key.id, "Key", key), field(paint.id, "Colour", paint), up, down, remove);
   const details = make("details", { id: `more-${each.id}`, className: "more" }, make("summary", {}, "Key, colour, order, remove"), row, box);

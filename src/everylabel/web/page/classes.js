@@ -125,14 +125,29 @@ class ClassList {
 
 const shape = () => JSON.stringify(state.classes.map(({ id, name, description, key, colour }) => [id, name, description, key, colour]));
 
+/** What is typed and not saved: the names that are to be, or nothing. */
+function unsaved(box, list) {
+  const changed = [...list.querySelectorAll("form")].filter((form) => !form.querySelector("[type=submit]").disabled);
+  return [...changed.map((form) => form.querySelector("input").value.trim()), box.value.trim()].filter(Boolean).join(", ");
+}
+
 export async function openClasses() {
   const classes = new ClassList();
-  const { form } = addForm((name, reply) => {
+  const { form, box } = addForm((name, reply) => {
     toast(`Added “${name}”.`);
     classes.draw(reply);
   });
   const note = make("p", { className: "note" }, "A new name keeps the class's labels and its key.");
-  showDialog("class-dialog", "Classes", [note, classes.last, classes.problem, classes.list, form, classes.removed]);
+  const leaving = make("p", { className: "problem-note leaving", role: "alert" });
+  let warned = ""; // once; then they may go
+  const keep = () => {
+    const typed = unsaved(box, classes.list);
+    if (!typed || typed === warned) return false;
+    warned = typed;
+    setText(leaving, `Not saved: ${typed}. Enter in its box saves it; Esc again leaves without.`);
+    return true;
+  };
+  showDialog("class-dialog", "Classes", [note, classes.last, classes.problem, classes.list, form, classes.removed, leaving], { keep });
   classes.draw(null);
   try {
     const before = shape();

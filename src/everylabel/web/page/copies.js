@@ -2,6 +2,7 @@
 // random check, whose guess nobody may see.
 import { get } from "./api.js";
 import { byId, count, setText, settle } from "./dom.js";
+import { nothing } from "./missed.js";
 import { openSeveral } from "./several.js";
 import { className, guessShown, on, state } from "./state.js";
 
@@ -33,7 +34,11 @@ export function startCopies() {
 
 /** This item with its near copies; Enter gives all of them what the model says. */
 export function openCopies() {
-  if (!found || !state.task) return;
+  if (!state.task) return;
+  if (!found) {
+    nothing(guessShown() ? "No near copies of this item are known." : "Near copies are looked for where the model's guess is shown.");
+    return;
+  }
   const { item } = state.task;
   const own = { id: item.id, name: item.name, text: item.text, image: item.image, state: "free", guess: found.guess };
   const note = `The model says ${className(found.guess)} for all of them: Enter gives it.`;

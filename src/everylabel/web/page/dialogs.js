@@ -18,17 +18,24 @@ export function closeDialog() {
   open?.close();
 }
 
-/** Shows a dialog with a title and contents. `name` marks it for styles; `closed` runs when it has gone. */
-export function showDialog(name, title, contents, { closed } = {}) {
+/** Shows a dialog with a title and contents. `name` marks it for styles; `closed` runs when it has gone, `keep` when somebody
+ * wants to leave: true, and it stays, since something would be lost. */
+export function showDialog(name, title, contents, { closed, keep } = {}) {
   closeDialog();
   const heading = make("h2", { id: "dialog-title", tabIndex: -1 }, title);
   const close = make("button", { type: "button", className: "close", "aria-label": "Close" }, "×");
   const body = make("div", { className: "dialog-body" }, ...contents);
   const dialog = make("dialog", { className: `dialog ${name}`, "aria-labelledby": "dialog-title" });
   dialog.append(make("div", { className: "dialog-head" }, heading, close), body);
-  close.addEventListener("click", () => dialog.close());
+  const leave = () => {
+    if (!keep?.()) dialog.close();
+  };
+  close.addEventListener("click", leave);
   dialog.addEventListener("pointerdown", (event) => {
-    if (event.target === dialog) dialog.close(); // the backdrop
+    if (event.target === dialog) leave(); // the backdrop
+  });
+  dialog.addEventListener("cancel", (event) => {
+    if (event.target === dialog && keep?.()) event.preventDefault(); // Escape
   });
   dialog.addEventListener("close", () => {
     if (open === dialog) open = null;

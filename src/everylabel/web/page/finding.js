@@ -9,6 +9,12 @@ import { className, shownName, state } from "./state.js";
 const PAGE = 50;
 const FOUND = 100;
 
+/** How many there are, and what the keys do with them. */
+function told(number) {
+  if (!number) return "Nothing found";
+  return number === 1 ? "1 item; Enter opens it" : `${plural(number, "item")}; Enter opens the first, Ctrl Enter labels them together`;
+}
+
 export function openSearch() {
   const box = make("input", { type: "search", id: "search-box", autocomplete: "off", dir: "auto", placeholder: "Words, or an item's id" });
   box.setAttribute("autofocus", "");
@@ -33,7 +39,7 @@ export function openSearch() {
       list.replaceChildren(...items.map(itemRow));
       hits = items;
       several.hidden = items.length < 2;
-      setText(status, items.length ? `${plural(items.length, "item")}; Enter opens the first, Ctrl Enter labels them together` : "Nothing found");
+      setText(status, told(items.length));
     } catch (error) {
       if (mine === turn) setText(status, error.message);
     }

@@ -24,7 +24,9 @@ function queueRow(item, name) {
     if (item.score !== null && !state.hideProbabilities) notes.push(name === "like" ? `${percent(item.score)} alike` : percent(item.score));
   }
   const lines = notes.filter(Boolean).map((text) => make("span", { className: "meta", dir: "auto" }, text));
-  return result(item.id, item, make("span", { className: "result-note" }, ...lines));
+  const row = result(item.id, item, make("span", { className: "result-note" }, ...lines));
+  row.firstChild.classList.toggle("stacked", name === "doubted");
+  return row;
 }
 
 async function openQueue({ name, title }, query) {

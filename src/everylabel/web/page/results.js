@@ -4,15 +4,20 @@ import { closeDialog } from "./dialogs.js";
 import { make } from "./dom.js";
 import { className, state } from "./state.js";
 
+/** The whole picture, small; one of fewer pixels than that keeps its edges. */
 export function thumbnail(url) {
-  return url ? make("img", { className: "thumb", src: url, alt: "", loading: "lazy" }) : null;
+  if (!url) return null;
+  const picture = make("img", { className: "thumb", alt: "", loading: "lazy" });
+  picture.addEventListener("load", () => picture.classList.toggle("pixelated", picture.naturalWidth < picture.clientWidth));
+  picture.src = url;
+  return picture;
 }
 
 /** What is known of an item: its label, or the model's guess. */
 export function itemNote(item) {
   if (item.state === "labelled") return item.label === null ? "labelled" : `labelled ${className(item.label)}`;
   if (item.state === "cannot_tell") return "cannot tell";
-  if (item.state === "out") return "with someone now";
+  if (item.state === "out") return item.id === state.task?.item.id ? "you have it open" : "with someone now";
   // A guess shown here would give a random check away.
   const hidden = item.guess === null || state.hideProbabilities || state.checked.has(item.id);
   return hidden ? "" : `guess: ${className(item.guess)}`;

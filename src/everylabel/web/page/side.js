@@ -32,7 +32,8 @@ function drawArriving({ arriving }) {
   const parts = [];
   if (arriving.joined) parts.push(`${plural(arriving.joined, "item")} joined`);
   if (arriving.coming) parts.push(`${count(arriving.coming)} more on the way`);
-  setText(byId("arriving"), [parts.join(", "), arriving.told].filter(Boolean).join(". "));
+  const told = arriving.told.charAt(0).toUpperCase() + arriving.told.slice(1);
+  setText(byId("arriving"), [parts.join(", "), told].filter(Boolean).join(". "));
 }
 
 let itemsAtTheEnd = 0; // when nothing was left

@@ -1,5 +1,6 @@
 // The item in front of the person: text, picture, fields.
 import { byId, count, make, setText } from "./dom.js";
+import { nothing } from "./missed.js";
 import { on, state } from "./state.js";
 
 const SKIPPED =
@@ -149,6 +150,10 @@ export function startTask() {
 
 /** Pictures fit the window; `z` shows them pixel by pixel, to scroll around in. */
 export function toggleZoom() {
+  if (!byId("item").querySelector("img")) {
+    nothing("There is no picture here.");
+    return;
+  }
   byId("item").classList.toggle("actual");
   adaptFocus();
 }
