@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from everylabel.labelling import compile_ahead
+from everylabel.labelling.learner import Learner
 from everylabel.selection.pool.features import LARGE, _product
 from everylabel.selection.threads import SMALL
 
@@ -40,16 +41,38 @@ def test_loops_of_exact_updates_are_left_alone_where_none_are_made(monkeypatch: 
 def test_a_failure_is_logged_and_a_stop_before_the_start_is_quick(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(compile_ahead, "compile_loops", lambda *_: 1 / 0)
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError
+
     with compile_ahead.compiling(1000, "margin"):
         pass  # never begun
     assert caplog.text == ""
+    monkeypatch.setattr(compile_ahead, "compile_loops", fails)
     with compile_ahead.compiling(1000, "margin") as begin:
         begin.set()
         for thread in threading.enumerate():
             if thread.name == "compile":
                 thread.join()
     assert "compiling ahead failed" in caplog.text
+
+
+def test_nobody_waits_for_a_loop_that_is_being_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, compiled, went_on = threading.Event(), threading.Event(), []
+    others = set(threading.enumerate())
+
+    def step(learner: Learner) -> None:
+        begun.set()
+        compiled.wait()
+
+    monkeypatch.setattr(Learner, "expected", step)
+    monkeypatch.setattr(Learner, "pick", lambda *_: went_on.append("pick"))
+    with compile_ahead.compiling(1000, "margin") as begin:
+        begin.set()
+        begun.wait()
+    (thread,) = set(threading.enumerate()) - others  # the block was left, and it is there
+    compiled.set()
+    thread.join()
+    assert went_on == []  # and nothing further is begun
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])

@@ -23,8 +23,9 @@ CELLS = [
 
 
 def executed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    client = pytest.importorskip("nbclient", reason="needs nbclient and ipykernel")
+    client: Any = pytest.importorskip("nbclient", reason="needs nbclient and ipykernel")
     pytest.importorskip("ipykernel", reason="needs ipykernel")
+    Config: Any = pytest.importorskip("traitlets.config", reason="needs traitlets").Config
     nb: Any = pytest.importorskip("nbformat.v4", reason="needs nbformat")
     kernels = folder / "kernels" / "ours"
     kernels.mkdir(parents=True)
@@ -35,7 +36,8 @@ def executed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("TMPDIR", str(folder / "kernel"))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]), prepend=os.pathsep)
     notebook = nb.new_notebook(cells=[nb.new_code_cell(text) for text in CELLS])
-    client.NotebookClient(notebook, timeout=600, kernel_name="ours").execute()
+    patient = {"KernelManager": {"shutdown_wait_time": 120.0}}  # it kills what takes half as long to end
+    client.NotebookClient(notebook, timeout=600, kernel_name="ours", config=Config(patient)).execute()
     return notebook
 
 

@@ -1,9 +1,11 @@
 """The first label as fast as the others: compiled loops are loaded while the first item is being read."""
 
+import atexit
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
@@ -23,7 +25,9 @@ WIDTH = 8  # features of the small pool
 
 @contextmanager
 def compiling(size: int, strategy: str, exact: bool = True) -> Iterator[threading.Event]:
-    """Compile in a thread of its own once the event is set; it has ended when the block is left.
+    """Compile in a thread of its own once the event is set, until the block is left.
+
+    Nobody waits for the loop that is being compiled then: the thread ends after it, and Python after that.
 
     size : numbers in the real pool: a small one takes other paths
     exact : whether it learns each label exactly, by loops of their own, which take a second to be loaded
@@ -32,38 +36,48 @@ def compiling(size: int, strategy: str, exact: bool = True) -> Iterator[threadin
 
     def work() -> None:
         begin.wait()
-        if not left.is_set():
-            try:
-                compile_loops(size, strategy, exact)
-            except Exception:  # the first label takes longer, then
-                log.exception("compiling ahead failed")
+        try:
+            compile_loops(size, strategy, exact, left.is_set)
+        except Exception:  # the first label takes longer, then
+            log.exception("compiling ahead failed")
+        finally:
+            atexit.unregister(thread.join)
 
     thread = threading.Thread(target=work, name="compile", daemon=True)
+    atexit.register(thread.join)  # the compiler does not survive the end of Python
     thread.start()
     try:
         yield begin
     finally:
         left.set()
         begin.set()
-        thread.join()
 
 
-def compile_loops(size: int, strategy: str, exact: bool = True) -> None:
+def compile_loops(
+    size: int, strategy: str, exact: bool = True, ended: Callable[[], bool] = lambda: False
+) -> None:
     """Learn a label and pick an instance in a pool of noise that takes the paths of the real one."""
     n = SMALL // WIDTH + 1 if size >= SMALL else 200
     rng = np.random.default_rng(0)
     learner = Learner(rng.normal(size=(n, WIDTH)).astype(np.float32), {0: 0, 1: 1, 2: 0}, 2)
-    learner.follow([Change(1, 1, 3, Place(Where.LABELLED, 1), 2)])
-    learner.expected()
-    learner.pick(strategy, 1, rng)
+    steps: list[Callable[[], object]] = [
+        lambda: learner.follow([Change(1, 1, 3, Place(Where.LABELLED, 1), 2)]),
+        learner.expected,
+        lambda: learner.pick(strategy, 1, rng),
+    ]
     if size >= SMALL * LARGE and can_compile():
-        compile_products()
-    for width in (WIDTH, DOUBLE_UP_TO // 2 + 1) if exact else ():  # rows in double precision, and in single
-        _update_often(rng.normal(size=(COMPILED_AFTER + 5, width)))
+        steps.append(compile_products)
+    if exact:  # rows in double precision, and in single
+        steps += [partial(_update_often, width) for width in (WIDTH, DOUBLE_UP_TO // 2 + 1)]
+    for step in steps:
+        if ended():
+            return
+        step()
 
 
-def _update_often(x: np.ndarray) -> None:
+def _update_often(width: int) -> None:
     """Update a posterior until that has taken all loops of exact updates."""
+    x = np.random.default_rng(0).normal(size=(COMPILED_AFTER + 5, width))
     y, n = np.arange(len(x)) % 2, len(x) - COMPILED_AFTER - 1
     posterior = laplace(np.zeros((x.shape[1], 2)), x[:n], labels=y[:n])
     for i in range(n, len(x)):

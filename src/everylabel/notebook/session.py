@@ -78,7 +78,7 @@ class Session:
         self._lock = threading.RLock()
         self._shown_in: int | None = None  # the cell of a notebook that shows the page
         self._process = os.getpid()
-        atexit.register(self.stop)
+        atexit.register(self._end)
 
     def __enter__(self) -> Self:
         return self
@@ -227,12 +227,17 @@ class Session:
             finally:
                 self._close()
 
+    def _end(self) -> None:
+        """Close all when Python ends: nobody asks for labels and model any more."""
+        if os.getpid() == self._process:
+            self._close()
+
     def _close(self) -> None:
         try:
             self._background.close()
         finally:
             self._tidy()
-            atexit.unregister(self.stop)
+            atexit.unregister(self._end)
 
     def _n_labels(self) -> int:
         """Return how many items are labelled; nothing else is looked at."""
