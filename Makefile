@@ -51,6 +51,7 @@ lint: install    ## style, the direction of imports and types
 	$(BIN)/mypy
 
 pytest: install  ## all tests, one more at a time than there are cores: many wait for servers
+	$(BIN)/python -m tests.compiled
 	OMP_NUM_THREADS=1 PYTEST_XDIST_AUTO_NUM_WORKERS=$$(( $$($(BIN)/python -c 'import os; print(os.cpu_count())') + 1 )) \
 	  $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal
 

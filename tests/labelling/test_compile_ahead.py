@@ -33,6 +33,38 @@ print([name for name, each in loops.items() if name[0] != "_" and len(each.signa
     assert done.stdout == "[]\n"
 
 
+def test_no_loop_of_a_large_pool_is_left_to_a_label() -> None:
+    pytest.importorskip("numba")
+    code = """
+import numpy as np
+from everylabel.labelling.compile_ahead import compile_loops
+from everylabel.labelling.learner import Change, Learner, local_pool
+from everylabel.labelling.records import Place
+from everylabel.selection.pool import Where, loops
+from everylabel.selection.pool.features import LARGE
+from everylabel.selection.threads import SMALL
+
+def compiled():
+    return {name: len(each.signatures) for name, each in vars(loops).items() if hasattr(each, "signatures")}
+
+rng, k = np.random.default_rng(0), 12
+features = rng.standard_normal((SMALL // k + 1, 400), np.float32)
+assert features.size >= SMALL * LARGE
+by_steps = lambda features, posterior, known, _: local_pool(features, posterior, known, exact=False)
+for strategy in ("herding", "margin"):
+    compile_loops(features.size, strategy, exact=False)
+before = compiled()
+learner = Learner(features, {i: i for i in range(k)}, k, make_pool=by_steps)
+for strategy in ("herding", "margin"):
+    learner.follow([Change(1, 1, k, Place(Where.LABELLED, 1), k)])
+    learner.expected()
+    learner.pick(strategy, 1, rng)
+print(before["move"], compiled() == before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "1 True\n"
+
+
 def test_loops_of_exact_updates_are_left_alone_where_none_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_ahead, "_update_often", lambda _: pytest.fail("it was compiled"))
     compile_ahead.compile_loops(1000, "margin", exact=False)

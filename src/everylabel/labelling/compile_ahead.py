@@ -3,19 +3,20 @@
 import atexit
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from everylabel.core import forget, laplace, update
+from everylabel.core import Posterior, forget, laplace, update
 from everylabel.core.arrays import can_compile
 from everylabel.core.labelled import DOUBLE_UP_TO
 from everylabel.core.updates.exact import COMPILED_AFTER
-from everylabel.labelling.learner import Change, Learner
+from everylabel.labelling.learner import Change, Learner, local_pool
 from everylabel.labelling.records import Place
-from everylabel.selection.pool import Where
+from everylabel.selection.pool import Pool, Where
 from everylabel.selection.pool.features import LARGE, compile_products
 from everylabel.selection.threads import SMALL
 
@@ -57,9 +58,14 @@ def compile_loops(
     size: int, strategy: str, exact: bool = True, ended: Callable[[], bool] = lambda: False
 ) -> None:
     """Learn a label and pick an instance in a pool of noise that takes the paths of the real one."""
-    n = SMALL // WIDTH + 1 if size >= SMALL else 200
+    n = 200 if size < SMALL else SMALL // WIDTH + 1 if exact else SMALL // 2 + 1  # many features, or logits
     rng = np.random.default_rng(0)
-    learner = Learner(rng.normal(size=(n, WIDTH)).astype(np.float32), {0: 0, 1: 1, 2: 0}, 2)
+
+    def as_asked(features: Any, posterior: Posterior, known: Mapping[str, Any], _: bool) -> Pool:
+        return local_pool(features, posterior, known, exact)
+
+    noise = rng.standard_normal((n, WIDTH), np.float32)
+    learner = Learner(noise, {0: 0, 1: 1, 2: 0}, 2, make_pool=as_asked)
     steps: list[Callable[[], object]] = [
         lambda: learner.follow([Change(1, 1, 3, Place(Where.LABELLED, 1), 2)]),
         learner.expected,

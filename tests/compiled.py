@@ -1,0 +1,14 @@
+"""Compile the loops once, before tests run in several processes, each of which would compile them for itself.
+
+python -m tests.compiled
+"""
+
+from everylabel.core.arrays import can_compile
+from everylabel.labelling.compile_ahead import compile_loops
+from everylabel.selection.pool.features import LARGE
+from everylabel.selection.threads import SMALL
+
+if __name__ == "__main__" and can_compile():
+    for strategy in ("herding", "margin", "lookahead"):
+        for exact in (True, False):
+            compile_loops(LARGE * SMALL, strategy, exact)
