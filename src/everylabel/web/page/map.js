@@ -3,6 +3,7 @@ import { jump } from "./actions.js";
 import { get, post } from "./api.js";
 import { closeDialog, showDialog } from "./dialogs.js";
 import { count, make, settle, toast } from "./dom.js";
+import { itemNote } from "./results.js";
 import { openSeveral } from "./several.js";
 import { classColour, className, shownName, state } from "./state.js";
 
@@ -228,8 +229,8 @@ function cardContents(found, label, guess) {
   const item = found?.item;
   if (item?.image) parts.push(make("img", { src: item.image, alt: "", className: item.pixelated ? "pixelated" : "" }));
   if (item) parts.push(make("p", { dir: "auto" }, item.text ? item.text.slice(0, 180) : `Item ${item.name}`));
-  const known = label === null ? (guess === null ? "" : `guess: ${className(guess)}`) : `labelled ${className(label)}`;
-  parts.push(make("p", { className: "meta", dir: "auto" }, known));
+  const where = found?.state ?? (label === null ? "free" : "labelled");
+  parts.push(make("p", { className: "meta", dir: "auto" }, itemNote({ id: item?.id, state: where, label: found?.label ?? label, guess })));
   return parts;
 }
 
