@@ -5,7 +5,7 @@ import { closeDialog, showDialog } from "./dialogs.js";
 import { count, make, settle, toast } from "./dom.js";
 import { itemNote } from "./results.js";
 import { openSeveral } from "./several.js";
-import { classColour, className, shownName, state } from "./state.js";
+import { classColour, shownName, state } from "./state.js";
 
 const MARGIN = 18;
 const REACH = 14; // how far from a point, in pixels, still means it
