@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import everylabel
 from everylabel.cli import app, console
+from everylabel.data.changes import ChangedSource
 
 COMMANDS = {
     "demo": ["--out", "file"],
@@ -152,5 +153,7 @@ def test_the_command_to_go_on_by_is_whole_and_holds_no_secret(
     given: list[str], shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["everylabel", "label", *given])
-    text = console._whole("no. Or go on by everylabel label x.csv --accept-changes: labels stay")
+    error = ChangedSource("no. Or go on by everylabel label x --yes: labels stay", "everylabel label x --yes")
+    text = console._whole(error)
     assert text == f"no. Or go on by everylabel label --accept-changes {shown}: labels stay"
+    assert console._whole(OSError("everylabel label x --yes")) == "everylabel label x --yes"

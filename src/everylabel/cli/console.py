@@ -1,6 +1,5 @@
 """What commands print: errors and notes in one line, a bar while a source is embedded."""
 
-import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 WRONG = 2  # exit code, as of wrong usage
 STORE = "--store"
 SECRET = ("--token", "--look-token", STORE)  # options whose values are shown to nobody
-ADVISED = re.compile("go on by everylabel label .* --accept-changes:")
 
 
 class Commands(TyperGroup):
@@ -42,7 +40,7 @@ class Commands(TyperGroup):
                 raise typer.Exit(interrupts.CODE) from error
             if not isinstance(error, EverylabelError | OSError):
                 raise
-            _line("[red]error:[/red]", _whole(str(error)))
+            _line("[red]error:[/red]", _whole(error))
             raise typer.Exit(WRONG) from error
 
 
@@ -51,13 +49,15 @@ def note(text: str) -> None:
     _line("[yellow]note:[/yellow]", text)
 
 
-def _whole(text: str) -> str:
-    """Return an error that tells how to go on with the whole command, as it was given."""
+def _whole(error: Exception) -> str:
+    """Return an error's text; where it tells a command to go on by, with all that was given this time."""
+    from everylabel.data.changes import ChangedSource
+
     given = sys.argv[1:]
-    if given[:1] != ["label"] or ADVISED.search(text) is None:
-        return text
-    command = shlex.join(["everylabel", "label", "--accept-changes", *_without_secrets(given[1:])])
-    return ADVISED.sub(lambda _: f"go on by {command}:", text)
+    if not isinstance(error, ChangedSource) or given[:1] != ["label"]:
+        return str(error)
+    again = ["everylabel", "label", "--accept-changes", *_without_secrets(given[1:])]
+    return str(error).replace(error.command, shlex.join(again))
 
 
 def _without_secrets(given: list[str]) -> list[str]:

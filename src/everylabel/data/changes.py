@@ -22,11 +22,15 @@ from everylabel.data.items import Items
 from everylabel.data.known import Known
 from everylabel.data.numbered import Numbered
 
-GO_ON = (
-    ". If each row is of the item that it was (an earlier version knew shards by less; or they are embedded "
-    "anew), go on by {command}: labels stay with the numbers of their rows"
-)
 Found = list[int | None]  # of each new row, the place of the old row that it is
+
+
+class ChangedSource(EverylabelError):
+    """A source that is not what was labelled; its text names a command that goes on all the same."""
+
+    def __init__(self, text: str, command: str = "") -> None:
+        super().__init__(text)
+        self.command = command
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,12 @@ class Change:
             return f"{source} has changed since last time ({self})"
         command = f"everylabel label {shlex.quote(source)} --accept-changes"
         if self.others:
-            raise _other_rows(self.others, self.others, GO_ON.format(command=command))
+            text = (
+                f"{_other_rows(self.others, self.others)}. If each row is of the item that it was (an "
+                "earlier version knew shards by less; or they are embedded anew), go on by "
+                f"{command}: labels stay with the numbers of their rows"
+            )
+            raise ChangedSource(text, command)
         advice = "Put the old file back; or"
         if cause:
             advice = f"Last time {cause}: leave that as it was; or"
@@ -100,10 +109,8 @@ class Change:
         if self.changed:
             then.append("labels of other content are set aside and asked for again")
             then.append("--confirm-labels in its place says that these fit")
-        raise EverylabelError(
-            f"source {source!r} is not what was labelled last time ({self}). {advice} go on by {command}: "
-            f"{'; '.join(then)}"
-        )
+        text = f"source {source!r} is not what was labelled last time ({self}). {advice} go on by {command}: "
+        raise ChangedSource(text + "; ".join(then), command)
 
 
 def match_rows(old: Sequence[str], new: Sequence[str]) -> Found:
@@ -135,16 +142,16 @@ def compare(known: Known, items: Items, taken: Sequence[str] = ()) -> Change:
 def _compare_numbered(known: Known, items: Items) -> Change:
     """Return whether rows that are known by their number alone are others; refuse another number of them."""
     if known.keys and known.keys != items.ids:
-        raise _other_rows(len(items.ids), len(known.keys))
+        raise EverylabelError(_other_rows(len(items.ids), len(known.keys)))
     same = not known.keys or list(known.digests) == list(items.digests)
     return Change(keys=items.ids, others=0 if same else len(items.ids))
 
 
-def _other_rows(now: int, before: int, more: str = "") -> EverylabelError:
-    return EverylabelError(
+def _other_rows(now: int, before: int) -> str:
+    return (
         f"these {now:,} rows are not the {before:,} that were labelled last time; expected the same features "
         "in the same order, since rows of shards are known by their number: put the old ones back, or name "
-        f"another folder by --project{more}"
+        "another folder by --project"
     )
 
 
