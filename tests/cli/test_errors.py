@@ -142,10 +142,12 @@ def test_a_port_in_use_is_told_before_anything_is_embedded(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
-        (["x.csv", "--store", "postgresql://me:hunter2@db/x"], "x.csv --store ..."),
-        (["x.csv", "--store=postgresql://me:hunter2@db/x"], "x.csv --store=..."),
+        (["x.csv", "--store", "postgresql://me:hunter2@db/x"], "x.csv --store postgresql://..."),
+        (["x.csv", "--store=postgresql://me:hunter2@db/x"], "x.csv --store=postgresql://..."),
         (["x.csv", "--token", "hunter2", "--look-token=hunter2"], "x.csv --token ... --look-token=..."),
         (["--store", "my labels.sqlite", "x.csv"], "--store 'my labels.sqlite' x.csv"),
+        (["x.csv", "--ray", "ray://me:hunter2@head:1"], "x.csv --ray ray://..."),
+        (["x.csv", "--ray", "ray://head:1"], "x.csv --ray ray://head:1"),
         (["--", "-x.csv"], "-- -x.csv"),
     ],
 )

@@ -151,6 +151,10 @@ def test_without_the_source_a_project_predicts_and_says_what_else_needs_it(tmp_p
     moved = run("export", "elsewhere/reviews.csv", "--project", "reviews.csv.everylabel", "-o", "labels.csv")
     assert moved.exit_code == 0, moved.output
     assert len((tmp_path / "labels.csv").read_text().splitlines()) == 10
+    (tmp_path / "reviews.csv.everylabel" / "digests.npy").write_bytes(b"")
+    refused = run(*asked)
+    assert refused.exit_code == 2, refused.output
+    assert "reviews.csv' is not there any more; its project" in refused.output
     (tmp_path / "reviews.csv.everylabel" / "project.json").write_text("{")
     for given in ("reviews.csv", "reviews.csv.everylabel"):  # the source is gone, too
         copied = run("backup", given, "-o", f"last of {given}.sqlite")

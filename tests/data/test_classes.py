@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.classes import check_class_count, check_classes, clean_name, label_numbers
+from everylabel.data.classes import check_class_count, check_classes, clean_name, label_numbers, meant
 
 
 def test_a_name_is_cleaned_or_refused() -> None:
@@ -33,3 +33,15 @@ def test_labels_become_numbers() -> None:
         label_numbers(["a", "b"], ("a",), [])
     assert check_classes(None) is None
     assert check_classes([" a", "b"]) == ("a", "b")
+
+
+def test_names_that_differ_by_their_numbers_are_not_taken_for_misspelt() -> None:
+    assert meant(["level 2"], ["level 1"]) == ""
+    assert "'late' in place of 'lat'" in meant(["lat"], ["late", "early"])
+
+
+def test_of_many_new_names_some_are_looked_at() -> None:
+    words = [f"{one}{other}{third}" for one in "abcdefgh" for other in "klmnopqr" for third in "stuvw"]
+    told = meant([word + "ing" for word in words], [word + "ings" for word in words])
+    assert told.count("in place of") == 5
+    assert "and 7 more" in told

@@ -1,5 +1,6 @@
 """Compiling ahead takes the paths of any pool, and never stands in the way of stopping."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -17,6 +18,26 @@ from everylabel.selection.threads import SMALL
 @pytest.mark.parametrize("size", [1000, SMALL])
 def test_it_runs_for_every_size(size: int) -> None:
     compile_ahead.compile_loops(size, "margin")
+
+
+def test_python_may_end_while_it_compiles() -> None:
+    code = """
+import threading, time
+from everylabel.labelling import compile_ahead
+from everylabel.selection.threads import share
+
+def compile_loops(*given):
+    while threading.main_thread().is_alive():
+        time.sleep(0.01)
+    print(share(lambda start, stop: (start, stop), 10))
+
+compile_ahead.compile_loops = compile_loops
+block = compile_ahead.compiling(1000, "margin")
+block.__enter__().set()
+"""
+    env = {**os.environ, "OMP_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    assert (done.stdout, done.stderr) in (("[(0, 5), (5, 10)]\n", ""), ("[(0, 10)]\n", ""))
 
 
 def test_no_loop_of_exact_updates_is_left_to_a_label() -> None:

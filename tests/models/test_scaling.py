@@ -1,5 +1,7 @@
 """What a pool without labels tells, and that the whole stays a linear map."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -103,6 +105,53 @@ def test_a_few_that_are_alike_are_twins_still() -> None:
     assert told_scaling(many, np.ones(10)) is None  # of one class
     assert told_scaling(many, np.ones(10), several=True) is not None
     assert not np.any(fit_scaling(many, np.ones(10)).center)
+
+
+def _years(n: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    x = 2000.0 + 3.0 * np.random.default_rng(5).normal(size=(n, 3))
+    return x, (x[:, 0] > 2000.0).astype(int)
+
+
+@pytest.mark.parametrize("update", ["second_order", "first_order", "refit"])
+@pytest.mark.parametrize("gone", [[1], [5], [12], [5, 9, 13]])
+def test_forget_is_as_if_never_learned_also_where_ten_labels_told_the_scale(
+    update: str, gone: list[int]
+) -> None:
+    x, y = _years()
+    forgot, never = LaplaceClassifier(update=update), LaplaceClassifier(update=update)
+    for clf, without in ((forgot, []), (never, gone)):
+        first = np.setdiff1d(np.arange(4), without)
+        clf.partial_fit(x[first], y[first], classes=[0, 1])
+        for i in np.setdiff1d(np.arange(4, 16), without):
+            clf.partial_fit(x[[i]], y[[i]])
+    for i in gone:  # one by one: what is left may be taken back as well
+        forgot.forget(x[[i]], y[[i]])
+    assert np.any(never.center_)
+    np.testing.assert_allclose(forgot.center_, never.center_)
+    np.testing.assert_allclose(forgot.predict_proba(x[16:]), never.predict_proba(x[16:]), atol=1e-6)
+
+
+def test_a_file_remembers_that_the_scale_is_not_told_yet(tmp_path: Path) -> None:
+    x, y = _years()
+    clf = LaplaceClassifier().fit(x[:9], y[:9])
+    el.save_classifier(clf, tmp_path / "clf.npz")
+    loaded = el.load_classifier(tmp_path / "clf.npz")
+    for each in (clf, loaded):
+        each.partial_fit(x[9:20], y[9:20])
+    assert np.any(loaded.center_)
+    np.testing.assert_allclose(loaded.predict_proba(x), clf.predict_proba(x), atol=1e-6)
+
+
+def test_a_weight_is_how_often_an_instance_counts() -> None:
+    x, y = _years(6)
+    far = np.array([[9000.0, 0.0, 0.0]])
+    plain = LaplaceClassifier().fit(x, y)
+    none = LaplaceClassifier().fit(np.r_[x, far], np.r_[y, 1], sample_weight=[1.0] * 6 + [0.0])
+    np.testing.assert_allclose((*none.center_, none.scale_), (*plain.center_, plain.scale_))
+    twice = LaplaceClassifier().fit(np.r_[x, x], np.r_[y, y])
+    double = LaplaceClassifier().fit(x, y, sample_weight=[2.0] * 6)
+    assert np.any(twice.center_)
+    np.testing.assert_allclose((*double.center_, double.scale_), (*twice.center_, twice.scale_))
 
 
 def test_near_copies_at_the_start_do_not_tell_the_scale() -> None:

@@ -1,6 +1,7 @@
 """Each strategy against a slow twin that follows its paper to the letter."""
 
 import itertools
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -399,11 +400,25 @@ def test_a_score_or_a_strategy_can_be_tried_without_adding_it() -> None:
         el.EverylabelError, match=r"'<lambda>' returned scores of shape \(3,\); expected \(18,\)"
     ):
         el.select(pool, lambda pool, idx, rng: np.zeros(3))
+    with pytest.raises(el.EverylabelError, match="strategy is <built-in function max>, which does not tell"):
+        el.select(pool, max)
+
+    @dataclass
+    class Weighing:  # one that is equal to another has no hash
+        weight: float
+
+        def __call__(self, pool: PoolView, idx: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+            return self.weight * pool.rows(idx)[:, 0]
+
+    assert el.select(pool, Weighing(-1.0))[0] == np.setdiff1d(order, pool.labelled_idx, True)[-1]
     with pytest.raises(el.EverylabelError, match="strategy is a int; expected a name"):
         el.select(pool, 3)  # type: ignore[arg-type]
     for wrong in (
         {"pick": lambda pool, idx, n, rng: np.zeros(n, np.int64)},  # twice the same
         {"pick": lambda pool, idx, n, rng: [len(idx), 0]},
+        {"pick": lambda pool, idx, n, rng: [3, 3, 4]},  # too many
+        {"pick": lambda pool, idx, n, rng: [-1, 3, 4]},
+        {"pick": lambda pool, idx, n, rng: [1.0, 2.0]},
         {"few": lambda pool, idx, rng: ([3], [1.0])},  # too few
     ):
         with pytest.raises(

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from everylabel.projects.project import Project
 
 WRONG = 2  # exit code, as of wrong usage
-STORE = "--store"
-SECRET = ("--token", "--look-token", STORE)  # options whose values are shown to nobody
+TOKENS = ("--token", "--look-token")
 
 
 class Commands(TyperGroup):
@@ -53,25 +52,27 @@ def _whole(error: Exception) -> str:
     """Return an error's text; where it tells a command to go on by, with all that was given this time."""
     from everylabel.data.changes import ChangedSource
 
-    given = sys.argv[1:]
-    if not isinstance(error, ChangedSource) or given[:1] != ["label"]:
+    if not isinstance(error, ChangedSource) or sys.argv[1:2] != ["label"]:
         return str(error)
-    again = ["everylabel", "label", "--accept-changes", *_without_secrets(given[1:])]
-    return str(error).replace(error.command, shlex.join(again))
+    return str(error).replace(error.command, command("label", "--accept-changes", *sys.argv[2:]))
 
 
-def _without_secrets(given: list[str]) -> list[str]:
-    """Return arguments without tokens, and without addresses that may hold a password."""
-    hidden, before = [], ""
+def command(*given: str) -> str:
+    """Return a command of ours to be typed again; tokens, and addresses that may hold a password, are not."""
+    hidden, before = ["everylabel"], ""
     for one in given:
         name, _, value = one.partition("=")
-        hidden.append("..." if _hides(before, one) else f"{name}=..." if _hides(name, value) else one)
+        own = one.startswith("--") and value
+        hidden.append(f"{name}={_shown(name, value)}" if own else _shown(before, one))
         before = one
-    return hidden
+    return shlex.join(hidden)
 
 
-def _hides(option: str, value: str) -> bool:
-    return option in SECRET and bool(value) and (option != STORE or "://" in value)
+def _shown(option: str, value: str) -> str:
+    scheme, is_address, rest = value.partition("://")
+    if is_address and (option == "--store" or "@" in rest):
+        return f"{scheme}://..."  # an address still: what is no address would be a file's name
+    return "..." if option in TOKENS else value
 
 
 def _line(start: str, text: str) -> None:

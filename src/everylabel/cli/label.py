@@ -1,6 +1,5 @@
 """`everylabel label`."""
 
-import shlex
 import signal
 import socket
 import sys
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from everylabel.cli import interrupts, options
-from everylabel.cli.console import embedding_bar, note, opened
+from everylabel.cli.console import command, embedding_bar, note, opened
 
 if TYPE_CHECKING:
     from everylabel.data.items import Items
@@ -174,7 +173,7 @@ def label(
     )
     with embedding_bar() as progress:
         serve(project, serving, lambda address: _ready(address, host), note, progress)
-    again = shlex.join(["everylabel", *(part for part in sys.argv[1:] if part not in ONCE)])
+    again = command(*(part for part in sys.argv[1:] if part not in ONCE))
     coming = project.coming
     if coming is not None and not coming.complete:
         note(f"{coming.done:,} of {len(project):,} items are embedded; the rest follows at the next start")

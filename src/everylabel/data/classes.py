@@ -1,6 +1,8 @@
 """Names of classes, and labels as their numbers: what a file, an option or a person may call a class."""
 
+import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ from everylabel.core.errors import EverylabelError, listed, nearest
 from everylabel.data.cells import label_of
 
 UNLABELLED = -1
+LOOKED_AT = 12  # new names of which others are looked for that they may have been meant to be
 MOST_CLASSES = 1000
 LONGEST_NAME = 200
 OPTIONS = ": check --label-column, --import-label-column or --classes"
@@ -68,7 +71,11 @@ def no_labels(n: int) -> np.ndarray:
 def meant(new: Iterable[str], known: Iterable[str]) -> str:
     """Return what new classes were probably meant to be, and how they go again; "" if they are like none."""
     there = [*known]
-    pairs = [f"{near!r} in place of {name!r}" for name in new if (near := nearest(name, there))]
-    return (
-        f"; did you mean {', '.join(pairs)}? Classes can be merged and removed on the page" if pairs else ""
-    )
+    near = [(nearest(name, there), name) for name in islice(new, LOOKED_AT)]
+    pairs = [f"{one!r} in place of {name!r}" for one, name in near if one and not _only_numbered(one, name)]
+    return f"; did you mean {listed(pairs)}? Classes can be merged and removed on the page" if pairs else ""
+
+
+def _only_numbered(one: str, other: str) -> bool:
+    """Return whether names differ by their numbers alone, as "level 1" and "level 2"."""
+    return re.sub(r"\d+", "", one) == re.sub(r"\d+", "", other)

@@ -15,7 +15,7 @@ from everylabel.data.digests import row_hashes
 from everylabel.labelling.events import Event, Refit
 from everylabel.selection.pool.scaled import Scaled
 
-FORMAT = 1  # of the arrays, and of what they mean: another number where a replay gives other ones
+FORMAT = 2  # of the arrays, and of what they mean: another number where a replay gives other ones
 
 AT_A_TIME = 4096  # ids that are hashed together
 NAME = "name of "  # and a column: the vectors of a class's name

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -211,7 +212,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X, y = validate_data(self, X, y, dtype=np.float64, reset=False)
         base = len(self._taught[0][1])
-        taught = joined(self._taught)
+        taught, ends = joined(self._taught), np.cumsum([len(labels) for _, labels, _ in self._taught])
         gone = positions(taught, X, y)
         keep = np.setdiff1d(np.arange(len(taught[1])), gone)
         first, later = keep[keep < base], keep[keep >= base]
@@ -230,10 +231,13 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         told = self.from_pool_ or self.matrix_ is not None  # the labels did not tell it, nor could they
         scaling = self._scaling if told else None
         again._start(*rows(taught, first), self._first_classes, scaling, self.names_)
-        X, y, weights = rows(taught, later)
-        named = np.union1d(self._declared, y) if len(self._declared) else y
-        if len(later):
-            again._learn(X, y, weights, self.classes_[np.isin(self.classes_, named)])
+        named = np.union1d(self._declared, taught[1][later]) if len(self._declared) else taught[1][later]
+        known = self.classes_[np.isin(self.classes_, named)]
+        given = [keep[(keep >= begin) & (keep < end)] for begin, end in pairwise(ends)]
+        parted = [rows(taught, at) for at in given if len(at)]
+        for some in again._until_told(parted):
+            again._learn(*some, known)
+        again._taught = [again._taught[0], *parted]  # as they came: they may be taken back, too
         told_apart = ("posterior_", "classes_", "center_", "scale_", "matrix_", "_untold", "_taught")
         for name in (*told_apart, "names_hold_", "names_", "_asked_at"):
             setattr(self, name, getattr(again, name))
@@ -301,7 +305,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             scaling = self._told(X, y, weights)
             self._untold = scaling is None
         if scaling is None:
-            scaling = unshifted(X) if self.scale_features else no_scaling(X.shape[1])
+            scaling = unshifted(X, weights) if self.scale_features else no_scaling(X.shape[1])
         self.center_, self.scale_, self.matrix_ = scaling
         self._train(X, y, weights, classes)
         # the first was trained on, the rest was learned one by one; copies, since callers reuse arrays
@@ -425,16 +429,30 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             posterior = update(posterior, self._scaling(X), labels, self.update, step_size, weights=weights)
             self.classes_, self.posterior_ = classes, posterior
         self._taught.append(now)
-        n = sum(len(labels) for _, labels, _ in self._taught)
-        told = self._told(*joined(self._taught)) if self._untold and n >= ENOUGH else None
+        told = self._told_later(self._taught) if self._untold else None
         if told is not None:
-            self._start(*joined(self._taught), self.classes_, told, self.names_)
-        elif self._updates_exactly() and n >= ASK_AGAIN * self._asked_at:
+            (self.center_, self.scale_, self.matrix_), self._untold = told, False
+            self._train(*joined(self._taught), self.classes_)
+        elif self._updates_exactly() and _count(self._taught) >= ASK_AGAIN * self._asked_at:
             self._ask_names()
 
     def _told(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Scaling | None:
         """Return the scaling that labelled instances tell, if they do."""
-        return told_scaling(X, weights, several=len(np.unique(y)) > 1)
+        return told_scaling(X, weights, several=len(np.unique(y[weights > 0])) > 1)
+
+    def _told_later(self, taught: list[Examples]) -> Scaling | None:
+        """Return the scaling that instances tell where the first of them did not, once there are enough."""
+        if sum(np.sum(weights) for _, _, weights in taught) < ENOUGH:
+            return None
+        return self._told(*joined(taught))
+
+    def _until_told(self, later: list[Examples]) -> list[Examples]:
+        """Return what came after the start as one, or as two: up to what told the scaling, and the rest."""
+        at = 0
+        if self._untold:
+            told = (i for i in range(1, len(later)) if self._told_later([*self._taught, *later[:i]]))
+            at = next(told, 0)
+        return [joined(some) for some in (later[:at], later[at:]) if some]
 
     def _updates_exactly(self) -> bool:
         """Return whether the core's exact update is retraining; class weights would change with it."""
@@ -478,6 +496,10 @@ def with_names(classifier: LaplaceClassifier, names: ClassNames, hold: bool) -> 
     classifier._taught = [(X[n:], y[n:], weights[n:])]
     classifier.names_, classifier.names_hold_, classifier._asked_at = names, hold, len(y) - n
     return classifier
+
+
+def _count(taught: list[Examples]) -> int:
+    return sum(len(labels) for _, labels, _ in taught)
 
 
 def _weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:

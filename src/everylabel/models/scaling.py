@@ -21,7 +21,7 @@ POWER = 0.5
 RIDGE = 1e-3  # of the largest variance: what no instance shows is trusted little, not never
 TWINS = 0.05  # spread against size below which instances are taken for twins,
 ENOUGH = 10  # unless there are so many, of a pool or of several classes: years, say, lie far from zero,
-ROUNDING = 1e-5  # and what is left of them is more than rounding
+ROUNDING = 1e-4  # and what is left of them is more than rounding
 WIDE, ROWS = 1024, 1000  # above so many features, so many instances tell the directions
 
 
@@ -51,7 +51,7 @@ class Scaling(NamedTuple):
 def fit_scaling(X: np.ndarray, weights: np.ndarray, several: bool = False) -> Scaling:
     """Return the scaling of labelled instances; twins, which tell no spread, are not shifted."""
     told = told_scaling(X, weights, several)
-    return unshifted(X) if told is None else told
+    return unshifted(X, weights) if told is None else told
 
 
 def told_scaling(X: np.ndarray, weights: np.ndarray, several: bool = False) -> Scaling | None:
@@ -63,12 +63,13 @@ def told_scaling(X: np.ndarray, weights: np.ndarray, several: bool = False) -> S
     share = weights / total if total > 0 else np.full(len(X), 1 / len(X))
     center = share @ X
     size, spread = (float(np.sqrt(share @ np.sum(part**2, axis=1))) for part in (X, X - center))
-    return Scaling(center, NORM / spread) if _tells(spread, size, len(X), several) else None
+    return Scaling(center, NORM / spread) if _tells(spread, size, total, several) else None
 
 
-def unshifted(X: np.ndarray) -> Scaling:
+def unshifted(X: np.ndarray, weights: np.ndarray) -> Scaling:
     """Return the scaling of twins: by their size alone."""
-    size = float(np.sqrt(np.mean(np.sum(X**2, axis=1)))) if len(X) else 0.0
+    total = np.sum(weights)
+    size = float(np.sqrt(weights @ np.sum(X**2, axis=1) / total)) if total > 0 else 0.0
     return Scaling(np.zeros(X.shape[1]), NORM / size if size > 0 else 1.0)
 
 
@@ -97,8 +98,8 @@ def fit_pool_scaling(pool: np.ndarray) -> Scaling:
     return Scaling(center, POOL_NORM / spread, 0.5 * (matrix + matrix.T))
 
 
-def _tells(spread: float, size: float, n: int, several: bool) -> bool:
-    """Return whether so many instances are spread out so far that they tell center and scale."""
+def _tells(spread: float, size: float, n: float, several: bool) -> bool:
+    """Return whether instances of that weight in all are spread out so far as to tell center and scale."""
     return spread > (ROUNDING if several and n >= ENOUGH else TWINS) * size
 
 

@@ -104,7 +104,10 @@ def kept_items(folder: Path, options: Options) -> Items | None:
     record = record_of(folder)
     if record is None or not (folder / DIGESTS).exists():
         return None
-    digests = np.load(folder / DIGESTS, allow_pickle=False).astype(str).tolist()
+    try:
+        digests = np.load(folder / DIGESTS, allow_pickle=False).astype(str).tolist()
+    except NO_ARRAY:
+        return None
     kind, n = record["what"]["kind"], len(digests)
     if _kept(folder, _content(kind, digests), options.model, n) is None:
         return None

@@ -133,8 +133,10 @@ def _pick(
 
 def _checked(strategy: Strategy, found: np.ndarray, n: int, most: int) -> np.ndarray:
     """Return what was picked of so many; of a user's own strategy, if they are n different positions."""
-    inside = (found >= 0) & (found < most)
-    if not _is_ours(strategy) and len(np.unique(found[inside])) != n:
+    if _is_ours(strategy):
+        return found
+    whole = found.shape == (n,) and found.dtype.kind in "iu"
+    if not whole or len(np.unique(found[(found >= 0) & (found < most)])) != n:
         raise EverylabelError(
             f"strategy {strategy.name!r} returned {found.tolist()!r:.80}; expected {n} different positions "
             f"of the {most} candidates"

@@ -49,4 +49,8 @@ def share(loop: Callable[[int, int], Any], n: int) -> list[Any]:
     if parts == 1:
         return [loop(0, n)]
     with ThreadPoolExecutor(parts) as threads:
-        return list(threads.map(loop, bounds[:-1], bounds[1:]))
+        try:
+            found = threads.map(loop, bounds[:-1], bounds[1:])
+        except RuntimeError:  # Python is ending, and begins no thread any more
+            found = map(loop, bounds[:-1], bounds[1:])
+        return list(found)

@@ -4,7 +4,7 @@ To add one, copy a small file such as `coreset.py` and add a line to the table i
 docs/adding-a-strategy.md has a skeleton.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from inspect import signature
@@ -43,7 +43,9 @@ class Strategy:
     @property
     def options(self) -> dict[str, Any]:
         """Return the strategy's own settings and their defaults."""
-        return dict(_options(self.score or self.few or self.pick))
+        rule = self.score or self.few or self.pick
+        assert rule is not None
+        return dict((_kept_options if isinstance(rule, Hashable) else _options)(rule))
 
     @property
     def has_scores(self) -> bool:
@@ -80,9 +82,14 @@ def best_of_few(rule: Few, n: int, *given: Any, **options: Any) -> np.ndarray:
     return np.asarray(tried[order][best(scores[order], n)])
 
 
-@lru_cache(64)  # those of the table, and some of a user's own, which hold what they close over
 def _options(rule: Callable[..., Any]) -> dict[str, Any]:
-    known = signature(rule).parameters.values()
+    try:
+        known = signature(rule).parameters.values()
+    except ValueError as error:  # a function of C that tells nothing of itself
+        raise EverylabelError(
+            f"strategy is {rule!r}, which does not tell its arguments; expected a function of "
+            "(pool, idx, rng)"
+        ) from error
     return {p.name: p.default for p in known if p.kind is p.KEYWORD_ONLY}
 
 
@@ -90,3 +97,6 @@ def squared_distances(rows: np.ndarray, to: np.ndarray) -> np.ndarray:
     """Return |x - y|^2 (n, m) between rows (n, d) and to (m, d), never below 0."""
     cross = rows @ to.T
     return np.maximum(np.sum(rows**2, axis=1)[:, None] + np.sum(to**2, axis=1) - 2.0 * cross, 0.0)
+
+
+_kept_options = lru_cache(64)(_options)  # of the table, and of some of a user's own
