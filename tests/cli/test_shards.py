@@ -74,7 +74,10 @@ def _refusals(folder: Path, source: Path) -> None:
     rows = part.read_bytes()
     part.unlink()
     missing = run("predict", "shards/", "--project", source, "-o", "p")
-    assert "folder 'shards/' lacks 1 of 3 shards; expected all: run the command" in missing.output
+    assert "folder 'shards/' lacks 1 of 3 shards (part-000002.npy); expected all: run" in missing.output
+    refused = run("predict", "shards/", "--project", source, "-o", "p.csv")
+    assert refused.exit_code == 2
+    assert "'shards/' is a folder of shards and --out is 'p.csv'; expected a folder" in refused.output
     part.write_bytes(rows)
     manifest = folder / "shards" / "manifest.json"
     stored = json.loads(manifest.read_text())

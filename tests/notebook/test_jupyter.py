@@ -52,7 +52,7 @@ def own_interrupt() -> Iterator[None]:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Jupyter's own parts
 def test_a_notebook_shows_the_page_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, shown, both, answered, _ = executed(tmp_path, monkeypatch).cells
-    assert "labels are in memory" in begun.outputs[0].text
+    assert "labels are in a temporary folder" in begun.outputs[0].text
     frames = [[_html(each).count("<iframe") for each in cell.outputs] for cell in (begun, shown, both)]
     assert frames == [[0, 1], [1], [0, 1, 0]]
     assert 'src="http://127.0.0.1:' in _html(begun.outputs[1])

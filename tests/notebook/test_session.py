@@ -27,7 +27,7 @@ def test_labels_and_model_are_live(capsys: pytest.CaptureFixture[str]) -> None:
     session = el.label(TEXTS, CLASSES, model="tfidf", check_every=2)
     printed = capsys.readouterr().out
     assert f"everylabel is ready: {session.address}" in printed
-    assert "labels are in memory, and gone when Python ends; folder=" in printed
+    assert "labels are in a temporary folder, gone when Python ends; folder=" in printed
     assert session.records == []
     assert list(session.labels.columns) == ["row", "label", "shown"]
     with pytest.raises(el.EverylabelError, match="no labels of two classes yet"):

@@ -230,6 +230,9 @@ def test_digits_need_nothing(tmp_path: Path) -> None:
 
 
 def test_what_is_no_source(tmp_path: Path) -> None:
+    (tmp_path / "shards").mkdir()
+    with pytest.raises(EverylabelError, match=r"or of shards, or one of .*; did you mean '.*/shards'\?$"):
+        open_project(tmp_path / "shard")
     with pytest.raises(EverylabelError, match=r"'nothing.csv' is not there; expected a file"):
         open_project("nothing.csv")
     (tmp_path / "x.docx").write_text("x")

@@ -50,7 +50,7 @@ def test_files_that_a_manifest_does_not_name_are_no_shards(tmp_path: Path) -> No
     assert len(items.ids) == len(items.features) == 1100
     assert items.items[1000] == TEXTS[1000]
     (shards / "part-000001.npy").unlink()
-    with pytest.raises(EverylabelError, match="lacks 1 of 3 shards; expected all"):
+    with pytest.raises(EverylabelError, match=r"lacks 1 of 3 shards \(part-00000\d.npy\); expected all"):
         find_shards(str(shards))
 
 

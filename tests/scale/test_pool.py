@@ -78,6 +78,12 @@ def _label_one(pool: el.Pool, name: str, made: Problem, rng: np.random.Generator
     return i
 
 
+def test_a_pool_of_this_machine_does_not_fetch_them_all(small: ShardedFeatures) -> None:
+    post = el.laplace(np.zeros((small.shape[1] + 1, 3)), np.zeros((0, small.shape[1])))
+    with pytest.raises(el.EverylabelError, match=r"an array, or everylabel.scale.ShardPool in place"):
+        el.Pool(small, post)
+
+
 def test_all_that_can_happen_to_an_instance(small: ShardedFeatures) -> None:
     made = problem(closed_form=True)
     pools = twin(made, small, closed_form=True), made.pool

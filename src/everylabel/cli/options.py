@@ -26,7 +26,7 @@ Columns = Annotated[
 ]
 Show = Annotated[
     str | None,
-    typer.Option(help="A table to show beside features, a row for each; of shards, or an address."),
+    typer.Option(help="A table to show beside features, a row each; of shards, where their source is."),
 ]
 Model = Annotated[str | None, typer.Option(help="The model that embeds: a folder or name, tfidf, pixels ...")]
 TrustModelCode = Annotated[

@@ -32,7 +32,9 @@ def predict(
     encoding: options.Encoding = None,
     long_rows: options.LongRows = None,
     store: options.Store = None,
-    show: options.Show = None,
+    show: Annotated[
+        str | None, typer.Option(help="What the project shows beside its features, if it lies elsewhere now.")
+    ] = None,
     names_prior: options.NamesPrior = None,
     model: options.Model = None,
     trust_model_code: options.TrustModelCode = False,
@@ -66,6 +68,12 @@ def predict(
             "--out is missing" if out is None else f"--columns is {columns!r}, and shards hold features only"
         )
         raise EverylabelError(f"{new!r} is a folder of shards and {what}; expected --out with a folder alone")
+    endings = {known.ending for known in TABLES.values()}
+    if sharded and (Path(str(out)).is_file() or Path(str(out)).suffix.lower() in endings):
+        raise EverylabelError(
+            f"{new!r} is a folder of shards and --out is {out!r}; expected a folder: each shard becomes a "
+            "table in it, of the kind that --format says"
+        )
     if not sharded and (ray or worker_cpus) is not None:
         raise EverylabelError(f"--ray is for shards, and {new!r} is none; expected a folder that embed wrote")
     usual = "parquet" if sharded else "csv" if out is None else format_of(Path(out), TABLES)

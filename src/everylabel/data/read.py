@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from everylabel.core.errors import EverylabelError, EverylabelWarning, listed
+from everylabel.core.errors import EverylabelError, EverylabelWarning, listed, nearest
 from everylabel.data.classes import check_classes, no_labels
 from everylabel.data.datasets.catalog import NAMES, dataset_key
 from everylabel.data.images import open_image
@@ -159,9 +159,18 @@ def dataset_name(name: str) -> str:
     if key is None:
         raise EverylabelError(
             f"source {name!r} is not there; expected a file ({', '.join((*TABLES, *ARRAYS))}), a folder of "
-            f"images, or one of {', '.join(NAMES)}"
+            f"images or of shards, or one of {', '.join(NAMES)}{_beside(Path(name))}"
         )
     return key
+
+
+def _beside(path: Path) -> str:
+    """Return what there is of nearly that name, as the end of a sentence."""
+    try:
+        near = nearest(path.name, (each.name for each in path.parent.iterdir()))
+    except (OSError, ValueError):  # no folder, or a name that none can have
+        near = None
+    return "" if near is None else f"; did you mean {str(path.with_name(near))!r}?"
 
 
 def _readable(items: Items) -> Items:

@@ -180,7 +180,7 @@ def label(
             raise
     session = Session(Source(source, label_column), background, kept, tidy, height)
     if kept is None and store is None:
-        _note("labels are in memory, and gone when Python ends; folder='NAME.everylabel' keeps them")
+        _note("labels are in a temporary folder, gone when Python ends; folder='NAME.everylabel' keeps them")
     if display:
         show_session(session)
     return session

@@ -234,9 +234,9 @@ def bring_up_to_date(
     new = [name for name in map(clean_name, classes) if name not in writer.ledger.names]
     if new:
         there = listed(list(writer.ledger.classes), 12)
+        stay = f"; those that were there stay: {there}" if there else ""
         many = counted(len(new), "class is", "classes are")
-        near = meant(new, writer.ledger.names)
-        note(f"{many} added: {listed(new, 12)}; those that were there stay: {there}{near}")
+        note(f"{many} added: {listed(new, 12)}{stay}{meant(new, writer.ledger.names)}")
     for name in classes:
         _number(writer, name)
     for name, text in descriptions.items():

@@ -110,7 +110,8 @@ def _features(
     if project.embedded_in is None:
         raise EverylabelError(
             f"project {project.name!r} was labelled on features that came with it; expected new ones of "
-            f"{project.features.shape[1]} columns ({', '.join(ARRAYS)}), made the same way"
+            f"{project.features.shape[1]} columns ({', '.join(ARRAYS)}), made the same way: everylabel embed "
+            "with the model that made those"
         )
     if items.kind != project.kind:
         raise EverylabelError(f"the new items are of kind {items.kind!r}; expected {project.kind!r}")

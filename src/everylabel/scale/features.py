@@ -51,6 +51,7 @@ class ShardedFeatures:
     """
 
     ndim = 2
+    pool = "everylabel.scale.ShardPool"  # that chooses from them; any other would fetch them all
 
     def __init__(self, folder: str, ray: str = "auto", actors: int | None = None) -> None:
         self.ray = connect(ray)

@@ -189,9 +189,10 @@ def complete(parted: Parted) -> Parted:
     """Return a folder and its manifest, if all parts are there."""
     missing = parted.missing()
     if missing:
+        names = listed([parted.name(part) for part in missing], 3)
         raise EverylabelError(
-            f"folder {parted.folder!r} lacks {len(missing):,} of {len(parted.parts):,} shards; expected all: "
-            "run the command that began it once more"
+            f"folder {parted.folder!r} lacks {len(missing):,} of {len(parted.parts):,} shards ({names}); "
+            "expected all: run the command that began it once more"
         )
     return parted
 

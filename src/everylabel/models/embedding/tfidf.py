@@ -36,7 +36,7 @@ class Tfidf:
             counts = terms.fit_transform(texts)
         except ValueError as error:
             raise EverylabelError(
-                "items hold no words to learn TF-IDF from; expected texts with at least one word"
+                "items hold no words to learn TF-IDF from; expected some of at least two letters or digits"
             ) from error
         if counts.shape[1] > DIMENSIONS:
             with np.errstate(invalid="ignore"):  # texts may be all alike

@@ -200,6 +200,11 @@ def _check(features: Any, posterior: Posterior) -> Array:
             f"features is a sparse {type(features).__name__}; pass features.toarray() "
             "(or reduce them first, for example by sklearn.decomposition.TruncatedSVD)"
         )
+    if isinstance(getattr(features, "pool", None), str):
+        raise EverylabelError(
+            f"features is {features!r}, which lie elsewhere and would all be fetched; expected an array, or "
+            f"{features.pool} in place of Pool"
+        )
     array = features if is_array_api_obj(features) else as_array(features, "features", posterior.mean)
     if len(array.shape) != 2:
         raise EverylabelError(
