@@ -29,6 +29,12 @@ $(VENV)/installed: $(VENV)/plain
 	$(BIN)/python -m pip install --quiet --no-compile --no-deps $(ALONE)
 	touch $@
 
+# torchvision is asked for by batchbald-redux and used by none; it fits no CPU build of torch, and breaks transformers there
+$(VENV)/bench: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[bench]'
+	$(BIN)/python -m pip uninstall --quiet --yes torchvision
+	touch $@
+
 demo: $(VENV)/plain ## the paper's two scenarios on handwritten digits: tables, a plot, a report
 	$(BIN)/everylabel demo
 
@@ -58,8 +64,7 @@ pytest: install  ## all tests, one more at a time than there are cores: many wai
 bench: install   ## speed and memory of the core, as ratios measured in one run
 	$(BIN)/python -m benchmarks.core
 
-bench-updates: install ## quality and speed of the exact update; tables, docs/results/updates.json and .png
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[bench]'
+bench-updates: $(VENV)/bench ## quality and speed of the exact update; tables, docs/results/updates.json and .png
 	$(BIN)/python -m benchmarks.updates
 
 bench-training: install ## fit_map against scikit-learn's LogisticRegression to the same gradient norm
@@ -74,8 +79,7 @@ bench-models: install ## features by a hook, embedding, stored features, ensembl
 bench-embedding: install ## rows a second, time to the first item, label to next while the pool grows; DATA=folder
 	$(BIN)/python -m benchmarks.embedding --data $(or $(DATA),../shared/data) --out docs/results
 
-bench-selection: install   ## speed of selection against bare products and other libraries
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[bench]'
+bench-selection: $(VENV)/bench   ## speed of selection against bare products and other libraries
 	$(BIN)/python -m benchmarks.selection
 
 bench-quality: install   ## paired active-learning curves; DATA=folder of the feature files
@@ -87,8 +91,7 @@ bench-accuracy: install   ## whether the accuracy on the page can be believed; D
 bench-noes: install   ## what a "no" teaches; DATA=folder of the feature files
 	$(BIN)/python -m benchmarks.noes --data $(or $(DATA),../shared/data)
 
-bench-labels: install   ## what a label buys, against others; DATA=folder of the feature files, BEFORE=checkout of version 0.1
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[bench]'
+bench-labels: $(VENV)/bench   ## what a label buys, against others; DATA=folder of the feature files, BEFORE=checkout of version 0.1
 	test -d $(BEFORE) || git worktree add --detach $(BEFORE) 1d83236
 	$(BIN)/python -m benchmarks.labels --data $(or $(DATA),../shared/data) --before $(BEFORE)
 
