@@ -4,7 +4,8 @@
 
 The features are written to a file piece by piece, so that this process holds none of them. The server is
 started once to prepare the project, and measured at its second start. Memory is what the kernel counts for
-its process (VmRSS; its peak VmHWM; RssFile is the part that is pages of files), against the features' bytes.
+its process (VmRSS; its peak VmHWM; RssFile is the part that is pages of files), against the features' bytes:
+the median of five looks a second while labels come, since models are trained and kept now and then.
 """
 
 import argparse
@@ -13,9 +14,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -42,6 +44,30 @@ def memory(pid: int) -> dict[str, int]:
     """Return the bytes that the kernel counts for a process."""
     lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return {name: 1024 * int(lines[name].split()[0]) for name in ("VmRSS", "VmHWM", "RssAnon", "RssFile")}
+
+
+class Watch:
+    """Looks at the memory of a process, five times a second, until the block is left."""
+
+    def __init__(self, pid: int) -> None:
+        self.found = [memory(pid)]
+        self._pid, self._ended = pid, threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def _look(self) -> None:
+        while not self._ended.wait(0.2):
+            self.found.append(memory(self._pid))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def median(self, name: str) -> float:
+        return float(np.median([each[name] for each in self.found]))
 
 
 def start(source: Path) -> tuple[subprocess.Popen[str], Client, float]:
@@ -75,11 +101,12 @@ def measure(n: int, dtype: str, n_labels: int) -> dict[str, Any]:
         process, client, again = start(source)
         try:
             label(client, "first", WARM_UP, labels)
-            took = label(client, "first", n_labels, labels)
-            held = memory(process.pid)
+            with Watch(process.pid) as watch:
+                took = label(client, "first", n_labels, labels)
         finally:
             stop(process)
     size = n * D * np.dtype(dtype).itemsize
+    held = {name: watch.median(name) for name in watch.found[0]} | {"VmHWM": watch.found[-1]["VmHWM"]}
     return {
         "pool": [n, D, K],
         "dtype on disk": dtype,

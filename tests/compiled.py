@@ -11,4 +11,4 @@ from everylabel.selection.threads import SMALL
 if __name__ == "__main__" and can_compile():
     for strategy in ("herding", "margin", "lookahead"):
         for exact in (True, False):
-            compile_loops(LARGE * SMALL, strategy, exact)
+            compile_loops(LARGE * SMALL, strategy, exact, SMALL)

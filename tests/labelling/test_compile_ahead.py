@@ -73,7 +73,7 @@ features = rng.standard_normal((SMALL // k + 1, 400), np.float32)
 assert features.size >= SMALL * LARGE
 by_steps = lambda features, posterior, known, _: local_pool(features, posterior, known, exact=False)
 for strategy in ("herding", "margin"):
-    compile_loops(features.size, strategy, exact=False)
+    compile_loops(features.size, strategy, False, len(features) * k)
 before = compiled()
 learner = Learner(features, {i: i for i in range(k)}, k, make_pool=by_steps)
 for strategy in ("herding", "margin"):
@@ -89,6 +89,18 @@ print(before["move"], compiled() == before)
 def test_loops_of_exact_updates_are_left_alone_where_none_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_ahead, "_update_often", lambda _: pytest.fail("it was compiled"))
     compile_ahead.compile_loops(1000, "margin", exact=False)
+
+
+def test_loops_of_many_logits_are_left_alone_where_there_are_few() -> None:
+    code = """
+import sys
+from everylabel.labelling.compile_ahead import compile_loops
+from everylabel.selection.threads import SMALL
+compile_loops(10 * SMALL, "herding", False, SMALL // 2)
+print("numba" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_a_failure_is_logged_and_a_stop_before_the_start_is_quick(

@@ -89,7 +89,8 @@ def _say_page(note: Say, number: int, address: str) -> None:
 
 def _compiled(project: Connected) -> Any:
     ledger, desk = project.service.ledger, project.service.desk
-    return compiling(desk.features.size, ledger.settings["strategy"], desk.learner.exact)
+    n_logits = len(desk.features) * desk.learner.pool.n_classes
+    return compiling(desk.features.size, ledger.settings["strategy"], desk.learner.exact, n_logits)
 
 
 def _register(

@@ -25,12 +25,12 @@ WIDTH = 8  # features of the small pool
 
 
 @contextmanager
-def compiling(size: int, strategy: str, exact: bool = True) -> Iterator[threading.Event]:
+def compiling(size: int, strategy: str, exact: bool = True, n_logits: int = 0) -> Iterator[threading.Event]:
     """Compile in a thread of its own once the event is set, until the block is left.
 
     Nobody waits for the loop that is being compiled then: the thread ends after it, and Python after that.
 
-    size : numbers in the real pool: a small one takes other paths
+    size, n_logits : of the real pool's features and logits: few of them take other paths
     exact : whether it learns each label exactly, by loops of their own, which take a second to be loaded
     """
     begin, left = threading.Event(), threading.Event()
@@ -38,7 +38,7 @@ def compiling(size: int, strategy: str, exact: bool = True) -> Iterator[threadin
     def work() -> None:
         begin.wait()
         try:
-            compile_loops(size, strategy, exact, left.is_set)
+            compile_loops(size, strategy, exact, n_logits, left.is_set)
         except Exception:  # the first label takes longer, then
             if not left.is_set():
                 log.exception("compiling ahead failed")
@@ -56,10 +56,14 @@ def compiling(size: int, strategy: str, exact: bool = True) -> Iterator[threadin
 
 
 def compile_loops(
-    size: int, strategy: str, exact: bool = True, ended: Callable[[], bool] = lambda: False
+    size: int,
+    strategy: str,
+    exact: bool = True,
+    n_logits: int = 0,
+    ended: Callable[[], bool] = lambda: False,
 ) -> None:
     """Learn a label and pick an instance in a pool of noise that takes the paths of the real one."""
-    n = 200 if size < SMALL else SMALL // WIDTH + 1 if exact else SMALL // 2 + 1  # many features, or logits
+    n = SMALL // 2 + 1 if n_logits >= SMALL else SMALL // WIDTH + 1 if size >= SMALL else 200
     rng = np.random.default_rng(0)
 
     def as_asked(features: Any, posterior: Posterior, known: Mapping[str, Any], _: bool) -> Pool:

@@ -143,8 +143,10 @@ def opened_server(
         address = address_of(options.host, bound.getsockname()[1], None if tokens is None else tokens.labels)
         config = server_config(app, options.proxy)
         strategy = service.ledger.settings["strategy"]
-        size = len(project) * project.features.shape[1] if service.desk.learner.pool.is_here else 0
-        with compiling(size, strategy, service.desk.learner.exact) as begin_compiling:
+        learner = service.desk.learner
+        here = len(project) if learner.pool.is_here else 0
+        sizes = here * project.features.shape[1], here * learner.pool.n_classes
+        with compiling(sizes[0], strategy, learner.exact, sizes[1]) as begin_compiling:
 
             def started() -> None:
                 _ready(address, options.browser, ready)
