@@ -1,8 +1,10 @@
 """A server on each kind of database, stopped and started again, with an export beside it."""
 
+import gc
 import json
 import os
 import signal
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,10 @@ from typer.testing import CliRunner
 
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
+from everylabel.labelling.refit import refit
 from everylabel.projects.labelled import kept_in, store_name
 from everylabel.projects.project import open_project
-from everylabel.web.server import ServeOptions, Server, bound_socket, serve, server_config
+from everylabel.web.server import ServeOptions, Server, bound_socket, opened_server, serve, server_config
 from everylabel.web.settings import check_settings
 from tests.web.servers import label
 
@@ -119,6 +122,18 @@ def test_classes_are_checked_before_anything_is_embedded(tmp_path: Path) -> None
     project = open_project(tmp_path / "y.csv", text_column="body", label_column="kind", model="tfidf")
     assert project.classes == ("a", "b c")
     assert project.labels.tolist() == [1, 0, -1, 1]
+
+
+def test_who_serves_holds_no_model_that_another_has_replaced(tmp_path: Path) -> None:
+    project = open_project("digits", folder=tmp_path / "p")
+    with opened_server(project, ServeOptions(port=0), print, print, None) as opened:
+        desk = opened.service.desk
+        first = weakref.ref(desk.learner)
+        for i in range(3):
+            opened.service.label("ann", desk.ids[i], i).result()
+        refit(desk)
+        gc.collect()
+        assert first() is None  # of a large pool it has its own logits
 
 
 def test_a_port_that_another_took_between_is_told() -> None:

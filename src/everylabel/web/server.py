@@ -142,11 +142,7 @@ def opened_server(
         app = make_app(service, shown, files, growth.arrivals, tokens=tokens, **how)
         address = address_of(options.host, bound.getsockname()[1], None if tokens is None else tokens.labels)
         config = server_config(app, options.proxy)
-        strategy = service.ledger.settings["strategy"]
-        learner = service.desk.learner
-        here = len(project) if learner.pool.is_here else 0
-        sizes = here * project.features.shape[1], here * learner.pool.n_classes
-        with compiling(sizes[0], strategy, learner.exact, sizes[1]) as begin_compiling:
+        with _compiling(service, len(project), project.features.shape[1]) as begin_compiling:
 
             def started() -> None:
                 _ready(address, options.browser, ready)
@@ -154,6 +150,14 @@ def opened_server(
                 growth.start()
 
             yield Opened(service, shown, address, Server(config, started, service.desk.log), bound)
+
+
+def _compiling(service: Service, n: int, d: int) -> contextlib.AbstractContextManager[threading.Event]:
+    """Return what compiles for a service; whoever serves holds no model, which others take the place of."""
+    learner = service.desk.learner
+    here = n if learner.pool.is_here else 0
+    strategy = service.ledger.settings["strategy"]
+    return compiling(here * d, strategy, learner.exact, here * learner.pool.n_classes)
 
 
 def server_config(app: ASGIApp, proxy: bool = False) -> uvicorn.Config:
