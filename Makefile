@@ -80,7 +80,7 @@ bench-embedding: install ## rows a second, time to the first item, label to next
 	$(BIN)/python -m benchmarks.embedding --data $(or $(DATA),../shared/data) --out docs/results
 
 bench-selection: $(VENV)/bench   ## speed of selection against bare products and other libraries
-	$(BIN)/python -m benchmarks.selection
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.selection
 
 bench-quality: install   ## paired active-learning curves; DATA=folder of the feature files
 	$(BIN)/python -m benchmarks.quality --data $(or $(DATA),../shared/data)
