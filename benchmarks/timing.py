@@ -76,6 +76,9 @@ def write(
     before = {} if parts is None else made_by.records(path)
     records = {**before, **dict.fromkeys([made_by.WHOLE] if parts is None else parts, made)}
     figures = {name: value for name, value in results.items() if name not in ("made_by", "machine")}
+    tables = {name for name, value in figures.items() if isinstance(value, list | dict)}
+    if parts is not None and tables and tables <= set(records):
+        records.pop(made_by.WHOLE, None)  # every part has been measured by itself since
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"made_by": records, "machine": machine(), **figures}, indent=2) + "\n")
     Console().print(f"results written to {path}; `make results-index` lists it")

@@ -85,3 +85,12 @@ def test_a_command_is_written_as_one_would_type_it() -> None:
     assert command(["/usr/bin/python3", "-m", "benchmarks.core", "--out", str(index.FOLDER)]) == (
         "python -m benchmarks.core --out docs/results"
     )
+
+
+def test_a_result_whose_parts_were_all_measured_anew_is_no_older(tmp_path: Path) -> None:
+    path = tmp_path / "found.json"
+    write(path, {"a": [1], "b": [1]}, measures=("core",))
+    write(path, {"a": [2], "b": [1]}, measures=("core",), parts=["a"])
+    assert set(made_by.records(path)) == {made_by.WHOLE, "a"}
+    write(path, {"a": [2], "b": [2], "threads": "1"}, measures=("core",), parts=["b"])
+    assert set(made_by.records(path)) == {"a", "b"}
