@@ -148,6 +148,9 @@ def test_a_weight_is_how_often_an_instance_counts() -> None:
     plain = LaplaceClassifier().fit(x, y)
     none = LaplaceClassifier().fit(np.r_[x, far], np.r_[y, 1], sample_weight=[1.0] * 6 + [0.0])
     np.testing.assert_allclose((*none.center_, none.scale_), (*plain.center_, plain.scale_))
+    copies = 1.0 + 0.003 * np.random.default_rng(6).normal(size=(13, 3))
+    alike = LaplaceClassifier().fit(copies, [0] * 12 + [1], sample_weight=[1.0] * 12 + [0.0])
+    assert not np.any(alike.center_)  # copies of one class tell none
     twice = LaplaceClassifier().fit(np.r_[x, x], np.r_[y, y])
     double = LaplaceClassifier().fit(x, y, sample_weight=[2.0] * 6)
     assert np.any(twice.center_)
