@@ -360,6 +360,8 @@ def test_only_options_of_last_time_are_told_and_many_classes_in_short(tmp_path: 
     assert notes[0].endswith("class 7,... (77 in all)")
     given: dict[str, Any] = {"text_column": "body", "id_column": "key", "model": "tfidf", "classes": names}
     assert open_project(source, **given).notes == ()
+    open_project(source, **given | {"classes": names[:2]})
+    assert open_project(source, model="tfidf").notes[0].endswith("--classes 'class 0,class 1'")  # to be typed
 
 
 def test_rows_that_are_appended_leave_the_features_of_the_others(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """How a source is to be read."""
 
+import shlex
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -43,15 +44,16 @@ class Options:
     def arguments(self) -> str:
         """Return them as options of the command line, many classes in short."""
         pairs = [(name, value) for name, value in asdict(self).items() if value is not None]
-        return " ".join(f"{_option(name)} {_plain(value)}" for name, value in pairs)
+        return " ".join(f"{_option(name)} {_typed(value)}" for name, value in pairs)
 
 
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _plain(value: Any) -> str:
+def _typed(value: Any) -> str:
+    """Return a value as a shell takes it; of many class names the first ones, for people."""
     if not isinstance(value, tuple):
-        return str(value)
-    more = f",... ({len(value)} in all)" if len(value) > SHOWN else ""
-    return ",".join(f'"{name}"' if "," in name else name for name in value[:SHOWN]) + more
+        return shlex.quote(str(value))
+    names = ",".join(f'"{name}"' if "," in name else name for name in value[:SHOWN])
+    return f"{names},... ({len(value)} in all)" if len(value) > SHOWN else shlex.quote(names)
