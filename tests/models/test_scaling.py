@@ -105,6 +105,8 @@ def test_a_few_that_are_alike_are_twins_still() -> None:
     assert told_scaling(many, np.ones(10)) is None  # of one class
     assert told_scaling(many, np.ones(10), several=True) is not None
     assert not np.any(fit_scaling(many, np.ones(10)).center)
+    rounded = 1.0 + 3e-5 * np.random.default_rng(7).normal(size=(12, 3))  # of several classes by mistake
+    assert told_scaling(rounded, np.ones(12), several=True) is None
 
 
 def _years(n: int = 60) -> tuple[np.ndarray, np.ndarray]:
