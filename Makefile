@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ALONE := modAL-python==0.4.2.1 laplace-torch==0.3 backpack-for-pytorch==1.7.1 curvlinops-for-pytorch==3.0.1
 STUDIO_INSTALLED = $(LABEL_STUDIO)/installed-1.23.2
 
-.PHONY: help install system demo test lint pytest bench bench-updates bench-imports bench-training bench-selection bench-quality bench-labels bench-accuracy bench-noes bench-models bench-embedding bench-crowd bench-growth bench-serving bench-label-studio bench-scale results-index chaos dist docs reference test-ecosystem test-label-studio test-ray test-spark test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
+.PHONY: help install system demo test lint pytest bench results-index dist docs reference test-ecosystem test-label-studio test-ray test-spark test-jupyter screenshots-jupyter screenshots-label-studio screenshots mutants clean
 
 help:            ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -61,59 +61,9 @@ pytest: install  ## all tests, one more at a time than there are cores: many wai
 	OMP_NUM_THREADS=1 PYTEST_XDIST_AUTO_NUM_WORKERS=$$(( $$($(BIN)/python -c 'import os; print(os.cpu_count())') + 1 )) \
 	  $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal
 
-bench: install   ## speed and memory of the core, as ratios measured in one run
-	$(BIN)/python -m benchmarks.core
-
-bench-updates: $(VENV)/bench ## quality and speed of the exact update; tables, docs/results/updates.json and .png
-	$(BIN)/python -m benchmarks.updates
-
-bench-training: install ## fit_map against scikit-learn's LogisticRegression to the same gradient norm
-	$(BIN)/python -m benchmarks.training
-
-bench-imports: install ## what a start costs: import everylabel, everylabel --help
-	$(BIN)/python -m benchmarks.imports
-
-bench-models: install ## features by a hook, embedding, stored features, ensembles: as ratios
-	$(BIN)/python -m benchmarks.models
-
-bench-embedding: install ## rows a second, time to the first item, label to next while the pool grows; DATA=folder
-	$(BIN)/python -m benchmarks.embedding --data $(or $(DATA),../shared/data) --out docs/results
-
-bench-selection: $(VENV)/bench   ## speed of selection against bare products and other libraries
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.selection
-
-bench-quality: install   ## paired active-learning curves; DATA=folder of the feature files
-	$(BIN)/python -m benchmarks.quality --data $(or $(DATA),../shared/data)
-
-bench-accuracy: install   ## whether the accuracy on the page can be believed; DATA=folder of the feature files
-	$(BIN)/python -m benchmarks.accuracy --data $(or $(DATA),../shared/data)
-
-bench-noes: install   ## what a "no" teaches; DATA=folder of the feature files
-	$(BIN)/python -m benchmarks.noes --data $(or $(DATA),../shared/data)
-
-bench-labels: $(VENV)/bench   ## what a label buys, against others; DATA=folder of the feature files, BEFORE=checkout of version 0.1
-	test -d $(BEFORE) || git worktree add --detach $(BEFORE) 1d83236
-	$(BIN)/python -m benchmarks.labels --data $(or $(DATA),../shared/data) --before $(BEFORE)
-
-chaos: install   ## kills, full disks, cut connections, slow clients and clock jumps while people label
-	$(BIN)/python -m benchmarks.chaos --minutes 5 --out docs/results
-
-bench-crowd: install   ## many people who disagree, over HTTP; what an answer costs, and a restart
-	$(BIN)/python -m benchmarks.crowd --out docs/results
-
-bench-growth: install   ## what an answer costs, and the memory, after 1,000 to 100,000 answers; opening that log
-	$(BIN)/python -m benchmarks.growth --out docs/results
-
-bench-serving: install   ## the labelling server over HTTP, with 100,000 and a million items (3 GB in /var/tmp); kill -9 under load on SQLite and PostgreSQL
-	$(BIN)/python -m benchmarks.serving --out docs/results
-	$(BIN)/python -m benchmarks.serving_large --out docs/results
-	$(BIN)/python -m benchmarks.kills --kills 200 --out docs/results
-
-bench-scale: install   ## a pool of 1, 2 and 4 million x 384 in shards on Ray (3 GB in /var/tmp, 10 minutes)
-	$(BIN)/python -m benchmarks.scale --out docs/results
-
-bench-label-studio: install   ## Label Studio's webhooks beside 100,000 tasks
-	$(BIN)/python -m benchmarks.label_studio --out docs/results
+bench: $(VENV)/bench   ## one benchmark: NAME=core (or any of `python -m benchmarks`), DATA=folder of the feature files
+	test "$(NAME)" != labels -o -d $(BEFORE) || git worktree add --detach $(BEFORE) 1d83236
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks $(NAME) --data $(or $(DATA),../shared/data) --before $(BEFORE)
 
 results-index: install   ## docs/results/README.md: which code made each result, and whether it has changed since
 	$(BIN)/python -m benchmarks.index

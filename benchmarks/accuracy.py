@@ -5,7 +5,7 @@ default) or margin, up to 400 labels, with the page's own model: the pool as pri
 labels bear them out. At 21 numbers of labels the estimate is compared with the true accuracy on what is left.
 - `today`: the estimate of the version before: what the model expects, set right by the last 50 checks.
 - `proposed`: leaving out in closed form, calibrated, and a difference estimate by the checks.
-- `ours`: `labelling/accuracy.py`.
+- `ours`: `labelling/quality/accuracy.py`.
 
 "At all times" is the share of runs in which no interval, from five checks on, missed the truth. The constants
 were chosen on digits, TREC-6, MPQA, DBpedia-14 and Banking-77; the others were looked at once, to report.
@@ -25,13 +25,13 @@ from benchmarks import made_by
 from benchmarks.labels.sets import DEVELOPED_ON, FILES, load
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.softmax import softmax
-from everylabel.labelling import stopping
-from everylabel.labelling.accuracy import FEWEST, Interval, Verdicts, accuracy_left, wilson
-from everylabel.labelling.learner import Learner
-from everylabel.labelling.rows import prepare
-from everylabel.labelling.training import in_order, train
-from everylabel.models.names import are_of_use, name_rows
-from everylabel.models.scaling import suited_precision
+from everylabel.labelling.model.learner import Learner
+from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.model.training import TrainingSet, in_order, train
+from everylabel.labelling.quality import stopping
+from everylabel.labelling.quality.accuracy import FEWEST, Interval, Verdicts, accuracy_left, wilson
+from everylabel.labelling.state.types import Place
+from everylabel.selection.pool import Where
 
 LOOKS = (*range(50, 161, 10), 180, 200, 220, *range(250, 401, 30))
 ASKED = (4, 10, 20, 30, 60, 120)  # labels at which class names are asked whether they hold
@@ -53,27 +53,21 @@ class Run(NamedTuple):
 def simulate(name: str, folder: Path, seed: int, strategy: str) -> Run:
     """Return a run on a set."""
     data = load(name, folder, seed)
-    prepared = prepare(data.x)
-    vectors = {} if data.names is None else {c: data.names[c : c + 1] for c in range(data.k)}
-    learner, rng = (
-        Learner(prepared.features, {}, data.k, vectors, prepared.scaling),
-        np.random.default_rng([seed, 5]),
-    )
+    rows, classes = Rows([str(i) for i in range(len(data.x))], data.x), tuple(range(data.k))
+    vectors = {} if data.names is None else {c: data.names[c : c + 1] for c in classes}
+    training, rng = TrainingSet(classes, {}, vectors, len(data.x)), np.random.default_rng([seed, 5])
+    learner = Learner(rows, rows.ids, training)
     order: list[int] = []
     told: list[tuple[bool, float, bool]] = []
-    looks, names = [], vectors
+    looks = []
     while True:
-        n, labels = len(order), {i: int(data.y[i]) for i in order}
-        if vectors and any(n - AT_ONCE < at <= n for at in ASKED):
-            rows = name_rows(vectors, prepared.scaling)
-            idx, y = in_order(labels)
-            held = rows is not None and are_of_use(
-                rows, prepared.features[idx].astype(float), y, data.k, suited_precision(data.k)
+        n = len(order)
+        if vectors and any(n - AT_ONCE < at <= n for at in ASKED):  # training asks whether names hold
+            learner = Learner(
+                rows, rows.ids, training._replace(places=_labelled(order, data.y)), before=learner
             )
-            names = vectors if held else {}
-            learner.pool.refit(train(prepared.features, labels, data.k, learner.rows_of(names), tol=1e-6))
         if n in LOOKS:
-            looks.append(_look(learner, data.y, order, names, data.k))
+            looks.append(_look(learner, data.y, order, data.k))
         if n >= MOST:
             break
         check = n % EVERY == EVERY - 1
@@ -83,16 +77,18 @@ def simulate(name: str, folder: Path, seed: int, strategy: str) -> Run:
             probs = learner.probabilities(i)
             told.append((check, float(probs.max()), bool(probs.argmax() == data.y[i])))
             order.append(i)
-        with learner.together():
-            for i in order[n:]:
-                learner.pool.add(i, int(data.y[i]))
+        learner.update(_labelled(order[n:], data.y), classes, len(data.x))
     drawn, sure, right = (np.array(column) for column in zip(*told, strict=True))
     return Run(drawn, sure, right, looks)
 
 
-def _look(learner: Learner, truth: np.ndarray, order: list[int], names: Any, k: int) -> dict[str, np.ndarray]:
+def _labelled(items: list[int], truth: np.ndarray) -> dict[int, Place]:
+    return {i: Place(Where.LABELLED, int(truth[i])) for i in items}
+
+
+def _look(learner: Learner, truth: np.ndarray, order: list[int], k: int) -> dict[str, np.ndarray]:
     """Return verdicts on the labels, in their order, and how sure and right the model is on what is left."""
-    pool, rows, labels = learner.pool, learner.rows_of(names), {i: int(truth[i]) for i in order}
+    pool, rows, labels = learner.pool, learner.names, {i: int(truth[i]) for i in order}
     idx, y = in_order(labels)
     without = softmax(np.asarray(leave_one_out(train(pool.features, labels, k, rows, tol=1e-6)))[: len(y)])
     at = np.searchsorted(idx, order)
@@ -277,7 +273,7 @@ def main() -> None:
         "# Whether the accuracy can be believed",
         "",
         __doc__ or "",
-        f"In points; `make bench-accuracy`. {made_by.sentence(records)}",
+        f"In points; `make bench NAME=accuracy`. {made_by.sentence(records)}",
         "",
     ]
     tables = [line for title, some in parts.items() if some for line in table(some, title)]

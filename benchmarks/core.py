@@ -1,4 +1,4 @@
-"""Speed and memory of the core, as ratios measured in one run: `make bench`."""
+"""Speed and memory of the core, as ratios measured in one run: `make bench NAME=core`."""
 
 import argparse
 from functools import partial

@@ -30,8 +30,8 @@ import numpy as np
 
 from benchmarks.serving import Client, data, quantiles
 from benchmarks.timing import report, write
-from everylabel.labelling.events import Event, Label, Refit
-from everylabel.projects.database.store import Store
+from everylabel.log.events import Assessed, Event, Label
+from everylabel.log.store import Store
 
 N, K, RATE = 20_000, 20, 2.0
 
@@ -88,19 +88,19 @@ def labelling(port: int, labels: np.ndarray, people: int, wrong: float, duration
 
 
 def prefill(log: Path, labels: np.ndarray, count: int) -> None:
-    """Write so many labels of one person behind what a log holds, each in a block of its own."""
+    """Write so many labels of one person behind what a log holds."""
     with contextlib.closing(Store(log, "pool.npy")) as store:
         last, fresh = store.read()[-1].seq, []
         items = np.random.default_rng(1).permutation(N)[:count]
         for at, item in enumerate(items.tolist(), last + 1):
             body = Label(str(item), int(labels[item]))
-            fresh.append(Event(at, at, time.time(), "before", body))
+            fresh.append(Event(at, time.time(), "before", body))
         store.append(fresh)
 
 
 def trainings(events: list[Event], first: float, last: float) -> dict[str, Any]:
-    """Return how many trainings came while people labelled, and how long the longest wait for one was."""
-    times = [event.at for event in events if isinstance(event.body, Refit) and first <= event.at <= last]
+    """Return how many trainings changed the estimate while people labelled, and the longest wait for one."""
+    times = [event.at for event in events if isinstance(event.body, Assessed) and first <= event.at <= last]
     waits = np.diff([first, *times, last])
     return {"trainings": len(times), "longest without one, s": round(float(waits.max()), 1)}
 
@@ -176,7 +176,11 @@ def main() -> None:
     found = measure(given)
     report("many people", ["what", "figure"], [[name, json.dumps(value)] for name, value in found.items()])
     if given.out is not None:
-        write(given.out / "crowd.json", found, measures=("core", "selection", "labelling", "projects", "web"))
+        write(
+            given.out / "crowd.json",
+            found,
+            measures=("core", "selection", "labelling", "log", "projects", "web"),
+        )
 
 
 if __name__ == "__main__":

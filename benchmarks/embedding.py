@@ -1,4 +1,4 @@
-"""How soon labelling begins, and what embedding costs: `make bench-embedding`.
+"""How soon labelling begins, and what embedding costs: `make bench NAME=embedding`.
 
     python -m benchmarks.embedding [--data ../shared/data] [--rows 1000] [--out docs/results]
 
@@ -175,7 +175,7 @@ def main() -> None:
         write(
             given.out / "embedding.json",
             {"bars": BARS, **found},
-            measures=("data", "models", "labelling", "projects", "web"),
+            measures=("data", "models", "labelling", "log", "projects", "web"),
         )
 
 

@@ -7,11 +7,11 @@ with training beside it. Items are answered as they are handed out, and once all
 in ten otherwise than they should be: labels turn. At each number of answers: the processor time that the
 desk's thread has taken for each of the latest (all that a person waits for but HTTP; to answer an item again
 costs less, since nothing is chosen), what the process holds while nothing is trained, and has held at most,
-and the seconds to open the log anew (as the server does), with what was kept and without. Writes growth.json.
+and the seconds to open the log anew (as the server does), with the snapshot of the state and the mean of the
+model, and without. Writes growth.json.
 
---written : logs of so many events that are written at once (`long_log.py`; a million take ten minutes, most
-of which is the replay that its ledger is made by): to open them, and until all is checked; what a label waits
-while the ledger is copied; what an answer costs.
+--written : logs of so many events that are written at once (`long_log.py`): to open them; to save a snapshot,
+and what a label waits for it; what an answer costs.
 """
 
 import argparse
@@ -37,14 +37,12 @@ from benchmarks.long_log import write_events
 from benchmarks.serving import D, data
 from benchmarks.timing import report, write
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.giving_back import give_back
-from everylabel.labelling.packing import pack
-from everylabel.labelling.refit import Refitter
-from everylabel.labelling.rows import Rows
+from everylabel.labelling.model.retrainer import Retrainer
+from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.service import Service
-from everylabel.projects.database.store import Store
-from everylabel.projects.log import bring_up_to_date, opened_store
-from everylabel.projects.model_file import ModelFile
+from everylabel.labelling.snapshot import Snapshots, encode
+from everylabel.log.store import Store
+from everylabel.projects.log import bring_up_to_date
 
 PEOPLE, WRONG, LATEST = 16, 0.3, 500
 
@@ -97,14 +95,17 @@ class Office:
 
 
 @contextmanager
-def opened(folder: Path, rows: Rows, kept: bool = True) -> Iterator[tuple[Desk, float]]:
-    """Yield a desk on the log in a folder, and the seconds until it was there."""
+def opened(folder: Path, rows: Rows, saved: bool = True) -> Iterator[tuple[Desk, float]]:
+    """Yield a desk on the log in a folder, and the seconds until it was there.
+
+    saved : use the snapshot and the mean, if they are there
+    """
     began = time.perf_counter()
-    shelf = ModelFile(folder) if kept else None
-    store = opened_store(str(folder / "labels.sqlite"), "pool", shelf, print)
+    snapshots = Snapshots(folder) if saved else None
+    store = Store(folder / "labels.sqlite", "pool")
     given: dict[str, Any] = {"classes": [f"class {i}" for i in range(K)], "features": rows.features}
-    bring_up_to_date(store, rows.ids, settings={}, shelf=shelf, **given)
-    desk = Desk(rows, store, shelf)
+    state, _ = bring_up_to_date(store, rows.ids, snapshots=snapshots, **given)
+    desk = Desk(rows, store, state, mean=None if snapshots is None else snapshots.mean())
     try:
         yield desk, time.perf_counter() - began
     finally:
@@ -120,16 +121,15 @@ def of_long_log(events: int, rows: Rows, labels: np.ndarray) -> dict[str, Any]:
             pass
         with closing(Store(folder / "labels.sqlite", "pool")) as store:
             write_events(store, events, labels, PEOPLE, WRONG)
-        with opened(folder, rows) as (desk, replayed):
-            desk.keep()
+        with opened(folder, rows) as (desk, whole):
+            began = time.perf_counter()
+            Snapshots(folder).save(desk)
+            saving = time.perf_counter() - began
         del desk
         began = time.process_time()
         with opened(folder, rows) as (desk, again):
-            spent, since = time.process_time() - began, time.perf_counter()
-            assert isinstance(desk.log, Store)
-            desk.log.wait_checked()
-            checked = again + time.perf_counter() - since
-            packing = [desk.read(partial(_seconds, desk)).result() for _ in range(5)]
+            spent = time.process_time() - began
+            encoding = [desk.read(partial(_seconds, desk)).result() for _ in range(5)]
             office, given = Office(desk, labels), 0
             began = desk.read(time.thread_time).result()
             while given < LATEST:
@@ -137,13 +137,13 @@ def of_long_log(events: int, rows: Rows, labels: np.ndarray) -> dict[str, Any]:
                 given += PEOPLE
             cost = (desk.read(time.thread_time).result() - began) / given
             gc.collect()
-            give_back()
             return {
                 "open, s": round(again, 2),
                 "open, s of computing": round(spent, 2),
-                "all checked after, s": round(checked, 1),
-                "open without what was kept, s": round(replayed, 1),
-                "desk waits for the ledger's copy, ms at most": round(1e3 * max(packing)),
+                "open without a snapshot, s": round(whole, 1),
+                "save a snapshot, s": round(saving, 2),
+                "snapshot, MB": round(Snapshots(folder).state_path.stat().st_size / 1e6, 1),
+                "desk waits for a snapshot, ms at most": round(1e3 * max(encoding)),
                 "computed an answer, ms": round(1e3 * cost, 2),
                 "MB": round(memory(os.getpid())),
             }
@@ -151,7 +151,7 @@ def of_long_log(events: int, rows: Rows, labels: np.ndarray) -> dict[str, Any]:
 
 def _seconds(desk: Desk) -> float:
     began = time.perf_counter()
-    pack(desk.ledger)
+    encode(desk.ledger)
     return time.perf_counter() - began
 
 
@@ -163,7 +163,7 @@ def measure(counts: list[int], rows: Rows, labels: np.ndarray) -> dict[str, Any]
     with tempfile.TemporaryDirectory() as name, threadpool_limits(1):  # as the server has it
         for count in sorted(counts):
             with opened(Path(name), rows) as (desk, _):
-                refitter, office = Refitter(desk), Office(desk, labels)
+                retrainer, office = Retrainer(desk, Snapshots(Path(name))), Office(desk, labels)
                 while given < count - LATEST:
                     office.round()
                     given += PEOPLE
@@ -172,13 +172,13 @@ def measure(counts: list[int], rows: Rows, labels: np.ndarray) -> dict[str, Any]
                     office.round()
                     given += PEOPLE
                 spent = desk.read(time.thread_time).result() - began
-                refitter.close()  # what a training needs for itself is in the peak
+                retrainer.close()  # what a training needs for itself is in the peak; saves a snapshot
                 gc.collect()
                 held = memory(os.getpid())
                 told = {"items with a label": len(desk.ledger.labels), "events": desk.ledger.seq}
             with opened(Path(name), rows) as (_, again):
                 pass
-            with opened(Path(name), rows, kept=False) as (_, replayed):
+            with opened(Path(name), rows, saved=False) as (_, whole):
                 pass
             found[f"{count} answers"] = {
                 "computed an answer, ms": round(1e3 * spent / (given - since), 2),
@@ -186,7 +186,7 @@ def measure(counts: list[int], rows: Rows, labels: np.ndarray) -> dict[str, Any]
                 "MB at most so far": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
                 **told,
                 "open, s": round(again, 2),
-                "open without what was kept, s": round(replayed, 2),
+                "open without a snapshot, s": round(whole, 2),
             }
             print(count, json.dumps(found[f"{count} answers"]), flush=True)
     first, last = (found[f"{count} answers"] for count in (min(counts), max(counts)))
@@ -209,7 +209,9 @@ def main() -> None:
         print(events, json.dumps(found[f"{events} events written at once"]), flush=True)
     report("growth", ["what", "figure"], [[name, json.dumps(value)] for name, value in found.items()])
     if given.out is not None:
-        write(given.out / "growth.json", found, measures=("core", "selection", "labelling", "projects"))
+        write(
+            given.out / "growth.json", found, measures=("core", "selection", "labelling", "log", "projects")
+        )
 
 
 if __name__ == "__main__":

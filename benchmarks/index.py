@@ -41,7 +41,8 @@ class Row(NamedTuple):
         """Return the row of the page."""
         load = "" if self.load is None else f"{self.load:g}"
         state = "older" if self.changed else "current"
-        return f"| {self.name} | {state} | {self.version} | {self.date} | {load} | `{self.command}` |\n"
+        command = re.sub(r"make bench-([a-z]+)", r"make bench NAME=\1", self.command)  # as until version 0.2
+        return f"| {self.name} | {state} | {self.version} | {self.date} | {load} | `{command}` |\n"
 
 
 def rows(folder: Path = FOLDER) -> Iterator[Row]:

@@ -7,12 +7,11 @@ from uuid import UUID
 
 import numpy as np
 
-from everylabel.labelling import events
-from everylabel.labelling.events import Body, Event
-from everylabel.projects.database.store import Store
+from everylabel.log import events
+from everylabel.log.events import Body, Event
+from everylabel.log.store import Store
 
 AT_ONCE = 20_000  # events in a commit
-TRAINED_EVERY = 2_000  # answers between trainings that the log tells of
 Said = tuple[str, Body, str | None]  # person, body, key
 
 
@@ -20,18 +19,18 @@ def write_events(store: Store, upto: int, labels: np.ndarray, people: int, wrong
     """Continue a log, in which nobody has said anything yet, up to some number of events.
 
     All items are handed out and answered, and then answered again and again, some otherwise than they should
-    be. The last event is a training on all that was said.
+    be.
     """
     seq, fresh = store.read()[-1].seq, list[Event]()
     for person, body, key in _said(labels, people, wrong):
         seq += 1
-        fresh.append(Event(seq, seq, time.time(), person, body, key))
+        fresh.append(Event(seq, time.time(), person, body, key))
         if len(fresh) == AT_ONCE:
             store.append(fresh)
             fresh = []
-        if seq >= upto - 1:
+        if seq >= upto:
             break
-    store.append([*fresh, Event(seq + 1, seq + 1, time.time(), "", events.Refit(seq))])
+    store.append(fresh)
 
 
 def _said(labels: np.ndarray, people: int, wrong: float) -> Iterator[Said]:
@@ -47,8 +46,6 @@ def _said(labels: np.ndarray, people: int, wrong: float) -> Iterator[Said]:
         guess, sure = int(rng.integers(k)), round(float(rng.random()), 6)
         yield (
             person,
-            events.Label(item, class_, guess, sure, check),
+            events.Label(item, class_, guess=guess, sure=sure, check=check),
             str(UUID(bytes=rng.bytes(16), version=4)),
         )
-        if i % TRAINED_EVERY == TRAINED_EVERY - 1:
-            yield "", events.Refit(i), None

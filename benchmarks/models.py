@@ -1,4 +1,4 @@
-"""What the layer `models` costs, as ratios measured in one run: `make bench-models`.
+"""What the layer `models` costs, as ratios measured in one run: `make bench NAME=models`.
 
 Features by LastLayer against the bare forward pass; embedding in rows a second, and against the
 model called directly; opening 560,000 x 768 stored features against reading them; ensembles and

@@ -14,8 +14,8 @@ import numpy as np
 
 from benchmarks.labels.sets import Data, load
 from benchmarks.timing import report
-from everylabel.labelling.rows import prepare
-from everylabel.labelling.training import train
+from everylabel.labelling.model.scaling import prepare
+from everylabel.labelling.model.training import train
 
 SETS = {"digits": (20, 200), "trec6": (20, 200), "dbpedia14": (28, 200), "banking77": (80, 400)}
 ROUND = 20

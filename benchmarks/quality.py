@@ -1,4 +1,4 @@
-"""Which strategy learns fastest: paired active-learning runs on real features, `make bench-quality`.
+"""Which strategy learns fastest: paired active-learning runs on real features, `make bench NAME=quality`.
 
 All strategies start from the same random labels and choose from the same 1,000 candidates in every
 cycle; after each batch the last layer is trained anew. The score of a run is the mean accuracy over

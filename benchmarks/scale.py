@@ -26,12 +26,13 @@ import numpy as np
 
 import everylabel as el
 from benchmarks.timing import report, write
-from everylabel.labelling.learner import Change, Learner
-from everylabel.labelling.records import Place
+from everylabel.labelling.model.learner import Learner
+from everylabel.labelling.model.training import TrainingSet
+from everylabel.labelling.state.types import Place
 from everylabel.scale.cluster import connect
 from everylabel.scale.features import ShardedFeatures
 from everylabel.scale.pool import ShardPool
-from everylabel.scale.rows import ShardRows
+from everylabel.scale.project import ShardRows
 from everylabel.selection.pool import Where
 
 D, K, SHARDS, ROWS = 384, 20, 4, 50_000
@@ -133,17 +134,16 @@ def on_page(
 ) -> dict[str, float]:
     """Return what a label costs on the page: what was handed out is labelled, the next is handed out."""
     rows = ShardRows(features)
-    scaling = rows.scaling(rows.ids, len(rows.ids))
-    seen = rows.on_scale(rows.ids, 0, len(rows.ids), scaling, True)
-    learner = Learner(seen, known, K, scaling=scaling, make_pool=rows.make_pool)
+    places = {item: Place(Where.LABELLED, label) for item, label in known.items()}
+    learner = Learner(rows, rows.ids, TrainingSet(tuple(range(K)), places, {}, len(rows.ids)))
     out = learner.pick(strategy, 1, rng)
-    _put(learner, out[0], Place(Where.OUT))
+    _put(learner, out[0], Place(Where.LEASED))
 
     def answer() -> None:
         _put(learner, out.pop(), Place(Where.LABELLED, int(rng.integers(K))))
         learner.expected()
         out.extend(learner.pick(strategy, 1, rng))
-        _put(learner, out[0], Place(Where.OUT))
+        _put(learner, out[0], Place(Where.LEASED))
 
     for _ in range(3):
         answer()
@@ -159,7 +159,7 @@ def on_page(
 
 
 def _put(learner: Learner, item: int, place: Place) -> None:
-    learner.follow([Change(1, 1, item, place, K)])
+    learner.update({item: place}, learner.columns, len(learner.ids))
 
 
 def drive(folder: str, labels: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Speed of selection as ratios measured in one run: `make bench-selection`.
+"""Speed of selection as ratios measured in one run: `make bench NAME=selection`.
 
 The things compared take turns, and each keeps the lower quartile of its times; trust ratios, not
 seconds. Peers are installed by the extra `bench`; one that is absent is left out and said so.

@@ -29,11 +29,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.timing import report, write
-from everylabel.labelling.events import Event, Label, Project
-from everylabel.labelling.learner import Change, Learner
-from everylabel.labelling.records import Place
-from everylabel.labelling.rows import prepare
-from everylabel.projects.database.store import Store
+from everylabel.labelling.model.learner import Learner
+from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.model.training import TrainingSet
+from everylabel.labelling.state.types import Place
+from everylabel.log.events import Event, Label, Project
+from everylabel.log.store import Store
 from everylabel.selection.pool import Where
 
 N, D, K = 100_000, 384, 20
@@ -52,12 +53,14 @@ def data(n: int = N, d: int = D, k: int = K) -> tuple[np.ndarray, np.ndarray]:
 def in_process(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return seconds of learning a label and picking the next, in this process."""
     rng, seconds = np.random.default_rng(0), []
+    n, classes = len(features), tuple(range(K))
+    rows = Rows([str(i) for i in range(n)], features)
     with threadpool_limits(1):  # as the server has it
-        learner = Learner(prepare(features).features, {}, K)
+        learner = Learner(rows, rows.ids, TrainingSet(classes, {}, {}, n))
         (item,) = learner.pick("herding", 1, rng)
-        for step in range(WARM_UP + LABELS):
+        for _ in range(WARM_UP + LABELS):
             began = time.perf_counter()
-            learner.follow([Change(step, step, item, Place(Where.LABELLED, int(labels[item])), K)])
+            learner.update({item: Place(Where.LABELLED, int(labels[item]))}, classes, n)
             (item,) = learner.pick("herding", 1, rng)
             seconds.append(time.perf_counter() - began)
     return np.array(seconds[WARM_UP:])
@@ -83,9 +86,9 @@ def commits(folder: Path) -> np.ndarray:
     """Return seconds of writing one event to a log, until it is on disk."""
     seconds = []
     with contextlib.closing(Store(str(folder / "commits.db"), "commits")) as log:
-        log.append([Event(1, 1, time.time(), "", Project((), {}, 0))])
+        log.append([Event(1, time.time(), "", Project([], {}, 0))])
         for seq in range(2, 2 + LABELS):
-            event = Event(seq, seq, time.time(), "first", Label(str(seq), 0))
+            event = Event(seq, time.time(), "first", Label(str(seq), 0))
             began = time.perf_counter()
             log.append([event])
             seconds.append(time.perf_counter() - began)
@@ -273,7 +276,9 @@ def main() -> None:
     report("the labelling server", ["what", "figure"], rows)
     if given.out is not None:
         write(
-            given.out / "serving.json", found, measures=("core", "selection", "labelling", "projects", "web")
+            given.out / "serving.json",
+            found,
+            measures=("core", "selection", "labelling", "log", "projects", "web"),
         )
 
 

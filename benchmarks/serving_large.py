@@ -5,7 +5,7 @@
 The features are written to a file piece by piece, so that this process holds none of them. The server is
 started once to prepare the project, and measured at its second start. Memory is what the kernel counts for
 its process (VmRSS; its peak VmHWM; RssFile is the part that is pages of files), against the features' bytes:
-the median of five looks a second while labels come, since models are trained and kept now and then.
+the median of five looks a second while labels come, since models are trained now and then.
 """
 
 import argparse
@@ -131,7 +131,7 @@ def main() -> None:
     for dtype, figures in found.items():
         report(dtype, ["what", "figure"], [[name, json.dumps(value)] for name, value in figures.items()])
     if given.out is not None:
-        served = ("core", "selection", "labelling", "projects", "web")
+        served = ("core", "selection", "labelling", "log", "projects", "web")
         write(given.out / "serving_large.json", {"bars": BARS, **found}, measures=served, parts=given.dtype)
 
 

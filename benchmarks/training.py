@@ -1,4 +1,4 @@
-"""`make bench-training`: `fit_map` against scikit-learn's LogisticRegression, to the same gradient norm.
+"""`make bench NAME=training`: `fit_map` against scikit-learn's LogisticRegression, to the same gradient norm.
 
 Processor time of one thread; all take turns on the same data. A rival is run at the largest of some
 tolerances, three a decade, at which its gradient is as small as ours, looked for from the one of the last

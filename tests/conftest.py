@@ -10,13 +10,11 @@ CHECKED = [
     "newton",
     "candidates",
     "preconditioner",
-    "seen",
     "labelled",
     "updates.second_order",
     "updates.first_order",
     "updates.exact",
     "updates.dual",
-    "updates.span",
     "updates.partial",
 ]
 install_import_hook([f"everylabel.core.{name}" for name in CHECKED], "beartype.beartype")

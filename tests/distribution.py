@@ -24,7 +24,7 @@ OWN = ("test", "bench", "docs")  # extras for development
 TOOLS = ("array-api-strict", "beartype", "httpx", "hypothesis", "pytest", "pytest-xdist", "torch")
 LOWEST = ("tests/core", "tests/selection", "tests/labelling", "tests/web/test_server.py")
 IMPORTS = {
-    "fast": "numba, everylabel.core.seen_loops, everylabel.selection.pool.loops",
+    "fast": "numba, everylabel.selection.pool.loops",
     "plot": "matplotlib, everylabel.experiments.reporting.report",
     "torch": "everylabel.torch",
     "text": "sentence_transformers",

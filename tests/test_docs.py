@@ -113,6 +113,12 @@ def test_every_path_is_there(page: Path) -> None:
     assert [path for path in named - new if not (there(path) or (page.parent / path).exists())] == []
 
 
+def test_the_page_on_proxies_shows_the_caddyfile() -> None:
+    folder = ROOT / "docs" / "how-to"
+    shown = re.findall(r"```caddyfile\n(.*?)```", (folder / "behind-a-proxy.md").read_text(), re.DOTALL)
+    assert shown == [(folder / "Caddyfile").read_text()]
+
+
 def test_what_is_promised_is_tested() -> None:
     named = set(re.findall(r"`(tests/[\w./]+)`", (ROOT / "SECURITY.md").read_text()))
     assert len(named) > 12

@@ -9,7 +9,7 @@ from benchmarks.labels.figures import Curves
 from benchmarks.labels.served import served
 from benchmarks.labels.sets import SETS, Data
 from benchmarks.labels.version_before import COMMIT, version_before
-from everylabel.labelling.records import DEFAULTS
+from everylabel.labelling.state.types import DEFAULTS
 
 OURS, NO_NAMES = "page", "page, no names"
 MARGIN = "margin"

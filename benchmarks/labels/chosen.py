@@ -12,7 +12,7 @@ import numpy as np
 import everylabel as el
 from benchmarks.labels.curve import STOPS, Point, batches, guesses, measured
 from benchmarks.labels.sets import Data
-from everylabel.labelling.training import train
+from everylabel.labelling.model.training import train
 from everylabel.models.names import NameRows, are_of_use, name_rows
 from everylabel.models.scaling import Scaling, fit_pool_scaling, fit_scaling, suited_precision
 

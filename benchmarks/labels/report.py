@@ -18,7 +18,7 @@ from benchmarks.labels.trust import KINDS
 
 HEAD = """# What a label buys
 
-`make bench-labels`. Accuracy is the mean of that on test data and on what is left of the pool (each is in
+`make bench NAME=labels`. Accuracy is the mean of that on test data and on the rest of the pool (each is in
 `labels.json`). All arms of a repetition have the same pool of 2,000 (digits 1,200, dtd10 800) and the same
 truth. Differences are over the repetitions that both arms had. An arm had, at least and at most over sets:
 {repetitions}. Few repetitions make standard errors unsure themselves.
@@ -51,7 +51,7 @@ def write(
     text = [HEAD.format(developed=", ".join(sets.DEVELOPED_ON), rivals=len(rivals), repetitions=_had(curves))]
     text += [made_by.sentence(records), ""]
     text += ["## The bars", "", *_table(["bar", "measured", "met"], bars(curves, trusted, tuned)), ""]
-    text += ["Label to next over HTTP is measured by `make bench-serving` (`serving.json`).", ""]
+    text += ["Label to next over HTTP is measured by `make bench NAME=serving` (`serving.json`).", ""]
     text += ["## Labels needed", "", *needs(curves), ""]
     text += ["## Against the best rival", "", *against(curves, OURS), ""]
     text += ["## A class of 5 %", "", *rare(curves), ""]

@@ -16,11 +16,12 @@ import numpy as np
 from benchmarks.labels.curve import STOPS, Point, guesses, measured
 from benchmarks.labels.sets import Data
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.naming import Encoder
-from everylabel.labelling.refit import EARLY, EARLY_UP_TO, EVERY, refit
-from everylabel.labelling.rows import Prepared, Rows, prepare
+from everylabel.labelling.model.class_names import ClassNames, Encoder
+from everylabel.labelling.model.retrainer import EARLY, EARLY_UP_TO, EVERY, retrain
+from everylabel.labelling.model.scaling import Prepared, Rows, prepare
 from everylabel.labelling.service import Service
-from everylabel.projects.database.store import Store
+from everylabel.log.store import Store
+from everylabel.models.names import phrase
 from everylabel.projects.log import bring_up_to_date
 
 PERSON = "simulated"
@@ -32,13 +33,18 @@ def served(
 ) -> Iterator[Point]:
     """Yield the curve of the page's loop; `names` are vectors of the class names, or None without them."""
     prepared, ids = prepare(data.x), [str(i) for i in range(len(data.x))]
-    encoder = None if names is None else Encoder("names", lambda asked: names[: len(asked)])
+    taught = ClassNames(None if names is None else _encoder(data.classes, names))
     with tempfile.TemporaryDirectory() as place:
         store = Store(Path(place) / "labels.sqlite", "bench")
-        bring_up_to_date(store, ids, classes=data.classes, settings=settings, encoder=encoder)
-        desk = Desk(Rows(ids, data.x), store)
+        state, _ = bring_up_to_date(store, ids, classes=data.classes, settings=settings, names=taught)
+        desk = Desk(Rows(ids, data.x), store, state, taught)
         with closing(store), closing(desk):
             yield from _labelled(Service(desk, lambda i: {"id": ids[i]}), data, prepared, stops)
+
+
+def _encoder(classes: Sequence[str], names: np.ndarray) -> Encoder:
+    vectors = {phrase(name): vector for name, vector in zip(classes, names, strict=True)}
+    return Encoder("names", lambda asked: np.array([vectors[words] for words in asked]))
 
 
 def _labelled(service: Service, data: Data, prepared: Prepared, stops: Sequence[int]) -> Iterator[Point]:
@@ -46,13 +52,12 @@ def _labelled(service: Service, data: Data, prepared: Prepared, stops: Sequence[
     task = service.next(PERSON).result()["next"]
     for n in range(max(stops) + 1):
         if n and _due(desk, n):
-            refit(desk)
+            retrain(desk)
         if n in stops:
             mean = np.asarray(desk.learner.pool.posterior.mean)
             labelled = np.array(sorted(desk.ledger.labels), dtype=np.int64)
             guessed = guesses(mean, on_test), guesses(mean, prepared.features)
-            teaching = bool(desk.ledger.teaching())
-            yield {**measured(data, labelled, *guessed), "names": teaching}
+            yield {**measured(data, labelled, *guessed), "names": desk.learner.names is not None}
         if n < max(stops):
             item = task["item"]["id"]
             task = service.label(PERSON, item, int(data.y[int(item)])).result()["next"]
@@ -66,7 +71,7 @@ def _due(desk: Desk, n: int) -> bool:
     """
     if not desk.learner.exact:
         return n % NOT_EXACT_EVERY == 0
-    if not desk.ledger.vectors:
+    if not desk.learner.taught_names:
         return False
     every = EARLY if n < EARLY_UP_TO else EVERY if n <= 100 else 4 * EVERY
     return n % every == 0

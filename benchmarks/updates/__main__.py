@@ -1,4 +1,4 @@
-"""`make bench-updates`: measure, print tables, save JSON and a plot."""
+"""`make bench NAME=updates`: measure, print tables, save JSON and a plot."""
 
 import json
 import os

@@ -46,7 +46,7 @@ def show(console: Console, report: dict[str, Any]) -> None:
 
 def markdown(report: dict[str, Any]) -> str:
     """Return all tables as a page."""
-    parts = [f"# Measured by `make bench-updates`, {report['repetitions']} repetitions\n"]
+    parts = [f"# Measured by `make bench NAME=updates`, {report['repetitions']} repetitions\n"]
     parts += [sentence(report["made_by"]) + "\n"]
     for title, (headings, *rows) in tables(report).items():
         lines = [headings, ["---"] * len(headings), *rows]

@@ -83,10 +83,10 @@ def ratio(name: str, data: Dataset, n: int, b: int, draws: int = 8) -> dict[str,
     """
     rows = np.random.default_rng([SEED, n, b]).permutation(len(data.y))[: n + draws * b]
     x, y = data.x[rows], data.y[rows]
-    first = n - b - exact.COMPILED_AFTER
+    first = n - b - 1
     mean = el.fit_map(x[:first], y[:first], data.k)
     before = el.laplace(mean, x[:first], labels=y[:first])
-    for some in [*(slice(i, i + 1) for i in range(first, n - b)), slice(n - b, n)]:
+    for some in (slice(first, n - b), slice(n - b, n)):
         before = el.update(before, x[some], y[some], "exact")
     warm = el.fit_map(x[:n], y[:n], data.k, init=mean)
     new = [slice(n + i * b, n + (i + 1) * b) for i in range(draws)]
@@ -157,7 +157,7 @@ def grow(n: int, d: int, k: int, n_labels: int = 21) -> dict[str, float]:
         times.append(1e3 * (time.process_time() - began))
     label = float(np.median(times[1:]))
     build = max(times[0] - label, 0.0)
-    every = max((exact.GROW - 1.0) * n, exact.LEAST_GROWTH)
+    every = (exact.GROWTH - 1.0) * n
     return {"n": n, "d": d, "k": k, "ms": label, "build_ms": build, "ms_with_build": label + build / every}
 
 

@@ -1,4 +1,4 @@
-"""What `make bench-labels` counts: on curves whose figures are known, and one run of the page's loop."""
+"""What `make bench NAME=labels` counts: on curves whose figures are known, and one run of the page's loop."""
 
 from pathlib import Path
 from typing import Any

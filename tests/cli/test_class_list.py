@@ -7,7 +7,7 @@ import pytest
 
 import everylabel
 from everylabel.core.errors import EverylabelError
-from everylabel.data.class_list import KEYS, ClassList, class_list
+from everylabel.data.classes import KEYS, ClassList, class_list
 
 
 @pytest.mark.parametrize(

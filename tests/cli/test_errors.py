@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import everylabel
 from everylabel.cli import app, console
-from everylabel.data.changes import ChangedSource
+from everylabel.data.source_diff import ChangedSource
 
 COMMANDS = {
     "demo": ["--out", "file"],

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from everylabel.data.cache import cache_folder
-from everylabel.projects.growing import FIRST
+from everylabel.projects.arrivals import FIRST
 from tests.labelling.desks import until
 from tests.web.servers import Running, label
 

@@ -17,7 +17,7 @@ import everylabel as el
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
 from everylabel.data.digests import Digests
-from everylabel.projects.database.store import Store
+from everylabel.log.store import Store
 from tests.cli.test_label import labelled_reviews
 from tests.web.servers import label
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from everylabel.data.known import Known
-from everylabel.projects.database.store import Store
+from everylabel.data.source_diff import Known
+from everylabel.log.store import Store
 from everylabel.projects.labelled import store_name, store_place
 from everylabel.projects.log import Label, bring_up_to_date
 from everylabel.projects.project import open_project
@@ -28,7 +28,7 @@ import sys
 from everylabel.cli import app
 for line in sys.stdin.read().split("\\n"):
     app(line.split(), standalone_mode=False)
-    shards = ["everylabel.scale." + name for name in ("project", "predicting", "features", "rows")]
+    shards = ["everylabel.scale." + name for name in ("project", "predicting", "features")]
     loaded = [name for name in ("fastapi", "starlette", "uvicorn", *shards) if name in sys.modules]
     if loaded:
         sys.exit(f"{line} loaded {loaded}")

@@ -1,5 +1,6 @@
 """The parts of the exact update, each against its slow twin."""
 
+from functools import partial
 from typing import Any
 
 import hypothesis
@@ -9,9 +10,12 @@ from hypothesis import strategies as st
 from scipy.optimize import root
 
 from everylabel.core import newton, preconditioner
+from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.newton import Objective, Point, newton_step
-from everylabel.core.preconditioner import Preconditioner, begin
+from everylabel.core.posterior import Posterior
+from everylabel.core.preconditioner import Preconditioner, build
+from everylabel.core.updates import exact
 from everylabel.core.updates.dual import solve_dual
 
 close = np.testing.assert_allclose
@@ -77,7 +81,7 @@ def test_preconditioner_equals_dense_inverses(seed: int, n: int, k: int) -> None
     n = min(n, d // 2)  # at most so many rows are kept
     features, weights = rng.normal(size=(n, d)), rng.uniform(0.2, 3.0, n)
     probs = softmax(2 * rng.normal(size=(n, k))) if k > 1 else rng.uniform(size=(n, 1))
-    built = begin(features, weights, probs, prior).finish()
+    built = build(features, weights, probs, prior)
     expected = _dense(features, weights, probs, prior, min(3, k - 1))
     matrix = rng.normal(size=(d, k))
     close(built.apply(matrix), np.stack([expected[c] @ matrix[:, c] for c in range(k)], axis=1), rtol=1e-6)
@@ -96,12 +100,32 @@ def test_preconditioner_equals_dense_inverses(seed: int, n: int, k: int) -> None
         close(column, after @ point, rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.usefixtures("nothing_left_out")
+def test_a_labels_own_answer_is_that_of_one_gaussian_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "OWN", -1.0)
+    monkeypatch.setattr(exact, "solve_dual", partial(solve_dual, tolerance=1e-12))
+    rng = np.random.default_rng(0)
+    n, d, k, prior, weight = 9, 20, 4, 0.4, 1.7
+    features, mean, h = rng.normal(size=(n, d)), rng.normal(size=(d, k)), rng.normal(size=d)
+    probs, target = softmax(features @ mean), np.eye(k)[1]
+    covs = _dense(features, np.ones(n), probs, prior, 3)
+    post = Posterior(mean, np.eye(d), prior_precision=prior, bias=False)
+    new = Labelled(h[None, :], np.array([1]), np.array([weight]))
+    moved, _ = exact._own_answer(post, new, target[None, :], build(features, np.ones(n), probs, prior))
+
+    def equation(a: Any) -> Any:
+        return a - weight * (target - softmax(h @ mean + np.array([h @ cov @ h for cov in covs]) * a))
+
+    a = root(equation, np.zeros(k), tol=1e-12).x
+    close(moved, mean + np.stack([a[c] * covs[c] @ h for c in range(k)], axis=1), rtol=1e-5, atol=1e-6)
+
+
 @hypothesis.given(seed=SEEDS, n_top=st.sampled_from([0, 3]))
 def test_preconditioner_is_positive_definite_whatever_is_left_out(seed: int, n_top: int) -> None:
     rng = np.random.default_rng(seed)
     n, d, k = 40, 6, 5
     features, weights = 10 * rng.normal(size=(n, d)), rng.uniform(0.0, 3.0, n)
-    built = begin(features, weights, softmax(5 * rng.normal(size=(n, k))), 0.1, n_top).finish()
+    built = build(features, weights, softmax(5 * rng.normal(size=(n, k))), 0.1, n_top)
     for _ in range(5):
         built = built.extend(10 * rng.normal(size=d), rng.uniform(0, 0.25, size=k))
     for c in range(k):
@@ -113,7 +137,7 @@ def test_shared_preconditioner_has_the_mean_curvature() -> None:
     rng = np.random.default_rng(0)
     features, weights = rng.normal(size=(9, 4)), rng.uniform(size=9)
     probs = softmax(rng.normal(size=(9, 5)))
-    built = begin(features, weights, probs, 0.7, 0).finish()
+    built = build(features, weights, probs, 0.7, 0)
     assert isinstance(built, Preconditioner)
     mean = weights * np.mean(probs * (1 - probs), axis=1)
     close(built.shared, np.linalg.inv(0.7 * np.eye(4) + features.T @ np.diag(mean) @ features))
@@ -172,23 +196,3 @@ def test_a_step_too_long_ends_where_the_slope_is_level(seed: int, k: int, far: f
     assert slope <= newton.STEEP * np.sum(gradient * -direction)
     assert step.whole or slope >= newton.STEEP * np.sum(gradient * direction)
     close(step.end.logits, objective.features @ step.end.mean, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("n", [6, 40])
-def test_a_preconditioner_built_in_parts_is_the_one_built_at_once(n: int) -> None:
-    rng = np.random.default_rng(n)
-    features, weights, probs = (
-        rng.normal(size=(n, 12)),
-        rng.uniform(0.2, 3.0, n),
-        softmax(rng.normal(size=(n, 23))),
-    )
-    coming, steps = begin(features, weights, probs, 0.4), 0
-    while not coming.ready:
-        before, coming, steps = coming, coming.advance(), steps + 1
-        assert before.advance().step == coming.step  # what was given is left as it was
-    assert steps > preconditioner.PARTS
-    matrix = rng.normal(size=(12, 23))
-    close(coming.finish().apply(matrix), begin(features, weights, probs, 0.4).finish().apply(matrix))
-    monolith = _dense(features, weights, probs, 0.4, 0)
-    shared = begin(features, weights, probs, 0.4, 0).finish().apply(matrix)
-    close(shared, np.stack([monolith[c] @ matrix[:, c] for c in range(23)], axis=1), rtol=1e-6)

@@ -25,8 +25,12 @@ def write_xlsx(path: Path, rows: list[list[Any]], sheets: tuple[str, ...] = ("Sh
     shared = "".join(f'<si><t xml:space="preserve">{escape(text)}</t></si>' for text in texts)
     names = "".join(f'<sheet name="{name}" sheetId="{i}" r:id="rId{i}"/>' for i, name in enumerate(sheets, 1))
     places = "".join(
-        f'<Relationship Id="rId{i}" Target="worksheets/sheet{i}.xml"/>' for i in range(1, len(sheets) + 1)
+        f'<Relationship Id="rId{i}" Type="{LINKS}/worksheet" Target="worksheets/sheet{i}.xml"/>'
+        for i in range(1, len(sheets) + 1)
     )
+    places += f'<Relationship Id="texts" Type="{LINKS}/sharedStrings" Target="sharedStrings.xml"/>'
+    places += f'<Relationship Id="styles" Type="{LINKS}/styles" Target="styles.xml"/>'
+    book = f'<Relationship Id="book" Type="{LINKS}/officeDocument" Target="xl/workbook.xml"/>'
     parts = {
         "workbook.xml": f'<workbook xmlns="{MAIN}" xmlns:r="{LINKS}"><sheets>{names}</sheets></workbook>',
         "_rels/workbook.xml.rels": f'<Relationships xmlns="{PACKAGE}">{places}</Relationships>',
@@ -35,6 +39,7 @@ def write_xlsx(path: Path, rows: list[list[Any]], sheets: tuple[str, ...] = ("Sh
         "worksheets/sheet1.xml": f'<worksheet xmlns="{MAIN}"><sheetData>{whole}</sheetData></worksheet>',
     }
     with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("_rels/.rels", f'<Relationships xmlns="{PACKAGE}">{book}</Relationships>')
         for name, text in parts.items():
             archive.writestr(f"xl/{name}", text)
     return path

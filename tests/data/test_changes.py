@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.changes import Change, compare, match_rows
 from everylabel.data.classes import no_labels
 from everylabel.data.digests import text_digests
 from everylabel.data.items import Items
-from everylabel.data.known import NOT_NOTED, Known
+from everylabel.data.source_diff import NOT_NOTED, Change, Known, compare, match_rows
 
 
 def source(texts: str | Sequence[str], ids: Sequence[str] | None = None) -> Items:

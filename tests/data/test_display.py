@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data import pictures as picture
+from everylabel.data import media as picture
 from everylabel.data.display import Images, Pictures, Pixels, Rows, Texts
-from everylabel.data.pictures import media_type, png, read_picture
+from everylabel.data.media import media_type, png, read_picture
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (4, 2, 3)])

@@ -13,12 +13,12 @@ from PIL import Image
 
 from everylabel.core import room
 from everylabel.core.errors import EverylabelError
-from everylabel.data import digests, images, pictures
+from everylabel.data import digests, media
 from everylabel.data.options import Options
 from everylabel.data.read import read
 from everylabel.data.readers import spreadsheet
 from everylabel.data.readers.rows import read_rows
-from everylabel.projects.options import remembered
+from everylabel.projects.files import remembered
 from tests.data.spreadsheets import MAIN, write_xlsx
 
 
@@ -90,7 +90,9 @@ def sheet(path: Path, row: str) -> Path:
     write_xlsx(path, [["text"], ["a card"]])
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
-    parts["xl/worksheets/sheet1.xml"] = f'<worksheet xmlns="{MAIN}">{ROWS}{row}</worksheet>'.encode()
+    parts["xl/worksheets/sheet1.xml"] = (
+        f'<worksheet xmlns="{MAIN}"><sheetData>{ROWS}{row}</sheetData></worksheet>'.encode()
+    )
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in parts.items():
             archive.writestr(name, content)
@@ -104,10 +106,10 @@ def test_a_cell_that_no_sheet_has_is_told(tmp_path: Path, place: str) -> None:
         read(str(path), Options(text_column="text"))
 
 
-@pytest.mark.parametrize("number", ["1e15", "1e400", "-1e9", "nan"])
-def test_a_date_that_is_none_is_shown_as_it_stands(tmp_path: Path, number: str) -> None:
+@pytest.mark.parametrize(("number", "shown"), [("1e15", str(10**15)), ("-1e9", str(-(10**9)))])
+def test_a_date_that_is_none_is_shown_as_its_number(tmp_path: Path, number: str, shown: str) -> None:
     path = sheet(tmp_path / "x.xlsx", f'<row><c s="1"><v>{number}</v></c></row>')
-    assert list(read(str(path), Options(text_column="text")).items) == ["a card", number]
+    assert list(read(str(path), Options(text_column="text")).items) == ["a card", shown]
 
 
 def test_a_sheet_that_unpacks_to_more_than_fits_is_told_before_it_is_read(
@@ -116,7 +118,7 @@ def test_a_sheet_that_unpacks_to_more_than_fits_is_told_before_it_is_read(
     path = sheet(tmp_path / "x.xlsx", f'<row><c t="str"><v>{"x" * 1_000_000}</v></c></row>')
     assert path.stat().st_size < 10_000
     monkeypatch.setattr(room, "memory", lambda: 5e6)
-    monkeypatch.setattr(spreadsheet, "_parsed", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("it was read"))
     with pytest.raises(EverylabelError, match=r"unpacks to 0\.0 GB or more.*save it as \.csv"):
         read(str(path), Options(text_column="text"))
 
@@ -147,20 +149,6 @@ def test_what_is_no_row_of_a_sheet_is_not_held(tmp_path: Path, row: str) -> None
         assert tracemalloc.get_traced_memory()[1] < 10e6  # 1.2 MB of XML would take some 25
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.parametrize("row", [f"<row>{FLOOD}</row>", "<a>" * 200 + "</a>" * 200])
-def test_a_row_of_more_than_a_program_writes_is_told(tmp_path: Path, row: str) -> None:
-    with pytest.raises(EverylabelError, match="more elements in one than a program writes"):
-        read(str(sheet(tmp_path / "x.xlsx", row)), Options(text_column="text"))
-
-
-def test_settings_of_a_sheet_that_are_too_long_are_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spreadsheet, "SETTINGS", 10)
-    with pytest.raises(EverylabelError, match=r"is no \.xlsx file.*workbook\.xml has"):
-        read(str(sheet(tmp_path / "x.xlsx", "")), Options(text_column="text"))
 
 
 def test_parquet_is_read_as_pyarrow_does_whatever_lies_in_what(tmp_path: Path) -> None:
@@ -223,13 +211,13 @@ def test_a_pipe_or_a_file_of_the_system_named_as_an_image_is_never_opened(tmp_pa
     (tmp_path / "link.png").symlink_to("/proc/kmsg")
     odd = [pipe, Path("/proc/self/mem"), tmp_path / "link.png"]
     for path in filter(Path.exists, odd):  # opening the pipe would wait for ever
-        assert images.open_image(path) is None
-        assert images.image_bytes(path) == b"unreadable"
-        assert "no plain file" in images.why_unreadable(path)
+        assert media.open_image(path) is None
+        assert media.image_bytes(path) == b"unreadable"
+        assert "no plain file" in media.why_unreadable(path)
         assert digests.content_digest(path) == digests.UNREADABLE
         assert digests._file_digest(path, 0, 1) == digests.UNREADABLE  # it was swapped in that moment
         with pytest.raises(EverylabelError, match=r"not there any more|no plain file"):
-            pictures.read_picture(path)
+            media.read_picture(path)
 
 
 def test_an_image_that_is_postscript_is_run_by_nothing(
@@ -244,18 +232,18 @@ def test_an_image_that_is_postscript_is_run_by_nothing(
     path = tmp_path / "eps.png"
     Image.new("RGB", (20, 20)).save(path, "EPS")
     assert path.read_bytes().startswith(b"%!PS-Adobe-3.0 EPSF")
-    assert images.open_image(path) is None
-    assert images.open_image(path.read_bytes()) is None
+    assert media.open_image(path) is None
+    assert media.open_image(path.read_bytes()) is None
     with pytest.raises(EverylabelError, match="damaged or no image"):
-        pictures.read_picture(path)
+        media.read_picture(path)
 
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM"])
 def test_images_of_usual_formats_are_opened(tmp_path: Path, form: str) -> None:
     path = tmp_path / "image"
     Image.new("RGB", (20, 20), (200, 0, 0)).save(path, form)
-    assert images.open_image(path.read_bytes()) is not None
-    assert pictures.read_picture(path)[1].startswith("image/")
+    assert media.open_image(path.read_bytes()) is not None
+    assert media.read_picture(path)[1].startswith("image/")
 
 
 def test_large_pictures_are_refused_or_made_smaller_once(
@@ -263,11 +251,11 @@ def test_large_pictures_are_refused_or_made_smaller_once(
 ) -> None:
     path = tmp_path / "large.png"
     Image.new("L", (2000, 100)).save(path)
-    first = pictures.read_picture(path)
-    assert pictures.read_picture(path)[0] is first[0]
-    monkeypatch.setattr(pictures, "MOST_PIXELS", 150_000)
+    first = media.read_picture(path)
+    assert media.read_picture(path)[0] is first[0]
+    monkeypatch.setattr(media, "MOST_PIXELS", 150_000)
     Image.new("L", (2001, 100)).save(path)
     with pytest.raises(EverylabelError, match="2001 x 100 are more than 150,000 pixels"):
-        pictures.read_picture(path)
+        media.read_picture(path)
     Image.new("L", (2001, 100)).save(tmp_path / "large.jpg")  # need not be decoded in full
-    assert pictures.read_picture(tmp_path / "large.jpg")[1] == "image/jpeg"
+    assert media.read_picture(tmp_path / "large.jpg")[1] == "image/jpeg"

@@ -11,11 +11,10 @@ from PIL import Image
 import everylabel as el
 from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.data import Items
-from everylabel.data.changes import compare
 from everylabel.data.display import Images, Pixels, Rows, Texts
-from everylabel.data.known import Known
 from everylabel.data.options import Options
 from everylabel.data.read import dataset_name, read, read_rows
+from everylabel.data.source_diff import Known, compare
 
 TEXTS = ["one text", " ", "another text"]
 

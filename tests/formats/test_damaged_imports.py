@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 import everylabel as el
-from everylabel.data.class_list import class_list
+from everylabel.data.classes import class_list
 from everylabel.formats.imports import read_labels
 from everylabel.projects.project import Project, open_project
 from tests.damage import damaged

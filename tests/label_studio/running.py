@@ -15,7 +15,7 @@ from everylabel.label_studio.api import Api
 from everylabel.label_studio.backend import make_backend
 from everylabel.label_studio.connected import Connected, ConnectOptions, connect
 from everylabel.label_studio.registering import register
-from everylabel.labelling import events
+from everylabel.log import events
 from everylabel.web.server import server_config
 from tests.label_studio.stand_in import LabelStudio
 from tests.web.servers import served
@@ -109,7 +109,7 @@ def running(
             project.start()
             project.renewal.start()
         else:
-            project.growth.start()
+            project.arrivals.start()
         try:
             yield made
         finally:

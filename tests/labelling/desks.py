@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.kept import Shelf
-from everylabel.labelling.rows import Rows, prepare
+from everylabel.labelling.model.class_names import ClassNames
+from everylabel.labelling.model.scaling import Rows, prepare
 from everylabel.labelling.service import Service
-from everylabel.projects.database.store import Store
+from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date
 
 CLASSES = [str(i) for i in range(10)]
@@ -29,14 +29,14 @@ def service(
     classes: list[str] = CLASSES,
     ids: list[str] = IDS,
     features: np.ndarray = FEATURES,
-    shelf: Shelf | None = None,
+    names: ClassNames | None = None,
     **settings: Any,
 ) -> Iterator[Service]:
     """Yield a service on a log that is made if it is not there."""
     store = Store(path, "test")
     if not store.read():
-        bring_up_to_date(store, ids, classes=classes, settings=settings)
-    desk = Desk(Rows(ids, features, ready=True), store, shelf)
+        bring_up_to_date(store, ids, classes=classes, settings=settings, names=names)
+    desk = Desk(Rows(ids, features, ready=True), store, names=names)
     try:
         yield Service(desk, lambda i: {"id": ids[i]})
     finally:
@@ -65,24 +65,11 @@ def until(done: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def fingerprint(made: Service) -> tuple[Any, ...]:
-    """Return the whole state of the model and the ledger, to the bit."""
+def fingerprint(made: Service) -> str:
+    """Return a hash of the state."""
+    return str(made.views.fingerprint().result()["hash"])
 
-    def look() -> tuple[Any, ...]:
-        pool, ledger = made.desk.learner.pool, made.desk.ledger
-        posterior = pool.posterior
-        rng = np.random.default_rng(7)
-        picks = made.desk.learner.pick(ledger.settings["strategy"], 3, rng)
-        return (
-            np.asarray(posterior.mean).tobytes(),
-            np.asarray(posterior.cov).tobytes(),
-            np.ascontiguousarray(pool.logits()).tobytes(),
-            pool.state.tobytes(),
-            pool.labels.tobytes(),
-            tuple(picks),
-            tuple(sorted(ledger.labels.items())),
-            tuple(ledger.leases.items()),
-            ledger.seq,
-        )
 
-    return made.desk.read(look).result()
+def probabilities(made: Service) -> np.ndarray:
+    """Return the class probabilities of all items."""
+    return np.asarray(made.desk.read(lambda: np.array(made.desk.learner.pool.probs())).result())

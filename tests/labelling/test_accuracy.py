@@ -6,8 +6,8 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import expit, logit
 from scipy.stats import binomtest
 
-from everylabel.labelling import accuracy
-from everylabel.labelling.accuracy import Verdicts, accuracy_left, wilson
+from everylabel.labelling.quality import accuracy
+from everylabel.labelling.quality.accuracy import Verdicts, accuracy_left, wilson
 
 
 @pytest.mark.parametrize(("right", "n"), [(0, 1), (3, 7), (40, 50), (50, 50)])

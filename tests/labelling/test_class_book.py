@@ -1,13 +1,13 @@
-"""Classes as a value, and what the ledger makes of labels whose class is removed, merged or brought back."""
+"""Classes as a value, and the labels of a class that is removed, merged or brought back."""
 
 import pytest
 
-from everylabel.labelling import events
-from everylabel.labelling.applying import apply
-from everylabel.labelling.class_book import ClassBook, change_in_words
-from everylabel.labelling.events import Body, Event
-from everylabel.labelling.ledger import Ledger
-from everylabel.labelling.records import IMPORT, Place
+from everylabel.labelling.state.class_book import ClassBook, change_in_words
+from everylabel.labelling.state.reducer import apply
+from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.types import IMPORT, Place
+from everylabel.log import events
+from everylabel.log.events import Body, Event
 from everylabel.selection.pool import Where
 
 IDS = [f"i{i}" for i in range(6)]
@@ -24,7 +24,7 @@ def ledger(*said: tuple[str, Body]) -> Ledger:
     """Return a ledger of three classes, some answers (events 2 to 6), and what came then."""
     made = Ledger(IDS)
     for seq, (person, body) in enumerate([("", events.Project(["a", "b", "c"], {}, 0)), *ANSWERS, *said], 1):
-        apply(made, Event(seq, seq, 0.0, person, body))
+        apply(made, Event(seq, 0.0, person, body))
     return made
 
 
@@ -48,7 +48,7 @@ def test_labels_of_a_merged_class_are_those_of_the_other() -> None:
 def test_merges_follow_each_other() -> None:
     made = ledger(("me", events.Remove(1, 0)), ("me", events.Remove(0, 2)))
     assert made.labels == {0: 2, 1: 2, 2: 2}
-    apply(made, Event(9, 9, 0.0, "me", events.Restore(1)))  # where it went once does not matter any more
+    apply(made, Event(9, 0.0, "me", events.Restore(1)))  # where it went once does not matter any more
     assert made.labels == {0: 2, 1: 2, 2: 2}  # of a tie, what was said last
     assert [answer.value for answer in made.answers[1]] == [1, 2]
 
@@ -63,7 +63,7 @@ def test_what_a_person_said_before_the_removed_class_does_not_come_back() -> Non
 @pytest.mark.parametrize("by", ["restore", "undo"])
 def test_bringing_a_class_back_brings_its_labels_back(change: events.Remove, by: str) -> None:
     before = ledger()
-    back: Body = events.Restore(change.class_) if by == "restore" else events.UndoClasses(7)
+    back: Body = events.Restore(change.class_) if by == "restore" else events.Undo(7)
     made = ledger(("me", change), ("me", back))
     assert (made.labels, made.answers) == (before.labels, before.answers)
     assert (made.by_class, made.by_person, made.n_answers) == (before.by_class, before.by_person, 5)
@@ -79,16 +79,14 @@ def test_an_answer_is_taken_back_though_its_class_is_gone() -> None:
 
 
 def test_a_class_that_was_added_and_taken_back_keeps_its_number() -> None:
-    made = ledger(
-        ("me", events.NewClass("d")), ("me", events.Label(IDS[4], 3)), ("me", events.UndoClasses(7))
-    )
+    made = ledger(("me", events.NewClass("d")), ("me", events.Label(IDS[4], 3)), ("me", events.Undo(7)))
     assert (made.classes, made.book.order, 4 in made.labels) == (["a", "b", "c", "d"], (0, 1, 2), False)
-    apply(made, Event(10, 10, 0.0, "me", events.NewClass("d")))
+    apply(made, Event(10, 0.0, "me", events.NewClass("d")))
     assert (made.names["d"], made.book.order) == (4, (0, 1, 2, 4))
 
 
 def test_what_was_imported_is_not_taken_back() -> None:
-    made = ledger(("me", events.Rename(0, "x")), (IMPORT, events.NewClass("d")))
+    made = ledger(("me", events.ClassChanged(0, name="x")), (IMPORT, events.NewClass("d")))
     assert made.class_changes == []
 
 
@@ -109,14 +107,14 @@ def test_changes_are_told_in_words() -> None:
     book = ClassBook().added(["a", "b"])
     changes: list[events.OfClasses] = [
         events.NewClass("c"),
-        events.Rename(0, "x"),
-        events.Describe(0, "first"),
+        events.ClassChanged(0, name="x"),
+        events.ClassChanged(0, description="first"),
         events.Remove(0),
         events.Remove(0, 1),
         events.Restore(1),
         events.Arrange([1, 0]),
-        events.ClassKey(0, "k"),
-        events.Colour(0, "#000000"),
+        events.ClassChanged(0, key="k"),
+        events.ClassChanged(0, colour="#000000"),
     ]
     assert [change_in_words(change, book) for change in changes] == [
         "added “c”",

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from everylabel.core import fit_map
-from everylabel.labelling.refit import refit
-from everylabel.labelling.refused import Refused
+from everylabel.labelling.errors import Refused
+from everylabel.labelling.model.learner import Learner
+from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.service import Service
-from everylabel.labelling.snapshot import Snapshot
+from everylabel.labelling.state.label_set import LabelSet
 from everylabel.models.scaling import suited_precision
 from tests.labelling.desks import fingerprint, label, service, truth
 
@@ -54,7 +55,7 @@ def test_the_model_is_as_if_the_class_had_never_been(tmp_path: Path, into: int |
 def test_a_class_brought_back_leaves_all_as_it_was(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         label(made, 20)
-        refit(made.desk)
+        retrain(made.desk)
         before = dict(made.ledger.labels), np.asarray(made.desk.learner.pool.posterior.mean)
         made.classes.remove("me", 3, 5).result()
         reply = made.classes.remove("me", 2).result()
@@ -63,7 +64,7 @@ def test_a_class_brought_back_leaves_all_as_it_was(tmp_path: Path) -> None:
         made.classes.restore("anna", 3).result()
         assert made.ledger.labels == before[0]
         np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, before[1], atol=1e-4)
-        refit(made.desk)
+        retrain(made.desk)
         state = fingerprint(made)
     with service(tmp_path / "log") as made:
         assert fingerprint(made) == state
@@ -72,16 +73,17 @@ def test_a_class_brought_back_leaves_all_as_it_was(tmp_path: Path) -> None:
 def test_a_training_that_began_before_a_class_went_is_dropped(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         label(made, 20)
-        start = made.desk.read(made.desk.start).result()
-        trained_before = start.learner(made.desk.features)
+        training = made.desk.read(made.desk.training_set).result()
+        trained_before = Learner(made.desk.rows, made.desk.ids, training)
         made.classes.remove("me", 3).result()
 
         def take_over() -> object:
-            made.desk.take(trained_before, start, start.seq, start.seq)
+            made.desk.take_over(trained_before)
             return lambda: None
 
         made.desk.submit(take_over, alone=True).result()  # type: ignore[arg-type]
         assert made.desk.learner.pool.n_classes == 9
+        assert made.desk.learned.is_set()  # it is trained again
         go_on(made, 3)
         before = fingerprint(made)
     with service(tmp_path / "log") as made:
@@ -96,7 +98,7 @@ def test_the_order_is_shown_and_exported_and_the_model_does_not_move(tmp_path: P
         reply = made.classes.arrange("me", [9, 8, 7, 6, 5, 4, 3, 2, 1]).result()
         assert [each["id"] for each in reply["classes"]] == [9, 8, 7, 6, 5, 4, 3, 2, 1]
         assert np.array_equal(made.desk.learner.pool.posterior.mean, mean)
-        shot = Snapshot.of(made.ledger)
+        shot = LabelSet.of(made.ledger, {})
         assert shot.classes == ["9", "8", "7", "6", "5", "4", "3", "2", "1"]
         assert {item: shot.classes[j] for item, j in shot.labels.items()} == {
             item: str(c) for item, c in made.ledger.labels.items()

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from everylabel.labelling import compile_ahead
-from everylabel.labelling.learner import Learner
+from everylabel.labelling.model import compile_ahead
+from everylabel.labelling.model.learner import Learner
 from everylabel.selection.pool.features import LARGE, _product
 from everylabel.selection.threads import SMALL
 
@@ -23,7 +23,7 @@ def test_it_runs_for_every_size(size: int) -> None:
 def test_python_may_end_while_it_compiles() -> None:
     code = """
 import threading, time
-from everylabel.labelling import compile_ahead
+from everylabel.labelling.model import compile_ahead
 from everylabel.selection.threads import share
 
 def compile_loops(*given):
@@ -40,27 +40,15 @@ block.__enter__().set()
     assert (done.stdout, done.stderr) in (("[(0, 5), (5, 10)]\n", ""), ("[(0, 10)]\n", ""))
 
 
-def test_no_loop_of_exact_updates_is_left_to_a_label() -> None:
-    pytest.importorskip("numba")
-    code = """
-from everylabel.core import seen_loops
-from everylabel.labelling.compile_ahead import compile_loops
-compile_loops(1000, "margin")
-loops = {name: each for name, each in vars(seen_loops).items() if hasattr(each, "signatures")}
-assert len(loops) > 4, loops
-print([name for name, each in loops.items() if name[0] != "_" and len(each.signatures) < 2])
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
-
-
 def test_no_loop_of_a_large_pool_is_left_to_a_label() -> None:
     pytest.importorskip("numba")
     code = """
 import numpy as np
-from everylabel.labelling.compile_ahead import compile_loops
-from everylabel.labelling.learner import Change, Learner, local_pool
-from everylabel.labelling.records import Place
+from everylabel.labelling.model.compile_ahead import compile_loops
+from everylabel.labelling.model.learner import Learner, local_pool
+from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.model.training import TrainingSet
+from everylabel.labelling.state.types import Place
 from everylabel.selection.pool import Where, loops
 from everylabel.selection.pool.features import LARGE
 from everylabel.selection.threads import SMALL
@@ -71,13 +59,17 @@ def compiled():
 rng, k = np.random.default_rng(0), 12
 features = rng.standard_normal((SMALL // k + 1, 400), np.float32)
 assert features.size >= SMALL * LARGE
-by_steps = lambda features, posterior, known, _: local_pool(features, posterior, known, exact=False)
+Rows.make_pool = staticmethod(
+    lambda features, posterior, known, _: local_pool(features, posterior, known, exact=False)
+)
+ids = [str(i) for i in range(len(features))]
+places = {i: Place(Where.LABELLED, i) for i in range(k)}
 for strategy in ("herding", "margin"):
     compile_loops(features.size, strategy, False, len(features) * k)
 before = compiled()
-learner = Learner(features, {i: i for i in range(k)}, k, make_pool=by_steps)
-for strategy in ("herding", "margin"):
-    learner.follow([Change(1, 1, k, Place(Where.LABELLED, 1), k)])
+learner = Learner(Rows(ids, features, ready=True), ids, TrainingSet(tuple(range(k)), places, {}, len(ids)))
+for i, strategy in enumerate(("herding", "margin")):
+    learner.update({k + i: Place(Where.LABELLED, 1)}, range(k), len(ids))
     learner.expected()
     learner.pick(strategy, 1, rng)
 print(before["move"], compiled() == before)
@@ -86,15 +78,10 @@ print(before["move"], compiled() == before)
     assert done.stdout == "1 True\n"
 
 
-def test_loops_of_exact_updates_are_left_alone_where_none_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compile_ahead, "_update_often", lambda _: pytest.fail("it was compiled"))
-    compile_ahead.compile_loops(1000, "margin", exact=False)
-
-
 def test_loops_of_many_logits_are_left_alone_where_there_are_few() -> None:
     code = """
 import sys
-from everylabel.labelling.compile_ahead import compile_loops
+from everylabel.labelling.model.compile_ahead import compile_loops
 from everylabel.selection.threads import SMALL
 compile_loops(10 * SMALL, "herding", False, SMALL // 2)
 print("numba" in sys.modules)

@@ -5,16 +5,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling import desk as module
-from everylabel.labelling import events
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.events import Event
-from everylabel.labelling.refused import Refused
-from everylabel.labelling.replay import fingerprint, replay
-from everylabel.labelling.rows import Rows
+from everylabel.labelling.errors import Refused
+from everylabel.labelling.model.learner import Learner
+from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.snapshot import digest
+from everylabel.log import events
+from everylabel.log.events import Event
 from everylabel.selection.pool import Where
 from tests.labelling.desks import CLASSES, FEATURES, IDS, Y, until
 
@@ -22,9 +24,11 @@ from tests.labelling.desks import CLASSES, FEATURES, IDS, Y, until
 class Memory:
     """A log that is a list, with each write by itself; it can be made to fail."""
 
+    shown = "in memory"
+
     def __init__(self, **settings: Any) -> None:
         first = events.Project(CLASSES, {"strategy": "margin", "check_every": 0, **settings}, seed=0)
-        self.writes: list[list[Event]] = [[Event(1, 1, 0.0, "", first)]]
+        self.writes: list[list[Event]] = [[Event(1, 0.0, "", first)]]
         self.failing: Exception | None = None
         self.known: EverylabelError | None = None  # why it would fail
 
@@ -112,7 +116,6 @@ def test_requests_that_wait_are_learned_and_written_together() -> None:
             future.result()
         (_, write) = log.writes
         assert [event.body.kind for event in write] == ["label"] * 3 + ["out"] * 3
-        assert [event.block for event in write] == [2, 2, 2, 5, 5, 5]
         assert [event.seq for event in write] == list(range(2, 8))
         assert made.ledger.labels == {0: 0, 1: 1, 2: 2}
         assert len({lease.item for lease in made.ledger.leases.values()}) == 3
@@ -201,8 +204,10 @@ def test_everyone_gets_another_item_and_keeps_it() -> None:
         assert len({lease.item for lease in first.values()}) == 2
         assert asking(made, "anna", "ben", "carl").items() >= first.items()
         assert {lease.reason for lease in made.ledger.leases.values()} == {"chosen"}
-        assert all(made.learner.pool.where(lease.item) is Where.OUT for lease in made.ledger.leases.values())
-        assert list(made.ledger.curve.points().values())[-1] == round(made.learner.expected(), 6)
+        assert all(
+            made.learner.pool.where(lease.item) is Where.LEASED for lease in made.ledger.leases.values()
+        )
+        assert list(made.ledger.curve.values())[-1] == round(made.learner.expected(), 6)
 
 
 def test_it_is_known_what_chose_an_item_in_fact() -> None:
@@ -256,20 +261,17 @@ def test_a_trained_model_takes_over_with_what_happened_meanwhile() -> None:
     with desk(log) as made:
         made.submit(saying(made, *(("me", events.Label(IDS[i], i % 3)) for i in range(9)))).result()
         assert made.learned.is_set()
-        start = made.read(made.start).result()
-        assert not made.learned.is_set()
-        trained = start.learner(made.features)
+        trained = Learner(made.rows, made.ids, made.read(made.training_set).result())
         made.submit(saying(made, ("me", events.Label(IDS[20], 1)), ("me", events.Undo(10)))).result()
 
         def take() -> Finish:
-            made.take(trained, start, start.seq, start.seq)
+            made.take_over(trained)
             return lambda: None
 
         made.submit(take, alone=True).result()
         assert made.learner is trained
         assert trained.pool.labelled_idx.tolist() == sorted(made.ledger.labels)
-        assert log.read()[-1].body == events.Refit(start.seq, settled=start.seq)
-        assert [change.seq for change in made.changes_since(start.seq)] == [11, 12, 13]
+        assert [event.body.kind for event in log.read()[-2:]] == ["label", "undo"]  # nothing is written
 
 
 def test_a_closed_desk_has_done_what_was_asked_and_refuses_more() -> None:
@@ -335,7 +337,7 @@ def test_what_is_here_is_kept_if_nothing_was_taken_in_and_the_log_cannot_be_read
 
     with desk(log) as made:
         made.submit(saying(made, ("ana", events.Label(IDS[0], 1)))).result()
-        before = fingerprint(made.ledger, made.learner)
+        before = digest(made.ledger)
         with monkeypatch.context() as patch:
             patch.setattr(log, "read", unreadable)
             for known in (None, EverylabelError("the log is damaged")):
@@ -343,7 +345,7 @@ def test_what_is_here_is_kept_if_nothing_was_taken_in_and_the_log_cannot_be_read
                 with pytest.raises((ZeroDivisionError, EverylabelError)):
                     made.submit(asks_and_fails).result()
                 assert made.read(lambda: dict(made.ledger.labels)).result() == {0: 1}
-                assert fingerprint(made.ledger, made.learner) == before
+                assert digest(made.ledger) == before
         log.known = None
         assert made.submit(saying(made, ("ana", events.Label(IDS[1], 1)))).result() == {}
         assert [event.body.kind for event in log.read()] == ["project", "label", "label"]
@@ -354,28 +356,26 @@ def test_nothing_is_built_on_what_was_taken_in_by_half(monkeypatch: pytest.Monke
     log = Memory()
     with desk(log) as made:
         made.submit(saying(made, ("ana", events.Label(IDS[0], 1)))).result()
-        before, start = fingerprint(made.ledger, made.learner), made.read(made.start).result()
-        trained = start.learner(made.features)
+        before = digest(made.ledger)
+        trained = Learner(made.rows, made.ids, made.read(made.training_set).result())
 
         def command() -> Finish:
             if where == "in a model that takes over":
-                made.take(trained, start, start.seq, start.seq)
+                made.take_over(trained)
             made.emit("ana", events.Label(IDS[1], 1))
             return fail()
 
         with monkeypatch.context() as patch:
             patch.setattr(log, "read", unreadable)
             if where == "in an event":
-                patch.setattr(made.learner, "become", fail)
-            if where == "in a model that takes over":
-                patch.setattr(module, "Refit", fail)
+                patch.setattr(module, "apply", fail)
             with pytest.raises(ZeroDivisionError):
                 made.submit(command, alone=True).result()
             for _ in range(2):
                 with pytest.raises(EverylabelError, match="the log is damaged"):
                     made.read(lambda: dict(made.ledger.labels)).result()
         assert made.read(lambda: dict(made.ledger.labels)).result() == {0: 1}
-        assert fingerprint(made.ledger, made.learner) == before
+        assert digest(made.ledger) == before
 
 
 def test_a_log_that_cannot_be_read_either_is_told_once_in_a_line(
@@ -402,8 +402,8 @@ def test_a_log_that_cannot_be_read_either_is_told_once_in_a_line(
         assert list(asking(made, "ana")) == ["ana"]
 
 
-def test_what_is_handed_out_is_learned_in_its_own_block_as_by_a_replay() -> None:
-    """Second opinions are handed out after a round's labels; nobody looks before the next ones come."""
+def test_leased_items_are_where_a_start_would_put_them() -> None:
+    """Second opinions are leased after a round's labels; nobody looks before the next ones come."""
     log, rows = Memory(annotators_per_item=2), Rows(IDS[:60], FEATURES[:60], ready=True)
     with closing(Desk(rows, log)) as desk:
         for i in range(12):
@@ -416,6 +416,8 @@ def test_what_is_handed_out_is_learned_in_its_own_block_as_by_a_replay() -> None
 
         assert desk.submit(ask, alone=True).result() == 3
         desk.submit(saying(desk, ("A", events.Label(IDS[20], int(Y[20])))), alone=True).result()
-        told = desk.read(lambda: fingerprint(desk.ledger, desk.learner)).result()
-        ledger, learner, _ = replay(log.read(), rows)
-        assert told == fingerprint(ledger, learner)
+        state = desk.read(lambda: digest(desk.ledger)).result()
+        places = desk.read(lambda: np.array(desk.learner.pool.state)).result()
+    with closing(Desk(rows, log)) as desk:
+        assert digest(desk.ledger) == state
+        np.testing.assert_array_equal(desk.learner.pool.state, places)

@@ -1,4 +1,4 @@
-"""A pool that grows while people label: nothing is lost, and a replay equals what was, bit for bit."""
+"""A pool that grows while people label: nothing is lost, and a restart changes nothing."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from everylabel.labelling import learner, rows
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.events import Event, Extended, Refit
 from everylabel.labelling.joining import join
-from everylabel.labelling.refit import Refitter, refit
-from everylabel.labelling.rows import Rows, on_scale, prepare
+from everylabel.labelling.model import learner, scaling
+from everylabel.labelling.model.retrainer import Retrainer, retrain
+from everylabel.labelling.model.scaling import Rows, on_scale, prepare
 from everylabel.labelling.service import Service
-from everylabel.projects.database.store import Store
+from everylabel.log.events import Event, Extended
+from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date
 from everylabel.selection.pool import Where
 from tests.labelling.desks import CLASSES, IDS, N, X, fingerprint, label, until
-from tests.labelling.test_replay import busy
+from tests.labelling.test_restart import agree, busy, from_scratch, probabilities, state_of
 
 FIRST = 60
 ORDER = np.random.default_rng(5).permutation(N)  # in which items come
@@ -55,7 +55,7 @@ def log_of(path: Path) -> list[Event]:
 
 @pytest.mark.parametrize("exact_up_to", [0, learner.EXACT_UP_TO])
 @pytest.mark.parametrize("strategy", ["herding", "lookahead"])
-def test_a_replay_of_a_pool_that_grew_is_equal_to_the_bit(
+def test_a_restart_of_a_pool_that_grew_changes_nothing(
     tmp_path: Path, strategy: str, exact_up_to: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(learner, "EXACT_UP_TO", exact_up_to)
@@ -65,15 +65,14 @@ def test_a_replay_of_a_pool_that_grew_is_equal_to_the_bit(
             busy(made, rng, 3)
             assert more(made, at, min(at + 40, N)) == min(40, N - at)
             if at % 80 < 40:
-                refit(made.desk)
+                retrain(made.desk)
         busy(made, rng, 5)
         assert len(made.desk.ids) == N
-        before = fingerprint(made)
-    told = [event.body.rows or 0 for event in log_of(tmp_path / "log") if isinstance(event.body, Refit)]
-    assert told == sorted(told)  # the scale was told by more and more
-    assert (told[0], told[-1]) != (FIRST, FIRST)
+        assert made.desk.learner.scaled_on > FIRST  # the scale was fitted on more and more
+        before, state = fingerprint(made), state_of(made)
     with growing(tmp_path / "log", N) as made:
-        assert fingerprint(made) == before
+        assert (fingerprint(made), state_of(made)) == (before, state)
+        agree(probabilities(made), from_scratch(made))
 
 
 def test_a_grown_pool_is_the_whole_pool(tmp_path: Path) -> None:
@@ -81,10 +80,11 @@ def test_a_grown_pool_is_the_whole_pool(tmp_path: Path) -> None:
         for at in range(FIRST, N, 60):
             more(made, at, at + 60)
         label(made, 20)
-        refit(made.desk)
+        retrain(made.desk)
         pool, whole = made.desk.learner.pool, prepare(RAW)
         np.testing.assert_array_equal(pool.features, whole.features)
-        twin = learner.Learner(whole.features, dict(made.desk.ledger.labels), 10)
+        training = made.desk.read(made.desk.training_set).result()
+        twin = learner.Learner(Rows(COMING, whole.features, ready=True), COMING, training)
         np.testing.assert_allclose(pool.logits(), twin.pool.logits(), atol=1e-3)
         np.testing.assert_array_equal(made.desk.learner.sample, twin.sample)
 
@@ -93,27 +93,32 @@ def test_a_grown_pool_is_the_whole_pool(tmp_path: Path) -> None:
 def test_the_scale_of_a_row_does_not_depend_on_what_came_with_it(cuts: list[int]) -> None:
     scaling = prepare(RAW).scaling
     parts = np.split(RAW, cuts)
-    starts = [0, *cuts]
-    scaled = [on_scale(part, scaling, at) for part, at in zip(parts, starts, strict=True)]
-    np.testing.assert_array_equal(np.concatenate(scaled), on_scale(RAW, scaling))
+    scaled = [on_scale(part, scaling) for part in parts]
+    np.testing.assert_allclose(np.concatenate(scaled), on_scale(RAW, scaling), atol=1e-5)
     np.testing.assert_allclose(np.concatenate(scaled), scaling(RAW.astype(float)), atol=1e-3)
 
 
-def test_labels_that_come_with_items_are_learned_by_the_next_training(tmp_path: Path) -> None:
+@pytest.mark.parametrize("exact", [True, False])
+def test_labels_that_come_with_items_are_learned_at_once_or_by_the_next_training(
+    tmp_path: Path, exact: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner, "EXACT_UP_TO", learner.EXACT_UP_TO if exact else 0)
+    monkeypatch.setattr(learner, "DEFERRED_FROM", 50)
     brought = {COMING[i]: str(int(ORDER[i]) % 3) for i in range(FIRST, 120)}
     brought[COMING[FIRST]] = "a new one"
     with growing(tmp_path / "log") as made:
         assert more(made, FIRST, 120, brought) == 60
         pool = made.desk.learner.pool
-        assert (pool.state[FIRST:120] == Where.ASIDE).all()  # not asked for meanwhile
+        now = Where.LABELLED if exact else Where.EXCLUDED  # not asked for meanwhile
+        assert (pool.state[FIRST:120] == now).all()
         assert made.desk.ledger.classes[-1] == "a new one"
-        before = fingerprint(made)
-    with growing(tmp_path / "log", 120) as made:
-        assert fingerprint(made) == before
-        refitter = Refitter(made.desk)
+        retrainer = Retrainer(made.desk)
         until(lambda: (made.desk.learner.pool.state[FIRST:120] == Where.LABELLED).all())
-        refitter.close()
+        retrainer.close()
         assert len(made.desk.ledger.labels) == 60
+    with growing(tmp_path / "log", 120) as made:
+        assert len(made.desk.ledger.labels) == 60
+        assert (made.desk.learner.pool.state[FIRST:120] == Where.LABELLED).all()
 
 
 def test_nothing_joins_twice_nor_before_it_is_written(tmp_path: Path) -> None:
@@ -156,15 +161,15 @@ def test_items_that_are_gone_are_left_out(tmp_path: Path) -> None:
         store.close()
 
 
-def test_the_scale_is_told_anew_without_labels_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scale_is_fitted_again_without_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with growing(tmp_path / "log") as made:
-        refitter = Refitter(made.desk)
+        retrainer = Retrainer(made.desk)
         more(made, FIRST, 90)
-        until(lambda: made.desk.learner.told_by == 90)
-        monkeypatch.setattr(rows, "SAMPLE", 80)
+        until(lambda: made.desk.learner.scaled_on == 90)
+        monkeypatch.setattr(scaling, "SAMPLE", 80)
         more(made, 90, N)  # 5 * 64 features are enough; 90 are not
-        until(lambda: made.desk.learner.told_by == N)
-        refitter.close()
+        until(lambda: made.desk.learner.scaled_on == N)
+        retrainer.close()
         before = fingerprint(made)
     with growing(tmp_path / "log", N) as made:
         assert fingerprint(made) == before

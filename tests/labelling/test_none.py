@@ -7,12 +7,12 @@ import pytest
 
 from everylabel.core import fit_map
 from everylabel.core.softmax import softmax
-from everylabel.labelling.records import NONE
-from everylabel.labelling.refit import refit
-from everylabel.labelling.refused import Refused
+from everylabel.labelling.errors import Refused
+from everylabel.labelling.model.retrainer import retrain
+from everylabel.labelling.model.training import train_with_none
 from everylabel.labelling.service import Service
-from everylabel.labelling.snapshot import Snapshot
-from everylabel.labelling.training import train_with_none
+from everylabel.labelling.state.label_set import LabelSet
+from everylabel.labelling.state.types import NONE
 from tests.labelling.desks import IDS, Y, fingerprint, service
 
 SEEN = [i for i in range(60) if Y[i] != 3]  # the threes are none of the classes
@@ -48,7 +48,7 @@ def test_all_classes_become_less_likely_there_and_where_it_looks_alike(tmp_path:
         others = np.mean([of_classes(made, i) for i in range(60, 100) if Y[i] != 3])
         assert np.mean([of_classes(made, i) for i in THREES[3:]]) < 0.8 < others
         np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, brute(made), atol=0.02)
-        refit(made.desk)
+        retrain(made.desk)
         np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, brute(made), atol=1e-4)
         before = fingerprint(made)
     with service(tmp_path / "log") as made:
@@ -58,7 +58,7 @@ def test_all_classes_become_less_likely_there_and_where_it_looks_alike(tmp_path:
 def test_taken_back_it_leaves_nothing_behind(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         labelled(made)
-        refit(made.desk)
+        retrain(made.desk)
         before = np.asarray(made.desk.learner.pool.posterior.mean)
         made.none_of_these("me", IDS[THREES[0]], key="k").result()
         saved = made.none_of_these("me", IDS[THREES[0]], key="k").result()["saved"]
@@ -78,12 +78,12 @@ def test_exports_leave_it_out_and_give_what_is_likely_if_a_class_fits(tmp_path: 
     with service(tmp_path / "log", check_every=0) as made:
         labelled(made)
         made.none_of_these("me", IDS[THREES[0]]).result()
-        shot = Snapshot.of(made.ledger)
+        shot = LabelSet.of(made.ledger, {})
         assert (shot.none, THREES[0] in shot.labels, len(shot.classes)) == ([THREES[0]], False, 10)
         posterior = train_with_none(made.desk.features, shot.labels, shot.none, 10)
         x = np.column_stack([made.desk.features[60:90].astype(float), np.ones(30)])
         exported = softmax(x @ np.asarray(posterior.mean))
-        refit(made.desk)  # on the prior of so many classes
+        retrain(made.desk)  # on the prior of so many classes
         full = softmax(x @ brute(made))
         np.testing.assert_allclose(exported, full[:, :10] / (1.0 - full[:, 10:]), atol=1e-5)
         assert posterior.n_classes == 10

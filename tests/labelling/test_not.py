@@ -7,14 +7,14 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from everylabel.labelling import events
-from everylabel.labelling.learner import Learner
-from everylabel.labelling.records import NONE
-from everylabel.labelling.refit import refit
-from everylabel.labelling.refused import Refused
+from everylabel.labelling.bulk_label import label_many
+from everylabel.labelling.errors import Refused
+from everylabel.labelling.model.retrainer import retrain
+from everylabel.labelling.model.training import train_with_none
 from everylabel.labelling.service import Service
-from everylabel.labelling.snapshot import Snapshot
-from everylabel.labelling.training import train_with_none
+from everylabel.labelling.state.label_set import LabelSet
+from everylabel.labelling.state.types import NONE
+from everylabel.log import events
 from everylabel.selection.pool import Where
 from tests.labelling.desks import IDS, fingerprint, label, service, truth
 
@@ -60,7 +60,7 @@ def by_brute_force(made: Service, ruled_out: dict[str, set[int]]) -> np.ndarray:
 def test_it_is_learned_at_once_and_trained_to_the_letter(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         label(made, 40)
-        refit(made.desk)
+        retrain(made.desk)
         before = mean_of(made)
         item, guess = proposed(made)
         was = made.views.item(item).result()["probabilities"][guess]
@@ -81,9 +81,9 @@ def test_it_is_learned_at_once_and_trained_to_the_letter(tmp_path: Path) -> None
             ruled_out[other] = {wrong}
         exact = by_brute_force(made, ruled_out)
         assert np.abs(mean_of(made) - exact).max() < 0.7 * np.abs(before - exact).max()  # a round of EM each
-        refit(made.desk)
+        retrain(made.desk)
         close(mean_of(made), exact, atol=1e-3)
-        assert made.desk.learner.pool.where(made.ledger.position[item]) is Where.ASIDE
+        assert made.desk.learner.pool.where(made.ledger.position[item]) is Where.EXCLUDED
         state = fingerprint(made)
     with service(tmp_path / "log") as made:
         assert fingerprint(made) == state
@@ -94,10 +94,10 @@ def test_a_class_takes_its_place_and_undo_goes_back_step_by_step(
     tmp_path: Path, exact: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not exact:
-        monkeypatch.setattr("everylabel.labelling.learner.EXACT_UP_TO", 0)
+        monkeypatch.setattr("everylabel.labelling.model.learner.EXACT_UP_TO", 0)
     with service(tmp_path / "log", check_every=0) as made:
         label(made, 30)
-        refit(made.desk)
+        retrain(made.desk)
         before = mean_of(made)
         item, guess = proposed(made)
         made.rule_out("me", item, guess).result()
@@ -106,7 +106,7 @@ def test_a_class_takes_its_place_and_undo_goes_back_step_by_step(
         made.rule_out("me", item, second).result()
         made.label("me", item, truth(item)).result()
         assert made.ledger.place(made.ledger.position[item]).ruled_out == frozenset()
-        refit(made.desk)
+        retrain(made.desk)
         close(mean_of(made), by_brute_force(made, {IDS[0]: set()}), atol=1e-3)
         history = made.views.history("me", 3, None).result()
         assert [(each["kind"], each["class"]) for each in history] == [
@@ -118,11 +118,11 @@ def test_a_class_takes_its_place_and_undo_goes_back_step_by_step(
         assert (reply["next"]["item"]["id"], reply["next"]["ruled_out"]) == (item, sorted({guess, second}))
         reply = made.undo("me").result()
         assert (reply["next"]["item"]["id"], reply["next"]["ruled_out"]) == (item, [guess])
-        refit(made.desk)
+        retrain(made.desk)
         made.undo("me").result()
         if exact:  # else it is one step back from what was trained
             close(mean_of(made), before, atol=0.05)
-        refit(made.desk)
+        retrain(made.desk)
         close(mean_of(made), before, atol=1e-4)
         assert np.abs(once - before).max() > 0.05
         state = fingerprint(made)
@@ -211,7 +211,7 @@ def test_the_last_class_is_proposed_and_then_none_of_these(tmp_path: Path) -> No
         with pytest.raises(Refused, match="give another class, or take that back first"):
             made.rule_out("me", item, 0).result()
         made.rule_out("you", IDS[100], 0, key="once").result()
-        assert made.rule_out("you", IDS[100], 0, key="once").result()["saved"] == made.ledger.history[-1].seq
+        assert made.rule_out("you", IDS[100], 0, key="once").result()["saved"] == max(made.ledger.history)
 
 
 def test_if_people_together_rule_out_all_nothing_is_learned(tmp_path: Path) -> None:
@@ -221,8 +221,8 @@ def test_if_people_together_rule_out_all_nothing_is_learned(tmp_path: Path) -> N
         made.rule_out("ann", IDS[9], 0).result()
         made.rule_out("bob", IDS[9], 1).result()
         assert made.desk.learner.pool.ruled_out == {}
-        refit(made.desk)
-        assert Snapshot.of(made.ledger).ruled_out == {}
+        retrain(made.desk)
+        assert LabelSet.of(made.ledger, {}).ruled_out == {}
 
 
 def test_test_items_and_other_content_teach_nothing(tmp_path: Path) -> None:
@@ -238,9 +238,9 @@ def test_test_items_and_other_content_teach_nothing(tmp_path: Path) -> None:
         for name in IDS[260:262]:
             made.rule_out("me", name, 1).result()
         emit(made, events.HeldOut(IDS[260]))
-        emit(made, events.Changed(IDS[261]))
+        emit(made, events.ContentChanged(IDS[261]))
         assert made.desk.learner.pool.ruled_out == {}
-        emit(made, events.Confirmed(IDS[261]))
+        emit(made, events.ContentChanged(IDS[261], confirmed=True))
         assert made.desk.learner.pool.ruled_out == {261: {1}}
 
 
@@ -250,23 +250,21 @@ def test_exports_have_no_label_of_it_and_models_learn_it(tmp_path: Path) -> None
         item, guess = proposed(made)
         i = made.ledger.position[item]
         made.rule_out("me", item, guess).result()
-        shot = Snapshot.of(made.ledger)
+        shot = LabelSet.of(made.ledger, {})
         assert (i in shot.labels, i in shot.answers) == (False, False)
         assert shot.ruled_out == {i: {guess}}
         assert shot.seen_from(["new", *shot.ids]).ruled_out == {i + 1: {guess}}
-        refit(made.desk)  # on the prior of so many classes
+        retrain(made.desk)  # on the prior of so many classes
         posterior = train_with_none(made.desk.features, shot.labels, shot.none, 10, None, shot.ruled_out)
         close(posterior.mean, by_brute_force(made, {item: {guess}}), atol=1e-4)
 
 
-def test_names_are_taught_with_it(tmp_path: Path) -> None:
-    """Training anew for names, and for labels taken back at once, keeps what is ruled out."""
+def test_a_training_on_many_labels_at_once_keeps_it(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         label(made, 20)
         item, guess = proposed(made)
         made.rule_out("me", item, guess).result()
-        learner: Learner = made.desk.learner
-        with learner.together():
-            learner._names = {}
-        assert learner.pool.ruled_out == {made.ledger.position[item]: {guess}}
+        threes = [name for name in IDS if truth(name) == 3 and name != item][:8]
+        label_many(made, "me", threes, 3).result()
+        assert made.desk.learner.pool.ruled_out == {made.ledger.position[item]: {guess}}
         close(mean_of(made), by_brute_force(made, {item: {guess}}), atol=1e-3)

@@ -1,32 +1,28 @@
 """What is shown of the accuracy, agreement and speed, against published twins."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from everylabel.labelling import progress
-from everylabel.labelling.agreement import Agreement
-from everylabel.labelling.events import Assessed, Event, Label
-from everylabel.labelling.ledger import Ledger
-from everylabel.labelling.records import Answer, Check
-from everylabel.labelling.tally import tally_all
+from everylabel.labelling.state.agreement import Agreement
+from everylabel.labelling.state.reducer import apply
+from everylabel.labelling.state.state import Ledger
+from everylabel.log.events import Assessed, CannotTell, Event, Label, Project
 
 
 def ledger(n_labels: int, n_checks: int = 0) -> Ledger:
     made = Ledger([str(i) for i in range(1000)])
+    apply(made, Event(1, 0.0, "", Project(["a"], {}, seed=0)))
     for i in range(n_labels):
-        made.labels[i] = 0
-        made.history.add(Event(i, i, 0.0, "me", said := Label(str(i), 0)), i, said)
-        made.answers[i] = [Answer(i, "me", 0)]
-    made.checks = {i: Check(i, i, 0) for i in range(n_checks)}
-    made.tally = tally_all(made)
+        said = Label(str(i), 0, guess=0, check=True) if i < n_checks else Label(str(i), 0)
+        apply(made, Event(made.seq + 1, 0.0, "me", said))
     return made
 
 
 def say(made: Ledger, times: list[float]) -> None:
     """Have me answer at these times."""
-    for i, at in enumerate(times, len(made.history)):
-        made.history.add(Event(i, i, at, "me", said := Label("1", 0)), 1, said)
+    for at in times:
+        apply(made, Event(made.seq + 1, at, "me", Label("1", 0)))
 
 
 def test_no_figure_is_shown_before_there_are_enough_checks() -> None:
@@ -47,7 +43,7 @@ def test_no_figure_is_shown_before_there_are_enough_checks() -> None:
 
 
 def test_thousands_of_names_do_not_fill_every_reply() -> None:
-    made = ledger(10)
+    made = ledger(0)
     made.by_person.update({f"robot {i}": 2 for i in range(1900)} | {"anna": 1, "zora": 3})
     shown = progress.people(made, "anna")
     names = {each["name"] for each in shown["people"]}
@@ -58,8 +54,7 @@ def test_thousands_of_names_do_not_fill_every_reply() -> None:
 
 def test_a_check_without_an_answer_does_not_count() -> None:
     made = ledger(100, 6)
-    del made.labels[1]  # nobody can tell any more
-    made.tally = tally_all(made)
+    apply(made, Event(made.seq + 1, 0.0, "me", CannotTell("1")))
     assert progress.accuracy(made)["checks"] == 5
 
 
@@ -99,7 +94,7 @@ def test_breaks_are_left_out_of_the_speed() -> None:
 def test_the_curve_has_at_most_so_many_points_and_keeps_the_last() -> None:
     made = ledger(999)
     for n in range(1000):
-        made.curve.add(n, n / 2000)
+        made.curve[n] = n / 2000
     made.assessed = [Assessed(999, 9, 0.4, estimate=0.5, low=0.25, high=0.75), Assessed(1200, 9, 0.4)]
     points = progress.curve(made)
     assert len(points) <= progress.POINTS

@@ -7,9 +7,9 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.groups import COPY, MOST
-from everylabel.labelling.left_out import LeftOut
+from everylabel.labelling.quality.left_out import LeftOut
 from everylabel.labelling.queues import QUEUES, Asked, Look, labelled_otherwise, queue
-from everylabel.labelling.records import CANNOT_TELL, Answer
+from everylabel.labelling.state.types import CANNOT_TELL, Answer
 from tests.labelling.desks import label, service, truth
 
 P = np.array(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from everylabel.labelling.events import Assessed
-from everylabel.labelling.ledger import Ledger
-from everylabel.labelling.stopping import LITTLE, stop
+from everylabel.labelling.quality.stopping import LITTLE, stop
+from everylabel.labelling.state.state import Ledger
+from everylabel.log.events import Assessed
 
 
 def _ledger(*looks: tuple[int, float | None], labels: int = 200) -> Ledger:

@@ -11,7 +11,7 @@ from PIL import Image
 import everylabel as el
 from everylabel.notebook.given import classes_of, folders_of
 from everylabel.notebook.label import _plain
-from everylabel.web.settings import check_settings
+from everylabel.web.bodies import check_settings
 from tests.notebook.people import TEXTS
 
 

@@ -12,10 +12,11 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.formats.exports import table_export
 from everylabel.formats.imports import read_labels
-from everylabel.labelling.rows import prepare
+from everylabel.labelling.model.scaling import prepare
 from everylabel.projects import encoders, features
 from everylabel.projects.labelled import check_labelled
-from everylabel.projects.log import Label, open_log, read_state
+from everylabel.projects.log import Label, open_log
+from everylabel.projects.log import read_labels as labels_of
 from everylabel.projects.project import Project, open_project
 
 Rows = list[dict[str, str]]
@@ -49,7 +50,7 @@ def start(source: Path, *given: Label, **options: Any) -> list[str]:
     check, test = check_labelled(None, accept=accept or confirm), options.pop("test", None)
     project = open_project(source, model="tfidf", keep=False, check=check, **options)
     how: dict[str, Any] = {"confirm": confirm, "test": test}
-    with open_log(project, None, {}, given, {}, accept, said.append, **how) as (_, opened):
+    with open_log(project, None, {}, given, {}, accept, said.append, **how) as (_, opened, _state):
         opened.keep()
     return [*project.notes, *said]
 
@@ -61,7 +62,7 @@ def opened(source: Path) -> Project:
 def exported(source: Path, **options: Any) -> list[dict[str, str]]:
     project = opened(source)
     made = table_export(
-        project, lambda: prepare(project.features), read_state(project, None), "labels", "csv", **options
+        project, lambda: prepare(project.features), labels_of(project, None), "labels", "csv", **options
     )
     return list(csv.DictReader(io.StringIO(b"".join(made.pieces).decode())))
 
@@ -253,7 +254,7 @@ def test_a_row_taken_out_of_a_file_of_features_shifts_nothing(tmp_path: Path) ->
     for accept in (False, True):
         project = open_project(source, keep=False, check=check_labelled(None, accept=accept))
         labels = [] if accept else [Label(str(i), f"class {i % 4}") for i in range(20)]
-        with open_log(project, None, {}, labels, {}, accept, said.append) as (_, known):
+        with open_log(project, None, {}, labels, {}, accept, said.append) as (_, known, _state):
             known.keep()
         np.save(source, np.delete(values, 7, axis=0))
     kept = [i for i in range(20) if i != 7]

@@ -12,8 +12,8 @@ import hypothesis
 from hypothesis import strategies as st
 
 from everylabel.core.errors import EverylabelError
-from everylabel.projects.database.doctor import Place, examine
-from everylabel.projects.database.store import Store
+from everylabel.log.store import Store
+from everylabel.projects.doctor import LogLocation, examine
 from everylabel.projects.log import bring_up_to_date
 from tests.damage import damaged
 from tests.labelling.desks import IDS, label, service
@@ -64,7 +64,8 @@ def test_an_unsealed_log_with_odd_fields(data: st.DataObject) -> None:
             rows = log.execute("SELECT seq, kind, body FROM everylabel_events").fetchall()
             seq, column, value = data.draw(changes(rows))
             log.execute(f"UPDATE everylabel_events SET {column} = ? WHERE seq = ?", (value, seq))
-        assert examine(Place(Path(folder), str(path), "test"), Path(folder) / "new").fine
+        found = examine(LogLocation(Path(folder), str(path), "test"), Path(folder) / "new")
+        assert found.fine or "nothing of the log can be read" in found.wrong[-1]
         try:
             with closing(Store(path, "test")) as store:
                 bring_up_to_date(store, IDS, note=lambda _: None)

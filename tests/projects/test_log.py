@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.known import Known
-from everylabel.labelling.applying import apply
-from everylabel.labelling.ledger import Ledger
-from everylabel.labelling.replay import replay
-from everylabel.labelling.rows import Rows
-from everylabel.projects.database.store import Store, StoreError
+from everylabel.data.source_diff import Known
+from everylabel.labelling.desk import Desk
+from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.snapshot import digest
+from everylabel.labelling.state.reducer import apply, apply_all
+from everylabel.labelling.state.state import Ledger, new_state
+from everylabel.log.store import Store, StoreError
 from everylabel.projects.labelled import joined_before
 from everylabel.projects.log import Label, bring_up_to_date, open_log
 from everylabel.projects.project import open_project
@@ -27,10 +28,12 @@ LABELS = [Label(IDS[i], str(truth(IDS[i])), "Ann" if i % 2 else None) for i in r
 
 def begun(path: Path, **options: Any) -> tuple[int, Ledger]:
     with closing(Store(path, "test")) as store:
-        imported = bring_up_to_date(store, IDS, **options)
+        state, imported = bring_up_to_date(store, IDS, **options)
         ledger = Ledger(IDS)
-        for event in store.read():
+        stored = store.read()
+        for event in stored:
             apply(ledger, event)
+    assert digest(state) == digest(apply_all(new_state(stored, IDS), stored, ""))
     return imported, ledger
 
 
@@ -44,10 +47,10 @@ def test_labels_are_imported_once_and_trained_on(tmp_path: Path) -> None:
     again, same = begun(path, classes=["9"], labels=LABELS)
     assert (again, same.seq) == (0, ledger.seq)
     with closing(Store(path, "test")) as store:
-        _, learner, changes = replay(store.read(), Rows(IDS, FEATURES, ready=True))
-    assert [change for change in changes if change.item is not None] == []
-    labelled = np.array(sorted(ledger.labels))
-    guesses = learner.pool.probs(labelled).argmax(axis=1)
+        desk = Desk(Rows(IDS, FEATURES, ready=True), store)
+        labelled = np.array(sorted(ledger.labels))
+        guesses = desk.read(lambda: desk.learner.pool.probs(labelled).argmax(axis=1)).result()
+        desk.close()
     assert [int(guess) for guess in guesses] == [ledger.labels[int(i)] for i in labelled]
 
 

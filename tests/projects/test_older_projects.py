@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.known import NOT_NOTED, Known
+from everylabel.data.source_diff import NOT_NOTED, Known
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.rows import Rows
+from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.service import Service
-from everylabel.projects.database.store import Store
+from everylabel.log.store import Store
 from everylabel.projects.labelled import check_labelled, store_name, store_place
-from everylabel.projects.log import bring_up_to_date, read_state
+from everylabel.projects.log import bring_up_to_date, read_labels
 from everylabel.projects.project import Project, open_project
 
 TEXTS = [
@@ -124,7 +124,7 @@ def test_options_features_and_labels_are_as_they_were(folder: Path, start: float
         assert (project.name, project.id, project.kind) == ("x.csv", "e3264b060cd0", "text")
         assert list(project.digests) == DIGESTS
         np.testing.assert_array_equal(project.features, FEATURES)  # kept: the model is not there to embed
-        state = read_state(project, None)
+        state = read_labels(project, None)
         assert state.classes == ["cards", "money", "other"]
         assert state.labels == {3: 0, 2: 1, 6: 1, 0: 2}
         assert state.times[21] == start + 21
@@ -135,7 +135,8 @@ def test_people_go_on_where_they_were(folder: Path) -> None:
     project = opened(folder)
     with closing(Store(store_place(project, None), store_name(project, None))) as store:
         assert store.items() == Known(list(project.ids), DIGESTS, id_column=NOT_NOTED)
-        assert bring_up_to_date(store, project.ids, classes=project.classes, project=project.id) == 0
+        _, imported = bring_up_to_date(store, project.ids, classes=project.classes, project=project.id)
+        assert imported == 0
         assert len(store.read()) == 24
         with closing(Desk(Rows(project.ids, project.features), store)) as desk:
             service = Service(desk, lambda i: {"id": project.ids[i]})
@@ -145,7 +146,7 @@ def test_people_go_on_where_they_were(folder: Path) -> None:
             assert service.undo("me").result()["next"]["item"] == {"id": "t0"}
             assert desk.ledger.labels == {3: 0, 2: 1, 6: 1}
             assert service.label("me", "t0", "money").result()["saved"] > 24
-    assert read_state(opened(folder), None).labels == {3: 0, 2: 1, 6: 1, 0: 1}
+    assert read_labels(opened(folder), None).labels == {3: 0, 2: 1, 6: 1, 0: 1}
 
 
 def test_another_source_is_still_told(folder: Path) -> None:

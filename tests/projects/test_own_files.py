@@ -9,11 +9,12 @@ from typer.testing import CliRunner
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
 from everylabel.core.files import write_atomically
-from everylabel.projects.own_files import check_own_files
+from everylabel.projects.files import check_own_files
 from everylabel.projects.project import open_project
 
 OURS = (
     *("project.json", "features.npy", "features.json", "embedder.npz", "digests.npy", "joined.rows"),
+    *("joined", "joined/1.npz"),
     *("labels.sqlite", "labels.sqlite.lock", "labels.sqlite-wal", "model.kept.npz", "ledger.kept.npz"),
     *("guidelines.md", "next", "next/features.npy"),
 )

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
-from everylabel.projects.database.databases import make_file
-from everylabel.projects.journal import Journal
+from everylabel.log.engines import make_file
+from everylabel.projects.feature_files import Pieces
+from everylabel.projects.files import read_json, write_json
 from everylabel.projects.project import Project, open_project
-from everylabel.projects.sealed_files import read_sealed, write_sealed
 from everylabel.web.guidelines import Guidelines
 
 TEXTS = [f"text {word}" for word in ("one", "two", "three", "four", "five", "six", "seven", "eight")]
@@ -111,18 +111,19 @@ def test_doctor_looks_at_them_too(source: Path) -> None:
 def test_they_are_their_owners_only(tmp_path: Path, source: Path) -> None:
     for path in opened(source).folder.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
-    write_sealed(tmp_path / "x.json", {"a": 1, "ü": [None, "☃"]})
-    assert read_sealed(tmp_path / "x.json") == {"a": 1, "ü": [None, "☃"]}
+    write_json(tmp_path / "x.json", {"a": 1, "ü": [None, "☃"]})
+    assert read_json(tmp_path / "x.json") == {"a": 1, "ü": [None, "☃"]}
     assert stat.S_IMODE((tmp_path / "x.json").stat().st_mode) == 0o600
 
 
 def test_what_is_written_beside_a_server_is_its_owners_only(tmp_path: Path) -> None:
-    Journal(tmp_path, "text", None).add(["0" * 16], np.zeros((1, 2), np.float32))
-    Journal(tmp_path, "text", None).add(["1" * 16], np.zeros((1, 2), np.float32))
-    assert len(Journal(tmp_path, "text", None).read().rows) == 2
+    pieces = Pieces(tmp_path, "text", None)
+    pieces.add(["0" * 16], np.zeros((1, 2), np.float32))
+    pieces.add(["1" * 16], np.zeros((1, 2), np.float32))
+    assert len(pieces.read().rows) == 2
     (tmp_path / "say.md").write_text("what to do")
     Guidelines(tmp_path, tmp_path / "say.md").keep()
-    for name in ("joined.rows", "guidelines.md"):
-        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    for path in (*(tmp_path / "joined").iterdir(), tmp_path / "guidelines.md"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
     make_file(tmp_path / "anew" / "labels.sqlite")
     assert stat.S_IMODE((tmp_path / "anew").stat().st_mode) == 0o700

@@ -11,8 +11,8 @@ from everylabel.core.errors import EverylabelError
 from everylabel.projects.encoders import word_encoder
 from everylabel.projects.project import open_project
 from everylabel.projects.trust import Trust
-from everylabel.scale import places
-from everylabel.scale.behind import shards_behind
+from everylabel.scale import filesystem
+from everylabel.scale.manifest import shards_behind
 from tests.fixtures import cache, minilm
 
 __all__ = ["cache", "minilm"]
@@ -152,7 +152,7 @@ def test_a_remembered_source_from_elsewhere_is_not_read_unless_named(tmp_path: P
 def test_a_remembered_address_is_not_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
-    monkeypatch.setattr(places, "_files", lambda _: pytest.fail("it was called"))
+    monkeypatch.setattr(filesystem, "_files", lambda _: pytest.fail("it was called"))
     folder = sent(tmp_path, "tfidf")
     (folder / "project.json").write_text(json.dumps({"source": address, "name": "x"}))
     for opens in (open_project, lambda place: shards_behind(str(place))):

@@ -11,7 +11,7 @@ from pathlib import Path
 from everylabel.scale import embedding
 from everylabel.scale.cluster import connect
 from everylabel.scale.embedding import Embedding, embed_shards
-from everylabel.scale.sources import Part
+from everylabel.scale.manifest import Part
 from tests.scale.shards import BODY
 
 BEFORE = 3  # parts that are made

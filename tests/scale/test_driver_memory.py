@@ -10,16 +10,13 @@ import numpy as np
 import pytest
 
 import everylabel as el
-from everylabel.labelling.refit import refit
+from everylabel.labelling.model.retrainer import retrain
 from everylabel.projects.project import Project, open_project
 from everylabel.scale.features import ShardedFeatures
-from everylabel.scale.parted import begun
-from everylabel.scale.places import Stamp
+from everylabel.scale.manifest import open_or_create
 from everylabel.scale.pool import ShardPool
-from everylabel.scale.project import on_ray
-from everylabel.scale.rows import ShardRows
-from everylabel.scale.sources import Part, Stretch
-from everylabel.selection.pool.rest import Rest
+from everylabel.scale.project import ShardRows, on_ray
+from everylabel.selection.pool.complement import Complement
 from everylabel.selection.pool.sparse import Sparse
 from everylabel.web.server import ServeOptions, opened_project
 from tests.selection.problems import problem
@@ -33,7 +30,7 @@ CLASSES = ["a", "b", "c"]
 @pytest.fixture(autouse=True)
 def nothing_is_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuse arrays of all instances."""
-    for kind in (Sparse, Rest):
+    for kind in (Sparse, Complement):
 
         def refused(self: Any, *given: Any, was: Any = kind.__array__, **how: Any) -> Any:
             assert len(self) <= AT_ONCE, f"{type(self).__name__} of {len(self):,} is written out"
@@ -45,21 +42,17 @@ def nothing_is_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
 class Rows:
     """What shards of n rows are said to be made of."""
 
-    place, files = "/gone/rows.csv", ()
+    place, files = "/gone/rows.csv", (__file__,)
 
     def __init__(self, n: int) -> None:
         self.n = n
 
-    def stamps(self) -> list[Stamp]:
-        return []
-
-    def planned(self, size: int) -> tuple[list[Part], list[Stamp]]:
-        whole = [Part(i, i * size, size, (Stretch(0, i * size, size),)) for i in range(self.n // size)]
-        return whole, [Stamp("rows.csv", 1, "")]
+    def counts(self) -> list[int]:
+        return [self.n]
 
 
 def shards(folder: Path, n: int) -> str:
-    made = begun(str(folder), {}, ".npy", Rows(n), n // 4)
+    made = open_or_create(str(folder), {}, ".npy", Rows(n), n // 4)
     for part in made.parts:
         rows = np.random.default_rng(part.number).normal(size=(part.rows, 1))
         np.save(made.place(part), rows.astype(np.float16))
@@ -105,7 +98,7 @@ def labelled(folder: str, n: int) -> list[Any]:
             service.change_settings("me", {"strategy": strategy}).result()
             reply = service.label("me", item, int(item) % 3).result()
             if turn == 10:
-                refit(service.desk)
+                retrain(service.desk)
         service.label("me", str(n - 1), 1).result()
         service.undo("me").result()
         service.views.fingerprint().result()

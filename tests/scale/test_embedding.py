@@ -14,8 +14,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.options import Options
 from everylabel.models.embedding.tfidf import Tfidf
 from everylabel.scale.embedding import embed_shards
-from everylabel.scale.parted import read_parted
-from everylabel.scale.sources import Part
+from everylabel.scale.manifest import ROWS, Part, read_manifest
 from tests.scale.shards import BODY, TEXTS, content, rows, source
 
 
@@ -34,8 +33,12 @@ def test_shards_are_what_embed_makes(tmp_path: Path) -> None:
     assert np.array_equal(rows(tmp_path / "s"), slow)
     assert (made.kept, made.broken, made.width, made.shards.rows) == (0, 0, slow.shape[1], len(TEXTS))
     assert done == [(n, 1100) for n in (0, 256, 512, 768, 1024, 1100)]
-    assert sorted(content(tmp_path / "s")) == ["manifest.json", *(f"part-{i:06d}.npy" for i in range(5))]
-    stored = read_parted(str(tmp_path / "s"))
+    assert sorted(content(tmp_path / "s")) == [
+        "manifest.json",
+        *(f"part-{i:06d}.npy" for i in range(5)),
+        ROWS,
+    ]
+    stored = read_manifest(str(tmp_path / "s"))
     assert stored is not None
     assert [(part.first, part.rows) for part in stored.parts] == [(256 * i, 256) for i in range(4)] + [
         (1024, 76)
@@ -60,7 +63,11 @@ def test_a_stopped_run_goes_on_with_what_is_missing(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(Tfidf, "encode", stops)
     with pytest.raises(KeyboardInterrupt):
         embed_shards(place, str(tmp_path / "s"), **arguments)
-    assert sorted(content(tmp_path / "s")) == ["manifest.json", *(f"part-{i:06d}.npy" for i in range(3))]
+    assert sorted(content(tmp_path / "s")) == [
+        "manifest.json",
+        *(f"part-{i:06d}.npy" for i in range(3)),
+        ROWS,
+    ]
     (tmp_path / "s" / "part-000001.npy").unlink()
     encoded[0] = 100
     os.utime(place)  # its time is another, its content is not
@@ -114,25 +121,39 @@ def test_what_has_changed_is_refused(tmp_path: Path) -> None:
         embed_shards(moved, out, options=BODY, fit=fit)
     assert content(out) == before
     (tmp_path / "s" / "manifest.json").write_text("{}")
-    with pytest.raises(EverylabelError, match=r"holds other files \(manifest.json, part-000000.npy\) and no"):
+    with pytest.raises(
+        EverylabelError, match=r"holds other files \(manifest.json, part-.*rows.parquet\) and no"
+    ):
         embed_shards(moved, out, options=BODY, fit=fit)
     (tmp_path / "s" / "manifest.json").unlink()
-    with pytest.raises(EverylabelError, match=r"holds other files \(part-000000.npy\) and no manifest.json"):
+    with pytest.raises(
+        EverylabelError, match=r"holds other files \(part-.*rows.parquet\) and no manifest.json"
+    ):
         embed_shards(moved, out, options=BODY, fit=fit)
 
 
 def test_a_source_that_shrinks_meanwhile_is_told(tmp_path: Path) -> None:
-    place, fit = source(tmp_path)
-    out = str(tmp_path / "s")
-    lines = Path(place).read_text().splitlines(keepends=True)
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    _, fit = source(tmp_path)
+    place, out = tmp_path / "big.parquet", str(tmp_path / "s")
+    parquet.write_table(arrow.table({"body": TEXTS}), place)
 
     def cut(done: int, total: int) -> None:
         if done == 1000:
-            Path(place).write_text("".join(lines[:1050]))
+            parquet.write_table(arrow.table({"body": TEXTS[:1050]}), place)
 
     with pytest.raises(EverylabelError, match="has 50 rows from row 1,000 on where there were 100"):
-        embed_shards(place, out, options=BODY, fit=fit, shard_rows=500, progress=cut)
+        embed_shards(str(place), out, options=BODY, fit=fit, shard_rows=500, progress=cut)
     assert sorted(content(out)) == ["manifest.json", "part-000000.npy", "part-000001.npy"]
+
+
+def test_a_killed_conversion_is_begun_again(tmp_path: Path) -> None:
+    place, fit = source(tmp_path)
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / ROWS).write_text("of another source")  # and no manifest yet
+    embed_shards(place, str(tmp_path / "s"), options=BODY, fit=fit)
+    embed_shards(place, str(tmp_path / "t"), options=BODY, fit=fit)
+    assert content(tmp_path / "s") == content(tmp_path / "t")
 
 
 def test_a_model_that_would_learn_from_all_rows_is_refused(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 from everylabel.core import fit_map, laplace
 from everylabel.core.errors import EverylabelError
 from everylabel.models.scaling import no_scaling
+from everylabel.scale.cluster import connect, run
 from everylabel.scale.embedding import embed_shards
-from everylabel.scale.parted import begun
+from everylabel.scale.manifest import ROWS, open_or_create
 from everylabel.scale.predicting import Head, Predicting, Shards
-from everylabel.scale.running import made
 from tests.scale.shards import BODY, TEXTS, content, source
 from tests.scale.starting import started
 
@@ -48,11 +48,12 @@ def test_embedding_on_ray_writes_the_same_files(
 
 def test_an_error_on_ray_is_the_sentence_it_is_here(tmp_path: Path, cluster: str) -> None:
     place, fit = source(tmp_path)
-    with Path(place).open("a") as file:
-        file.write("no object\n" * 30)
-    with pytest.raises(EverylabelError, match=r"^a line of .* is no JSON .* expected one object a line$"):
-        embed_shards(place, str(tmp_path / "s"), options=BODY, fit=fit, shard_rows=200, ray=cluster)
-    assert "part-000000.npy" in content(tmp_path / "s")
+    arguments: dict[str, Any] = {"options": BODY, "fit": fit, "shard_rows": 200}
+    embed_shards(place, str(tmp_path / "s"), **arguments)
+    (tmp_path / "s" / "part-000003.npy").unlink()
+    (tmp_path / "s" / ROWS).write_text("no table")
+    with pytest.raises(EverylabelError, match=r"^path .*rows.parquet' is no Parquet file, or damaged"):
+        embed_shards(place, str(tmp_path / "s"), ray=cluster, **arguments)
 
 
 def test_predictions_on_ray_are_the_same_files(tmp_path: Path, cluster: str) -> None:
@@ -64,7 +65,7 @@ def test_predictions_on_ray_are_the_same_files(tmp_path: Path, cluster: str) -> 
     head = Head(laplace(fit_map(x, y, 3), x), no_scaling(4), ("a", "b", "c"))
     shards = Shards(str(tmp_path), tuple(str(tmp_path / "shards" / f"{i}.npy") for i in range(3)))
     for folder, ray in (("here", None), ("there", cluster)):
-        out = begun(str(tmp_path / folder), {"model": head.digest}, ".csv", shards, 0)
+        out = open_or_create(str(tmp_path / folder), {"model": head.digest}, ".csv", shards, 0)
         job = Predicting(shards, head, out, "csv")
-        assert sorted(part.rows for part, _ in made(job, out.missing(), ray)) == [50, 51, 52]
+        assert sorted(part.rows for part, _ in run(job, out.missing(), ray and connect(ray))) == [50, 51, 52]
     assert content(tmp_path / "there") == content(tmp_path / "here")

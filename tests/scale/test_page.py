@@ -1,4 +1,4 @@
-"""The desk of the page over a pool in shards learns what the local one learns; a replay is the same."""
+"""The desk over a pool in shards learns what the local one learns, and is the same after a restart."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -9,17 +9,21 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.numbered import Numbered
-from everylabel.labelling import learner, rows
+from everylabel.data.id_list import Numbered
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.refit import refit
-from everylabel.labelling.rows import Rows
+from everylabel.labelling.model import learner
+from everylabel.labelling.model import scaling as scales
+from everylabel.labelling.model.retrainer import retrain
+from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.model.training import TrainingSet
 from everylabel.labelling.service import Service
-from everylabel.projects.database.store import Store
+from everylabel.labelling.state.types import Place
+from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date
-from everylabel.scale import held
+from everylabel.scale import driver_sample
 from everylabel.scale.features import ShardedFeatures
-from everylabel.scale.rows import ShardRows
+from everylabel.scale.project import ShardRows
+from everylabel.selection.pool import Where
 from tests.labelling.desks import X, Y
 from tests.scale.test_pool import written
 
@@ -62,16 +66,16 @@ def act(made: Service, items: list[str]) -> None:
         if at % 10 == 5:
             made.label("me", items[at - 1], (int(Y[int(items[at - 1])]) + 1) % 10).result()
         if at == 12:
-            refit(made.desk)
+            retrain(made.desk)
 
 
 def test_the_page_learns_as_on_one_machine(
     ray: Any, sharded: ShardedFeatures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(learner, "EXACT_UP_TO", 0)
-    monkeypatch.setattr(rows, "FOLDED_FROM", 0)
-    monkeypatch.setattr(held, "SIZE", 200)
-    monkeypatch.setattr(held, "FIXED", 50)
+    monkeypatch.setattr(scales, "FOLDED_FROM", 0)
+    monkeypatch.setattr(driver_sample, "SIZE", 200)
+    monkeypatch.setattr(driver_sample, "FIXED", 50)
     handed, reply = list[str](), None
     with service(tmp_path / "shards.sqlite", ShardRows(sharded)) as made:
         reply = made.next("me").result()
@@ -82,7 +86,7 @@ def test_the_page_learns_as_on_one_machine(
                 ray.kill(sharded.actors[0], no_restart=False)
             reply = made.label("me", item, int(Y[int(item)])).result()
             if n == 15:
-                refit(made.desk)
+                retrain(made.desk)
         assert len(set(handed)) == 25
         act(made, handed[:14])
         ours = made.desk.learner.pool
@@ -95,7 +99,7 @@ def test_the_page_learns_as_on_one_machine(
                 refused()
         assert made.views.copies(3) == (None, [])
     with service(tmp_path / "shards.sqlite", ShardRows(sharded)) as again:
-        assert again.views.fingerprint().result() == before  # a replay, of the log alone
+        assert again.views.fingerprint().result() == before
         with closing(Store(tmp_path / "shards.sqlite", "test", write=False)) as log:
             events = log.read()
         with service(tmp_path / "here.sqlite", Rows(Numbered(N), np.asarray(sharded))) as local:
@@ -111,13 +115,13 @@ def test_the_page_learns_as_on_one_machine(
 def test_what_is_at_hand_is_a_sample_that_changes(
     sharded: ShardedFeatures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held, "SIZE", 100)
-    monkeypatch.setattr(held, "FIXED", 20)
-    monkeypatch.setattr(held, "EXCHANGED", 10 * 64 * 2)
+    monkeypatch.setattr(driver_sample, "SIZE", 100)
+    monkeypatch.setattr(driver_sample, "FIXED", 20)
+    monkeypatch.setattr(driver_sample, "EXCHANGED", 10 * 64 * 2)
     given = ShardRows(sharded)
-    scaling = given.scaling(given.ids, N)
-    features = given.on_scale(given.ids, 0, N, scaling, True)
-    made = learner.Learner(features, {1: 1, 2: 2, 3: 3, 4: 4}, 10, make_pool=given.make_pool)
+    monkeypatch.setattr(scales, "FOLDED_FROM", 0)
+    places = {i: Place(Where.LABELLED, i) for i in (1, 2, 3, 4)}
+    made = learner.Learner(given, given.ids, TrainingSet(tuple(range(10)), places, {}, N))
     pool, rng = made.pool, np.random.default_rng(0)
     some = pool.at_hand()
     first = set(some.free_idx.tolist())

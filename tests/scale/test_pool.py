@@ -105,9 +105,7 @@ def test_all_that_can_happen_to_an_instance(small: ShardedFeatures) -> None:
             pool.add(free[6], 0)
         with pytest.raises(el.EverylabelError, match="label runs from 9 to 9"):
             pool.add(free[7], 9)
-        with pool.together(later=True):
-            pool.add(free[8], 3)
-        pool.settle()
+        pool.add(free[8], 3)
     shards, local = pools
     np.testing.assert_allclose(shards.logits(), local.logits(), atol=1e-10)
     np.testing.assert_allclose(shards.variances(), local.variances(), atol=1e-10)

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -12,17 +13,24 @@ from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.data.cells import text_of
 from everylabel.data.options import Options
 from everylabel.data.readers.rows import read_rows
-from everylabel.scale.sources import open_source
+from everylabel.scale import sources
+from everylabel.scale.manifest import Manifest, open_or_create
+from everylabel.scale.sources import Source, open_source
 
 TEXTS = ["plain", 'with "quotes", and a comma', "two\nlines", "", "  ", "ünïcode", "\n\n", "a,b;c\td", "last"]
 
 
 def in_parts(place: Path | str, options: Options, size: int) -> list[Any]:
     """Return all values, part by part, and see that the parts say what they hold."""
-    source = open_source(str(place), options)
-    parts, _ = source.planned(size)
+    with TemporaryDirectory() as folder:
+        source = open_source(str(place), options, folder)
+        manifest = open_or_create(folder, {}, ".npy", source, size)
+        return _values(source.with_rows(manifest), manifest, size)
+
+
+def _values(source: Source, manifest: Manifest, size: int) -> list[Any]:
     values: list[Any] = []
-    for number, part in enumerate(parts):
+    for number, part in enumerate(manifest.parts):
         assert (part.number, part.first) == (number, len(values))
         found = list(source.values(part))
         assert len(found) == part.rows <= size
@@ -89,17 +97,20 @@ def test_marks_encodings_and_long_rows(tmp_path: Path) -> None:
     with pytest.warns(EverylabelWarning, match="left out"):
         assert in_parts(path, Options("body", long_rows="cut"), 1) == ["one", "three"]
     path.write_text("body\nx\n", encoding="utf-16")
-    with pytest.raises(EverylabelError, match="UTF-16, which cannot be cut into parts"):
+    with pytest.raises(EverylabelError, match="is UTF-16; pass"):
         in_parts(path, Options("body"), 1)
+    assert in_parts(path, Options("body", encoding="utf-16"), 1) == ["x"]
 
 
-def test_another_store_than_this_machine(tmp_path: Path) -> None:
+def test_another_store_than_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fsspec = pytest.importorskip("fsspec", reason="needs the extra everylabel[ray]")
     with fsspec.open("memory://bucket/source.csv", "wb") as file:
         file.write(written(tmp_path, ".csv").read_bytes())
     assert in_parts("memory://bucket/source.csv", Options("body"), 2) == TEXTS
+    monkeypatch.setattr(sources, "HEAD", 40)  # bytes by which columns are told
+    assert in_parts("memory://bucket/source.csv", Options("body"), 3) == TEXTS
     with pytest.raises(EverylabelError, match="nowhere://x"):
-        open_source("nowhere://x", Options("body"))
+        open_source("nowhere://x", Options("body"), str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +118,7 @@ def test_another_store_than_this_machine(tmp_path: Path) -> None:
     [
         ("x.csv", b"", "is empty"),
         ("x.csv", b"body\n", "has no rows"),
-        ("x.jsonl", b'{"body": "a"}\n{"body": \n', "a line of .* is no JSON"),
+        ("x.jsonl", b'{"body": "a"}\n{"body": \n', "line 2 of .* is no JSON"),
         ("x.jsonl", b'{"body": "a"}\n[1]\n', "is no object"),
         ("x.parquet", b"PAR1 nothing", "is no Parquet file"),
         ("x.xlsx", b"", "cannot be cut into shards"),
@@ -123,11 +134,11 @@ def test_what_is_wrong_is_told_in_a_sentence(tmp_path: Path, name: str, content:
 
 def test_a_source_that_is_not_there_or_holds_no_text(tmp_path: Path) -> None:
     with pytest.raises(EverylabelError, match="is not there; expected a file"):
-        open_source(str(tmp_path / "x.csv"), Options())
+        open_source(str(tmp_path / "x.csv"), Options(), "s")
     with pytest.raises(EverylabelError, match=r"holds no \.parquet files"):
-        open_source(str(tmp_path), Options())
+        open_source(str(tmp_path), Options(), "s")
     (tmp_path / "x.csv").write_text("age,stars\n1,2\n3,4\n")
     with pytest.raises(EverylabelError, match="none looks like text; pass --text-column"):
-        open_source(str(tmp_path / "x.csv"), Options())
+        open_source(str(tmp_path / "x.csv"), Options(), "s")
     with pytest.raises(EverylabelError, match="expected one only"):
-        open_source(str(tmp_path / "x.csv"), Options("age", "stars"))
+        open_source(str(tmp_path / "x.csv"), Options("age", "stars"), "s")

@@ -5,7 +5,7 @@ import pytest
 
 import everylabel as el
 from everylabel.core.posterior import Posterior
-from everylabel.labelling.records import DEFAULTS
+from everylabel.labelling.state.types import DEFAULTS
 from everylabel.selection.strategies import DEFAULT
 
 

@@ -10,9 +10,8 @@ import torch
 import everylabel as el
 from everylabel.core.arrays import to_numpy
 from everylabel.selection import threads
-from everylabel.selection.pool import Where, state
+from everylabel.selection.pool import Where, cached_logits, history
 from everylabel.selection.pool import features as pool_features
-from everylabel.selection.pool.cache import Cache
 from everylabel.selection.pool.features import Features
 from tests.conftest import LIKELIHOODS
 from tests.selection.problems import problem
@@ -222,7 +221,7 @@ def test_threads_share_all_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_repr_counts() -> None:
     pool, *_ = problem()
     pool.condition(int(pool.free_idx[0]))
-    assert repr(pool).startswith("Pool(free=51, labelled=8, out=1, set aside=0, Posterior(")
+    assert repr(pool).startswith("Pool(free=51, labelled=8, leased=1, set aside=0, Posterior(")
     assert len(pool) == 60
 
 
@@ -309,6 +308,18 @@ def test_all_kinds_of_change_can_be_made_together() -> None:
     assert pool.n_classes == 4
 
 
+@pytest.mark.parametrize("options", [{"method": "exact"}, {"step_size": 2.0, "closed_form": True}])
+def test_variances_follow_labels_taken_back_and_leases_made_together(options: dict[str, Any]) -> None:
+    pool = problem(**options).pool
+    i, (j, k) = int(pool.labelled_idx[0]), (int(x) for x in pool.free_idx[:2])
+    pool.variances()
+    with pool.together():
+        pool.put(i, Where.LEASED)
+        pool.condition(j)
+        pool.set_aside(k)
+    check_cache(pool)
+
+
 def test_an_instance_set_aside_is_not_chosen_until_it_is_brought_back() -> None:
     pool = problem().pool
     i = int(pool.free_idx[0])
@@ -322,12 +333,20 @@ def test_an_instance_set_aside_is_not_chosen_until_it_is_brought_back() -> None:
 
 def test_the_change_of_many_labels_is_in_the_span_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     made = problem(k=3)
-    monkeypatch.setattr(Cache, "_recompute", lambda self, change: pytest.fail("took the slow way"))
+    monkeypatch.setattr(cached_logits, "_recompute", lambda *_: pytest.fail("took the slow way"))
     free = [int(i) for i in made.pool.free_idx]
     made.pool.condition(free[3])
+    product, passes = Features.product, []
+
+    def counted(self: Features, weights: np.ndarray) -> np.ndarray:
+        passes.append(weights.shape)
+        return product(self, weights)
+
+    monkeypatch.setattr(Features, "product", counted)
     with made.pool.together():
         for i in free[:4]:
             made.pool.add(i, int(made.labels[i]), step_size=2.0)
+    assert len(passes) == 1
     check_cache(made.pool)
 
 
@@ -343,7 +362,7 @@ def test_a_label_learned_exactly_is_forgotten_without_a_replay(
                 made.pool.condition(i)
             made.pool.add(i, int(made.labels[i]))
     with monkeypatch.context() as patched:
-        patched.setattr(state, "update", lambda *_, **__: pytest.fail("replayed"))
+        patched.setattr(history, "update", lambda *_, **__: pytest.fail("replayed"))
         one.pool.remove_label(free[1])
     close(one.pool.posterior.mean, other.pool.posterior.mean, atol=1e-2)  # the exact update's tolerance
     close(one.pool.posterior.cov, other.pool.posterior.cov, atol=1e-9)
@@ -366,9 +385,9 @@ def test_a_label_learned_exactly_becomes_another_by_one_search(
     i = int(made.labelled[0]) if trained else free[1]
     was = int(pool.labels[i])
     with monkeypatch.context() as patched:
-        for name in ("update", "_untrained"):
-            patched.setattr(state, name, lambda *_, **__: pytest.fail("more than one search"))
-        patched.setattr(pool._cache.numbers, "find_variances", lambda *_: pytest.fail("variances anew"))
+        for where, name in ((history, "update"), (history.Forgotten, "after")):
+            patched.setattr(where, name, lambda *_, **__: pytest.fail("more than one search"))
+        patched.setattr(pool._cached, "find_variances", lambda *_: pytest.fail("variances anew"))
         pool.put(i, Where.LABELLED, (was + 1) % 3)
         check_cache(pool)
         pool.put(i, Where.LABELLED, (was + 2) % 3)
@@ -377,7 +396,7 @@ def test_a_label_learned_exactly_becomes_another_by_one_search(
     anew = el.fit_map(made.features[idx], pool.labels[idx], 3, pool.posterior.prior_precision)
     close(pool.posterior.mean, anew, atol=2e-2)  # the exact update's tolerance, twice
     with monkeypatch.context() as patched:
-        patched.setattr(pool._cache.numbers, "find_variances", lambda *_: pytest.fail("variances anew"))
+        patched.setattr(pool._cached, "find_variances", lambda *_: pytest.fail("variances anew"))
         pool.remove_label(i)
         check_cache(pool)
     pool.add(i, was)
@@ -409,11 +428,11 @@ def test_one_instance_s_changes_in_one_pass_keep_the_variances() -> None:
     with pool.together():
         pool.put(i, Where.LABELLED, 1)
         pool.put(i, Where.LABELLED, 2)
-    assert pool._cache.numbers.has_variances
+    assert pool._cached.has_variances
     check_cache(pool)
     with pool.together():
         pool.remove_label(i)
-    assert pool._cache.numbers.has_variances
+    assert pool._cached.has_variances
     check_cache(pool)
 
 
@@ -438,7 +457,7 @@ def test_an_instance_can_be_put_from_anywhere_to_anywhere(here: Where, there: Wh
 def test_an_instance_that_is_there_already_is_not_learned_again() -> None:
     pool = problem().pool
     i = int(pool.free_idx[0])
-    for where, label in ((Where.LABELLED, 1), (Where.OUT, None), (Where.ASIDE, None)):
+    for where, label in ((Where.LABELLED, 1), (Where.LEASED, None), (Where.EXCLUDED, None)):
         pool.put(i, where, label)
         before = pool.posterior
         pool.put(i, where, label)
@@ -451,7 +470,7 @@ def test_an_instance_that_is_there_already_is_not_learned_again() -> None:
     ("given", "message"),
     [
         ((Where.LABELLED,), "label is None and where is labelled; expected its class"),
-        ((Where.OUT, 1), "label is 1 and where is out; expected none"),
+        ((Where.LEASED, 1), "label is 1 and where is leased; expected none"),
         ((7,), "where is 7; expected one of Where.FREE"),
         ((Where.LABELLED, 5), "label runs from 5 to 5"),
         ((Where.LABELLED, 0, -1.0), "weight is -1.0"),
@@ -497,7 +516,7 @@ def test_an_instance_set_aside_is_not_labelled_by_accident() -> None:
     pool.set_aside(i)
     with pytest.raises(el.EverylabelError, match=rf"{i}, which is set aside; call bring_back\({i}\) first"):
         pool.add(i, 1)
-    assert pool.where(i) is Where.ASIDE
+    assert pool.where(i) is Where.EXCLUDED
     pool.put(i, Where.LABELLED, 1)  # on purpose
     assert pool.where(i) is Where.LABELLED
 

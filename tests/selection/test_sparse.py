@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from everylabel.selection.pool.rest import Rest, all_but, without
+from everylabel.selection.pool.complement import Complement, all_but, without
 from everylabel.selection.pool.sparse import Sparse
 
 N = 50
@@ -63,7 +63,7 @@ def test_what_was_looked_at_stays_as_it_was() -> None:
     assert (idx.tolist(), values.tolist()) == ([3, 7], [1, 1])
 
 
-def rests() -> list[tuple[Rest, np.ndarray]]:
+def complements() -> list[tuple[Complement, np.ndarray]]:
     found = [(all_but(N), np.arange(N)), (all_but(N, range(N)), np.arange(0)), (all_but(0), np.arange(0))]
     for seed in range(30):
         rng = np.random.default_rng(seed)
@@ -78,7 +78,7 @@ def rests() -> list[tuple[Rest, np.ndarray]]:
 
 
 def test_instances_but_for_some_are_those_of_an_array() -> None:
-    for ours, whole in rests():
+    for ours, whole in complements():
         np.testing.assert_array_equal(np.asarray(ours), whole)
         assert len(ours) == ours.size == ours.shape[0] == len(whole)
         assert ours.tolist() == whole.tolist()

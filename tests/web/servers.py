@@ -8,13 +8,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import uvicorn
-from starlette.types import ASGIApp
 
 from everylabel.simulation.client import Client
-from everylabel.web.connections import guarded
 from everylabel.web.server import bound_socket
 
 READY = "everylabel is ready: "
@@ -49,12 +47,6 @@ def served(config: uvicorn.Config) -> Iterator[int]:
         finally:
             server.should_exit = True
             thread.join()
-
-
-def limited(app: ASGIApp, **limits: Any) -> uvicorn.Config:
-    """Return how a server runs whose connections have limits, those of `guarded`."""
-    quiet: Any = {"log_level": "critical", "lifespan": "off", "timeout_graceful_shutdown": 1}
-    return uvicorn.Config(app, http=guarded(**limits), **quiet)
 
 
 @contextmanager

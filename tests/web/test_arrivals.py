@@ -2,6 +2,7 @@
 
 import json
 import time
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -13,25 +14,24 @@ import pytest
 from PIL import Image
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.known import Known
-from everylabel.data.readers import whole_rows
 from everylabel.data.sent import Sent
+from everylabel.data.source_diff import Known
 from everylabel.formats.beside import beside
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.refused import Refused
-from everylabel.labelling.rows import Rows
+from everylabel.labelling.errors import Refused
+from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.service import Service
+from everylabel.log.store import StoreError
 from everylabel.models.embedding.tfidf import Tfidf
-from everylabel.projects.database.store import StoreError
-from everylabel.projects.journal import JOURNAL, Journal
+from everylabel.projects import arrivals
+from everylabel.projects.arrivals import Watched, read_watched, whole_rows
+from everylabel.projects.feature_files import Pieces
 from everylabel.projects.labelled import check_labelled
 from everylabel.projects.log import open_log
 from everylabel.projects.project import open_project
-from everylabel.projects.watching import Watched, read_watched
-from everylabel.web.allowed import allowed_images
+from everylabel.web import arrivals as web_arrivals
 from everylabel.web.arrivals import Arrivals
-from everylabel.web.shown import Shown
-from tests.labelling.desks import fingerprint
+from everylabel.web.item_view import Shown, allowed_images
 
 WORDS = ["card", "refund", "lost", "paid", "wrong", "money", "late", "order", "parcel", "broken", "phone"]
 
@@ -51,8 +51,8 @@ def lines(start: int, stop: int) -> str:
 class Served:
     """A project as the server has it, whose thread beside it is this one."""
 
-    def __init__(self, service: Service, arrivals: Arrivals, watched: Watched, shown: Shown) -> None:
-        self.service, self.arrivals, self.watched, self.shown = service, arrivals, watched, shown
+    def __init__(self, service: Service, arrivals: Arrivals, shown: Shown) -> None:
+        self.service, self.arrivals, self.shown = service, arrivals, shown
 
     @property
     def told(self) -> str:
@@ -60,7 +60,7 @@ class Served:
 
     def look(self) -> int:
         """Look at the source, let all that is new join; return how many items there are."""
-        self.arrivals.look(self.watched)
+        self.arrivals.look()
         while self.arrivals.piece():
             pass
         return len(self.service.desk.ids)
@@ -73,6 +73,11 @@ class Served:
         ledger = self.service.ledger
         return {ledger.ids[i]: ledger.classes[number] for i, number in ledger.labels.items()}
 
+    def pool(self) -> tuple[list[str], bytes]:
+        """Return the ids and the features of the pool, to the bit."""
+        ids = list(self.service.desk.ids)
+        return ids, self.service.desk.rows.of(ids).tobytes()
+
 
 @contextmanager
 def served(path: Path, accept: bool = False, test: str | None = None, **options: Any) -> Iterator[Served]:
@@ -82,15 +87,15 @@ def served(path: Path, accept: bool = False, test: str | None = None, **options:
     project = open_project(path, keep=False, check=check, reader=read_watched, **known)
     with ExitStack() as stack:
         opening = open_log(project, None, {"check_every": 0}, [], {}, accept, print, test=test)
-        store, project = stack.enter_context(opening)
+        store, project, state = stack.enter_context(opening)
         project.keep()
-        desk = Desk(Rows(project.ids_here, project.features), store)
+        desk = Desk(Rows(project.ids_here, project.features), store, state)
         stack.callback(desk.close)
         shown = Shown(project.without_features(), allowed=allowed_images(project))
         service = Service(desk, lambda i: shown.item(desk.ids[i]))
         assert project.about is not None
         watched = Watched(project.source, project.about.options)
-        yield Served(service, Arrivals(desk, store, shown, print, test), watched, shown)
+        yield Served(service, Arrivals(desk, store, shown, print, test, watched), shown)
 
 
 @pytest.fixture(autouse=True)
@@ -112,13 +117,13 @@ def test_what_joined_is_there_at_the_next_start_to_the_bit(inbox: Path) -> None:
         inbox.write_text(lines(0, 34))
         assert made.look() == 34
         made.label("33", "b")
-        before = fingerprint(made.service)
-    assert (inbox.parent / "inbox.jsonl.everylabel" / JOURNAL).exists()
+        before = made.pool()
+    assert (inbox.parent / "inbox.jsonl.everylabel" / "joined").exists()
     with served(inbox) as made:
-        assert fingerprint(made.service) == before
+        assert made.pool() == before
         assert made.labels() == {"3": "a", "33": "b"}
         assert made.look() == 34
-    assert not (inbox.parent / "inbox.jsonl.everylabel" / JOURNAL).exists()
+    assert not (inbox.parent / "inbox.jsonl.everylabel" / "joined").exists()
 
 
 def test_what_is_gone_or_changed_is_told_and_not_applied(inbox: Path) -> None:
@@ -205,7 +210,7 @@ def test_features_that_are_others_than_before_are_refused(
         inbox.write_text(lines(0, 34))
         made.look()
     with served(inbox) as made:
-        before = fingerprint(made.service)
+        before = made.pool()
     for name in ("features.npy", "digests.npy"):
         (folder / name).unlink()
     with monkeypatch.context() as another_library:
@@ -216,10 +221,10 @@ def test_features_that_are_others_than_before_are_refused(
             pass
         with served(inbox, accept=True) as made:
             assert made.labels() == {"3": "a"}
-            now = fingerprint(made.service)
+            now = made.pool()
             assert now != before
     with served(inbox) as made:  # these are the features from now on
-        assert fingerprint(made.service) == now
+        assert made.pool() == now
     (folder / "embedder.npz").unlink()  # which has TF-IDF learn from all rows
     with served(inbox) as made:
         assert made.labels() == {"3": "a"}
@@ -244,9 +249,9 @@ def test_what_is_sent_joins_once_and_stays(inbox: Path) -> None:
         assert made.shown.project.ids[-4:] == [*(one.id for one in texts(40, 41)), "t 99", texts(42)[0].id]
         shown = made.shown.item(texts(40)[0].id)
         assert (shown["text"], shown["fields"]) == (sentence(40), [["split", "40"], ["from", "mail"]])
-        before, ids = fingerprint(made.service), list(made.service.desk.ids)
+        before, ids = made.pool(), list(made.service.desk.ids)
     with served(inbox) as made:
-        assert fingerprint(made.service) == before
+        assert made.pool() == before
         assert made.service.desk.ids == ids
         assert made.labels() == {"3": "a", "t 99": "b", "31": "a"}
         assert made.arrivals.send(texts(42)) == 0
@@ -262,13 +267,13 @@ def test_texts_that_are_sent_at_once_stay_with_their_ids(
     inbox: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with served(inbox) as one:
-        embed = one.arrivals._embed
+        embed = arrivals.embed_piece
 
-        def slowly(items: Any) -> Any:  # so that the others wait
+        def slowly(*what: Any) -> Any:  # so that the others wait
             time.sleep(0.02)
-            return embed(items)
+            return embed(*what)
 
-        monkeypatch.setattr(one.arrivals, "_embed", slowly)
+        monkeypatch.setattr(web_arrivals, "embed_piece", slowly)
         with ThreadPoolExecutor(4) as pool:
             sent = [pool.submit(one.arrivals.send, texts(number)) for number in range(100, 108)]
             assert [each.result() for each in sent] == [1] * 8
@@ -290,9 +295,9 @@ def test_ids_are_sent_with_one_text_only(tmp_path: Path) -> None:
         path.write_text("".join(line(i, id=f"m{i}") for i in range(12)))  # two of them were sent
         assert made.look() == 12
         assert made.shown.project.row(list(made.shown.project.ids).index("m11")) == 11
-        before = fingerprint(made.service)
+        before = made.pool()
     with served(path) as made:
-        assert fingerprint(made.service) == before
+        assert made.pool() == before
         assert sorted(made.service.desk.ids) == sorted(f"m{i}" for i in range(12))
         assert made.look() == 12
         assert made.told == ""
@@ -338,33 +343,50 @@ def test_half_written_rows_are_waited_for(
 ) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(written.encode(encoding or "utf-8"))
-    data, unfinished = whole_rows.whole_rows(path, encoding)
+    data, unfinished = whole_rows(path, encoding)
     assert data.decode(encoding or "utf-8") == whole
     assert unfinished == (written != whole)
-    monkeypatch.setattr(whole_rows, "QUIET", -1.0)  # nobody has written for long: what looks whole counts
-    assert whole_rows.whole_rows(path, encoding)[1] == (written in ("a,b\n1,2\n3", 'a,b\n1,2\n3,"x\n'))
+    monkeypatch.setattr(arrivals, "QUIET", -1.0)  # nobody has written for long: what looks whole counts
+    assert whole_rows(path, encoding)[1] == (written in ("a,b\n1,2\n3", 'a,b\n1,2\n3,"x\n'))
 
 
 def test_half_a_character_is_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(b'{"a": 1}\n{"a": "' + "ä".encode()[:1])
-    assert whole_rows.whole_rows(path, None) == (b'{"a": 1}\n', True)
+    assert whole_rows(path, None) == (b'{"a": 1}\n', True)
 
 
-def test_a_journal_forgets_what_a_crash_left_half_written(tmp_path: Path) -> None:
+def test_pieces_that_are_damaged_or_of_another_model_are_left_out(tmp_path: Path) -> None:
     rows = np.arange(12, dtype=np.float32).reshape(4, 3)
-    journal = Journal(tmp_path, "text", None)
-    journal.add([f"{i:016x}" for i in range(2)], rows[:2])
-    with (tmp_path / JOURNAL).open("ab") as file:
-        file.write(b"half a record")
-    assert list(journal.read().at) == [f"{i:016x}" for i in range(2)]
-    journal.add([f"{i:016x}" for i in range(2, 4)], rows[2:])
-    np.testing.assert_array_equal(journal.read().rows, rows)
-    data = bytearray((tmp_path / JOURNAL).read_bytes())
-    data[-5] ^= 1  # of the last row
-    (tmp_path / JOURNAL).write_bytes(data)
-    assert list(journal.read().at) == [f"{i:016x}" for i in range(3)]
-    assert not Journal(tmp_path, "text", "other").read().at
+    pieces = Pieces(tmp_path, "text", None)
+    for i in range(4):
+        pieces.add([f"{i:016x}"], rows[i : i + 1])
+    np.testing.assert_array_equal(pieces.read().rows, rows)
+    files = sorted((tmp_path / "joined").iterdir())
+    data = bytearray(files[1].read_bytes())
+    data[data.index(rows[1].tobytes()) + 2] ^= 1
+    files[1].write_bytes(data)
+    files[3].write_bytes(files[3].read_bytes()[:100])
+    assert list(pieces.read().at) == [f"{i:016x}" for i in (0, 2)]
+    Pieces(tmp_path, "text", "other").add(["f" * 16], rows[:1, :2])
+    assert list(Pieces(tmp_path, "text", "other").read().at) == ["f" * 16]
+    assert list(pieces.read().at) == [f"{i:016x}" for i in (0, 2)]
+
+
+def test_what_version_0_2_wrote_is_read_but_for_half_a_record(tmp_path: Path) -> None:
+    rows = np.arange(6, dtype=np.float32).reshape(2, 3)
+    header = json.dumps({"version": 1, "kind": "text", "model": None, "width": 3}).encode() + b"\n"
+    records = [
+        f"{i:016x}".encode() + zlib.crc32(row.tobytes()).to_bytes(4, "little") + row.tobytes()
+        for i, row in enumerate(rows)
+    ]
+    path = tmp_path / "joined.rows"
+    path.write_bytes(header + b"".join(records) + records[0][:9])
+    pieces = Pieces(tmp_path, "text", None)
+    np.testing.assert_array_equal(pieces.read().rows, rows)
+    path.write_bytes(header + records[0] + records[1][:-1] + b"x")
+    assert list(pieces.read().at) == [f"{0:016x}"]
+    assert not Pieces(tmp_path, "text", "other").read().at
 
 
 def test_rows_that_could_not_be_noted_are_found_again(
@@ -394,15 +416,14 @@ def test_nothing_is_embedded_while_the_log_takes_nothing(
     path = tmp_path / "inbox.jsonl"
     path.write_text(lines(0, 30))
     with served(path) as made:
-        journal = made.arrivals.project.folder / JOURNAL
-        size = journal.stat().st_size if journal.exists() else 0
+        pieces = made.shown.project.folder / "joined"
         monkeypatch.setattr(made.arrivals.log, "refusal", lambda: StoreError("the disk is full"))
         with pytest.raises(StoreError):
             made.arrivals.send([Sent.of("a text", "mail 1", {})])
-        assert (journal.stat().st_size if journal.exists() else 0) == size
+        assert not pieces.exists()
         monkeypatch.undo()
         assert made.arrivals.send([Sent.of("a text", "mail 1", {})]) == 1
-        assert journal.stat().st_size > size
+        assert len(list(pieces.iterdir())) == 1
 
 
 def test_an_image_that_is_a_link_to_elsewhere_does_not_join(tmp_path: Path) -> None:
@@ -414,7 +435,7 @@ def test_an_image_that_is_a_link_to_elsewhere_does_not_join(tmp_path: Path) -> N
         (folder / "c.png").symlink_to(tmp_path / "private.png")
         Image.new("RGB", (8, 8), (0, 200, 0)).save(folder / "d.png")
         for _ in range(3):
-            project.arrivals.look(project.watched)
+            project.arrivals.look()
             while project.arrivals.piece():
                 pass
         assert sorted(project.shown.project.ids) == ["a.png", "b.png", "d.png"]

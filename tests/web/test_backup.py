@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from everylabel.cli import app
-from everylabel.projects.database.store import Store
+from everylabel.log.store import Store
 from everylabel.simulation.client import Client
-from tests.projects.test_sealing import change
+from tests.log.test_integrity import change
 from tests.web.servers import label
 
 
@@ -79,8 +79,9 @@ def test_doctor_tells_and_rebuilds(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     before = log.read_bytes()
     code, text = run("doctor", "digits", "-o", "new.sqlite")
     assert code == 1
-    assert text.count("a label on item") == 3
-    assert "to go on with that: everylabel label digits --store new.sqlite" in text.lower()
+    assert "is not what was written" in text
+    assert "To continue with them: everylabel label digits --store new.sqlite" in text
+    assert run("doctor", "digits", "-o", "again.sqlite", "--keep-later")[0] == 1
     assert log.read_bytes() == before
     with label(tmp_path, "digits", "--store", "new.sqlite") as server:
         assert server.client.get("/api/progress")["labelled"] == 0

@@ -1,4 +1,4 @@
-"""kill -9 under load on a real server process; `make bench-serving` does it 200 times."""
+"""kill -9 under load on a real server process; `make bench NAME=serving` does it 200 times."""
 
 from pathlib import Path
 

@@ -8,7 +8,7 @@ from PIL import Image
 from everylabel.data.options import Options
 from everylabel.data.readers.folder import read_folder
 from everylabel.projects.project import Project
-from everylabel.web.shown import Shown
+from everylabel.web.item_view import Shown
 from tests.web.test_app import client
 
 __all__ = ["client"]

@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import signal
+import socket
 import weakref
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,13 @@ from typer.testing import CliRunner
 
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.refit import refit
+from everylabel.labelling.model.retrainer import retrain
 from everylabel.projects.labelled import kept_in, store_name
 from everylabel.projects.project import open_project
+from everylabel.web import server
+from everylabel.web.bodies import check_settings
 from everylabel.web.server import ServeOptions, Server, bound_socket, opened_server, serve, server_config
-from everylabel.web.settings import check_settings
-from tests.web.servers import label
+from tests.web.servers import label, served
 
 
 def test_labels_are_kept_in_either_database(
@@ -131,7 +133,7 @@ def test_who_serves_holds_no_model_that_another_has_replaced(tmp_path: Path) -> 
         first = weakref.ref(desk.learner)
         for i in range(3):
             opened.service.label("ann", desk.ids[i], i).result()
-        refit(desk)
+        retrain(desk)
         gc.collect()
         assert first() is None  # of a large pool it has its own logits
 
@@ -148,3 +150,51 @@ def test_a_port_that_another_took_between_is_told() -> None:
 
 async def _nothing(scope: Any, receive: Any, send: Any) -> None:
     """Answer nothing."""
+
+
+async def _greets(scope: Any, receive: Any, send: Any) -> None:
+    """Answer ok."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+def _connected(port: int, says: bytes) -> socket.socket:
+    made = socket.create_connection(("127.0.0.1", port), timeout=60)
+    made.sendall(says)
+    return made
+
+
+SLOW = {
+    "no request": b"",
+    "half a head": b"GET / HTTP/1.1\r\nhost: a\r\n",
+    "half a body": b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\r\n1",
+}
+
+
+@pytest.mark.parametrize("says", SLOW.values(), ids=SLOW)
+def test_slow_clients_keep_nobody_waiting(says: bytes) -> None:
+    with served(server_config(_greets)) as port:
+        crowd = [_connected(port, says) for _ in range(50)]
+        assert httpx.get(f"http://127.0.0.1:{port}/", timeout=60).text == "ok"
+        for each in crowd:
+            each.close()
+
+
+def test_too_many_connections_are_refused_and_those_that_close_make_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 10)
+    with served(server_config(_greets)) as port:
+        crowd = [_connected(port, b"") for _ in range(10)]
+        address = f"http://127.0.0.1:{port}/"
+        assert httpx.get(address, timeout=60).status_code == 503
+        for each in crowd:
+            each.close()
+        while httpx.get(address, timeout=60).status_code != 200:  # until the server has noticed
+            pass
+
+
+def test_headers_are_only_so_large() -> None:
+    endless = b"GET / HTTP/1.1\r\nx: ".ljust(2**16 + 1, b"y")
+    with served(server_config(_greets)) as port, _connected(port, endless) as client:
+        assert client.recv(12) == b"HTTP/1.1 400"

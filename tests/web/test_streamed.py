@@ -7,7 +7,7 @@ import pytest
 
 from everylabel.labelling import predicted
 from everylabel.labelling.predicted import Page
-from everylabel.web.streamed import pieces
+from everylabel.web.routes.reading import pieces
 
 
 @pytest.mark.parametrize("n", [0, 1, 7])

@@ -1,6 +1,7 @@
 """`everylabel backup`."""
 
 import shlex
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +19,12 @@ def backup(
     folder: options.Folder = None,
 ) -> None:
     """Copy the log of a project to a file, also while people are labelling."""
-    from everylabel.projects.database.backup import back_up
-    from everylabel.projects.database.doctor import find
+    from everylabel.log.backup import back_up
+    from everylabel.projects.doctor import find_log
 
-    written, n = back_up(find(source, folder, store), out)
+    place = find_log(source, folder, store)
+    name = f"{place.folder.name}-backup-{datetime.now():%Y%m%d-%H%M%S}.sqlite"
+    written = out or place.folder.with_name(name)
+    n = back_up(place.store, place.name, written)
     again = shlex.join(["everylabel", "label", source, "--store", str(written)])
     print(f"{n:,} events are in {written}; to label on with it: {again}")

@@ -50,7 +50,7 @@ def note(text: str) -> None:
 
 def _whole(error: Exception) -> str:
     """Return an error's text; where it tells a command to go on by, with all that was given this time."""
-    from everylabel.data.changes import ChangedSource
+    from everylabel.data.source_diff import ChangedSource
 
     if not isinstance(error, ChangedSource) or sys.argv[1:2] != ["label"]:
         return str(error)
@@ -105,7 +105,7 @@ def embedding_bar(doing: str = "embedding") -> Iterator[Callable[[int, int], Non
 def opened(source: str, **options: Any) -> "Project":
     """Return a source as a project; a bar shows how far its embedding is, notes what was chosen."""
     from everylabel.projects.project import open_project
-    from everylabel.scale.behind import shards_behind
+    from everylabel.scale.manifest import shards_behind
 
     if "reader" not in options and shards_behind(source) is not None:
         from everylabel.scale.project import in_files

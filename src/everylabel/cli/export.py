@@ -13,7 +13,7 @@ from everylabel.cli.console import note, opened
 from everylabel.formats.known import MLFLOW, MODELS, PROGRAMS, TABLES, Format
 
 if TYPE_CHECKING:
-    from everylabel.labelling.rows import Prepared
+    from everylabel.labelling.model.scaling import Prepared
 
 
 def export(
@@ -39,7 +39,7 @@ def export(
     folder: options.Folder = None,
 ) -> None:
     """Write labels, answers, predictions or the model to a file; also while a server is running."""
-    from everylabel.data.class_list import column_list
+    from everylabel.data.classes import column_list
 
     console = Console(stderr=True)
     from everylabel.core.checks import check_choice
@@ -47,16 +47,17 @@ def export(
     from everylabel.core.files import write_atomically
     from everylabel.formats.exports import FORMATS, WHAT, model_export, table_export, to_predict
     from everylabel.formats.queue_tables import Of
+    from everylabel.labelling.model.scaling import prepare
     from everylabel.labelling.queues import QUEUES
-    from everylabel.labelling.rows import prepare
     from everylabel.projects.labelled import check_labelled
-    from everylabel.projects.log import read_state
+    from everylabel.projects.log import class_names_of, read_labels
 
     check_choice(what, "--what", [*WHAT, "model"])
     beside = column_list(columns)
     check = check_labelled(store, needed=True)
     project = opened(source, folder=folder, show=show, keep=False, check=check, private=True)
-    snapshot = read_state(project, store)
+    needs_model = what not in ("labels", "answers")
+    label_set = read_labels(project, store, names=class_names_of(project) if needs_model else None)
     chosen = form or format_of(out, MODELS if what == "model" else FORMATS if what == "answers" else TABLES)
 
     def prepared() -> "Prepared":
@@ -65,26 +66,26 @@ def export(
     if what == "model" and chosen == MLFLOW:
         from everylabel.integrations.mlflow import save_project
 
-        save_project(project, snapshot, out)
+        save_project(project, label_set, out)
     else:
         if what == "model":
-            written = model_export(prepared, snapshot, chosen)
+            written = model_export(prepared, label_set, chosen)
         else:
-            written = table_export(project, prepared, snapshot, what, chosen, beside, Of(class_, item))
+            written = table_export(project, prepared, label_set, what, chosen, beside, Of(class_, item))
         write_atomically(out, lambda file: file.writelines(written.pieces), follow=True)
-    if snapshot.aside:
-        names = listed([project.known_as(i) for i in snapshot.aside])
-        many = counted(len(snapshot.aside), "label is", "labels are")
+    if label_set.aside:
+        names = listed([project.known_as(i) for i in label_set.aside])
+        many = counted(len(label_set.aside), "label is", "labels are")
         note(f"{many} left out: the content of their items has changed since ({names})")
-    if snapshot.none and what in ("labels", "predictions"):
-        many = counted(len(snapshot.none), "item is", "items are")
+    if label_set.none and what in ("labels", "predictions"):
+        many = counted(len(label_set.none), "item is", "items are")
         note(f"{many} left out, of none of the classes: they are among --what answers")
-    labelled, n = len(snapshot.labels), len(project)
-    predicted = len(to_predict(n, snapshot)) if what == "predictions" else 0
+    labelled, n = len(label_set.labels), len(project)
+    predicted = len(to_predict(n, label_set)) if what == "predictions" else 0
     done = {
-        "answers": f"answers on {counted(len(snapshot.answers), 'item')}",
+        "answers": f"answers on {counted(len(label_set.answers), 'item')}",
         "predictions": f"predictions of {counted(predicted, 'item')} without a label",
-        "test": f"labels and predictions of {counted(len(snapshot.test), 'test item')}",
+        "test": f"labels and predictions of {counted(len(label_set.test), 'test item')}",
         "model": f"model of {counted(labelled, 'labelled item')}",
         **{name: f"queue {about.title!r}" for name, about in QUEUES.items()},
     }.get(what, f"labels of {counted(labelled, 'item')}")

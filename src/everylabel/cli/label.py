@@ -94,11 +94,11 @@ def label(
 ) -> None:
     """Label texts, images or features on a page; the model learns from every click."""
     from everylabel.core.checks import check_choice
-    from everylabel.data.class_list import class_list
+    from everylabel.data.classes import class_list
+    from everylabel.projects.arrivals import read_watched
     from everylabel.projects.labelled import STORE, check_labelled, joined_before, kept_in
-    from everylabel.projects.watching import read_watched
+    from everylabel.web.bodies import check_settings
     from everylabel.web.server import ServeOptions, check_free, serve
-    from everylabel.web.settings import check_settings
 
     check_choice(layout, "--layout", ["pca", "umap"])
     _check_layout(layout)
@@ -174,9 +174,6 @@ def label(
     with embedding_bar() as progress:
         serve(project, serving, lambda address: _ready(address, host), note, progress)
     again = command(*(part for part in sys.argv[1:] if part not in ONCE))
-    coming = project.coming
-    if coming is not None and not coming.complete:
-        note(f"{coming.done:,} of {len(project):,} items are embedded; the rest follows at the next start")
     log = Path(store or project.folder / STORE)
     if "://" not in (store or "") and not log.exists():
         note(f"the log {str(log)!r} is gone: put it back, or the copy that the server has told of")
@@ -186,7 +183,7 @@ def label(
 def _sharded(source: str, ray: str | None, others: dict[str, Any]) -> dict[str, Any]:
     """Return how shards are read: by a Ray cluster, or into memory; nothing if the source is none."""
     from everylabel.core.errors import EverylabelError
-    from everylabel.scale.behind import shards_behind
+    from everylabel.scale.manifest import shards_behind
 
     if shards_behind(source) is None:
         if ray is not None:
@@ -204,12 +201,12 @@ def _sharded(source: str, ray: str | None, others: dict[str, Any]) -> dict[str, 
 
 def _rows_of(project: "Project") -> dict[str, Any]:
     """Return how the server gets features that lie in shards on a Ray cluster."""
-    from everylabel.data.numbered import Numbered
+    from everylabel.data.id_list import Numbered
 
     if not isinstance(project.ids, Numbered):
         return {}
     from everylabel.scale.features import ShardedFeatures
-    from everylabel.scale.rows import ShardRows
+    from everylabel.scale.project import ShardRows
 
     features: Any = project.features
     return {"rows": lambda _: ShardRows(features)} if isinstance(features, ShardedFeatures) else {}
@@ -222,7 +219,7 @@ def _drawn(test: str | None) -> bool:
 
 def _fields(project: "Project") -> list[str] | None:
     """Return the columns that are shown beside an item, as they were named now or last time; None for all."""
-    from everylabel.data.class_list import column_list
+    from everylabel.data.classes import column_list
 
     named = None if project.about is None else project.about.options.fields
     return None if named == ALL else column_list(named)

@@ -46,7 +46,7 @@ def predict(
     Of a folder of shards, as embed writes them, each becomes a table in the folder that --out names; begun
     again, only those that are missing are made.
     """
-    from everylabel.data.class_list import column_list
+    from everylabel.data.classes import column_list
 
     console = Console(stderr=True)
     from everylabel.core.checks import check_choice
@@ -58,9 +58,9 @@ def predict(
     from everylabel.formats.known import TABLES
     from everylabel.formats.tables import write_table
     from everylabel.projects.labelled import check_labelled
-    from everylabel.projects.log import read_state
+    from everylabel.projects.log import class_names_of, read_labels
     from everylabel.projects.predictions import predict as predict_new
-    from everylabel.scale.parted import is_shards
+    from everylabel.scale.manifest import is_shards
 
     sharded = is_shards(new)
     if sharded and (out is None or columns is not None):
@@ -89,20 +89,20 @@ def predict(
     check = check_labelled(store, needed=True)
     about = opened(project, keep=False, private=True, needed=False, check=check, **named)
     names = None if names_prior is None else names_prior is options.OnOff.ON
+    labels = read_labels(about, store, names, names=class_names_of(about))
     if sharded and out is not None:
         from everylabel.scale.predicting import predict_shards
 
-        state = read_state(about, store, names)
         with embedding_bar("predicting") as progress:
             how: dict[str, Any] = {"ray": ray, "worker_cpus": worker_cpus or 1}
-            made = predict_shards(new, out, about, state, chosen, progress=progress, note=note, **how)
+            made = predict_shards(new, out, about, labels, chosen, progress=progress, note=note, **how)
         if made.kept:
             note(f"{made.kept:,} rows were predicted before")
         _done(console, made.predictions.rows - made.broken, out)
         return
     reading = Options(text_column, image_column, id_column=id_column, encoding=encoding, long_rows=long_rows)
     with embedding_bar() as progress:
-        predicted = predict_new(about, read_state(about, store, names), new, reading, progress)
+        predicted = predict_new(about, labels, new, reading, progress)
     for text in predicted.notes:
         note(text)
     pieces = write_table(predicted_records(predicted, beside), chosen)

@@ -188,7 +188,7 @@ def _run_cells(run: _Run, cells: "list[Cell]", stored: "Results", command: str) 
     from everylabel.experiments.catalogue import EXPERIMENTS
     from everylabel.experiments.engine import run_cells
     from everylabel.experiments.machine import code, describe
-    from everylabel.scale.cells import ALL, on_ray
+    from everylabel.scale.cluster import ALL, joblib_on_ray
 
     others = "; ".join(f"{n} by {made}" for made, n in stored.codes().items() if made != code())
     if others:
@@ -203,7 +203,7 @@ def _run_cells(run: _Run, cells: "list[Cell]", stored: "Results", command: str) 
     n_before = len(stored.finished() & {cell.name for cell in cells})
     told = Console(stderr=True)
     columns = (MofNCompleteColumn(), BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    where = nullcontext() if run.ray is None else on_ray(run.ray, note)
+    where = nullcontext() if run.ray is None else joblib_on_ray(run.ray, note)
     with where, Progress(*columns, console=told) as progress:
         task = progress.add_task("reproducing", total=len(cells), completed=n_before)
         for i, cell in enumerate(running, start=1):

@@ -116,18 +116,6 @@ def condition_cov_one(
     return result
 
 
-def condition_cov_many(
-    cov: Float[Array, "d d"], features: Float[Array, "m d"], curvature: Float[Array, " m"]
-) -> Float[Array, "d d"]:
-    """Return inv(inv(cov) + J' C J) of a shared covariance, C diagonal."""
-    cov_h = cov @ features.T
-    gram = features @ cov_h
-    if features.shape[0] == 1:
-        return condition_cov_one(cov, cov_h[:, 0], float(gram[0, 0]), float(curvature[0]), 1)
-    xp: Any = array_namespace(cov)
-    return condition_cov(cov, cov_h, gram, xp.sqrt(curvature) * eye(features.shape[0], cov), 1)
-
-
 def add_outer(cov: Float[Array, "... d d"], a: Float[Array, "... d b"], sign: int) -> Float[Array, "... d d"]:
     """Return cov + sign * A A', symmetric to the last bit."""
     xp: Any = array_namespace(cov)

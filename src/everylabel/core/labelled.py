@@ -19,6 +19,7 @@ from jaxtyping import Float, Int
 
 from everylabel.core.arrays import Array, array_namespace, float64, zeros
 from everylabel.core.errors import EverylabelError
+from everylabel.core.preconditioner import Preconditioner
 
 UNKNOWN = -1  # the label of an instance that came without one
 PARTIAL = -2  # of one with a soft label, which is in label_sums alone
@@ -45,16 +46,7 @@ class Labelled(NamedTuple):
     weights: Array  # (b,)
 
 
-class Change(NamedTuple):
-    """What has changed at some rows of the data: they are new, have another label, or another weight."""
-
-    rows: Array  # (b,)
-    weights: Array  # (b,) before; 0 of those that are new
-    sums: Array  # (b, k) w e_y before
-    targets: Array  # (b, k) e_y now
-
-
-@dataclass(frozen=True, eq=False, repr=False, slots=True, weakref_slot=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Data:
     """Labelled instances; see the module's head."""
 
@@ -63,6 +55,7 @@ class Data:
     weights: Array
     label_sums: Array
     later: tuple[Labelled, ...] = ()  # noted but not counted yet
+    preconditioner: Preconditioner | None = None  # of the last exact update, for the next
 
     @property
     def features(self) -> Array:
@@ -97,17 +90,18 @@ class Data:
             buffer.claims[n] = writer
         buffer.rows[n : n + b, :] = new.features
         labels, weights = xp.concat([self.labels, new.labels]), xp.concat([self.weights, new.weights])
-        return Data(buffer, labels, weights, self._with_sums(new, targets))
+        sums = self._with_sums(new, targets)
+        return Data(buffer, labels, weights, sums, preconditioner=self.preconditioner)
 
-    def take_back(self, gone: Labelled, targets: Targets) -> tuple[Data, Change | None]:
-        """Return counted data without these labels, the latest first, and where they were.
+    def take_back(self, gone: Labelled, targets: Targets) -> Data:
+        """Return counted data without these labels, the latest first.
 
-        Their rows stay with weight 0, so that logits of the rows before still fit, until they are many.
+        Their rows stay with weight 0, which costs no copy, until they are many.
         """
         gone = self._own(gone)
         features, labels, weights = gone
         xp: Any = array_namespace(features)
-        left, taken_from = xp.asarray(self.weights, copy=True), {}
+        left = xp.asarray(self.weights, copy=True)
         for i in reversed(range(labels.shape[0])):
             known = (self.labels == labels[i]) | (self.labels == UNKNOWN)
             same = known & xp.all(self.features == features[i, :][None, :], axis=1)
@@ -117,7 +111,6 @@ class Data:
                     taken = min(asked, float(left[at]))
                     left[at] = left[at] - taken
                     asked -= taken
-                    taken_from[at] = i
             if asked > 1e-12 * float(weights[i]):
                 raise EverylabelError(
                     f"features and labels cannot be taken back: number {i} was never learned (with that "
@@ -126,22 +119,14 @@ class Data:
                 )
         sums = self.label_sums - self._summed(gone, targets)
         full = xp.nonzero(left > 0.0)[0]
-        if left.shape[0] - full.shape[0] > MOST_EMPTY * left.shape[0]:
-            buffer = Buffer(xp.take(self.features, full, axis=0), {})
-            return Data(buffer, xp.take(self.labels, full), xp.take(left, full), sums), None
-        where = device(labels)
-        rows, which = (
-            xp.asarray(list(some), dtype=xp.int64, device=where)
-            for some in (taken_from.keys(), taken_from.values())
-        )
-        certain = xp.take(targets(labels, self.label_sums.shape[1]), which, axis=0)
-        before = xp.take(self.weights, rows)
-        return replace(self, weights=left, label_sums=sums), Change(
-            rows, before, before[:, None] * certain, certain
-        )
+        if left.shape[0] - full.shape[0] <= MOST_EMPTY * left.shape[0]:
+            return replace(self, weights=left, label_sums=sums)
+        buffer = Buffer(xp.take(self.features, full, axis=0), {})
+        labels, weights = xp.take(self.labels, full), xp.take(left, full)
+        return replace(self, buffer=buffer, labels=labels, weights=weights, label_sums=sums)
 
-    def turn(self, one: Labelled, after: Int[Array, " 1"], targets: Targets) -> tuple[Data, Change] | None:
-        """Return counted data with another label at the row that has this one, and the row, if any has."""
+    def turn(self, one: Labelled, after: Int[Array, " 1"], targets: Targets) -> Data | None:
+        """Return counted data with another label at the row that has this one; None if no row has."""
         features, labels, weights = self._own(one)
         xp: Any = array_namespace(features)
         known = ((self.labels == labels[0]) | (self.labels == UNKNOWN)) & (self.weights == weights[0])
@@ -152,14 +137,13 @@ class Data:
         turned[int(rows[-1])] = after[0]
         was, now = (targets(some, self.label_sums.shape[1]) for some in (labels, after))
         sums = self.label_sums + float64(features).T @ (weights[:, None] * (now - was))
-        change = Change(rows[-1:], weights, weights[:, None] * was, now)
-        return replace(self, labels=turned, label_sums=sums), change
+        return replace(self, labels=turned, label_sums=sums)
 
     def add_classes(self, n: int) -> Data:
         """Return counted data with room for n classes more, of which there are no labels yet."""
         xp: Any = array_namespace(self.label_sums)
         room = zeros((self.label_sums.shape[0], n), self.label_sums)
-        return replace(self, label_sums=xp.concat([self.label_sums, room], axis=1))
+        return replace(self, label_sums=xp.concat([self.label_sums, room], axis=1), preconditioner=None)
 
     def _with_sums(self, new: Labelled, targets: Targets) -> Float[Array, "d k"]:
         """Return label_sums with these labels; the columns of other classes are copied as they are."""

@@ -6,8 +6,7 @@ n points, d features, k classes; q_xc = w_x p_xc (1 - p_xc) the curvature of cla
 An instance is uncertain about a few classes and alike about all the others: R_c holds the points
 with c among their TOP largest q, b_x is the mean of the others. So S (d, d) is shared and B_c has
 |R_c| rows. Points whose share is negligible are left out; C_c is positive definite whatever is.
-A new point adds a row to B_c of its TOP classes (Sherman-Morrison). What is built anew is built in parts, one
-with every label, so that none has to wait.
+A new point adds a row to B_c of its TOP classes (Sherman-Morrison).
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from everylabel.core.kernel import cholesky_or_none, inverse_of_precision
 TOP = 3  # classes of a point that get its curvature in full
 NEGLIGIBLE = 0.05  # share of a class's variance at a point below which it is left out of B_c
 LEAST = 1e-6  # least shared curvature of a point
-PARTS = 10  # of each pass over the points, or over the classes
 
 
 class Preconditioner(NamedTuple):
@@ -32,14 +30,13 @@ class Preconditioner(NamedTuple):
     shared: Array  # (d, d) S
     own: tuple[Array | None, ...]  # k times (r_c, d) B_c
     n_points: int  # when it was built
-    n_known: int  # with those it was extended by
 
     def apply(self, matrix: Float[Array, "d k"]) -> Float[Array, "d k"]:
         """Return C_c times column c, for all columns."""
         result = matrix.T @ self.shared
         for c, rows in enumerate(self.own):
             if rows is not None:
-                result[c, :] = result[c, :] - (rows @ matrix[:, c]) @ rows
+                result[c, :] -= (rows @ matrix[:, c]) @ rows
         return result.T
 
     def times(
@@ -74,95 +71,22 @@ class Preconditioner(NamedTuple):
             if room and q * variance > 0.2 * NEGLIGIBLE:
                 row = ((shared + change) * (q / (1.0 + q * variance)) ** 0.5)[None, :]
                 own[c] = row if rows is None else xp.concat([rows, row])
-        return self._replace(own=tuple(own), n_known=self.n_known + 1)
+        return self._replace(own=tuple(own))
 
 
-class Coming(NamedTuple):
-    """A preconditioner on its way, some of the work done."""
-
-    features: Array  # (n, d)
-    shared_curvature: Array  # (n,) b
-    top: Array  # (n, t) classes of a point that get its curvature in full
-    extra: Array  # (n, t) q - b of them
-    prior_precision: float
-    n_classes: int
-    step: int = 0
-    precision: Array | float = 0.0  # (d, d) H' diag(b) H of the points so far
-    shared: Array | None = None  # (d, d) S
-    seen: tuple[Array, ...] = ()  # parts of H S
-    own: tuple[Array | None, ...] = ()  # B_c so far
-
-    @property
-    def n_points(self) -> int:
-        return int(self.features.shape[0])
-
-    @property
-    def ready(self) -> bool:
-        return len(self.own) == self.n_classes
-
-    def advance(self) -> Coming:
-        """Return it a step further: some points of H' diag(b) H, S itself, some of H S, or some B_c."""
-        n, d = self.features.shape
-        done = self._replace(step=self.step + 1)
-        if self.shared is None and n < d:  # small, at once
-            return done._replace(shared=self._as_features(self._through_points()))
-        if self.shared is None and self.step < PARTS:
-            rows = float64(self.features[_part(self.step, n), :])
-            bent = rows.T * float64(self.shared_curvature[_part(self.step, n)])
-            return done._replace(precision=self.precision + bent @ rows)
-        if self.shared is None:
-            whole = self.prior_precision * eye(d, self.features) + self.precision
-            return done._replace(shared=self._as_features(inverse_of_precision(whole)))
-        if self.top.shape[1] == 0:
-            return done._replace(own=(None,) * self.n_classes)
-        if len(self.seen) < PARTS:
-            part = self.features[_part(len(self.seen), n), :] @ self.shared
-            return done._replace(seen=(*self.seen, part))
-        return done._replace(own=(*self.own, *self._next_own()))
-
-    def finish(self) -> Preconditioner:
-        """Return the preconditioner, after all the steps that are left."""
-        coming = self
-        while not coming.ready:
-            coming = coming.advance()
-        return Preconditioner(coming.shared, coming.own, self.n_points, self.n_points)
-
-    def _as_features(self, matrix: Float[Array, "d d"]) -> Float[Array, "d d"]:
-        xp: Any = array_namespace(matrix)
-        return xp.astype(matrix, self.features.dtype)
-
-    def _through_points(self) -> Float[Array, "d d"]:
-        """Return S by a system of n, (I - H' (H H' + prior_precision / b)^-1 H) / prior_precision."""
-        features, curvature = float64(self.features), float64(self.shared_curvature)
-        xp: Any = array_namespace(features)
-        n, d = features.shape
-        gram = features @ features.T + eye(n, features) * (self.prior_precision / curvature)
-        inverse = (eye(d, features) - features.T @ xp.linalg.solve(gram, features)) / self.prior_precision
-        return 0.5 * (inverse + inverse.T)
-
-    def _next_own(self) -> list[Array | None]:
-        """Return B_c of the classes whose turn it is."""
-        xp: Any = array_namespace(self.features)
-        seen = xp.concat(self.seen)
-        share = self.extra * xp.sum(seen * self.features, axis=1)[:, None]
-        first = len(self.own)
-        last = min(self.n_classes, first + -(-self.n_classes // PARTS))
-        return [_own_rows(self.features, seen, self.top, self.extra, share, c) for c in range(first, last)]
-
-
-def begin(
+def build(
     features: Float[Array, "n d"],
     weights: Float[Array, " n"],
     probs: Float[Array, "n k"],
     prior_precision: float,
     n_top: int = TOP,
-) -> Coming:
-    """Return what is to become the preconditioner at these probabilities, in the precision of the features.
+) -> Preconditioner:
+    """Return the preconditioner at these probabilities, in the precision of the features.
 
     n_top=0 leaves out all B_c: one covariance for all classes, with their mean curvature.
     """
     xp: Any = array_namespace(features)
-    k = int(probs.shape[1])
+    n, k = probs.shape
     n_top = min(n_top, k - 1)
     curvature = weights[:, None] * probs * (1.0 - probs)
     left, top, highest = curvature, [], []
@@ -174,13 +98,26 @@ def begin(
     full = xp.concat(highest, axis=1) if n_top else curvature[:, :0]
     others = (xp.sum(curvature, axis=1) - xp.sum(full, axis=1)) / (k - n_top)
     others = xp.clip(others, LEAST, None)
-    where = xp.concat(top, axis=1) if n_top else xp.astype(full, xp.int64)
-    return Coming(features, others, where, full - others[:, None], prior_precision, k)
+    shared = xp.astype(_shared(float64(features), float64(others), prior_precision), features.dtype)
+    if n_top == 0:
+        return Preconditioner(shared, (None,) * k, n)
+    seen, at, extra = features @ shared, xp.concat(top, axis=1), full - others[:, None]
+    share = extra * xp.sum(seen * features, axis=1)[:, None]
+    own = tuple(_own_rows(features, seen, at, extra, share, c) for c in range(k))
+    return Preconditioner(shared, own, n)
 
 
-def _part(i: int, n: int) -> slice:
-    """Return the i-th of PARTS parts of n points."""
-    return slice(i * n // PARTS, (i + 1) * n // PARTS)
+def _shared(
+    features: Float[Array, "n d"], curvature: Float[Array, " n"], prior_precision: float
+) -> Float[Array, "d d"]:
+    """Return S; with fewer points than features as (I - H' (H H' + prior_precision / b)^-1 H) / prior."""
+    xp: Any = array_namespace(features)
+    n, d = features.shape
+    if n >= d:
+        return inverse_of_precision(prior_precision * eye(d, features) + (features.T * curvature) @ features)
+    gram = features @ features.T + eye(n, features) * (prior_precision / curvature)
+    inverse = (eye(d, features) - features.T @ xp.linalg.solve(gram, features)) / prior_precision
+    return 0.5 * (inverse + inverse.T)
 
 
 def _own_rows(

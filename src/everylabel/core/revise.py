@@ -79,14 +79,14 @@ def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: 
     targets = LIKELIHOODS[posterior.likelihood].targets
     counted = posterior.data.counted(targets)
     posterior = posterior.replace(data=counted)
-    data, change = counted.take_back(Labelled(design, labels, weights), targets)
+    data = counted.take_back(Labelled(design, labels, weights), targets)
     try:
         narrow = _step_back(posterior, design, None, weights)
     except EverylabelError:  # these labels were learned, at another curvature than today's
         kind, design = LIKELIHOODS[posterior.likelihood], float64(data.features)
         left = Instances(design, kind.link(design @ posterior.mean), data.weights)
         narrow = posterior.replace(**kind.fit(left, posterior.prior_precision))
-    return exact.turn(narrow, data, change)
+    return exact.retrain(narrow, data)
 
 
 def relabel(
@@ -115,9 +115,7 @@ def relabelled(
     one = Labelled(design, labels[:1], check_weights([weight], 1, design))
     data = None if posterior.data is None else posterior.data.counted(kind.targets)
     found = None if data is None else data.turn(one, labels[1:], kind.targets)
-    if data is None or found is None:
-        return None
-    return exact.turn(posterior.replace(data=data), *found)
+    return None if found is None else exact.retrain(posterior, found)
 
 
 def unlearn(

@@ -1,7 +1,9 @@
-"""A cell of a table, a data frame or a dataset, as text."""
+"""Cells of a table, a data frame or a dataset as text, and columns that are read when asked for."""
 
 import json
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, overload
 
 import numpy as np
 
@@ -40,3 +42,23 @@ def label_of(value: Any) -> str:
     """Return a label as text: 1.0, which a column with gaps makes of 1, is "1" again."""
     whole = isinstance(value, (float, np.floating)) and value.is_integer()
     return str(int(value)) if whole else text_of(value)
+
+
+class ReadColumn(Sequence[Any]):
+    """A column whose values are of one type, which is known before any is read: int, float or str."""
+
+    type: type
+
+    @abstractmethod
+    def at(self, i: int) -> Any:
+        """Return the value of a row."""
+
+    @overload
+    def __getitem__(self, i: int) -> Any: ...
+
+    @overload
+    def __getitem__(self, i: slice) -> list[Any]: ...
+
+    def __getitem__(self, i: int | slice) -> Any:
+        some = range(len(self))[i]
+        return self.at(some) if isinstance(some, int) else [self.at(each) for each in some]

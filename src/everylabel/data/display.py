@@ -9,11 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.appended import Join, copied
 from everylabel.data.cells import label_of, written
 from everylabel.data.digests import bytes_digest, content_digest
-from everylabel.data.images import image_bytes
-from everylabel.data.pictures import SMALL_SIDE, Picture, png, read_picture, shown_image
+from everylabel.data.media import SMALL_SIDE, Picture, image_bytes, png, read_picture, shown_image
 
 Columns = Mapping[str, Sequence[Any]]  # of fields, one value an item
 SHORT = 300  # characters of a text in a list
@@ -56,15 +54,13 @@ class Display:
         """Return what is shown of some items."""
         return replace(self, **{one.name: _some(getattr(self, one.name), keep) for one in fields(self)})
 
-    def followed_by(self, others: "Display", n: int, m: int, join: Join = copied) -> Self:
+    def followed_by(self, others: "Display", n: int, m: int) -> Self:
         """Return what is shown of these n items and then of m others of the same kind."""
         pairs = ((one.name, getattr(self, one.name), getattr(others, one.name)) for one in fields(self))
         return replace(
             self,
             **{
-                name: joined_columns(here, there, n, m, join)
-                if isinstance(here, Mapping)
-                else join(here, there)
+                name: joined_columns(here, there, n, m) if isinstance(here, Mapping) else [*here, *there]
                 for name, here, there in pairs
             },
         )
@@ -181,10 +177,10 @@ def some_rows(columns: Columns, keep: Sequence[int]) -> dict[str, list[Any]]:
     return {name: [column[i] for i in keep] for name, column in columns.items()}
 
 
-def joined_columns(some: Columns, others: Columns, n: int, m: int, join: Join = copied) -> Columns:
+def joined_columns(some: Columns, others: Columns, n: int, m: int) -> Columns:
     """Return the columns of n rows and then of m others; None where a row has no such column."""
     return {
-        name: join(some[name] if name in some else [None] * n, others.get(name, [None] * m))
+        name: [*some.get(name, [None] * n), *others.get(name, [None] * m)]
         for name in dict.fromkeys([*some, *others])
     }
 

@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed
-from everylabel.data.appended import Join, copied
 from everylabel.data.classes import UNLABELLED
 from everylabel.data.display import Columns, Display, Rows, joined_columns, some_rows
 from everylabel.data.id_list import IdList
@@ -123,29 +122,26 @@ class Items:
         plain = Items(**own | {"features": None})
         return replace(plain.without(range(n - self.sent, n)), skipped=self.skipped)
 
-    def followed_by(self, others: "Items", join: Join = copied) -> Self:
-        """Return these items and then others of the same kind, which have no features.
-
-        join : `appended` costs no more than the others, whose classes these must have; else all is copied
-        """
+    def followed_by(self, others: "Items") -> Self:
+        """Return these items and then others of the same kind, which have no features."""
         classes = tuple(dict.fromkeys([*self.classes, *others.classes]))
         here, there = self.renamed_to(classes), others.renamed_to(classes)
         n, m = len(self.ids), len(others.ids)
         own = None
         if self.own_ids is not None:
-            own = join(self.own_ids, [others.known_as(i) for i in range(m)])
+            own = [*self.own_ids, *(others.known_as(i) for i in range(m))]
         return replace(
             self,
-            items=join(self.items, others.items),
-            ids=join(self.ids, others.ids),
+            items=[*self.items, *others.items],
+            ids=[*self.ids, *others.ids],
             labels=np.concatenate([here, there]),
             classes=classes,
             own_ids=own,
-            rows=join(self.rows if len(self.rows) else range(n), [others.row(i) for i in range(m)]),
-            columns=joined_columns(self.columns, others.columns, n, m, join),
+            rows=[*(self.rows if len(self.rows) else range(n)), *(others.row(i) for i in range(m))],
+            columns=joined_columns(self.columns, others.columns, n, m),
             skipped=(*self.skipped, *others.skipped),
-            display=self.display.followed_by(others.display, n, m, join),
-            digests=join(self.digests, others.digests),
+            display=self.display.followed_by(others.display, n, m),
+            digests=[*self.digests, *others.digests],
             sent=self.sent + others.sent,
         )
 

@@ -13,8 +13,8 @@ from typing import Any
 from everylabel.core.errors import EverylabelError, EverylabelWarning, listed, nearest
 from everylabel.data.classes import check_classes, no_labels
 from everylabel.data.datasets.catalog import NAMES, dataset_key
-from everylabel.data.images import open_image
 from everylabel.data.items import Items
+from everylabel.data.media import open_image
 from everylabel.data.options import Options
 from everylabel.data.readers import arrays, table
 from everylabel.data.readers.columns import find_column

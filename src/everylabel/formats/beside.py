@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError, listed
-from everylabel.data.cells import is_missing, written
+from everylabel.data.cells import ReadColumn, is_missing, written
 from everylabel.data.items import Items
-from everylabel.data.read_columns import ReadColumn
 from everylabel.formats.tables import Records
 
 OWN_ID, ROW, SHOWN = "id", "row", "shown"

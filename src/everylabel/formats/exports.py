@@ -17,11 +17,11 @@ from everylabel.formats.model import export_model
 from everylabel.formats.queue_tables import Of, queue_records
 from everylabel.formats.records import Given, answer_records, label_records, prediction_records
 from everylabel.formats.tables import Records, write_table
+from everylabel.labelling.errors import Refused
+from everylabel.labelling.model.scaling import Prepared
 from everylabel.labelling.queues import QUEUES
-from everylabel.labelling.records import CANNOT_TELL, NONE
-from everylabel.labelling.refused import Refused
-from everylabel.labelling.rows import Prepared
-from everylabel.labelling.snapshot import Snapshot
+from everylabel.labelling.state.label_set import LabelSet
+from everylabel.labelling.state.types import CANNOT_TELL, NONE
 from everylabel.projects.predictions import Predicted, trained
 from everylabel.projects.project import Project
 
@@ -40,7 +40,7 @@ class Export(NamedTuple):
 def table_export(
     project: Project,
     prepared: Callable[[], Prepared],
-    snapshot: Snapshot,
+    label_set: LabelSet,
     what: str,
     form: str,
     columns: Sequence[str] | None = None,
@@ -56,31 +56,31 @@ def table_export(
     check_choice(form, "format", list(FORMATS))
     if form == LABEL_STUDIO:
         check_choice(what, "what (for Label Studio)", ["answers"])
-        answers, show = given(snapshot), partial(_shown, project)
-        tasks = label_studio_tasks(project, answers, snapshot.classes, show)
+        answers, show = given(label_set), partial(_shown, project)
+        tasks = label_studio_tasks(project, answers, label_set.classes, show)
         written = json.dumps(tasks, ensure_ascii=False, indent=1).encode()
         return Export(iter([written]), FORMATS[form])
     told = beside(project, columns)
     if what in QUEUES:
-        asked = of.asked(what, snapshot, project.ids)
-        records = queue_records(told, project.ids, prepared(), snapshot, asked)
+        asked = of.asked(what, label_set, project.ids)
+        records = queue_records(told, project.ids, prepared(), label_set, asked)
     else:
-        records = _records(told, prepared, snapshot, what)
+        records = _records(told, prepared, label_set, what)
     return Export(write_table(records, form), FORMATS[form])
 
 
-def model_export(prepared: Callable[[], Prepared], snapshot: Snapshot, form: str) -> Export:
+def model_export(prepared: Callable[[], Prepared], label_set: LabelSet, form: str) -> Export:
     """Return the model as a file: everylabel, skops, onnx or torch."""
     check_choice(form, "format", list(MODELS))
-    check_learned(snapshot)
+    check_learned(label_set)
     ready = prepared()
-    data = export_model(trained(ready, snapshot), ready.scaling, snapshot.classes, form)
+    data = export_model(trained(ready, label_set), ready.scaling, label_set.classes, form)
     return Export(iter([data]), MODELS[form])
 
 
-def check_learned(snapshot: Snapshot) -> None:
+def check_learned(label_set: LabelSet) -> None:
     """Refuse a model that tells no classes apart."""
-    if len(set(snapshot.labels.values())) < 2:
+    if len(set(label_set.labels.values())) < 2:
         raise Refused(409, "nothing_learned", "there are no labels of two classes yet; label some first")
 
 
@@ -90,27 +90,27 @@ def predicted_records(predicted: Predicted, columns: Sequence[str] | None = None
     return prediction_records(told, rows, lambda at: predicted.probabilities[at], predicted.classes)
 
 
-def _records(told: Beside, prepared: Callable[[], Prepared], snapshot: Snapshot, what: str) -> Records:
-    classes = snapshot.classes
+def _records(told: Beside, prepared: Callable[[], Prepared], label_set: LabelSet, what: str) -> Records:
+    classes = label_set.classes
     if what == "labels":
-        return label_records(told, snapshot.labels, classes, snapshot.by_model)
+        return label_records(told, label_set.labels, classes, label_set.by_model)
     if what == "answers":
-        return answer_records(told, given(snapshot), classes)
+        return answer_records(told, given(label_set), classes)
     ready = prepared()
-    posterior = trained(ready, snapshot)
+    posterior = trained(ready, label_set)
 
     def probabilities(at: np.ndarray) -> np.ndarray:
         rows = ready.features[at].astype(np.float64)
         return np.asarray(predict_proba(posterior, rows, method="mean"))
 
     if what == "test":
-        return held_out_records(told, snapshot.test, probabilities, classes)
-    return prediction_records(told, to_predict(len(ready.features), snapshot), probabilities, classes)
+        return held_out_records(told, label_set.test, probabilities, classes)
+    return prediction_records(told, to_predict(len(ready.features), label_set), probabilities, classes)
 
 
-def to_predict(n: int, snapshot: Snapshot) -> np.ndarray:
+def to_predict(n: int, label_set: LabelSet) -> np.ndarray:
     """Return the places of items without a label; no class is said of one that is of none of them."""
-    known = [*snapshot.labels, *snapshot.test, *snapshot.left, *snapshot.none]
+    known = [*label_set.labels, *label_set.test, *label_set.left, *label_set.none]
     return np.setdiff1d(np.arange(n), np.array(known, dtype=np.int64))
 
 
@@ -119,18 +119,18 @@ def _shown(project: Project, i: int) -> str:
     return project.display.text(i) if text is None else str(text)
 
 
-def given(snapshot: Snapshot) -> list[Given]:
+def given(label_set: LabelSet) -> list[Given]:
     """Return every answer that stands, in the order they were given."""
     answers = [
         Given(
             item,
             answer.person,
             None if answer.value in (CANNOT_TELL, NONE) else answer.value,
-            snapshot.times.get(answer.seq, 0.0),
+            label_set.times.get(answer.seq, 0.0),
             answer.seq,
             answer.value == NONE,
         )
-        for item, several in snapshot.answers.items()
+        for item, several in label_set.answers.items()
         for answer in several
     ]
     return sorted(answers, key=lambda answer: answer.saved)

@@ -10,13 +10,12 @@ from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError
 from everylabel.formats.beside import Beside
 from everylabel.formats.tables import Records
-from everylabel.labelling.assessing import left_out
+from everylabel.labelling.model.scaling import Prepared
+from everylabel.labelling.quality.assessment import left_out
 from everylabel.labelling.queues import Asked, Look, labelled_otherwise, queue
-from everylabel.labelling.records import NONE
-from everylabel.labelling.rows import Prepared
-from everylabel.labelling.snapshot import Snapshot
-from everylabel.models.names import name_rows
-from everylabel.projects.predictions import trained
+from everylabel.labelling.state.label_set import LabelSet
+from everylabel.labelling.state.types import NONE
+from everylabel.projects.predictions import names_that_teach, trained
 
 COLUMNS: dict[str, type] = {"label": str, "guess": str, "score": float, "otherwise": str}
 
@@ -27,25 +26,25 @@ class Of(NamedTuple):
     class_: str | None = None
     item: str | None = None
 
-    def asked(self, name: str, snapshot: Snapshot, ids: Sequence[str]) -> Asked:
+    def asked(self, name: str, label_set: LabelSet, ids: Sequence[str]) -> Asked:
         """Return the queue's numbers, or tell what is not there."""
         if self.class_ is not None:
-            check_choice(self.class_, "class", snapshot.classes)
+            check_choice(self.class_, "class", label_set.classes)
         if self.item is not None and self.item not in ids:
             raise EverylabelError(f"item is {self.item!r}; expected an id of this project")
-        number = None if self.class_ is None else snapshot.classes.index(self.class_)
+        number = None if self.class_ is None else label_set.classes.index(self.class_)
         return Asked(name, number, None if self.item is None else list(ids).index(self.item))
 
 
 def queue_records(
-    told: Beside, ids: Sequence[str], prepared: Prepared, snapshot: Snapshot, asked: Asked
+    told: Beside, ids: Sequence[str], prepared: Prepared, label_set: LabelSet, asked: Asked
 ) -> Records:
     """Return a row for each item of a queue, the worthiest first.
 
     label is what it is labelled as, guess what the model says (without that label), score what it is ranked
     by; otherwise, beside a doubted label, are the ids of the most alike items labelled otherwise.
     """
-    look, classes = _look(prepared, snapshot), snapshot.classes
+    look, classes = _look(prepared, label_set), label_set.classes
 
     def values(item: int, score: float | None) -> Sequence[Any]:
         label = look.labels.get(item)
@@ -64,17 +63,17 @@ def _guess(look: Look, item: int, classes: Sequence[str]) -> str | None:
     return None if look.probabilities is None else classes[int(look.probabilities[item].argmax())]
 
 
-def _look(prepared: Prepared, snapshot: Snapshot) -> Look:
+def _look(prepared: Prepared, label_set: LabelSet) -> Look:
     """Return what queues are made of, by a model trained on all labels."""
-    answers, labels, k = snapshot.answers, snapshot.labels, len(snapshot.classes)
+    answers, labels, k = label_set.answers, label_set.labels, len(label_set.classes)
     if not labels:
         return Look(prepared.features, None, labels, answers, {})
-    posterior = trained(prepared, snapshot)
+    posterior = trained(prepared, label_set)
     probs = np.asarray(predict_proba(posterior, np.asarray(prepared.features, np.float64), method="mean"))
-    names, columns = name_rows(snapshot.names, prepared.scaling), list(range(k))
-    both = {**labels, **dict.fromkeys(snapshot.none, k)}
+    names, columns = names_that_teach(prepared, label_set), list(range(k))
+    both = {**labels, **dict.fromkeys(label_set.none, k)}
     told = left_out(
-        prepared.features, both, [*columns, NONE] if snapshot.none else columns, names, snapshot.ruled_out
+        prepared.features, both, [*columns, NONE] if label_set.none else columns, names, label_set.ruled_out
     )
-    stands = {**labels, **dict.fromkeys(snapshot.none, NONE)}
+    stands = {**labels, **dict.fromkeys(label_set.none, NONE)}
     return Look(prepared.features, probs, stands, answers, told)

@@ -27,8 +27,8 @@ from everylabel import __version__
 from everylabel.core.errors import EverylabelError, need
 from everylabel.data.cells import text_of
 from everylabel.formats.exports import check_learned
-from everylabel.labelling.rows import prepare
-from everylabel.labelling.snapshot import Snapshot
+from everylabel.labelling.model.scaling import prepare
+from everylabel.labelling.state.label_set import LabelSet
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.classifier_files import as_classifier, load_classifier, save_classifier
 from everylabel.models.embedding.embed import Embedder
@@ -103,9 +103,9 @@ def log_model(
         return pyfunc.log_model(name=name, **_flavor(classifier, texts, data), **options)
 
 
-def save_project(project: Project, snapshot: Snapshot, path: str | os.PathLike[str]) -> None:
-    """Write the model that a project's labels make (`projects.log.read_state` gives them) to a new folder."""
-    check_learned(snapshot)
+def save_project(project: Project, label_set: LabelSet, path: str | os.PathLike[str]) -> None:
+    """Write the model trained on a project's labels (see `projects.log.read_labels`) to a new folder."""
+    check_learned(label_set)
     ready = prepare(project.features)
     texts = None
     if project.embedded_in is not None:
@@ -117,7 +117,7 @@ def save_project(project: Project, snapshot: Snapshot, path: str | os.PathLike[s
             )
         NONE_NAMED.check(model)  # it would not be loaded elsewhere
         texts = Texts(model, fit)
-    save_model(as_classifier(trained(ready, snapshot), ready.scaling, snapshot.classes), path, texts)
+    save_model(as_classifier(trained(ready, label_set), ready.scaling, label_set.classes), path, texts)
 
 
 class Served:

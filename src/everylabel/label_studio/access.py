@@ -14,11 +14,10 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from everylabel.web.access import is_local
-from everylabel.web.limits import Limits
+from everylabel.web.access import is_local, limited, too_large
 
 USER = "everylabel"
-LIMITS = Limits(largest=64_000_000)  # tasks are told with their data
+LARGEST = 64_000_000  # bytes of a request: tasks are told with their data
 
 
 def password_of(token: str, whose: str = "backend") -> str:
@@ -34,8 +33,8 @@ def authorization(password: str) -> str:
 class OnlyLabelStudio:
     """Middleware in front of the backend; without a password it answers this machine only."""
 
-    def __init__(self, app: ASGIApp, password: str | None, limits: Limits = LIMITS) -> None:
-        self.app, self._limits = app, limits
+    def __init__(self, app: ASGIApp, password: str | None, largest: int = LARGEST) -> None:
+        self.app, self._largest = app, largest
         self._expected = None if password is None else authorization(password)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -44,7 +43,7 @@ class OnlyLabelStudio:
             return
         refusal = self._refusal(scope, Headers(scope=scope))
         if refusal is None:
-            await self.app(scope, self._limits.on(receive), send)
+            await self.app(scope, limited(receive, self._largest), send)
         else:
             await _answer(send, *refusal)
 
@@ -58,8 +57,8 @@ class OnlyLabelStudio:
         kind = headers.get("content-type", "").split(";")[0].strip().lower()
         if scope["method"] not in ("GET", "HEAD") and kind != "application/json":
             return 415, "content-type must be application/json"
-        wrong = self._limits.refusal(headers)
-        return None if wrong is None else (wrong[0], wrong[2])
+        wrong = too_large(headers, self._largest)
+        return None if wrong is None else (wrong.status, wrong.message)
 
 
 async def _answer(send: Send, status: int, message: str) -> None:

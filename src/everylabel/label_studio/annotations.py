@@ -9,15 +9,16 @@ import hashlib
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling import events
-from everylabel.labelling.class_book import ClassBook
-from everylabel.labelling.events import Event
-from everylabel.labelling.ledger import Ledger
-from everylabel.labelling.records import Entry
+from everylabel.labelling.state.class_book import ClassBook
+from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.types import Entry
+from everylabel.log import events
+from everylabel.log.events import Event
 
 START, DELETED = "annotation", "deleted"  # of an event's key
 _KEY = re.compile(rf"{START} (\d+) ({DELETED}|[-+.\de]+) \d+")
@@ -111,11 +112,11 @@ class Book:
         """Return what is known by id; for the desk's thread."""
         if ledger is not self._ledger:
             self._ledger, self._known, self._read = ledger, {}, 0
-        for key, seq in ledger.keys.since(self._read):
-            event = ledger.led_to(seq)
+        for key, seq in islice(ledger.requests.items(), self._read, None):
+            event = ledger.event(seq)
             if event is not None:
                 self._take(key, event, ledger)
-        self._read = len(ledger.keys)
+        self._read = len(ledger.requests)
         return self._known
 
     def _take(self, key: str, event: Event | Entry, ledger: Ledger) -> None:
@@ -129,7 +130,7 @@ class Book:
             if before is not None:
                 self._known[int(number)] = before._replace(deleted=True)
         elif isinstance(body, events.Sent):
-            entry = ledger.entry(body.saved)
+            entry = ledger.history.get(body.saved)
             if entry is not None:  # else of an item that is no more
                 self._known[int(number)] = Known(float(told), entry.seq, entry.person, entry.body, own=True)
         elif isinstance(body, events.Answered):

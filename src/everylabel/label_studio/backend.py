@@ -17,8 +17,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.access import OnlyLabelStudio
 from everylabel.label_studio.annotations import read_annotation
 from everylabel.label_studio.connected import Connected
-from everylabel.labelling.refused import Refused
-from everylabel.web.limits import whole_number
+from everylabel.labelling.errors import Refused
 
 logger = logging.getLogger(__name__)
 PATIENCE = 0.025  # seconds after which a webhook is answered, whether or not all is learned
@@ -174,8 +173,8 @@ def _project(projects: Mapping[int, Connected], body: Json) -> Connected:
     """Return the project that a request is about: an object, or its number and time, 7.1794771916."""
     told = body.get("project")
     number = told.get("id") if isinstance(told, dict) else told
-    found = whole_number(str(number)[:40].partition(".")[0])
-    if found is None or found not in projects:
+    found = {str(each): each for each in projects}.get(str(number).partition(".")[0])
+    if found is None:
         here = ", ".join(map(str, projects))
         raise _Wrong(404, f"project is {number!r:.40}; expected one that everylabel was started for: {here}")
     return projects[found]

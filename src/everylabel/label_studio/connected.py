@@ -18,15 +18,15 @@ from everylabel.label_studio.predictions import Predictions
 from everylabel.label_studio.reconcile import Reconciler
 from everylabel.label_studio.renewal import Renewal
 from everylabel.label_studio.tasks import ID, Tasks
-from everylabel.labelling.refit import refit
+from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.service import Service
 from everylabel.projects.encoders import Progress
+from everylabel.projects.files import check_own_files
 from everylabel.projects.labelled import check_labelled, joined_before
-from everylabel.projects.own_files import check_own_files
 from everylabel.projects.project import ENDING, Project, open_project
-from everylabel.web.growth import Growth
+from everylabel.web.arrivals import Arrivals
+from everylabel.web.item_view import Shown
 from everylabel.web.server import ServeOptions, opened_project
-from everylabel.web.shown import Shown
 
 logger = logging.getLogger(__name__)
 Say = Callable[[str], Any]
@@ -62,10 +62,10 @@ class Connected:
         options: ConnectOptions,
         service: Service,
         shown: Shown,
-        growth: Growth,
+        arrivals: Arrivals,
     ) -> None:
         self.api, self.number, self.tasks, self.options = api, number, tasks, options
-        self.service, self.shown, self.growth = service, shown, growth
+        self.service, self.shown, self.arrivals = service, shown, arrivals
         marks = Marks(shown.project.id)
         self.learning = Learning(service, tasks.configuration, marks)
         self.outbox = Outbox(api, number, self.learning)
@@ -80,7 +80,7 @@ class Connected:
 
         page : our own is open, and its answers go to Label Studio
         """
-        self.growth.start()
+        self.arrivals.start()
         self.reconciler.start()
         if page:
             self.outbox.start()
@@ -99,7 +99,7 @@ class Connected:
         if self._training.acquire(blocking=False):
             try:
                 self._trained = self.service.ledger.n_changes
-                refit(self.service.desk)
+                retrain(self.service.desk)
             except EverylabelError:  # the server is stopping
                 pass
             except Exception:
@@ -166,8 +166,8 @@ def connect(
         note(text)
     serving = ServeOptions(store=options.store, settings=options.settings, confirm_labels=True, watch=True)
     grown = _Later()
-    with opened_project(project, serving, note, grown) as (service, shown, growth):
-        made = Connected(api, number, tasks, options, service, shown, growth)
+    with opened_project(project, serving, note, grown) as (service, shown, arrivals):
+        made = Connected(api, number, tasks, options, service, shown, arrivals)
         grown.to = made.reconciler.ask  # what was said of tasks before they joined
         made.reconciler.begin(there)
         with closing(made):

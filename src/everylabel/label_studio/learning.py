@@ -15,10 +15,10 @@ from everylabel.label_studio.annotations import (
     same,
 )
 from everylabel.label_studio.configuration import Configuration
-from everylabel.labelling import events
 from everylabel.labelling.desk import Finish
-from everylabel.labelling.ledger import Ledger
 from everylabel.labelling.service import Service
+from everylabel.labelling.state.state import Ledger
+from everylabel.log import events
 
 logger = logging.getLogger(__name__)
 AT_ONCE = 200  # annotations that one round of the desk takes
@@ -177,7 +177,7 @@ class Learning:
     def _sent(self, annotation: Annotation) -> bool:
         """Note an annotation that is an answer of ours, once; return whether that was news."""
         seq = self.marks.seq(annotation.unique_id)
-        entry = None if seq is None or annotation.id in self.known() else self.ledger.entry(seq)
+        entry = None if seq is None or annotation.id in self.known() else self.ledger.history.get(seq)
         if entry is None or entry.body.item != annotation.task:
             return False
         self.desk.emit(entry.person, events.Sent(entry.seq), key_of(annotation, self.ledger))
@@ -235,10 +235,10 @@ class Learning:
         number = self.ledger.names.get(name, -1)
         if later or not new:
             return events.Label(
-                annotation.task, number, imported=FROM if later else False, truth=annotation.truth
+                annotation.task, class_=number, imported=FROM if later else False, truth=annotation.truth
             )
-        guess = self.service.views.guess(self.ledger.position[annotation.task])
-        return events.Label(annotation.task, number, *guess, truth=annotation.truth)
+        guess, sure = self.service.views.guess(self.ledger.position[annotation.task])
+        return events.Label(annotation.task, class_=number, guess=guess, sure=sure, truth=annotation.truth)
 
     def _take_back(self, number: int) -> bool:
         """Emit that an annotation is no more."""
@@ -249,7 +249,7 @@ class Learning:
 
     def _undo(self, known: Known, key: str | None = None) -> bool:
         seq = known.seq
-        if seq in self.ledger.undone or self.ledger.entry(seq) is None:
+        if seq in self.ledger.undone or seq not in self.ledger.history:
             return False
         self.desk.emit(known.person, events.Undo(seq), key)
         return True

@@ -13,13 +13,12 @@ from typing import NamedTuple
 from everylabel.label_studio.annotations import START, Annotation, read_annotation
 from everylabel.label_studio.api import Api, ApiError, Json
 from everylabel.label_studio.learning import Learning
-from everylabel.labelling import events
-from everylabel.labelling.records import Entry
-from everylabel.labelling.refused import Refused
+from everylabel.labelling.errors import Refused
+from everylabel.labelling.state.types import Entry
+from everylabel.log import events
 
 logger = logging.getLogger(__name__)
 EVERY, LONGEST = 0.5, 60.0  # seconds between looks, and at most while Label Studio does not answer
-UNSENT = (events.Skip, events.Not)  # what Label Studio has no annotation for
 CONFLICT = 409  # an annotation with this id is there
 NEVER = (400, 404, 422)  # it will not be taken tomorrow, either
 
@@ -86,10 +85,10 @@ class Outbox:
 
     def _look(self) -> Waiting:
         ledger, known = self.learning.ledger, self.learning.known()
-        theirs = {seq for key, seq in ledger.keys.since(0) if key.startswith(f"{START} ")}
+        theirs = {seq for key, seq in ledger.requests.items() if key.startswith(f"{START} ")}
         standing: dict[tuple[int, str], Entry] = {}
-        for entry in ledger.history:
-            is_answer = not isinstance(entry.body, UNSENT) and entry.seq not in ledger.undone
+        for entry in ledger.history.values():
+            is_answer = entry.body.sent_to_label_studio and entry.seq not in ledger.undone
             if is_answer and entry.seq not in theirs:
                 standing[entry.item, entry.person] = entry
         ours = {one.seq for one in known.values() if one.own and not one.deleted}

@@ -15,7 +15,7 @@ import numpy as np
 from everylabel.label_studio.api import Json
 from everylabel.label_studio.configuration import Configuration
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.ledger import Ledger
+from everylabel.labelling.state.state import Ledger
 from everylabel.selection.select import knows_nothing, select
 from everylabel.selection.strategies import DEFAULT
 
@@ -102,7 +102,7 @@ class Predictions:
         order = [columns.index(number) for number in ledger.book.order]
         names = [ledger.book.names[number] for number in ledger.book.order]
         places = [ledger.position[name] for name in tasks if name in ledger.position]
-        knows = bool(ledger.labels) or len(ledger.teaching()) > 1
+        knows = bool(ledger.labels) or self.desk.learner.names is not None
         rows = iter(pool.probs(np.array(places))[:, order] if places else ())
         return [
             self._one(version, ranks.get(task), names, next(rows) if task in ledger.position else None, knows)

@@ -1,6 +1,5 @@
 """`serve_label_studio`: projects of Label Studio, from start to a clean stop."""
 
-import gc
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -15,10 +14,10 @@ from everylabel.label_studio.backend import make_backend
 from everylabel.label_studio.connected import Connected, ConnectOptions, connect
 from everylabel.label_studio.page import page_of
 from everylabel.label_studio.registering import register
-from everylabel.labelling.compile_ahead import compiling
+from everylabel.labelling.model.compile_ahead import compiling
 from everylabel.projects.encoders import Progress
 from everylabel.web.access import is_local
-from everylabel.web.server import Server, address_of, bound_socket, one_thread, prompt, server_config
+from everylabel.web.server import Server, address_of, bound_socket, one_thread, server_config
 
 Say = Callable[[str], Any]
 
@@ -54,7 +53,7 @@ def serve_label_studio(
     api = Api(options.url, options.token)
     local = is_local(options.host)
     password = None if local else password_of(options.token)
-    with one_thread(), prompt(), bound_socket(options.host, options.port) as bound, ExitStack() as stack:
+    with one_thread(), bound_socket(options.host, options.port) as bound, ExitStack() as stack:
         projects = {
             number: stack.enter_context(connect(api, number, options.connect, note, progress))
             for number in dict.fromkeys(options.projects)
@@ -70,7 +69,6 @@ def serve_label_studio(
                 stack.enter_context(page_of(each, options.host, port, token, told))
 
         def started() -> None:
-            gc.freeze()  # what is here stays: looking through it takes long enough to be late
             ready(address)
             for each, event in zip(projects.values(), begin, strict=True):
                 event.set()

@@ -19,7 +19,7 @@ from urllib.request import urlopen
 from everylabel.core.errors import EverylabelError
 from everylabel.core.files import write_atomically
 from everylabel.data.cells import text_of
-from everylabel.data.images import SUFFIXES
+from everylabel.data.media import SUFFIXES
 from everylabel.label_studio.api import Api, ApiError
 from everylabel.label_studio.configuration import Configuration
 from everylabel.projects.project import OWN

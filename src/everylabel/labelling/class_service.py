@@ -7,13 +7,12 @@ from contextlib import suppress
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import MOST_CLASSES, clean_name
-from everylabel.labelling import events
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.ledger import Ledger
-from everylabel.labelling.naming import Encoder, packed, phrases_of
-from everylabel.labelling.refused import Refused
+from everylabel.labelling.errors import Refused
 from everylabel.labelling.requests import class_number, sent_before
+from everylabel.labelling.state.state import Ledger
 from everylabel.labelling.views import Reply, Views
+from everylabel.log import events
 
 logger = logging.getLogger(__name__)
 
@@ -21,10 +20,12 @@ logger = logging.getLogger(__name__)
 class ClassService:
     """The requests, as futures of replies: all classes, those removed, and what can be taken back."""
 
-    def __init__(self, desk: Desk, views: Views, encoder: Encoder | None) -> None:
-        self.desk, self.views, self._encoder = desk, views, encoder
+    def __init__(self, desk: Desk, views: Views) -> None:
+        self.desk, self.views = desk, views
         self._closed = False
-        self._naming = ThreadPoolExecutor(1, "naming")  # an encoder may take seconds: not at the desk
+        self._naming = ThreadPoolExecutor(
+            1, "naming"
+        )  # an encoder may take seconds, for which no label waits
 
     def close(self) -> None:
         """Leave names that are not taught yet for the next start."""
@@ -76,14 +77,15 @@ class ClassService:
             if clean != book.names[number]:
                 self._check_new(clean, sure, number)
             self._check_key(number, key)
-            if clean != book.names[number]:
-                self.desk.emit(person, events.Rename(number, clean))
-            if told is not None and told != book.descriptions.get(number, ""):
-                self.desk.emit(person, events.Describe(number, told))
-            if key is not None:
-                self.desk.emit(person, events.ClassKey(number, key))
-            if shade is not None:
-                self.desk.emit(person, events.Colour(number, shade))
+            change = events.ClassChanged(
+                number,
+                name=None if clean == book.names[number] else clean,
+                description=None if told == book.descriptions.get(number, "") else told,
+                key=key,
+                colour=shade,
+            )
+            if change != events.ClassChanged(number):
+                self.desk.emit(person, change)
             return lambda: self._taught([number])
 
         return self.desk.submit(command)
@@ -127,12 +129,12 @@ class ClassService:
     def undo(self, person: str, saved: int) -> Future[Reply]:
         """Take the last change of classes back, whoever made it."""
 
-        def body() -> events.UndoClasses:
+        def body() -> events.Undo:
             changes = self.ledger.class_changes
             if not changes or changes[-1].seq != saved:
                 what = f"saved is {saved}, which is not the last change of classes"
                 raise Refused(409, "stale_undo", f"{what}: look at them again")
-            return events.UndoClasses(saved)
+            return events.Undo(saved)
 
         return self._changed(person, body)
 
@@ -140,9 +142,7 @@ class ClassService:
         """Have the names of all classes taught that are not yet."""
         self._taught(self.ledger.book.present)
 
-    def _changed(
-        self, person: str, body: Callable[[], events.OfClasses | events.UndoClasses]
-    ) -> Future[Reply]:
+    def _changed(self, person: str, body: Callable[[], events.OfClasses | events.Undo]) -> Future[Reply]:
         def command() -> Finish:
             self.desk.emit(person, body())
             return lambda: self._taught(self.ledger.book.present)
@@ -150,35 +150,20 @@ class ClassService:
         return self.desk.submit(command, alone=True)  # the model may begin anew
 
     def _taught(self, numbers: Iterable[int]) -> Reply:
-        """Have what these classes' names mean learned, beside the desk; return the classes."""
-        if self._encoder is not None:
-            with suppress(RuntimeError):  # closed: the next start teaches them
-                self._naming.submit(self._name, list(numbers), self._encoder)
+        """Learn the names of classes that have none yet, beside the desk; return the classes."""
+        missing = self.desk.names.missing(self.ledger, [c for c in numbers if c in self.ledger.book.order])
+        if missing:
+            with suppress(RuntimeError):  # closed: the next start learns them
+                self._naming.submit(self._learn, missing)
         return self.views.all_classes()
 
-    def _name(self, numbers: list[int], encoder: Encoder) -> None:
+    def _learn(self, phrases: list[str]) -> None:
         try:
-            asked = self.desk.read(lambda: {c: self._phrases(c) for c in numbers}).result()
-            wanted = {c: phrases for c, phrases in asked.items() if phrases}
-            found = {c: (phrases, packed(encoder.encode(phrases))) for c, phrases in wanted.items()}
-
-            def command() -> Finish:
-                for number, (phrases, vectors) in found.items():
-                    if self._phrases(number) == phrases:  # not changed again meanwhile
-                        self.desk.emit("", events.Named(number, phrases, vectors, encoder.name))
-                return lambda: None
-
-            if found:
-                self.desk.submit(command).result()
-        except Exception as error:  # the model goes without them; an import fails while the process ends
+            self.desk.names.learn(phrases)
+            self.desk.submit(lambda: lambda: None).result()  # a round of the desk learns the new vectors
+        except Exception as error:  # the model goes without them
             if not self._closed:
                 logger.warning("names of classes could not be taught: %s", error)
-
-    def _phrases(self, number: int) -> tuple[str, ...] | None:
-        """Return what a class is called and described as, or None if the model knows that."""
-        book = self.ledger.book
-        wanted = phrases_of(book.names[number], book.descriptions.get(number))
-        return None if self.ledger.phrases.get(number) == wanted else wanted
 
     def _check_new(self, name: str, sure: bool, but: int | None = None) -> None:
         """Refuse a name that a class has; ask about one that hardly differs, unless the person is sure."""

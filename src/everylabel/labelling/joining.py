@@ -9,9 +9,10 @@ import numpy as np
 
 from everylabel.data.classes import clean_name
 from everylabel.data.digests import features_digest
-from everylabel.labelling import events
+from everylabel.data.id_list import stored_ids
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.records import IMPORT
+from everylabel.labelling.state.types import IMPORT
+from everylabel.log import events
 
 
 @dataclass
@@ -46,12 +47,12 @@ def join(
         fresh = [i for i, name in enumerate(ids) if name not in desk.ledger.position]
         if fresh:
             digest = features_digest(np.asarray(features[fresh]))
-            written = None if sent is None else [sent[ids[i]] for i in fresh]
-            desk.emit("", events.Extended([ids[i] for i in fresh], digest, written))
+            written = None if sent is None else [dict(sent[ids[i]]) for i in fresh]
+            desk.emit("", events.Extended(stored_ids([ids[i] for i in fresh]), digest, written))
         for name in (ids[i] for i in fresh if ids[i] in test):
             desk.emit("", events.HeldOut(name))
         for name in (ids[i] for i in fresh if ids[i] in labels):
-            desk.emit(IMPORT, events.Label(name, _number(desk, labels[name]), imported="source"))
+            desk.emit(IMPORT, events.Label(name, class_=_number(desk, labels[name]), imported="source"))
         return lambda: len(fresh)
 
     return desk.submit(command, alone=True)

@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.records import IMPORT
+from everylabel.labelling.state.types import IMPORT
 
 BELIEVED = 60.0  # seconds for which a page is open after it last said so
 MOST = 1000  # tabs and browsers that are remembered

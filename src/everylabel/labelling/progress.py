@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.labelling.accuracy import FEWEST
-from everylabel.labelling.class_book import change_in_words
-from everylabel.labelling.events import Answered, Assessed, Label, Not
-from everylabel.labelling.finishing import audit
-from everylabel.labelling.ledger import Ledger
-from everylabel.labelling.record import NOT, SKIP
-from everylabel.labelling.records import CANNOT_TELL, Answer
-from everylabel.labelling.stopping import stop
+from everylabel.labelling.quality.accuracy import FEWEST
+from everylabel.labelling.quality.auto_label import audit
+from everylabel.labelling.quality.stopping import stop
+from everylabel.labelling.state.class_book import change_in_words
+from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.types import CANNOT_TELL, Answer
+from everylabel.log.events import Answered, Assessed, Label, Not, Skip
 
 POINTS = 200  # of the learning curve at most
 SPEED_OVER = 20  # answers that labels a minute are taken from,
@@ -43,7 +42,7 @@ def accuracy(ledger: Ledger) -> dict[str, Any]:
 
 def curve(ledger: Ledger) -> list[dict[str, Any]]:
     """Return what the model expected of itself after each label, and how good it was, where that is known."""
-    points = ledger.curve.points()
+    points = ledger.curve
     looks = {look.labels: look for look in ledger.assessed}
     sizes = sorted(n for n in {*points, *looks} if n <= len(ledger.labels))  # after an undo there are fewer
     if len(sizes) > POINTS:
@@ -67,12 +66,8 @@ def _point(labels: int, expected: float | None, look: Assessed | None) -> dict[s
 
 def per_minute(ledger: Ledger, person: str) -> float | None:
     """Return the person's answers a minute, over the last of them, breaks left out."""
-    record = ledger.history
-    places = islice(record.newest_first(), LATELY)
-    own = [
-        i for i in places if record.people[record.person[i]] == person and record.kind[i] not in (SKIP, NOT)
-    ]
-    times = [record.at[i] for i in reversed(own[:SPEED_OVER])]
+    entries = (entry for entry in islice(ledger.newest_first(), LATELY) if entry.person == person)
+    times = [entry.at for entry in entries if not isinstance(entry.body, Skip | Not)][:SPEED_OVER][::-1]
     spent = [gap for gap in np.diff(times) if 0 <= gap < BREAK]  # a clock that was set back tells nothing
     return 60.0 * len(spent) / float(sum(spent)) if len(spent) > 1 and sum(spent) > 0 else None
 
@@ -82,7 +77,7 @@ def summary(
     *,
     update_ms: float | None,
     select_ms: float | None,
-    knows_words: bool = False,
+    names: Mapping[str, Any] | None = None,
     tested: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the figures beside the page that are the same for all people, without the curve."""
@@ -105,7 +100,7 @@ def summary(
         "finished": audit(ledger),
         "test": test_set(ledger, tested),
         "stop": stop(ledger),
-        "names": names(ledger) if knows_words else None,
+        "names": names,
     }
 
 
@@ -122,16 +117,15 @@ def test_set(ledger: Ledger, tested: Mapping[str, Any] | None) -> dict[str, Any]
     }
 
 
-def names(ledger: Ledger) -> dict[str, Any]:
+def names(on: bool, hold: bool, used: bool) -> dict[str, Any]:
     """Return whether class names teach, and a sentence."""
-    on = bool(ledger.settings["names"])
-    if on and not ledger.names_hold:
+    if on and not hold:
         sentence = "The class names are of no use here: the answers do not fit them. They are left aside."
     elif on:
         sentence = "The model starts from the class names, and believes them as long as the answers fit."
     else:
         sentence = "The model does not look at the class names: that is switched off in the settings."
-    return {"on": on, "hold": ledger.names_hold, "used": bool(ledger.teaching()), "sentence": sentence}
+    return {"on": on, "hold": hold, "used": used, "sentence": sentence}
 
 
 def classes(ledger: Ledger, predicted: Sequence[int] | None = None) -> list[dict[str, Any]]:
@@ -197,9 +191,8 @@ def told(answers: Sequence[Answer]) -> list[dict[str, Any]]:
 def history(ledger: Ledger, person: str, limit: int, before: int | None) -> list[dict[str, Any]]:
     """Return answers, the latest first."""
     found: list[dict[str, Any]] = []
-    record = ledger.history
-    places = (i for i in record.newest_first(person) if before is None or record.seq[i] < before)
-    for entry in map(record.__getitem__, islice(places, limit)):
+    entries = (e for e in ledger.newest_first(person) if before is None or e.seq < before)
+    for entry in islice(entries, limit):
         found.append(
             {
                 "saved": entry.seq,

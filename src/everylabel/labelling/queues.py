@@ -12,8 +12,8 @@ import numpy as np
 
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.left_out import LeftOut
-from everylabel.labelling.records import CANNOT_TELL, NONE, Answer, is_tied
+from everylabel.labelling.quality.left_out import LeftOut
+from everylabel.labelling.state.types import CANNOT_TELL, NONE, Answer, is_tied
 from everylabel.selection.pool.scaled import Scaled
 
 LOW, HIGH = 0.5, 0.7  # probabilities between which the model is half sure

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 
-from everylabel.labelling.events import Body, Event
-from everylabel.labelling.ledger import Ledger
-from everylabel.labelling.records import Entry
-from everylabel.labelling.refused import Refused
+from everylabel.labelling.errors import Refused
+from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.types import Entry
+from everylabel.log.events import Body, Event
 
 
 def sent_before(
     ledger: Ledger, person: str, key: str | None, same: Callable[[Body], bool]
 ) -> Event | Entry | None:
     """Return the event of this very request if it has come before; refuse another one with its key."""
-    event = None if key is None else ledger.sent(key)
+    event = None if key is None else ledger.request(key)
     if event is not None and not (event.person == person and same(event.body)):
         raise Refused(409, "key_used", f"key is {key!r}, which another request has used; expected a new one")
     return event

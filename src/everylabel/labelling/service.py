@@ -4,16 +4,15 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from everylabel.labelling import events
 from everylabel.labelling.class_service import ClassService
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.events import Body, Event
-from everylabel.labelling.ledger import Ledger
-from everylabel.labelling.naming import Encoder
-from everylabel.labelling.records import CANNOT_TELL, Entry, bulk_of
-from everylabel.labelling.refused import Refused
+from everylabel.labelling.errors import Refused
 from everylabel.labelling.requests import class_number, sent_before
+from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.types import CANNOT_TELL, Entry
 from everylabel.labelling.views import STRATEGIES, Reply, ShowItem, Views
+from everylabel.log import events
+from everylabel.log.events import Body, Event
 
 
 class Service:
@@ -22,9 +21,9 @@ class Service:
     A request that comes again with its key is answered as the first time and counts once.
     """
 
-    def __init__(self, desk: Desk, show: ShowItem, encoder: Encoder | None = None) -> None:
-        self.desk, self.views = desk, Views(desk, show, encoder is not None)
-        self.classes = ClassService(desk, self.views, encoder)
+    def __init__(self, desk: Desk, show: ShowItem) -> None:
+        self.desk, self.views = desk, Views(desk, show)
+        self.classes = ClassService(desk, self.views)
 
     def close(self) -> None:
         """Leave names that are not taught yet for the next start."""
@@ -51,7 +50,7 @@ class Service:
             return isinstance(sent, events.Label) and (sent.item, sent.class_) == (item, number)
 
         def answer(i: int) -> events.Label:
-            return events.Label(item, self.class_number(value), *self._guess(i), self._checked(person, i))
+            return events.Label(item, class_=self.class_number(value), **self._before(person, i))
 
         return self._answer(person, item, key, same, answer)
 
@@ -65,7 +64,7 @@ class Service:
         def answer(i: int) -> events.Not:
             number = self.class_number(value)
             self._check_left(person, i, number)
-            return events.Not(item, number, *self._guess(i), self._checked(person, i))
+            return events.Not(item, class_=number, **self._before(person, i))
 
         return self._answer(person, item, key, same, answer)
 
@@ -82,7 +81,7 @@ class Service:
         def answer(i: int) -> events.NoneOfThese:
             if not self.ledger.book.order:
                 raise Refused(409, "no_classes", "there is no class yet that could not fit; add one first")
-            return events.NoneOfThese(item, *self._guess(i), self._checked(person, i))
+            return events.NoneOfThese(item, **self._before(person, i))
 
         return self._answer(person, item, key, same, answer)
 
@@ -187,7 +186,7 @@ class Service:
             raise Refused(409, "stale_undo", f"{what}: take that one back first")
         together = self.ledger.given_with(last)
         event = self.desk.emit(person, events.Undo(last.seq), key)
-        if bulk_of(last) is not None:  # all that were given at once; the person's own item stays
+        if isinstance(last.body, events.Label) and last.body.bulk is not None:  # the person's own item stays
             for seq in reversed(together[:-1]):
                 self.desk.emit(person, events.Undo(seq))
             return event
@@ -198,10 +197,11 @@ class Service:
         self._hand_over(person, events.Out(last.body.item, reason, again=True))
         return event
 
-    def _guess(self, i: int) -> tuple[int | None, float | None]:
-        """Return what the model says of an instance, or said before anything was ruled out for it."""
+    def _before(self, person: str, i: int) -> dict[str, Any]:
+        """Return the model's guess before any answer to an item, and whether the item is a random check."""
         doubt = self.ledger.first_doubt(i)
-        return self.views.guess(i) if doubt is None else (doubt.guess, doubt.sure)
+        guess, sure = self.views.guess(i) if doubt is None else (doubt.guess, doubt.sure)
+        return {"guess": guess, "sure": sure, "check": self._checked(person, i)}
 
     def _check_left(self, person: str, i: int, number: int) -> None:
         """Refuse to rule out a class of an instance that the person has answered, or the last one left."""

@@ -1,81 +1,113 @@
-"""What people said, at one moment, in copies: all that an export or a training needs, on any thread."""
+"""Caches in a project's folder that make a start fast: a snapshot of the state, and the mean of the model.
 
-from __future__ import annotations
+Neither is the truth, and both may be deleted at any time. A snapshot is used only if the log's hash chain
+confirms that it belongs to this log, and if the items are still those of the source; the log is read from
+its event on. The mean is a starting point of the training.
+"""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import dataclasses
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, get_type_hints
 
+import msgspec
 import numpy as np
 
-from everylabel.data.id_list import IdList
-from everylabel.labelling.ledger import Ledger
-from everylabel.labelling.records import NONE, Answer
+from everylabel.core.errors import EverylabelError
+from everylabel.core.files import VERSION, read_file, write_atomically, write_file
+from everylabel.data.id_list import IdList, Numbered, ids_from_stored, stored_ids
+from everylabel.labelling.desk import Desk
+from everylabel.labelling.model.learner import Mean
+from everylabel.labelling.state.state import Ledger
+
+FORMAT = 1  # of the snapshot: raise it when the same events give another state
+MEAN = "everylabel mean"
+_HINTS = {name: hint for name, hint in get_type_hints(Ledger).items() if name not in ("source", "by_item")}
+_Saved = msgspec.defstruct("_Saved", list(_HINTS.items()))
 
 
-class Snapshot(NamedTuple):
-    """Items, class names, the class of each labelled item, every answer that stands, and when it came.
+class Snapshots:
+    """The two files in a project's folder; note: receives a sentence about a file that cannot be used."""
 
-    Classes are those there are, numbered anew in the order in which they are shown.
-    aside : items whose labels were set aside, because their content changed
-    """
+    def __init__(self, folder: Path, note: Callable[[str], Any] = print) -> None:
+        self.note = note
+        self.state_path, self.mean_path = folder / "state.snapshot", folder / "model.mean.npz"
 
-    ids: Sequence[str]
-    classes: list[str]
-    labels: dict[int, int]
-    answers: dict[int, list[Answer]]
-    times: dict[int, float]  # of an answer, by its number
-    names: dict[int, np.ndarray]  # vectors of class names that teach
-    aside: list[int]
-    test: dict[int, int]  # the class of each test item that has one: nothing is trained on it
-    none: list[int]  # items that are of none of the classes, which teaches, too
-    by_model: dict[int, int]  # labels that the model has given, where a person let it
-    ruled_out: dict[int, frozenset[int]]  # classes that items without a label are not of, which teaches, too
-    left: Sequence[int] = ()  # items that are no more where they came from
+    def save(self, desk: Desk) -> None:
+        """Save the state and the mean of a running desk."""
 
-    @classmethod
-    def of(cls, ledger: Ledger, names: bool | None = None) -> Snapshot:
-        """Return what a ledger says now; names=True or False: whether class names teach, whatever it says."""
-        book = ledger.book
-        place = {number: j for j, number in enumerate(book.order)}
-        labels = {item: place[number] for item, number in ledger.labels.items() if number != NONE}
-        none = [item for item, number in ledger.labels.items() if number == NONE]
-        answers = {
-            item: [answer._replace(value=place.get(answer.value, answer.value)) for answer in given]
-            for item, given in ledger.answers.items()
-        }
-        taught = ledger.teaching() if names is None else ledger.vectors if names else {}
-        vectors = {place[number]: some for number, some in taught.items() if number in place}
-        times = dict(zip(ledger.history.seq, ledger.history.at, strict=True))
-        test = {item: place[number] for item, number in ledger.test_labels.items() if number != NONE}
-        classes, aside = [book.names[number] for number in book.order], ledger.set_aside()
-        known = {*ledger.labels, *ledger.test_labels}
-        by_model = {
-            i: place[number] for i, number in ledger.finished.items() if i not in known and number in place
-        }
-        gone = {i: frozenset(place[number] for number in ledger.place(i).ruled_out) for i in ledger.doubted}
-        gone = {i: some for i, some in gone.items() if 0 < len(some) < len(classes)}
-        given = IdList(ledger.ids), classes, labels, answers, times, vectors, aside, test, none, by_model
-        return cls(*given, gone, list(ledger.left))
+        def look() -> tuple[int, bytes, tuple[int, ...], np.ndarray]:
+            mean = np.asarray(desk.learner.pool.posterior.mean)
+            return desk.ledger.seq, encode(desk.ledger), desk.learner.columns, mean
 
-    def seen_from(self, ids: Sequence[str]) -> Snapshot:
-        """Return the same by the places that items have in another list, which holds them all."""
-        if self.ids == ids:
-            return self
-        place = IdList(ids).position
-        to = [place[name] for name in self.ids]
-        labels = {to[item]: label for item, label in self.labels.items()}
-        answers = {to[item]: given for item, given in self.answers.items()}
-        aside, test = [to[item] for item in self.aside], {to[item]: c for item, c in self.test.items()}
-        none = [to[item] for item in self.none]
-        by_model = {to[item]: label for item, label in self.by_model.items()}
-        return self._replace(
-            ids=IdList(ids),
-            labels=labels,
-            answers=answers,
-            aside=aside,
-            test=test,
-            none=none,
-            by_model=by_model,
-            ruled_out={to[item]: some for item, some in self.ruled_out.items()},
-            left=[to[item] for item in self.left],
-        )
+        seq, content, columns, mean = desk.read(look).result()
+        header = {"format": FORMAT, "seq": seq, "chain": desk.log.mark(seq), "digest": _digest(content)}
+        text = msgspec.json.encode(header) + b"\n" + content
+        write_atomically(self.state_path, lambda stream: stream.write(text), mode=0o600)
+        known = {"format": MEAN, "version": VERSION, "columns": [int(c) for c in columns]}
+        write_file(self.mean_path, known, {"mean": mean}, mode=0o600)
+
+    def state(self, log: Any, source: Sequence[str]) -> Ledger | None:
+        """Return the saved state if it belongs to this log and these items; log: the event store."""
+        try:
+            head, _, content = self.state_path.read_bytes().partition(b"\n")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self.note(
+                f"the snapshot {str(self.state_path)!r} cannot be read ({error.strerror}); reading the log"
+            )
+            return None
+        try:
+            header = msgspec.json.decode(head)
+            if header["format"] != FORMAT or header["digest"] != _digest(content):
+                return None
+            if log.mark(header["seq"]) != header["chain"] or not header["chain"]:
+                return None
+            state = decode(content)
+            if isinstance(source, Numbered):
+                state.ids = source
+        except (msgspec.MsgspecError, KeyError, TypeError, ValueError):
+            return None
+        members = IdList(source).position if not isinstance(source, IdList) else source.position
+        same = state.ids == source or (state.joined and all(name in members for name in state.ids))
+        if not same or any(name in members for name in state.absent):
+            return None
+        state.source = members
+        return state
+
+    def mean(self) -> Mean | None:
+        """Return the saved mean, if there is one."""
+        if not self.mean_path.exists():
+            return None
+        try:
+            header, arrays = read_file(self.mean_path, MEAN, "mean of a model", "everylabel label")
+            mean = np.asarray(arrays["mean"], np.float64)
+            return [int(c) for c in header["columns"]], mean if np.isfinite(mean).all() else np.zeros((0, 0))
+        except (EverylabelError, KeyError, TypeError, ValueError):
+            return None
+
+
+def encode(state: Ledger) -> bytes:
+    """Return all fields of a state as bytes; equal states give equal bytes."""
+    values = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
+    plain = {name: sorted(value) if isinstance(value, set) else value for name, value in values.items()}
+    return msgspec.msgpack.encode(plain | {"ids": stored_ids(state.ids)})
+
+
+def digest(state: Ledger) -> str:
+    """Return a hash of a state: equal states have equal hashes."""
+    return _digest(encode(state))
+
+
+def decode(content: bytes) -> Ledger:
+    """Return the state from its bytes."""
+    saved = msgspec.msgpack.decode(content, type=_Saved, dec_hook=lambda kind, value: Counter(value))
+    values = {name: getattr(saved, name) for name in _HINTS}
+    return Ledger(**values | {"ids": list(ids_from_stored(values["ids"]))})
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()

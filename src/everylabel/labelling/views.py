@@ -10,24 +10,24 @@ import numpy as np
 
 from everylabel.core.softmax import softmax
 from everylabel.labelling import progress
-from everylabel.labelling.class_figures import FEWEST
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.doubts import Doubts
-from everylabel.labelling.events import Answered, Event, Not, Skip
+from everylabel.labelling.errors import Refused
 from everylabel.labelling.groups import MOST, near_copies
 from everylabel.labelling.joining import Arriving
-from everylabel.labelling.ledger import Ledger
-from everylabel.labelling.left_out import LeftOut
 from everylabel.labelling.predicted import Page, rows_of_page
 from everylabel.labelling.presence import Presence
+from everylabel.labelling.quality.by_class import FEWEST
+from everylabel.labelling.quality.left_out import LeftOut
+from everylabel.labelling.quality.suspect_labels import Doubts
 from everylabel.labelling.queues import Look
-from everylabel.labelling.records import CANNOT_TELL, Answer, Entry
-from everylabel.labelling.refused import Refused
-from everylabel.labelling.replay import fingerprint
-from everylabel.labelling.snapshot import Snapshot
+from everylabel.labelling.snapshot import digest
+from everylabel.labelling.state.label_set import LabelSet
+from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.types import CANNOT_TELL, Answer, Entry
+from everylabel.log.events import Answered, Event, Not, Skip
 from everylabel.selection import strategies as known_strategies
 from everylabel.selection.pool import Where
-from everylabel.selection.pool.rest import all_but
+from everylabel.selection.pool.complement import all_but
 
 STRATEGIES = {
     "herding": "Coverage: recommended. Asks about unsure items that stand for many no label has reached.",
@@ -52,9 +52,8 @@ BLIND = ("check", "audit")  # hand-outs whose guess is told to nobody
 class Views:
     """The state of a project as replies. `show(i)` tells how an instance is shown."""
 
-    def __init__(self, desk: Desk, show: ShowItem, knows_words: bool = False) -> None:
+    def __init__(self, desk: Desk, show: ShowItem) -> None:
         self.desk, self.show = desk, show
-        self._knows_words = knows_words  # there is an encoder for names of classes
         self.presence = Presence(desk)
         self.arriving = Arriving()  # what is on its way into the pool
         self._counting = threading.Lock()
@@ -110,7 +109,7 @@ class Views:
 
         def look() -> np.ndarray | None:
             pool, columns = self.desk.learner.pool, self.ledger.columns
-            if pool.is_here:
+            if self.can_scan:
                 return None
             counts = np.zeros(len(self.ledger.classes), np.int64)
             present = [number for number in columns if number >= 0]
@@ -123,9 +122,14 @@ class Views:
         guesses = self.guesses()
         return np.bincount(guesses[guesses >= 0])
 
+    @property
+    def can_scan(self) -> bool:
+        """Whether all instances can be looked at: they are not in shards elsewhere."""
+        return self.desk.learner.pool.can_scan
+
     def check_here(self, what: str) -> None:
         """Refuse what would have to look at all instances, if they lie in shards elsewhere."""
-        if not self.desk.learner.pool.is_here:
+        if not self.can_scan:
             raise Refused(
                 409, "in_shards", f"{what} is not offered for items in shards on Ray: it looks at all of them"
             )
@@ -197,7 +201,7 @@ class Views:
 
         def look() -> tuple[np.ndarray, dict[int, int], set[int], bool]:
             state = self.desk.learner.pool.state[: len(guesses)][:among].copy()
-            return state, self.ledger.labels.as_dict(), self._checks(), self._knows()
+            return state, dict(self.ledger.labels), self._checks(), self._knows()
 
         guesses = self.guesses()
         state, labels, checks, knows = self.desk.read(look).result()
@@ -217,14 +221,14 @@ class Views:
 
         def copied() -> tuple[Look, np.ndarray | None, list[int], Doubts]:
             ledger, learner = self.ledger, self.desk.learner
-            logits = np.array(learner.pool.logits()) if self._knows() and learner.pool.is_here else None
+            logits = learner.pool.scan() if self._knows() else None
             answers = {item: list(given) for item, given in ledger.answers.items()}
-            look = Look(learner.pool.features, None, ledger.labels.as_dict(), answers, {}, self._hidden())
-            return look, logits, list(ledger.book.present), Doubts.of(ledger, learner)
+            look = Look(learner.pool.features, None, dict(ledger.labels), answers, {}, self._hidden())
+            return look, logits, list(ledger.book.present), Doubts.of(self.desk)
 
         look, logits, present, doubts = self.desk.read(copied).result()
-        if self._doubts is None or self._doubts[0] != doubts.of_what:
-            self._doubts = doubts.of_what, doubts.found(look.features)
+        if self._doubts is None or self._doubts[0] != doubts.version:
+            self._doubts = doubts.version, doubts.found(look.features)
         look = look._replace(left_out=self._doubts[1])
         if logits is None:
             return look
@@ -238,7 +242,7 @@ class Views:
 
         The page asks of every item that stays in sight: the desk looks at the copies alone, not at the pool.
         """
-        if not self.desk.learner.pool.is_here:
+        if not self.can_scan:
             return None, []
         near = near_copies(self.desk.read(lambda: self.desk.learner.pool.features).result(), item)
 
@@ -286,8 +290,8 @@ class Views:
         return self.ledger.position[item]
 
     def fingerprint(self) -> Future[Reply]:
-        """Return a hash of the whole state: a replay of the log up to this version has the same."""
-        return self.desk.read(lambda: fingerprint(self.ledger, self.desk.learner))
+        """Return a hash of the state: after a restart it is the same."""
+        return self.desk.read(lambda: {"version": self.ledger.seq, "hash": digest(self.ledger)})
 
     def ahead(self, person: str) -> Future[list[str]]:
         """Return what may be handed to the person next, as far as can be known; nothing is handed out."""
@@ -301,9 +305,9 @@ class Views:
 
         return self.desk.read(look)
 
-    def snapshot(self) -> Future[Snapshot]:
-        """Return copies of what exports are made of."""
-        return self.desk.read(lambda: Snapshot.of(self.ledger))
+    def label_set(self) -> Future[LabelSet]:
+        """Return a copy of all labels, for exports."""
+        return self.desk.read(lambda: LabelSet.of(self.ledger, self.desk.names.vectors(self.ledger)))
 
     def reply(self, person: str, saved: int | None) -> Reply:
         """Return what each command of a person ends in: their next instance and the figures."""
@@ -337,10 +341,18 @@ class Views:
             self.ledger,
             update_ms=desk.update_ms,
             select_ms=desk.select_ms,
-            knows_words=self._knows_words,
+            names=self._names(),
             tested=None if desk.assessment is None else desk.assessment.test,
         )
         return {**figures, "arriving": asdict(self.arriving)}
+
+    def _names(self) -> Reply | None:
+        """Return whether class names teach the model; None without an encoder for them."""
+        learner = self.desk.learner
+        if self.desk.names.encoder is None:
+            return None
+        on = bool(self.ledger.settings["names"])
+        return progress.names(on, learner.names_hold, on and learner.names is not None)
 
     def _people(self, person: str) -> Reply:
         """Return who labels, whoever asks among them, and who of them is here."""
@@ -381,7 +393,7 @@ class Views:
 
     def _knows(self) -> bool:
         """Return whether the model has learned anything: a label, or the names of classes."""
-        return bool(self.ledger.labels) or len(self.ledger.teaching()) > 1
+        return bool(self.ledger.labels) or self.desk.learner.names is not None
 
     def _checks(self) -> set[int]:
         """Return instances that are out as random checks or tests: their guesses are told to nobody."""

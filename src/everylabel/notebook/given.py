@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.class_list import ClassList, class_list
+from everylabel.data.classes import ClassList, class_list
 
 
 def classes_of(given: Any, encoding: str | None) -> ClassList:

@@ -21,12 +21,12 @@ from everylabel.notebook.given import classes_of, fields_of, folders_of
 from everylabel.notebook.session import Session, Source
 from everylabel.notebook.shown import HEIGHT
 from everylabel.notebook.shown import show as show_session
+from everylabel.projects.arrivals import read_watched
 from everylabel.projects.labelled import check_labelled, joined_before
 from everylabel.projects.project import ENDING, IN_MEMORY, Project, open_project
-from everylabel.projects.watching import read_watched
 from everylabel.web.access import is_local
+from everylabel.web.bodies import check_port, check_settings
 from everylabel.web.server import ServeOptions
-from everylabel.web.settings import check_port, check_settings
 
 NAME = f"notebook{ENDING}"  # a project's folder that ends with the session
 MANY = 1000  # items from which on it is told how far their embedding is

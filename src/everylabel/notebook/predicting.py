@@ -15,7 +15,7 @@ from everylabel.data.read import read
 from everylabel.data.readers.frames import frame_of
 from everylabel.data.readers.ids import NO_IDS
 from everylabel.data.readers.memory import read_memory
-from everylabel.labelling.rows import Rows
+from everylabel.labelling.model.scaling import Rows
 from everylabel.models.embedding.embed import Embedder
 from everylabel.notebook.state import State
 from everylabel.projects.project import Project

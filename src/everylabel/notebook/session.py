@@ -12,7 +12,7 @@ import numpy as np
 
 from everylabel.core.errors import need
 from everylabel.data.readers.frames import frame_of
-from everylabel.labelling.accuracy import Interval
+from everylabel.labelling.quality.accuracy import Interval
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.embedding.embed import Embedder
 from everylabel.notebook.background import Background
@@ -89,8 +89,8 @@ class Session:
     def __repr__(self) -> str:
         state = self._state()
         where = self.address.partition("?")[0] if self.running else "stopped"  # a token is nobody else's
-        n, total = len(state.snapshot.labels), len(state.project.ids)
-        return f"Session({n:,} of {total:,} labelled, {len(state.snapshot.classes)} classes, {where})"
+        n, total = len(state.label_set.labels), len(state.project.ids)
+        return f"Session({n:,} of {total:,} labelled, {len(state.label_set.classes)} classes, {where})"
 
     def _repr_html_(self) -> str | None:
         """Return the page in a frame; in the cell that shows it already, or of another machine, a link."""
@@ -119,7 +119,7 @@ class Session:
     @property
     def classes(self) -> list[str]:
         """The classes there are now, in the order in which the page shows them."""
-        return list(self._state().snapshot.classes)
+        return list(self._state().label_set.classes)
 
     @property
     def records(self) -> list[dict[str, Any]]:
@@ -243,7 +243,7 @@ class Session:
         """Return how many items are labelled; nothing else is looked at."""
         with self._lock:
             if self._last is not None:
-                return len(self._last.snapshot.labels)
+                return len(self._last.label_set.labels)
             return n_labels(self._background.opened)
 
     def _state(self) -> State:

@@ -7,11 +7,11 @@ from everylabel.core.errors import EverylabelError
 from everylabel.formats.beside import beside
 from everylabel.formats.records import label_records
 from everylabel.formats.tables import Records
-from everylabel.labelling.accuracy import Interval
+from everylabel.labelling.model.scaling import Rows, prepare
 from everylabel.labelling.progress import accuracy
-from everylabel.labelling.records import NONE
-from everylabel.labelling.rows import Rows, prepare
-from everylabel.labelling.snapshot import Snapshot
+from everylabel.labelling.quality.accuracy import Interval
+from everylabel.labelling.state.label_set import LabelSet
+from everylabel.labelling.state.types import NONE
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.classifier_files import as_classifier
 from everylabel.projects.predictions import trained
@@ -28,13 +28,13 @@ class State(NamedTuple):
 
     project: Project
     here: Project
-    snapshot: Snapshot
+    label_set: LabelSet
     version: int
     accuracy: Interval | None
 
     def records(self) -> Records:
         """Return a row for each labelled item, with the columns of its source."""
-        known = self.snapshot
+        known = self.label_set
         return label_records(beside(self.here), known.labels, known.classes, known.by_model)
 
     @property
@@ -46,33 +46,37 @@ class State(NamedTuple):
     def column(self) -> list[str | None]:
         """Return the labels of the source's rows; None where there is none."""
         values: list[str | None] = [None] * self.n_rows
-        for item, label in (self.snapshot.by_model | self.snapshot.labels).items():
+        for item, label in (self.label_set.by_model | self.label_set.labels).items():
             row = self.here.row(item)
             if row is not None:
-                values[row] = self.snapshot.classes[label]
+                values[row] = self.label_set.classes[label]
         return values
 
     def model(self, rows: Rows) -> LaplaceClassifier:
         """Return a classifier of features as they came, trained exactly on all labels and class names."""
-        if len(self.snapshot.classes) < 2 or (
-            len(set(self.snapshot.labels.values())) < 2 and not self.snapshot.names
+        if len(self.label_set.classes) < 2 or (
+            len(set(self.label_set.labels.values())) < 2 and not self.label_set.names
         ):
             raise EverylabelError("there are no labels of two classes yet; expected some: label on the page")
-        ready = prepare(rows.of(self.snapshot.ids))
-        return as_classifier(trained(ready, self.snapshot), ready.scaling, self.snapshot.classes)
+        ready = prepare(rows.of(self.label_set.ids))
+        return as_classifier(trained(ready, self.label_set), ready.scaling, self.label_set.classes)
 
 
 def state_of(opened: Opened) -> State:
     """Return what is known of a project that is open."""
     desk, shown = opened.service.desk, opened.shown
 
-    def look() -> tuple[Snapshot, int, dict[str, Any]]:
-        return Snapshot.of(desk.ledger), desk.ledger.seq, accuracy(desk.ledger)
+    def look() -> tuple[LabelSet, int, dict[str, Any]]:
+        return (
+            LabelSet.of(desk.ledger, desk.names.vectors(desk.ledger)),
+            desk.ledger.seq,
+            accuracy(desk.ledger),
+        )
 
-    snapshot, version, figures = desk.read(look).result()
-    project, there = shown.project, set(snapshot.ids)
+    label_set, version, figures = desk.read(look).result()
+    project, there = shown.project, set(label_set.ids)
     here = project.without([i for i, name in enumerate(project.ids) if name not in there])
-    return State(project, here, snapshot.seen_from(here.ids), version, _interval(figures))
+    return State(project, here, label_set.seen_from(here.ids), version, _interval(figures))
 
 
 def n_labels(opened: Opened) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, EverylabelWarning
-from everylabel.labelling.naming import Encoder
+from everylabel.labelling.model.class_names import Encoder
 from everylabel.models.embedding import embed
 from everylabel.models.embedding.choose import knows_words
 from everylabel.models.embedding.embed import Embedder

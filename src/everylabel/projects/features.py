@@ -4,7 +4,7 @@ What is embedded while the folder holds other features goes to next/ in it, and 
 the command has passed all checks (`settle`). Only items that are new are embedded: those whose content was
 there before keep their row, wherever they stand. TF-IDF and pixels are learned from the items of the first
 time; what they learned is kept beside the features, and items that come later are embedded by it. What was
-embedded beside a server is in a journal (`journal.py`) until the next start.
+embedded beside a server lies in pieces (`feature_files.Pieces`) until the next start.
 """
 
 import hashlib
@@ -24,7 +24,9 @@ from everylabel.data.classes import no_labels
 from everylabel.data.display import Texts
 from everylabel.data.items import Items
 from everylabel.data.options import Options
+from everylabel.log.engines import PRIVATE
 from everylabel.models.embedding import embed
+from everylabel.models.embedding.embed import NoImage
 from everylabel.projects.encoders import Progress, embed_as
 from everylabel.projects.feature_files import (
     DIGESTS,
@@ -33,15 +35,17 @@ from everylabel.projects.feature_files import (
     NEXT,
     RECORD,
     VERSION,
+    Kept,
+    Pieces,
     check_fit,
     files_digests,
     is_as_written,
     is_fit,
+    item_digests,
     load_features,
     record_of,
 )
-from everylabel.projects.journal import Journal, Kept
-from everylabel.projects.sealed_files import OWN, write_sealed
+from everylabel.projects.files import write_json
 from everylabel.projects.trust import Trust
 
 MADE_BY = ("kind", "model")  # features of these are alike, whatever column they are of
@@ -81,7 +85,7 @@ def features_of(
         (place / name).unlink(missing_ok=True)
     forget = before is not None and items.anew and before["fitted_on"]
     kept_rows = None if before is None or forget else _kept_rows(folder, before, what)
-    later, fitted_on = Journal(folder, kind, model).read(), 0
+    later, fitted_on = Pieces(folder, kind, model).read(), 0
     if before is not None and kept_rows is not None:
         rows = _joined(items, [kept_rows, later], lambda some: embed_as(some, folder, trust, progress), place)
         fitted_on = int(before["fitted_on"])
@@ -148,8 +152,8 @@ def _recorded(
     }
     for name in (FEATURES, EMBEDDER, DIGESTS):
         if (place / name).exists():
-            (place / name).chmod(OWN)
-    write_sealed(place / RECORD, record)
+            (place / name).chmod(PRIVATE)
+    write_json(place / RECORD, record)
     return Features(rows, broken, place, _grown(fitted_on, len(items), folder))
 
 
@@ -195,7 +199,7 @@ def _joined(
     items: Items, kept: Sequence[Kept], embed_new: Callable[[Any], np.ndarray], place: Path
 ) -> np.ndarray:
     """Return features of all items, in a file: those that are kept, and the others embedded."""
-    digests = list(items.digests)
+    digests = item_digests(items, range(len(items)))
     found: list[list[int]] = [[] for _ in (*kept, None)]  # places of items, by where their features are
     for i, digest in enumerate(digests):
         where = next((j for j, one in enumerate(kept) if digest in one.at), len(kept))
@@ -203,8 +207,11 @@ def _joined(
     new = found.pop()
     d, embedded = max(one.rows.shape[1] for one in kept), np.zeros((0, 0))
     if new:
-        embedded = embed_new(items.some(new))
-        d = embedded.shape[1]
+        try:
+            embedded = embed_new(items.some(new))
+            d = embedded.shape[1]
+        except NoImage:  # all that are left are broken
+            embedded = np.full((len(new), d), np.nan, np.float32)
     rows = np.lib.format.open_memmap(place / FEATURES, mode="w+", dtype=np.float32, shape=(len(items), d))
     for one, old in zip(kept, found, strict=True):
         for at in range(0, len(old), AT_A_TIME):

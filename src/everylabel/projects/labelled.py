@@ -1,32 +1,31 @@
-"""The log that a source was labelled in: where it is, its name there, and which of its rows is which."""
+"""The log that a source was labelled in: where it is, its name there, and which of its rows is which.
 
+An event notes a hash of the features of the items that joined with it (`events.Extended`). Where others are
+expected (another model, rows with other content), the items are named again, with the hash of those of now.
+"""
+
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from everylabel.core.errors import EverylabelError, counted
-from everylabel.data.changes import compare
+import numpy as np
+
+from everylabel.core.errors import EverylabelError, counted, listed
+from everylabel.data.digests import features_digest
+from everylabel.data.id_list import IdList, stored_ids
 from everylabel.data.items import Items
-from everylabel.data.known import Known
 from everylabel.data.sent import Sent, with_sent
-from everylabel.labelling import events
-from everylabel.projects.database.store import Damaged, NoLog, Store, StoreError
-from everylabel.projects.options import Remembered
+from everylabel.data.source_diff import Known, compare
+from everylabel.log import events
+from everylabel.log.events import SAID
+from everylabel.log.store import Damaged, NoLog, Store, StoreError
+from everylabel.projects.feature_files import is_fit
+from everylabel.projects.files import Remembered, remembered
 from everylabel.projects.project import Begin, Check, Opening, Project
 
 STORE = "labels.sqlite"  # in the project's folder
-SAID = tuple(
-    body.kind  # what a person, a file or the model has said of an item, also if it was taken back since
-    for body in (
-        events.Label,
-        events.NoneOfThese,
-        events.Not,
-        events.CannotTell,
-        events.Finished,
-        events.HeldOut,
-    )
-)
 Some = TypeVar("Some", bound=Items)
 
 
@@ -99,7 +98,7 @@ def _check_log_there(path: Path, about: Remembered) -> None:
 
 def sent_before(log: Store) -> list[Sent]:
     """Return the items that were sent to a project, in the order in which they came."""
-    joined = (event.body for event in log.glance(events.Extended.kind))
+    joined = (event.body for event in log.glance("extended"))
     bodies = [one for body in joined if isinstance(body, events.Extended) for one in body.sent or ()]
     return [Sent(str(one["id"]), str(one["text"]), one.get("fields") or {}) for one in bodies]
 
@@ -114,7 +113,7 @@ def joined_before(store: str | None) -> Begin:
                 begun, bodies = log.first() is not None, [event.body for event in log.glance("extended")]
         except NoLog:  # nothing is there yet
             return []
-        joined = {name for body in bodies if isinstance(body, events.Extended) for name in body.ids}
+        joined = {name for body in bodies if isinstance(body, events.Extended) for name in body.names}
         if begun and not joined:  # of the version before
             return None
         return [i for i, name in enumerate(opening.items.ids) if name in joined]
@@ -165,3 +164,51 @@ def kept_in(project: Project, store: str | None) -> str:
     if store is not None and "://" in store:
         return f"the database {store.split('@')[-1]} and {project.folder}"
     return str(project.folder) if store is None else f"{Path(store)} and {project.folder}"
+
+
+def with_other_features(joined: Sequence[object], ids: IdList, features: np.ndarray) -> list[Sequence[str]]:
+    """Return items whose features are not those that the log notes; where some are gone, nobody can tell.
+
+    They come in the groups that joined together: which of a group it is cannot be told.
+    """
+    place = ids.position
+    later, found = set[str](), list[Sequence[str]]()
+    bodies = [body for body in joined if isinstance(body, events.Extended)]
+    for body in reversed(bodies):
+        names = body.names
+        whole = names == ids  # as most often: nothing has to be looked for
+        known = later.isdisjoint(names) and (whole or all(name in place for name in names))
+        places = None if whole else [place[name] for name in names] if known else []
+        if known and names and features_digest(features, places) != body.digest:
+            found.insert(0, names)
+        if body is not bodies[0]:
+            later.update(names)
+    return found
+
+
+def named_again(joined: Iterable[str], ids: IdList, features: np.ndarray) -> events.Extended:
+    """Return the event that notes the features that all who have joined have now."""
+    there, place = set(joined), ids.position
+    names = [name for name in ids if name in there]
+    return events.Extended(stored_ids(names), features_digest(features, [place[name] for name in names]))
+
+
+def are_made_anew(project: Project) -> bool:
+    """Return whether features must be others than last time: by another model or column, or a fit removed."""
+    before, now, place = remembered(project.folder), project.about, project.embedded_in
+    other = before is not None and now is not None and _made_by(before) != _made_by(now)
+    return other or (place is not None and is_fit(place) and not is_fit(project.folder))
+
+
+def _made_by(about: Remembered) -> tuple[str | None, ...]:
+    return about.options.model, about.options.text_column, about.options.image_column
+
+
+def refuse(other: Sequence[str]) -> EverylabelError:
+    """Return the error of features that nobody expects."""
+    return EverylabelError(
+        f"the features of {counted(len(other), 'item')} ({listed(list(other))}) are not those that were "
+        "labelled on; expected the same numbers: was features.npy changed, or were the items embedded by "
+        "another version of the model or its library? Put the old file back, or go on with these by "
+        "--accept-changes: labels stay, and the model learns them on the new features"
+    )

@@ -14,11 +14,11 @@ from everylabel.data.options import Options
 from everylabel.data.read import ARRAYS, TABLES, read
 from everylabel.data.readers.ids import NO_IDS
 from everylabel.data.readers.rows import column_names
-from everylabel.labelling.refused import Refused
-from everylabel.labelling.rows import Prepared, prepare
-from everylabel.labelling.snapshot import Snapshot
-from everylabel.labelling.training import train_with_none
-from everylabel.models.names import name_rows
+from everylabel.labelling.errors import Refused
+from everylabel.labelling.model.scaling import Prepared, prepare
+from everylabel.labelling.model.training import teaching_names, train_with_none
+from everylabel.labelling.state.label_set import LabelSet
+from everylabel.models.names import NameRows, name_rows
 from everylabel.projects.encoders import Progress, embed_as
 from everylabel.projects.features import broken_rows
 from everylabel.projects.project import Project, left_out, told_of
@@ -34,18 +34,28 @@ class Predicted:
     notes: tuple[str, ...]
 
 
-def trained(prepared: Prepared, snapshot: Snapshot) -> Posterior:
-    """Return the model that all labels and class names of this moment make, trained exactly."""
-    names = name_rows(snapshot.names, prepared.scaling)
-    if not snapshot.labels and names is None:
+def trained(prepared: Prepared, label_set: LabelSet) -> Posterior:
+    """Return the model trained exactly on all labels and class names."""
+    names = names_that_teach(prepared, label_set)
+    if not label_set.labels and names is None:
         raise Refused(409, "nothing_learned", "there are no labels yet; label some first")
-    labels, none, k = snapshot.labels, snapshot.none, len(snapshot.classes)
-    return train_with_none(prepared.features, labels, none, k, names, snapshot.ruled_out)
+    labels, none, k = label_set.labels, label_set.none, len(label_set.classes)
+    return train_with_none(prepared.features, labels, none, k, names, label_set.ruled_out)
+
+
+def names_that_teach(prepared: Prepared, label_set: LabelSet) -> NameRows | None:
+    """Return the class names as rows to learn from, if the labels bear them out or the user trusts them."""
+    if label_set.trust_names:
+        return name_rows(label_set.names, prepared.scaling)
+    k = len(label_set.classes)
+    labels = label_set.labels | dict.fromkeys(label_set.none, k)
+    n_classes = k + bool(label_set.none)
+    return teaching_names(label_set.names, prepared.features, labels, n_classes, prepared.scaling)
 
 
 def predict(
     project: Project,
-    snapshot: Snapshot,
+    label_set: LabelSet,
     new: str | Path,
     options: Options,
     progress: Progress | None = None,
@@ -56,8 +66,8 @@ def predict(
     ----------
     project : Project
         Whose model predicts.
-    snapshot : Snapshot
-        Its labels: `log.read_state`.
+    label_set : LabelSet
+        Its labels: `log.read_labels`.
     new : path
         A table, a folder of images, or features, as `open_project` takes them.
     options : Options
@@ -66,7 +76,7 @@ def predict(
         Called with the rows embedded so far and in all.
     """
     prepared = prepare(project.features)
-    posterior = trained(prepared, snapshot)
+    posterior = trained(prepared, label_set)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         items = _read(project, Path(new), options)
@@ -80,7 +90,7 @@ def predict(
         )
     scaled = prepared.scaling(np.asarray(features, np.float64))
     probabilities = np.asarray(predict_proba(posterior, scaled, method="mean"))
-    return Predicted(items, probabilities, snapshot.classes, (*notes, *left, *dict.fromkeys(told)))
+    return Predicted(items, probabilities, label_set.classes, (*notes, *left, *dict.fromkeys(told)))
 
 
 def _read(project: Project, path: Path, options: Options) -> Items:

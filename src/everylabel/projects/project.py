@@ -17,17 +17,17 @@ import numpy as np
 from everylabel.core.errors import EverylabelError, counted, listed
 from everylabel.data.classes import check_class_count, clean_name, no_labels
 from everylabel.data.datasets.catalog import dataset_key
-from everylabel.data.images import why_unreadable
 from everylabel.data.items import Items
+from everylabel.data.media import why_unreadable
 from everylabel.data.options import Options
 from everylabel.data.read import dataset_name, read
 from everylabel.data.readers.ids import NO_IDS
 from everylabel.models.embedding.embed import Embedder
+from everylabel.projects.arrivals import Growing, growing
 from everylabel.projects.encoders import Progress, embedder_as
 from everylabel.projects.feature_files import record_of, settle
 from everylabel.projects.features import features_of, kept_items
-from everylabel.projects.growing import Growing, growing
-from everylabel.projects.options import Remembered, remember, remembered
+from everylabel.projects.files import Remembered, remember, remembered
 from everylabel.projects.trust import NONE_NAMED, Trust, check_show, check_source
 
 ENDING = ".everylabel"
@@ -349,9 +349,9 @@ def _with_features(
     if items.features is None and needed is not None:
         coming = growing(items, about.options, folder, trust)
     if coming is not None and needed is not None:
-        here = coming.begin(needed, progress)
+        here, rows = coming.begin(needed, progress)
         own = {
-            "features": coming.rows[here],
+            "features": rows,
             "here": here,
             "coming": coming,
             "folder": folder,

@@ -1,17 +1,31 @@
-"""The Ray cluster that this process works with."""
+"""The Ray cluster that this process works with, and jobs that run on it part by part.
+
+Jobs are Ray's tasks, not Ray Data: the manifest fixes the rows and the file name of each part, so that a job
+that is begun again makes only the missing ones. Ray Data cuts blocks by their size in memory and names its
+files anew at every run.
+"""
 
 import logging
 import os
 import re
 import socket
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+import joblib
 
 from everylabel.core.errors import EverylabelError, counted, need
+from everylabel.scale.manifest import Part
 
 HERE = "local"  # an own cluster on this machine, for as long as this process lives
 LOOPBACK = "127.0.0.1"
 PATIENCE = 5.0  # seconds that a cluster has to answer
+ALL = -1  # joblib's number for as many processes as there are cores
+RETRIES = 5  # of a part whose worker died
+SUBMITTED = 1000  # parts at once that Ray knows of
 VERSIONS = re.compile(r"Ray: (\S+)\s+Python: (\S+)")  # as Ray lists them
 
 
@@ -21,10 +35,10 @@ def connect(address: str = "auto", note: Callable[[str], Any] | None = None, **o
     Parameters
     ----------
     address : str
-        "auto", the cluster that this machine is part of (or that RAY_ADDRESS names); "local", an own one on
-        this machine; or an address, HOST:PORT.
+        "auto", the cluster of this machine (or of RAY_ADDRESS); "local", a new one on this machine; or
+        HOST:PORT.
     note : function, optional
-        Is told in one line which cluster was joined; nothing of an own one.
+        Called with a line that names the cluster, unless it is a new one.
     **options
         Of `ray.init`: num_cpus, say, for "local".
     """
@@ -49,6 +63,78 @@ def connect(address: str = "auto", note: Callable[[str], Any] | None = None, **o
     if note is not None and address != HERE:
         note(_joined(ray, address))
     return ray
+
+
+@contextmanager
+def joblib_on_ray(address: str, note: Callable[[str], Any] | None = None) -> Iterator[None]:
+    """Have joblib run everything in this block on a cluster."""
+    connect(address, note)
+    need("ray.util.joblib", "ray", f"--ray {address}").register_ray()
+    with joblib.parallel_config(backend="ray"):
+        yield
+
+
+class Job(Protocol):
+    """An object that makes parts; it can be sent to another process."""
+
+    @property
+    def key(self) -> str:
+        """Return a name that no other job has."""
+
+    def make(self, part: Part) -> Any:
+        """Make a part, and return its result."""
+
+
+_jobs: dict[str, Any] = {}  # the last job of this worker, with the model it has loaded
+
+
+def run(
+    job: Job, parts: Sequence[Part], ray: Any = None, *, cpus: int = 1, gpus: int = 0
+) -> Iterator[tuple[Part, Any]]:
+    """Make all parts, and yield each with its result: in this process, or by tasks of a cluster.
+
+    ray : of `connect`; None works in this process
+    cpus, gpus : of a worker
+    """
+    if ray is None:
+        yield from ((part, job.make(part)) for part in parts)
+        return
+    task = ray.remote(_make).options(num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES)
+    held, left = [ray.put((Path.cwd(), job))], iter(parts)
+    running: dict[Any, Part] = {}
+    try:
+        while True:
+            for part in islice(left, SUBMITTED - len(running)):
+                running[task.remote(job.key, held, part)] = part
+            if not running:
+                return
+            for done in ray.wait(list(running))[0]:
+                yield running.pop(done), _result(ray, done)
+    finally:
+        for waiting in running:
+            ray.cancel(waiting)
+
+
+def _make(key: str, held: list[Any], part: Part) -> Any:
+    """Make a part in a worker; relative paths are those of the driver's folder."""
+    if key not in _jobs:
+        _jobs.clear()
+        home, _jobs[key] = need("ray", "ray", "a worker").get(held[0])
+        with suppress(OSError):  # on another machine it may be missing
+            os.chdir(home)
+    return _jobs[key].make(part)
+
+
+def _result(ray: Any, done: Any) -> Any:
+    try:
+        return ray.get(done)
+    except ray.exceptions.RayTaskError as error:  # an error of our own code: raise it as if it were here
+        raise error.cause from None
+    except ray.exceptions.RayError as error:
+        raise EverylabelError(
+            f"a worker of Ray died {RETRIES + 1} times at the same part ({type(error).__name__}: "
+            f"{' '.join(str(error).split())[:300]}); finished parts are kept: run the command again to go on"
+        ) from error
 
 
 def _joined(ray: Any, address: str) -> str:

@@ -1,7 +1,7 @@
-"""`embed_shards`: a source of any size becomes a folder of .npy files, each made by whoever is free.
+"""`embed_shards`: a source of any size becomes a folder of .npy files, each made by any free worker.
 
-The shards of 65,536 rows, one after the other, are what `everylabel.embed` makes of the source in one file.
-A worker holds a chunk of the rows at a time, whatever the size of the source and of a shard.
+The shards, one after the other, are the rows that `everylabel.embed` writes into one file. A worker holds a
+chunk of the rows at a time, whatever the size of the source and of a shard.
 """
 
 import hashlib
@@ -20,24 +20,24 @@ from everylabel.models.embedding.choose import How, choose, kind_of
 from everylabel.models.embedding.chunks import Chunks
 from everylabel.models.embedding.embed import encoded_rows, write_rows
 from everylabel.models.embedding.fitted import load_fit
-from everylabel.scale import places
-from everylabel.scale.parted import Parted, begun
-from everylabel.scale.running import made
+from everylabel.scale import filesystem
+from everylabel.scale.cluster import connect, run
+from everylabel.scale.manifest import Manifest, Part, open_or_create
 from everylabel.scale.shards import damage, shard_of
-from everylabel.scale.sources import Part, Source, open_source
+from everylabel.scale.sources import Source, open_source
 
 SHARD_ROWS = 65_536  # a multiple of every backend's chunk
 MODEL, DIGEST = "--model", "the model of digest"  # in the manifest
 
 
 class Embedded(NamedTuple):
-    """What was made: the folder, rows that were there already, images that could not be read, the width."""
+    """The result of `embed_shards`."""
 
-    shards: Parted
-    kept: int
-    broken: int
+    shards: Manifest
+    kept: int  # rows that were there already
+    broken: int  # images that could not be read
     width: int
-    column: str  # that was embedded
+    column: str
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Embedding:
 
     source: Source
     backend: Backend
-    shards: Parted
+    shards: Manifest
     dtype: str
 
     @property
@@ -68,7 +68,7 @@ class Embedding:
                     f"were {part.rows:,}; expected that nobody changes it meanwhile"
                 )
 
-        places.write(self.shards.place(part), lambda file: write_rows(file, rows(), np.dtype(self.dtype)))
+        filesystem.write(self.shards.place(part), lambda file: write_rows(file, rows(), np.dtype(self.dtype)))
         return len(broken)
 
 
@@ -128,14 +128,13 @@ def embed_shards(
     """
     check_choice(dtype, "dtype", ["float32", "float16"])
     size, cpus = check_count(shard_rows, "shard_rows"), check_count(worker_cpus, "worker_cpus")
-    origin = open_source(source, options or Options())
+    origin = open_source(source, options or Options(), out)
     if kind_of(model) not in (None, origin.kind):
         raise EverylabelError(
             f"model is {model!r}, and column {origin.column!r} holds items of kind {origin.kind!r}"
         )
-    how = How(
-        check_count(batch_size, "batch_size"), device, trust_model_code, threads=0 if ray is None else cpus
-    )
+    batch = check_count(batch_size, "batch_size")
+    how = How(batch, device, trust_model_code, threads=0 if ray is None else cpus)
     backend = pretrained(origin.kind, model, fit, how)
     about = {
         MODEL: getattr(backend, "name", origin.kind),
@@ -146,43 +145,41 @@ def embed_shards(
         "--long-rows": origin.options.long_rows,
         "--shard-rows": size,
     }
-    shards = begun(out, about, ".npy", origin, size)
-    job = Embedding(origin, backend, shards, dtype)
-    return _made(job, ray, cpus, progress, note or (lambda _: None))
+    shards = open_or_create(out, about, ".npy", origin, size)
+    origin.convert()
+    job = Embedding(origin.with_rows(shards), backend, shards, dtype)
+    missing, damaged = _to_make(job)
+    if damaged and note is not None:
+        note(f"{len(damaged):,} shard(s) are damaged and made anew: {listed(damaged, 3)}")
+    gpus = int(str(getattr(backend, "device", None)).startswith("cuda"))
+    cluster = None if ray is None else connect(ray, note)
+    kept = shards.rows - sum(part.rows for part in missing)
+    made = run(job, missing, cluster, cpus=cpus, gpus=gpus)
+    broken = followed(made, kept, shards.rows, progress)
+    return Embedded(shards, kept, broken, shard_of(shards.place(shards.parts[0])).width, origin.column)
+
+
+def followed(
+    made: Iterator[tuple[Part, int]], done: int, total: int, progress: Callable[[int, int], Any] | None
+) -> int:
+    """Report the progress of a job in rows; return the sum of the results of its parts."""
+    found = 0
+    if progress is not None:
+        progress(done, total)
+    for part, result in made:
+        done, found = done + part.rows, found + result
+        if progress is not None:
+            progress(done, total)
+    return found
 
 
 def model_digest(backend: Backend) -> str:
-    """Return what tells models apart: the same digest and items give the same features."""
+    """Return a digest of a model: the same digest and items give the same features."""
     return hashlib.sha256(backend.key.encode()).hexdigest()[:16]
 
 
-def _made(
-    job: Embedding,
-    ray: str | None,
-    cpus: int,
-    progress: Callable[[int, int], Any] | None,
-    note: Callable[[str], Any],
-) -> Embedded:
-    missing, damaged = _to_make(job)
-    if damaged:
-        note(f"{len(damaged):,} shard(s) are damaged and made anew: {listed(damaged, 3)}")
-    total = job.shards.rows
-    kept = done = total - sum(part.rows for part in missing)
-    if progress is not None:
-        progress(done, total)
-    gpus = int(str(getattr(job.backend, "device", None)).startswith("cuda"))
-    broken = 0
-    for part, unread in made(job, missing, ray, cpus=cpus, gpus=gpus, note=note):
-        done, broken = done + part.rows, broken + unread
-        if progress is not None:
-            progress(done, total)
-    return Embedded(
-        job.shards, kept, broken, shard_of(job.shards.place(job.shards.parts[0])).width, job.source.column
-    )
-
-
 def _to_make(job: Embedding) -> tuple[list[Part], list[str]]:
-    """Return the parts that are missing or not what was written, and what is wrong with the latter."""
+    """Return the parts that are missing or damaged, and what is wrong with the latter."""
     shards, missing = job.shards, {part.number for part in job.shards.missing()}
     there = [part for part in shards.parts if part.number not in missing]
     wrong = {part.number: damage(shards.place(part), part.rows, job.dtype) for part in there}

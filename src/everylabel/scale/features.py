@@ -1,14 +1,14 @@
-"""Features that lie in the shards of a folder, as the driver sees them: an array of which rows can be had.
+"""Features in the shards of a folder, as the driver sees them: an array whose rows can be fetched.
 
-Each stretch of shards is held by an actor; Ray starts one anew where it dies, on another node if need be, and
-it reads its files again. Rows that were asked for one by one stay with the driver, so that a label of an
-instance that was shown can be learned whatever becomes of its shard.
+Each stretch of shards is held by an actor; Ray restarts an actor that dies, on another node if need be, and
+it reads its files again. The driver caches rows that were fetched a few at a time, so that the label of an
+instance on the page can be learned while its actor is away.
 """
 
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,9 +19,8 @@ from everylabel.scale.cluster import connect
 from everylabel.scale.shards import find_shards, shared_out
 from everylabel.scale.worker import Worker
 
-KEPT = 64 * 2**20  # bytes of rows that stay with the driver,
-AT_LEAST = 20_000  # and so many rows
-TOO_MANY = 2_000  # rows asked for at once that do not stay
+CACHED = 20_000  # rows that the driver keeps
+TOO_MANY = 2_000  # rows fetched at once that are not cached
 PATIENCE = 300.0  # seconds that an actor has to come back in, when nobody else can answer
 AGAIN = 0.2  # seconds between attempts
 BESIDE = "beside"  # the thread of an actor that computes the logits of a new model, while labels go on
@@ -68,11 +67,10 @@ class ShardedFeatures:
         ]
         errors = self.ray.exceptions
         self.died = (errors.RayActorError, errors.ObjectLostError, errors.NodeDiedError)  # asked again
-        self.stored = np.dtype(self.ray.get(self.actors[0].about.remote())[2])
-        self._most = max(AT_LEAST, KEPT // max(1, self.shape[1] * self.stored.itemsize))
+        self.stored = np.dtype(self.ray.get(self.actors[0].about.remote()))
         self._rows: OrderedDict[int, np.ndarray] = OrderedDict()
         self._lock = threading.Lock()
-        self.held: tuple[np.ndarray, np.ndarray] | None = None  # a sample and its rows; see `held.py`
+        self.sample: tuple[np.ndarray, np.ndarray] | None = None  # see `driver_sample.py`
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -102,76 +100,57 @@ class ShardedFeatures:
         return self.rows(np.arange(len(self)), self.dtype if dtype is None else dtype)
 
     def close(self) -> None:
-        """Let go of the actors."""
+        """Stop the actors."""
         for actor in self.actors:
             self.ray.kill(actor)
 
     def parts(self, idx: np.ndarray) -> list[np.ndarray]:
-        """Return where in idx each actor's instances are."""
+        """Return, for each actor, where in idx its instances are."""
         owner = np.searchsorted(self.starts, idx, side="right") - 1
         return [np.flatnonzero(owner == part) for part in range(len(self.actors))]
 
     def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
-        """Return the rows of some instances as they came; a few of them stay here."""
+        """Return the rows of some instances as they are stored; a few of them are cached."""
         idx = np.asarray(idx, np.int64).reshape(-1)
-        out, missing = np.empty((len(idx), self.shape[1]), dtype), []
         with self._lock:
-            for at, i in enumerate(idx.tolist()):
-                row = self._rows.get(i)
-                if row is None:
-                    missing.append(at)
-                else:
-                    out[at] = row
+            found = {at: row for at, i in enumerate(idx.tolist()) if (row := self._rows.get(i)) is not None}
+        missing = [at for at in range(len(idx)) if at not in found]
+        out = np.empty((len(idx), self.shape[1]), dtype)
+        for at, row in found.items():
+            out[at] = row
         if missing:
-            found = self._fetch(idx[missing])
-            out[missing] = found
+            there, fetched = self.fetch(idx[missing])
+            out[missing] = fetched
             if len(missing) <= TOO_MANY:
-                self.keep(idx[missing], found)
+                self.cache(there, fetched)
         return out
 
-    def keep(self, idx: Sequence[int] | np.ndarray, rows: np.ndarray) -> None:
-        """Have rows stay here, the latest of them."""
+    def cache(self, idx: np.ndarray, rows: np.ndarray) -> None:
+        """Keep rows at the driver, the latest of them."""
         with self._lock:
-            for i, row in zip(idx, rows, strict=True):
-                self._rows[int(i)] = row
-                self._rows.move_to_end(int(i))
-            while len(self._rows) > self._most:
+            for i, row in zip(idx.tolist(), rows, strict=True):
+                self._rows[i] = row
+                self._rows.move_to_end(i)
+            while len(self._rows) > CACHED:
                 self._rows.popitem(last=False)
 
-    def raw_rows(self, idx: np.ndarray) -> np.ndarray:
-        """Return rows as they lie in the shards; none of them stays."""
-        return self._fetch(idx)
-
-    def at_once(self, idx: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return some instances and their rows as they came: those of actors that answer now."""
-        found = []
-        for at, _, ref in self._asked(idx):
+    def fetch(self, idx: np.ndarray, wait: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """Return instances and their rows as they are stored; without `wait`, those of live actors only."""
+        out, there = np.empty((len(idx), self.shape[1]), self.stored), np.ones(len(idx), bool)
+        asked = [
+            (at, call, call())
+            for actor, start, at in zip(self.actors, self.starts, self.parts(idx), strict=False)
+            if len(at) and (call := partial(actor.raw.remote, idx[at] - start))
+        ]
+        for at, call, ref in asked:
             try:
-                found.append((idx[at], self.ray.get(ref)))
+                out[at] = self.insist(call, ref) if wait else self.ray.get(ref)
             except self.died:
-                continue
-        none = np.zeros((0, self.shape[1]), self.stored)
-        return np.concatenate([idx[:0], *(i for i, _ in found)]), np.concatenate(
-            [none, *(x for _, x in found)]
-        )
-
-    def _fetch(self, idx: np.ndarray) -> np.ndarray:
-        out = np.empty((len(idx), self.shape[1]), self.stored)
-        for at, call, ref in self._asked(idx):
-            out[at] = self.insist(call, ref)
-        return out
-
-    def _asked(self, idx: np.ndarray) -> Sequence[tuple[np.ndarray, Callable[[], Any], Any]]:
-        """Return of each actor that is asked: for which of idx, how to ask again, and its answer to come."""
-        asked = []
-        for actor, start, at in zip(self.actors, self.starts, self.parts(idx), strict=False):
-            if len(at):
-                call = partial(actor.raw.remote, idx[at] - start)
-                asked.append((at, call, call()))
-        return asked
+                there[at] = False
+        return idx[there], out[there]
 
     def insist(self, again: Callable[[], Any], ref: Any = None) -> Any:
-        """Return what an actor answers, asked again and again while it is being started anew."""
+        """Return an actor's answer; call it again while Ray restarts it."""
         end = time.monotonic() + PATIENCE
         while True:
             try:

@@ -1,11 +1,7 @@
-"""`predict_shards`: what a project's model says of every row of a folder of shards, file by file.
-
-Each shard becomes one table; a job that was stopped goes on with the tables that are missing. The model is
-sent to the workers as it is: some hundred KB, whatever was labelled to make it.
-"""
+"""`predict_shards`: a project's predictions for every row of a folder of shards, one table a shard."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,28 +14,33 @@ from everylabel.formats.beside import ROW, Beside, Cells
 from everylabel.formats.known import TABLES
 from everylabel.formats.records import prediction_records
 from everylabel.formats.tables import write_table
-from everylabel.labelling.rows import prepare
-from everylabel.labelling.snapshot import Snapshot
+from everylabel.labelling.model.scaling import prepare
+from everylabel.labelling.state.label_set import LabelSet
 from everylabel.models.scaling import Scaling
 from everylabel.projects.predictions import trained
 from everylabel.projects.project import Project
-from everylabel.scale import places
-from everylabel.scale.embedding import DIGEST, MODEL, model_digest
-from everylabel.scale.parted import Parted, begun, finished_shards, is_shards, read_parted
-from everylabel.scale.places import Stamp
-from everylabel.scale.running import made
+from everylabel.scale import filesystem
+from everylabel.scale.cluster import connect, run
+from everylabel.scale.embedding import DIGEST, MODEL, followed, model_digest
+from everylabel.scale.manifest import (
+    Manifest,
+    Part,
+    finished_shards,
+    is_shards,
+    open_or_create,
+    read_manifest,
+)
 from everylabel.scale.shards import load, shard_of, shards_of
-from everylabel.scale.sources import Part, Stretch
 
 BLOCK = 4096  # rows that are looked at together
 
 
 class Predicted(NamedTuple):
-    """What was made: the folder, rows that were there already, and rows of NaN, which have no prediction."""
+    """The result of `predict_shards`."""
 
-    predictions: Parted
-    kept: int
-    broken: int
+    predictions: Manifest
+    kept: int  # rows that were there already
+    broken: int  # rows of NaN, which have no prediction
 
 
 @dataclass(frozen=True)
@@ -49,19 +50,9 @@ class Shards:
     place: str
     files: tuple[str, ...]
 
-    def stamps(self) -> list[Stamp]:
-        """Return what the files are known by, without reading them."""
-        return [places.stamp(file) for file in self.files]
-
-    def planned(self, size: int) -> tuple[list[Part], list[Stamp]]:
-        """Return a part for each file, and what the files hold."""
-        stamps, parts, first = self.stamps(), list[Part](), 0
-        for number, file in enumerate(self.files):
-            n = shard_of(file).rows
-            parts.append(Part(number, first, n, (Stretch(number, 0, n),)))
-            first += n
-        held = [places.digest(file) for file in self.files]
-        return parts, [one._replace(digest=digest) for one, digest in zip(stamps, held, strict=True)]
+    def counts(self) -> list[int]:
+        """Return the number of rows of each file."""
+        return [shard_of(file).rows for file in self.files]
 
 
 class Head(NamedTuple):
@@ -91,7 +82,7 @@ class Predicting:
 
     shards: Shards
     head: Head
-    predictions: Parted
+    predictions: Manifest
     form: str
 
     @property
@@ -106,7 +97,7 @@ class Predicting:
         records = prediction_records(
             beside, finite, lambda at: self.head.probabilities(features[at]), self.head.classes
         )
-        places.write(
+        filesystem.write(
             self.predictions.place(part), lambda file: file.writelines(write_table(records, self.form))
         )
         return len(features) - len(finite)
@@ -122,7 +113,7 @@ def predict_shards(
     shards: str,
     out: str,
     project: Project,
-    snapshot: Snapshot,
+    label_set: LabelSet,
     form: str = "parquet",
     *,
     ray: str | None = None,
@@ -136,8 +127,8 @@ def predict_shards(
     ----------
     shards, out : str
         Folders, here or any address that fsspec knows.
-    project, snapshot
-        Whose model predicts, and its labels: `log.read_state`.
+    project, label_set
+        Whose model predicts, and its labels: `log.read_labels`.
     form : {"parquet", "csv", "jsonl"}
         Of the tables: the row in the source, from 0, the label, its probability, and those of all classes.
     ray, worker_cpus, progress, note
@@ -146,47 +137,38 @@ def predict_shards(
     check_choice(form, "format", list(TABLES))
     check_count(worker_cpus, "worker_cpus")
     files = _finished(shards, project)
-    head = _head(project, snapshot, shard_of(files.files[0]).width, shards)
+    head = _head(project, label_set, shard_of(files.files[0]).width, shards)
     about = {"a model that learned": head.digest, "classes": list(head.classes)}
-    predictions = begun(out, about, TABLES[form].ending, files, 0)
-    missing, total = predictions.missing(), predictions.rows
-    kept = done = total - sum(part.rows for part in missing)
-    if progress is not None:
-        progress(done, total)
-    broken, job = 0, Predicting(files, head, predictions, form)
-    for part, left_out in made(job, missing, ray, cpus=worker_cpus, note=note):
-        done, broken = done + part.rows, broken + left_out
-        if progress is not None:
-            progress(done, total)
-    return Predicted(predictions, kept, broken)
+    predictions = open_or_create(out, about, TABLES[form].ending, files, 0)
+    missing = predictions.missing()
+    kept = predictions.rows - sum(part.rows for part in missing)
+    cluster = None if ray is None else connect(ray, note)
+    made = run(Predicting(files, head, predictions, form), missing, cluster, cpus=worker_cpus)
+    return Predicted(predictions, kept, followed(made, kept, predictions.rows, progress))
 
 
 def _finished(folder: str, project: Project) -> Shards:
     """Return the shards, if all are there and made by the project's own model."""
-    parted = finished_shards(folder)
-    embedder, own = project.embedder(), read_parted(project.source) if is_shards(project.source) else None
+    manifest = finished_shards(folder)
+    embedder, own = project.embedder(), read_manifest(project.source) if is_shards(project.source) else None
     made_by = None if own is None else own.about.get(DIGEST)
     if embedder is not None:
         made_by = model_digest(embedder.backend)
-    if made_by is not None and made_by != parted.about.get(DIGEST):
+    if made_by is not None and made_by != manifest.about.get(DIGEST):
         raise EverylabelError(
-            f"shards {folder!r} were made by another model ({parted.about.get(MODEL)}) than the features of "
-            f"project {project.name!r}; expected shards by the project's own: embed them with its --model, "
-            "or with --fit and its embedder.npz"
+            f"shards {folder!r} were made by another model ({manifest.about.get(MODEL)}) than the features "
+            f"of project {project.name!r}; expected shards by the project's own: embed them with its "
+            "--model, or with --fit and its embedder.npz"
         )
-    return Shards(folder, tuple(shard.place for shard in shards_of(parted)))
+    return Shards(folder, tuple(shard.place for shard in shards_of(manifest)))
 
 
-def _head(project: Project, snapshot: Snapshot, width: int, shards: str) -> Head:
+def _head(project: Project, label_set: LabelSet, width: int, shards: str) -> Head:
     if width != project.features.shape[1]:
         raise EverylabelError(
             f"shards {shards!r} have {width} features; expected {project.features.shape[1]}, as the project "
             "has"
         )
     prepared = prepare(project.features)
-    posterior = trained(prepared, snapshot).replace(data=None)
-    return Head(posterior, prepared.scaling, _names(snapshot.classes))
-
-
-def _names(classes: Sequence[str]) -> tuple[str, ...]:
-    return tuple(map(str, classes))
+    posterior = trained(prepared, label_set).replace(data=None)
+    return Head(posterior, prepared.scaling, tuple(map(str, label_set.classes)))

@@ -1,4 +1,4 @@
-"""A folder of shards as a project: rows known by their numbers, shown as the source has them.
+"""A folder of shards as a project: rows are known by their numbers, and shown as the source has them.
 
 Nothing of the size of the pool is made here: ids are computed, texts are read when they are asked for, and
 the features are with the actors of a Ray cluster, in memory if they fit, or in their files.
@@ -7,7 +7,9 @@ the features are with the actors of a Ray cluster, in memory if they fit, or in 
 import hashlib
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,35 +18,40 @@ import numpy as np
 
 from everylabel.core import room
 from everylabel.core.errors import EverylabelError
+from everylabel.core.posterior import Posterior
+from everylabel.data.cells import ReadColumn, text_of
 from everylabel.data.classes import UNLABELLED
-from everylabel.data.digests import spread
-from everylabel.data.display import Display, Rows, Texts
+from everylabel.data.digests import bytes_digest, content_digest, spread
+from everylabel.data.display import SHORT, Display, Texts, shown_item
+from everylabel.data.display import Rows as RowNumbers
+from everylabel.data.id_list import Numbered
 from everylabel.data.items import Items
-from everylabel.data.numbered import Numbered
+from everylabel.data.media import Picture, shown_image
 from everylabel.data.options import Options
 from everylabel.data.readers.ids import check_ids_there, named_ids
+from everylabel.labelling.model.scaling import Rows
 from everylabel.projects.project import Reader
-from everylabel.scale import places
+from everylabel.scale import filesystem
 from everylabel.scale.cluster import connect
 from everylabel.scale.features import ShardedFeatures
-from everylabel.scale.filed import FiledFeatures
-from everylabel.scale.parted import Parted, finished_shards
-from everylabel.scale.shards import Shard, load, shards_of
-from everylabel.scale.shown import SourceCells, SourceColumns, SourceIds, SourceImages
+from everylabel.scale.manifest import Manifest, finished_shards
+from everylabel.scale.pool import ShardPool
+from everylabel.scale.shards import MappedShards, Shard, load, shards_of
 from everylabel.scale.sources import Source, files_of, open_source
 
 NAME_IT = "; items are shown by their row: name it by --show"
-LOOKED_AT = 8  # rows of each shard, by which it is known again
+LOOKED_AT = 8  # rows of each shard that go into its digest
+BLOCK, BLOCKS = 64, 64  # rows of the source that are read together, and how many such blocks are cached
 
 
 def on_ray(address: str, note: Callable[[str], Any] | None = None) -> Reader:
-    """Return a reader of shards whose features are with the actors of a cluster; note is told which it is."""
+    """Return a reader of shards whose features are with the actors of a cluster; note(text) names it."""
 
-    def held(folder: str, shards: list[Shard]) -> ShardedFeatures:
+    def features(folder: str, shards: list[Shard]) -> ShardedFeatures:
         connect(address, note)
         return ShardedFeatures(folder, address)
 
-    return _reader(held)
+    return _reader(features)
 
 
 def in_memory() -> Reader:
@@ -53,13 +60,13 @@ def in_memory() -> Reader:
 
 
 def in_files() -> Reader:
-    """Return a reader of shards whose features stay in their files: for those that need a few rows."""
-    return _reader(lambda folder, shards: FiledFeatures(shards), with_columns=True)
+    """Return a reader of shards whose features stay in their files, for commands that need a few rows."""
+    return _reader(lambda folder, shards: MappedShards(shards), with_columns=True)
 
 
 def _loaded(folder: str, shards: list[Shard]) -> np.ndarray:
     there = room.memory()
-    size = sum(places.stamp(shard.place).size for shard in shards)
+    size = sum(filesystem.stamp(shard.place).size for shard in shards)
     if size > room.SHARE * there:
         raise EverylabelError(
             f"shards {folder!r} hold {size / 2**30:.1f} GB of features, and this machine has "
@@ -73,13 +80,13 @@ def _reader(features: Callable[[str, list[Shard]], Any], with_columns: bool = Fa
     """Return a reader; with_columns: the source's own columns and ids go into exports."""
 
     def read(where: str, options: Options) -> Items:
-        parted = finished_shards(where)
-        shards = shards_of(parted)
+        manifest = finished_shards(where)
+        shards = shards_of(manifest)
         n = sum(shard.rows for shard in shards)
-        source, why = _source(parted, options)
+        source, why = _source(manifest, options)
         if source is not None and (named := named_ids(options.id_column)) is not None:
             check_ids_there(Path(source.place), list(source.types()), named)
-        content, kind, display, notes = _shown(parted, source, why, n)
+        content, kind, display, notes = _shown(manifest, source, why, n)
         return Items(
             items=content,
             kind=kind,
@@ -88,97 +95,206 @@ def _reader(features: Callable[[str, list[Shard]], Any], with_columns: bool = Fa
             classes=() if options.classes is None else options.classes,
             features=features(where, shards),
             display=display,
-            digests=(_digest(parted, shards),),
+            digests=(_digest(manifest, shards),),
             notes=notes,
-            **(_beside(parted, source, options) if with_columns and source is not None else {}),
+            **(_beside(manifest, source, options) if with_columns and source is not None else {}),
         )
 
     return read
 
 
-def _digest(parted: Parted, shards: list[Shard]) -> str:
-    """Return what tells shards from others: what made them of what, their sizes, some rows of each."""
-    known = dict(parted.about), [one.digest for one in parted.files], [(s.rows, s.width) for s in shards]
+def _digest(manifest: Manifest, shards: list[Shard]) -> str:
+    """Return a digest of the options and files that shards were made of, their sizes, and some rows."""
+    known = dict(manifest.about), [one.digest for one in manifest.files], [(s.rows, s.width) for s in shards]
     found = hashlib.blake2b(json.dumps(known, sort_keys=True).encode(), digest_size=8)
     starts = np.cumsum([0, *(shard.rows for shard in shards)])
     some = [spread(a, b, LOOKED_AT) for a, b in pairwise(starts.tolist())]
-    found.update(FiledFeatures(shards)[np.concatenate(some)].tobytes())
+    found.update(MappedShards(shards)[np.concatenate(some)].tobytes())
     return found.hexdigest()
 
 
-def _beside(parted: Parted, source: Source, options: Options) -> dict[str, Any]:
+def _beside(manifest: Manifest, source: Source, options: Options) -> dict[str, Any]:
     """Return the source's columns, and its own ids if their column was named; all are read when asked for."""
-    columns, named = SourceColumns(source, parted.parts), named_ids(options.id_column)
+    columns, named = SourceColumns(source), named_ids(options.id_column)
     if named is None:
         return {"columns": columns}
-    return {"columns": columns, "own_ids": SourceIds(columns[named]), "id_column": named}
+    own = SourceColumn(columns, named, str, lambda value: text_of(value).strip())
+    return {"columns": columns, "own_ids": own, "id_column": named}
 
 
 def _shown(
-    parted: Parted, source: Source | None, why: str, n: int
+    manifest: Manifest, source: Source | None, why: str, n: int
 ) -> tuple[Any, str, Display, tuple[str, ...]]:
-    """Return the content of the rows, its kind, how it is shown, and what is to be told."""
+    """Return the content of the rows, its kind, how it is shown, and notes."""
     if source is None:
         ids = Numbered(n)
-        return ids, "features", Rows(ids), (why,)
-    cells = SourceCells(source, parted.parts)
+        return ids, "features", RowNumbers(ids), (why,)
+    cells = SourceColumn(SourceColumns(source), source.column, str, source.item)
     if source.kind == "image":
-        return cells, "image", SourceImages(cells, Path(source.files[0]).absolute().parent), ()
+        return cells, "image", SourceImages(cells, source.base), ()
     return cells, "text", Texts(cells), ()
 
 
-def _source(parted: Parted, options: Options) -> tuple[Source | None, str]:
+def _source(manifest: Manifest, options: Options) -> tuple[Source | None, str]:
     """Return the source that shards were made of, or why there is none and what to do."""
-    place = options.show or parted.source
+    place = options.show or manifest.source
     if not place:
-        return None, f"{parted.folder!r} does not say what it was made of{NAME_IT} FILE"
-    if options.show is None and places.is_remote(place):  # a stranger's manifest may name any
+        return None, f"{manifest.folder!r} does not say what it was made of{NAME_IT} FILE"
+    if options.show is None and filesystem.is_remote(place):  # a stranger's manifest may name any
         why = f"the source {place!r} lies in another store, which you have not named"
         return None, f"{why}{NAME_IT} {shlex.quote(place)}"
     try:
-        if not places.exists(place):
+        if not filesystem.exists(place):
             return None, f"the source {place!r} is not there{NAME_IT} FILE"
-        return _opened(place, parted, options), ""
+        return _opened(place, manifest, options), ""
     except OSError as error:
         return None, f"the source {place!r} cannot be read ({error.strerror or error}){NAME_IT} FILE"
 
 
-def _opened(place: str, parted: Parted, options: Options) -> Source:
+def _opened(place: str, manifest: Manifest, options: Options) -> Source:
     """Return the source, if it can be what shards were made of."""
-    about: Mapping[str, Any] = parted.about
+    about: Mapping[str, Any] = manifest.about
     columns = (
         options.text_column or about.get("--text-column"),
         options.image_column or about.get("--image-column"),
     )
     how = Options(*columns, encoding=about.get("--encoding"), long_rows=about.get("--long-rows"))
     if options.show is None:
-        _check_made_of(place, parted)
-    places.opened(files_of(place)[0]).close()  # one that may not be read is told as such
-    source = open_source(place, how)
-    if [one.size for one in source.stamps()] != [one.size for one in parted.files]:
-        raise _another(place, parted, "its size is another")
-    return source
+        _check_made_of(place, manifest)
+    filesystem.opened(files_of(place)[0]).close()  # raises if it may not be read
+    source = open_source(place, how, manifest.folder)
+    if [filesystem.stamp(file).size for file in source.files] != [one.size for one in manifest.files]:
+        raise _another(place, manifest, "its size is another")
+    source.convert()  # shards of versions up to 0.2 have no copy of the rows
+    return source.with_rows(manifest)
 
 
-def _check_made_of(place: str, parted: Parted) -> None:
+def _check_made_of(place: str, manifest: Manifest) -> None:
     """Refuse a file that a manifest names and does not know: not its size and time, nor its content.
 
     Who made up a manifest cannot know these of a file that they never saw.
     """
     files = files_of(place)
-    plain = places.is_remote(place) or all(Path(file).is_file() for file in files)
-    if not plain or len(files) != len(parted.files):
-        raise _another(place, parted, "it has other files")
-    for file, was in zip(files, parted.files, strict=True):
-        now = places.stamp(file)
+    plain = filesystem.is_remote(place) or all(Path(file).is_file() for file in files)
+    if not plain or len(files) != len(manifest.files):
+        raise _another(place, manifest, "it has other files")
+    for file, was in zip(files, manifest.files, strict=True):
+        now = filesystem.stamp(file)
         if now.size != was.size:
-            raise _another(place, parted, "its size is another")
-        if not now.same_file(was) and places.digest(file) != was.digest:
-            raise _another(place, parted, "its content is another")
+            raise _another(place, manifest, "its size is another")
+        if not now.same_file(was) and filesystem.digest(file) != was.digest:
+            raise _another(place, manifest, "its content is another")
 
 
-def _another(place: str, parted: Parted, why: str) -> EverylabelError:
+def _another(place: str, manifest: Manifest, why: str) -> EverylabelError:
     return EverylabelError(
-        f"source {place!r} is not what shards {parted.folder!r} were made of: {why}; put the old one back, "
+        f"source {place!r} is not what shards {manifest.folder!r} were made of: {why}; put the old one back, "
         "or name where it lies by --show FILE"
     )
+
+
+class SourceColumns(Mapping[str, ReadColumn]):
+    """The columns of a source, read in blocks of rows: of those columns that were taken out."""
+
+    def __init__(self, source: Source) -> None:
+        self.source, self._types = source, source.types()
+        self._taken: dict[str, int] = {}  # and where each is in a row of a block
+        self._block = lru_cache(BLOCKS)(lambda names, at: list(source.read(names, at, BLOCK)))
+
+    def take(self, name: str) -> None:
+        """Have a column be read with the others."""
+        self._taken.setdefault(name, len(self._taken))
+
+    def cell(self, name: str, row: int) -> Any:
+        """Return the value of a column that was taken out."""
+        block = self._block(tuple(self._taken), row - row % BLOCK)
+        if row % BLOCK >= len(block):
+            raise EverylabelError(
+                f"source {self.source.place!r} has no row {row:,}, which the manifest of its shards names; "
+                "expected the file that they were made of: put it back, or name it by --show FILE"
+            )
+        return block[row % BLOCK][self._taken[name]]
+
+    def __getitem__(self, name: str) -> ReadColumn:
+        return SourceColumn(self, name, self._types[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._types
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+
+class SourceColumn(ReadColumn):
+    """One column; its values are converted as they are read."""
+
+    def __init__(
+        self, columns: SourceColumns, name: str, kind: type, convert: Callable[[Any], Any] | None = None
+    ) -> None:
+        columns.take(name)
+        self._columns, self._name, self.type, self._convert = columns, name, kind, convert
+
+    def __len__(self) -> int:
+        return sum(self._columns.source.rows)
+
+    def at(self, i: int) -> Any:
+        value = self._columns.cell(self._name, i)
+        return value if self._convert is None else self._convert(value)
+
+
+@dataclass(frozen=True, eq=False)
+class SourceImages(Display):
+    """Images that a source names by path, or holds; those from outside of its folder may not be shown."""
+
+    images: Sequence[Any]
+    folder: Path
+    what = "an image"
+
+    def item(self, i: int) -> dict[str, Any]:
+        return shown_item(None, image=True)
+
+    def picture(self, i: int) -> Picture:
+        return shown_image(self.images[i], f"row {i}")
+
+    def digest(self, i: int) -> str:
+        image = self.images[i]
+        return bytes_digest(image) if isinstance(image, bytes) else content_digest(image)
+
+    def file(self, i: int) -> Path | None:
+        image = self.images[i]
+        return image if isinstance(image, Path) else None
+
+    def home(self) -> Path:
+        return self.folder
+
+    def text(self, i: int) -> str:
+        file = self.file(i)
+        return f"row {i}" if file is None else file.name[:SHORT]
+
+
+class ShardRows(Rows):
+    """The features of a project in shards, for its desk: by row number, never copied."""
+
+    features: Any
+
+    def __init__(self, features: ShardedFeatures) -> None:
+        super().__init__(Numbered(len(features)), features)  # type: ignore[arg-type]
+
+    @staticmethod
+    def make_pool(features: Any, posterior: Posterior, known: Mapping[str, Any], exact: bool) -> ShardPool:
+        """Return a pool over shards, which learns by one step whatever its size."""
+        return ShardPool(features, posterior, step_size="auto", closed_form=True, **known)
+
+    def add(self, ids: Sequence[str], features: np.ndarray) -> None:
+        """Refuse new items."""
+        raise EverylabelError("shards do not grow while they are labelled; put more rows into another folder")
+
+    def is_folded(self, n: int) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Stop the actors."""
+        self.features.close()

@@ -1,21 +1,22 @@
-"""A folder of shards: files of rows of features, in the order of their names, here or elsewhere by fsspec.
+"""A folder of shards: files with rows of features, in the order of their names, here or elsewhere by fsspec.
 
 part-000000.npy         rows of features
 part-000000.parquet     a row each, the features in a column of that name (lists of one length)
 """
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed, need
 from everylabel.core.files import NO_ARRAY
-from everylabel.scale import places
-from everylabel.scale.parted import SHARDS, Parted, complete, read_parted
+from everylabel.scale import filesystem
+from everylabel.scale.manifest import SHARDS, Manifest, finished_shards, read_manifest
 
 COLUMN = "features"
+OPEN = 64  # files that stay open
 ENDINGS = (".npy", ".parquet")
 
 
@@ -32,31 +33,31 @@ def find_shards(folder: str) -> list[Shard]:
 
     They are those that its manifest names, or all files where it has none.
     """
-    if not places.is_folder(folder):
+    if not filesystem.is_folder(folder):
         raise EverylabelError(f"folder {folder!r} is not there; expected a folder of shards")
-    home = places.whole(folder)  # workers are elsewhere
-    parted = read_parted(home)
-    if parted is not None and parted.ending == SHARDS:
-        return shards_of(complete(parted))
-    names = places.listed_in(folder)
+    home = filesystem.absolute(folder)  # workers are elsewhere
+    manifest = read_manifest(home)
+    if manifest is not None and manifest.ending == SHARDS:
+        return shards_of(finished_shards(home))
+    names = filesystem.list_files(folder)
     kinds = {ending: [name for name in names if name.endswith(ending)] for ending in ENDINGS}
     found = [some for some in kinds.values() if some]
     if len(found) != 1:
         what = "no .npy or .parquet file" if not found else ".npy and .parquet files"
         raise EverylabelError(f"folder {folder!r} holds {what}; expected the shards of one pool, of one kind")
-    return _of_one_model(folder, [shard_of(places.inside(home, name)) for name in found[0]])
+    return _of_one_model(folder, [shard_of(filesystem.inside(home, name)) for name in found[0]])
 
 
-def shards_of(parted: Parted) -> list[Shard]:
+def shards_of(manifest: Manifest) -> list[Shard]:
     """Return the shards that a manifest names; refuse one that has not the rows that it says."""
-    shards = [shard_of(parted.place(part)) for part in parted.parts]
-    for shard, part in zip(shards, parted.parts, strict=True):
+    shards = [shard_of(manifest.place(part)) for part in manifest.parts]
+    for shard, part in zip(shards, manifest.parts, strict=True):
         if shard.rows != part.rows:
             raise EverylabelError(
                 f"shard {shard.place!r} has {shard.rows:,} rows; expected {part.rows:,}, as the manifest "
                 "beside it says: run the everylabel embed command that made it once more"
             )
-    return _of_one_model(parted.folder, shards)
+    return _of_one_model(manifest.folder, shards)
 
 
 def _of_one_model(folder: str, shards: list[Shard]) -> list[Shard]:
@@ -95,7 +96,7 @@ def shared_out(shards: Sequence[Shard], n: int) -> list[list[Shard]]:
 def shard_of(place: str) -> Shard:
     """Return what a file holds, without reading its rows."""
     try:
-        with places.opened(place) as file:
+        with filesystem.opened(place) as file:
             if place.endswith(".parquet"):
                 about = _parquet().ParquetFile(file)
                 first = next(about.iter_batches(1, columns=[COLUMN])).column(0)[0]
@@ -111,14 +112,14 @@ def shard_of(place: str) -> Shard:
 def damage(place: str, rows: int, dtype: str) -> str:
     """Return what is wrong with a shard of so many rows, by its header and its size; "" if nothing."""
     try:
-        with places.opened(place) as file:
+        with filesystem.opened(place) as file:
             (n, d), _, kind = _header(file)
             size = file.tell() + n * d * kind.itemsize
     except (*NO_ARRAY, TypeError):
         return "no header"
     if (n, kind) != (rows, np.dtype(dtype)):
         return f"{n:,} rows of {kind}, not {rows:,} of {dtype}"
-    there = places.stamp(place).size
+    there = filesystem.stamp(place).size
     return "" if there == size else f"{there:,} of {size:,} bytes"
 
 
@@ -132,14 +133,14 @@ def _header(file: IO[bytes]) -> Any:
 def _rows(place: str) -> np.ndarray:
     try:
         if place.endswith(".parquet"):
-            with places.opened(place) as file:
+            with filesystem.opened(place) as file:
                 column = _parquet().read_table(file, columns=[COLUMN]).column(0).combine_chunks()
             flat = column.flatten().to_numpy(zero_copy_only=False)
             return flat.reshape(len(column), -1)
-        if not places.is_remote(place):
+        if not filesystem.is_remote(place):
             mapped: np.ndarray = np.load(place, mmap_mode="r", allow_pickle=False)
             return mapped
-        with places.opened(place) as file:
+        with filesystem.opened(place) as file:
             read: np.ndarray = np.load(file, allow_pickle=False)
             return read
     except (*NO_ARRAY, KeyError) as error:
@@ -153,3 +154,34 @@ def _no_shard(place: str, error: BaseException) -> EverylabelError:
     return EverylabelError(
         f"shard {place!r} holds no rows of features ({error}); run the command that made it once more"
     )
+
+
+class MappedShards:
+    """Rows (n, d) of shards that stay in their files, those of this machine mapped: read when asked for."""
+
+    ndim = 2
+
+    def __init__(self, shards: Sequence[Shard]) -> None:
+        self._starts = np.cumsum([0, *(shard.rows for shard in shards)])
+        self.shape = int(self._starts[-1]), shards[0].width
+        self.size = self.shape[0] * self.shape[1]
+        self._load = lru_cache(OPEN)(lambda number: load([shards[number].place]))
+        self.dtype = np.dtype(np.float64 if self._load(0).dtype == np.float64 else np.float32)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self[:].astype(self.dtype if dtype is None else dtype, copy=False)
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        """Return rows; one (d,) for a number."""
+        if isinstance(key, int | np.integer):
+            return self[[int(key)]][0]
+        idx = np.arange(*key.indices(len(self))) if isinstance(key, slice) else np.asarray(key, np.int64)
+        out = np.empty((len(idx), self.shape[1]), self.dtype)
+        owner = np.searchsorted(self._starts, idx, side="right") - 1
+        for number in np.unique(owner).tolist():
+            at = owner == number
+            out[at] = self._load(number)[idx[at] - self._starts[number]]
+        return out

@@ -1,181 +1,179 @@
 """A large source, cut into parts that any worker can read by itself, without the rows before.
 
-Parquet files (one, or a folder of them) are read from a row on, CSV and JSONL files from a byte on. One pass
-over the files tells what they hold, so that a job that is begun again knows whether they are what they were.
+Rows are read from Parquet files, by their row groups. A CSV or JSONL source is converted once, to one Parquet
+file in the folder of shards.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from everylabel.core.errors import EverylabelError
-from everylabel.data.cells import text_of
+from everylabel.core.errors import EverylabelError, need
+from everylabel.data.cells import is_missing, text_of, written
 from everylabel.data.options import Options
 from everylabel.data.readers.columns import LOOK_AT, looks_like
-from everylabel.data.readers.rows import check_columns
+from everylabel.data.readers.rows import check_columns, column_names, read_rows
 from everylabel.data.readers.table import image_paths
-from everylabel.scale import parquet_rows, places
-from everylabel.scale.line_rows import LineFile
-from everylabel.scale.places import Stamp
+from everylabel.scale import filesystem
+from everylabel.scale.manifest import ROWS, Manifest, Part
 
-PARQUET, LINES = (".parquet",), (".csv", ".tsv", ".jsonl", ".ndjson")
-
-
-class Stretch(NamedTuple):
-    """Rows of one file that follow each other."""
-
-    file: int  # its number
-    start: int  # the first row, from 0, of a Parquet file; the byte where it begins of another
-    rows: int
-
-
-class Part(NamedTuple):
-    """Rows of the source that follow each other: what becomes one shard."""
-
-    number: int
-    first: int  # its first row in the source, from 0
-    rows: int
-    stretches: tuple[Stretch, ...]
+PARQUET, LINES = ".parquet", (".csv", ".tsv", ".jsonl", ".ndjson")
+AT_A_TIME = 1024  # rows in memory
+GROUP = 4096  # rows of a row group that is written
+HEAD = 2**22  # bytes of a file in another store by which its columns are told
+BUFFER = 2**20  # bytes of a column that are read at once
+DAMAGED = (ValueError, RuntimeError, NotImplementedError, OSError)  # pyarrow's errors are subclasses
 
 
 @dataclass(frozen=True)
 class Source:
-    """Files of one kind, and the column of them that is wanted."""
+    """Files of one kind, the column of them that is embedded, and the Parquet files with their rows."""
 
     place: str
     files: tuple[str, ...]
     column: str
     kind: str  # "text" or "image"
     options: Options
+    tables: tuple[str, ...]
+    rows: tuple[int, ...] = ()  # of each table
+
+    @property
+    def base(self) -> Path:
+        """The folder that paths of images are relative to."""
+        return Path(self.files[0]).absolute().parent
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether the rows of a CSV or JSONL file were written as Parquet."""
+        return self.tables != self.files
+
+    def item(self, value: Any) -> Any:
+        """Return the text or the image of a cell."""
+        return text_of(value) if self.kind == "text" else image_paths([value], self.base)[0]
+
+    def with_rows(self, manifest: Manifest) -> "Source":
+        """Return this source with the number of rows of each file, as a manifest has it."""
+        return replace(self, rows=tuple(file.rows for file in manifest.files))
 
     def values(self, part: Part) -> Iterator[Any]:
         """Yield the texts or images of a part, never all in memory."""
-        for stretch in part.stretches:
-            yield from self.cells(stretch)
+        for (value,) in self.read([self.column], part.first, part.rows):
+            yield self.item(value)
 
-    def cells(self, stretch: Stretch) -> Iterator[Any]:
-        """Yield the texts or images of a stretch."""
-        file = self.files[stretch.file]
-        try:
-            for value in self._cells(file, stretch):
-                yield text_of(value) if self.kind == "text" else _image(value, file)
-        except OSError as error:
-            raise _unreadable(file, error) from error
+    def read(self, names: Sequence[str], first: int, rows: int) -> Iterator[tuple[Any, ...]]:
+        """Yield the values of some columns from a row on; None where a file has no such column."""
+        start = 0
+        for file, count in zip(self.tables, self.rows, strict=True):
+            a, b = max(first, start), min(first + rows, start + count)
+            if a < b:
+                yield from _read(file, names, a - start, b - a)
+            start += count
 
     def types(self) -> dict[str, type]:
-        """Return the columns that have a name, of all files, and what their values are: int, float or str.
+        """Return the columns of all files and the type of their values: int, float or str.
 
-        The column of images is left out where it holds them, not their paths.
+        A column that holds images, not their paths, is left out.
         """
         found: dict[str, set[type]] = {}
-        for file in self.files:
-            for name, kind in self._types(file).items():
+        for file in self.tables:
+            for name, kind in _types(file).items():
                 found.setdefault(name, set()).add(kind)
         if self.kind == "image" and object in found.get(self.column, ()):
             del found[self.column]
-        return {name: _in_common(kinds) for name, kinds in found.items() if name}
+        return {name: _common(kinds) for name, kinds in found.items() if name}
 
-    def _types(self, file: str) -> dict[str, type]:
-        try:
-            if _ending(file) in PARQUET:
-                return parquet_rows.types(file)
-            return dict.fromkeys(LineFile(file, self.options).columns, str)
-        except OSError as error:
-            raise _unreadable(file, error) from error
+    def counts(self) -> list[int]:
+        """Return the number of rows of each file; a CSV or JSONL file is converted first."""
+        self.convert(again=True)
+        return [_count(file, self.column) for file in self.tables]
 
-    def table(self, stretch: Stretch, names: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Return the values that some columns have in a stretch; None where its file has no such column."""
-        file, (_, start, rows) = self.files[stretch.file], stretch
-        try:
-            if self.is_lines(stretch):
-                return list(LineFile(file, self.options).table(names, start, rows))
-            return list(parquet_rows.table(file, names, start, rows))
-        except OSError as error:
-            raise _unreadable(file, error) from error
+    def convert(self, again: bool = False) -> None:
+        """Write the rows of a CSV or JSONL file as Parquet: all values as text."""
+        rows, file = self.tables[0], self.files[0]
+        if not self.is_converted or (not again and filesystem.exists(rows)):
+            return
+        arrow = need("pyarrow", "table", f"cutting {self.place!r} into shards")
+        with filesystem.local_copy(file) as path:
+            names = list(dict.fromkeys(column_names(path, self.options.encoding)))
+            schema = arrow.schema([(name, arrow.string()) for name in names])
+            found = read_rows(path, names, self.options.encoding, self.options.long_rows)
 
-    def is_lines(self, stretch: Stretch) -> bool:
-        """Return whether a stretch begins at a byte, not at a row."""
-        return _ending(self.files[stretch.file]) not in PARQUET
+            def fill(out: Any) -> None:
+                with need("pyarrow.parquet", "table", "writing").ParquetWriter(out, schema) as writer:
+                    while some := list(islice(found, GROUP)):
+                        values = {name: [_text(row[name]) for row in some] for name in names}
+                        writer.write_table(arrow.table(values, schema), row_group_size=GROUP)
 
-    def marks(self, stretch: Stretch, every: int) -> list[int]:
-        """Return where each `every`-th row of a stretch of lines begins."""
-        return LineFile(self.files[stretch.file], self.options).marks(stretch.start, stretch.rows, every)
-
-    def _cells(self, file: str, stretch: Stretch) -> Iterator[Any]:
-        _, start, rows = stretch
-        if _ending(file) in PARQUET:
-            return parquet_rows.cells(file, self.column, start, rows)
-        return LineFile(file, self.options).cells(self.column, start, rows)
-
-    def stamps(self) -> list[Stamp]:
-        """Return what the files are known by, without reading them."""
-        return [places.stamp(file) for file in self.files]
-
-    def planned(self, size: int) -> tuple[list[Part], list[Stamp]]:
-        """Return the parts of `size` rows each, and what the files hold."""
-        stamps = self.stamps()
-        if _ending(self.files[0]) in PARQUET:
-            counts = [parquet_rows.count(file, self.column) for file in self.files]
-            parts = _over_files(counts, size)
-        else:
-            (file,) = self.files
-            starts, n = LineFile(file, self.options).starts(size)
-            parts = [
-                Part(i, i * size, min(size, n - i * size), (Stretch(0, at, min(size, n - i * size)),))
-                for i, at in enumerate(starts)
-            ]
-        if not parts:
-            raise EverylabelError(f"source {self.place!r} has no rows; expected at least one")
-        return parts, [one._replace(digest=places.digest(file)) for one, file in _pairs(stamps, self.files)]
+            filesystem.write(rows, fill)
 
 
-def open_source(place: str, options: Options) -> Source:
-    """Return a source with the column that is named, or the one that looks like texts or images."""
+def open_source(place: str, options: Options, folder: str) -> Source:
+    """Return a source with the named column, or the one that looks like texts or images.
+
+    folder : of the shards, which gets the rows of a CSV or JSONL file
+    """
     files = files_of(place)
-    there = _columns(files[0], options)
-    named = options.text_column or options.image_column
     if options.text_column is not None and options.image_column is not None:
         raise EverylabelError(
             f"--text-column is {options.text_column!r} and --image-column {options.image_column!r}; expected "
             "one only"
         )
-    kind = "text" if options.image_column is None else "image"
+    kind, named = (
+        "text" if options.image_column is None else "image",
+        options.text_column or options.image_column,
+    )
+    try:
+        there, rows = _first_rows(files[0], options, LOOK_AT if named is None else 0)
+    except OSError as error:
+        raise EverylabelError(f"path {files[0]!r} cannot be read: {error.strerror or error}") from error
     if named is None:
-        kind, named = _found(place, files[0], there, options)
+        kind, named = _find_column(place, there, rows, options)
     check_columns(place, there, [named])
-    if kind == "image" and places.is_remote(place):
+    if kind == "image" and filesystem.is_remote(place):
         raise EverylabelError(f"--image-column of {place!r}: images are read from files of this machine only")
-    return Source(place, files, named, kind, options)
+    tables = files if _ending(files[0]) == PARQUET else (filesystem.inside(folder, ROWS),)
+    return Source(place, files, named, kind, options, tables)
 
 
 def files_of(place: str) -> tuple[str, ...]:
-    """Return the files of a source, none of them opened."""
-    if places.is_folder(place):
-        names = [name for name in places.listed_in(place) if _ending(name) in PARQUET]
+    """Return the files of a source, without opening them."""
+    known = ", ".join((PARQUET, *LINES))
+    if filesystem.is_folder(place):
+        names = [name for name in filesystem.list_files(place) if _ending(name) == PARQUET]
         if not names:
             raise EverylabelError(
-                f"folder {place!r} holds no .parquet files; expected some, or one file ({_known()}); images "
+                f"folder {place!r} holds no .parquet files; expected some, or one file ({known}); images "
                 "in a folder go into one .npy file (-o FILE.npy)"
             )
-        return tuple(places.inside(place, name) for name in names)
-    if not places.exists(place):
+        return tuple(filesystem.inside(place, name) for name in names)
+    if not filesystem.exists(place):
+        raise EverylabelError(f"source {place!r} is not there; expected a file ({known}) or a folder of them")
+    if _ending(place) not in (PARQUET, *LINES):
         raise EverylabelError(
-            f"source {place!r} is not there; expected a file ({_known()}) or a folder of them"
-        )
-    if _ending(place) not in (*PARQUET, *LINES):
-        raise EverylabelError(
-            f"source {place!r} cannot be cut into shards; expected {_known()}, or one .npy file as -o"
+            f"source {place!r} cannot be cut into shards; expected {known}, or one .npy file as -o"
         )
     return (place,)
 
 
-def _found(place: str, file: str, there: list[str], options: Options) -> tuple[str, str]:
-    """Return the kind and name of the one column that looks like texts or images."""
-    names = [name for name in there if name != options.label_column]
-    some = {name: list(_first_cells(file, name, options)) for name in names}
-    base = Path() if places.is_remote(file) else Path(file).parent
-    found = looks_like(place, some, there, base)
+def _first_rows(file: str, options: Options, n: int) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the columns of a file, and its first rows."""
+    if _ending(file) == PARQUET:
+        names = list(_types(file))
+        return names, [dict(zip(names, row, strict=True)) for row in _read(file, names, 0, n) if n]
+    with filesystem.local_copy(file, HEAD) as path:
+        names = column_names(path, options.encoding)
+        return names, list(islice(read_rows(path, names, options.encoding, options.long_rows), n))
+
+
+def _find_column(
+    place: str, there: list[str], rows: list[dict[str, Any]], options: Options
+) -> tuple[str, str]:
+    """Return the kind and name of the column that looks like texts or images."""
+    columns = {name: [row[name] for row in rows] for name in there if name != options.label_column}
+    found = looks_like(place, columns, there, Path() if filesystem.is_remote(place) else Path(place).parent)
     if found is None:
         raise EverylabelError(
             f"source {place!r} has columns {', '.join(map(repr, there))}, and none looks like text; pass "
@@ -184,64 +182,77 @@ def _found(place: str, file: str, there: list[str], options: Options) -> tuple[s
     return found
 
 
-def _columns(file: str, options: Options) -> list[str]:
-    try:
-        if _ending(file) in PARQUET:
-            return parquet_rows.columns(file)
-        return LineFile(file, options).columns
-    except OSError as error:
-        raise _unreadable(file, error) from error
+def _text(value: Any) -> str | None:
+    return None if is_missing(value) else written(value)
 
 
-def _first_cells(file: str, name: str, options: Options) -> Iterator[Any]:
-    if _ending(file) in PARQUET:
-        return parquet_rows.cells(file, name, 0, LOOK_AT)
-    lines = LineFile(file, options)
-    return lines.cells(name, lines.begin, LOOK_AT)
-
-
-def _over_files(counts: list[int], size: int) -> list[Part]:
-    """Return parts of `size` rows, which may begin in one file and end in another."""
-    parts: list[Part] = []
-    stretches: list[Stretch] = []
-    first, filled = 0, 0
-    for file, count in enumerate(counts):
-        at = 0
-        while at < count:
-            rows = min(size - filled, count - at)
-            stretches.append(Stretch(file, at, rows))
-            at, filled = at + rows, filled + rows
-            if filled == size:
-                parts.append(Part(len(parts), first, filled, tuple(stretches)))
-                first, filled, stretches = first + filled, 0, []
-    if filled:
-        parts.append(Part(len(parts), first, filled, tuple(stretches)))
-    return parts
-
-
-def _in_common(kinds: set[type]) -> type:
-    """Return what the values of a column are that is of these kinds in one file and another."""
+def _common(kinds: set[type]) -> type:
+    """Return the type of a column that has these types in different files."""
     told = kinds - {type(None)}
     if told == {int}:
         return int
     return float if told and told <= {int, float} else str
 
 
-def _image(value: Any, file: str) -> Any:
-    return image_paths([value], Path(file).absolute().parent)[0]
+def _count(file: str, column: str) -> int:
+    with _parquet(file) as parquet:
+        check_columns(file, parquet.schema_arrow.names, [column])
+        return int(parquet.metadata.num_rows)
 
 
-def _pairs(stamps: list[Stamp], files: tuple[str, ...]) -> Iterator[tuple[Stamp, str]]:
-    return zip(stamps, files, strict=True)
+def _types(file: str) -> dict[str, type]:
+    """Return the type of each column: int, float, NoneType (no values), object (bytes, nested), else str."""
+    known = need("pyarrow.types", "table", "reading Parquet")
+    packed = known.is_nested, known.is_binary, known.is_large_binary, known.is_fixed_size_binary
+
+    def kind(one: Any) -> type:
+        if known.is_null(one):
+            return type(None)
+        if any(is_one(one) for is_one in packed):
+            return object
+        return int if known.is_integer(one) else float if known.is_floating(one) else str
+
+    with _parquet(file) as parquet:
+        return {str(field.name): kind(field.type) for field in parquet.schema_arrow}
+
+
+def _read(file: str, names: Sequence[str], first: int, rows: int) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of some columns from a row on; only the row groups that hold them are read."""
+    with _parquet(file) as parquet:
+        there = [name for name in names if name in parquet.schema_arrow.names]
+        groups, skip, at = [], first, 0
+        for group in range(parquet.metadata.num_row_groups):
+            held = parquet.metadata.row_group(group).num_rows
+            if at + held <= first:
+                skip -= held
+            elif at < first + rows:
+                groups.append(group)
+            at += held
+        for batch in parquet.iter_batches(batch_size=AT_A_TIME, row_groups=groups, columns=there):
+            some = batch.slice(skip, rows)
+            skip, rows = max(0, skip - len(batch)), rows - len(some)
+            found = {name: some.column(name).to_pylist() for name in there}
+            missing = [None] * len(some)
+            yield from zip(*(found.get(name, missing) for name in names), strict=True)
+            if not rows:
+                return
+
+
+@contextmanager
+def _parquet(file: str) -> Iterator[Any]:
+    library = need("pyarrow.parquet", "table", "reading Parquet")
+    try:
+        with filesystem.opened(file) as stream:
+            try:
+                with library.ParquetFile(stream, buffer_size=BUFFER) as parquet:
+                    yield parquet
+            except DAMAGED as error:
+                if isinstance(error, EverylabelError):
+                    raise
+                raise EverylabelError(f"path {file!r} is no Parquet file, or damaged ({error})") from error
+    except OSError as error:
+        raise EverylabelError(f"path {file!r} cannot be read: {error.strerror or error}") from error
 
 
 def _ending(place: str) -> str:
-    return Path(places.base_name(place)).suffix.lower()
-
-
-def _known() -> str:
-    return ", ".join((*PARQUET, *LINES))
-
-
-def _unreadable(file: str, error: OSError) -> EverylabelError:
-    return EverylabelError(f"path {file!r} cannot be read: {error.strerror or error}")
+    return Path(filesystem.base_name(place)).suffix.lower()

@@ -1,7 +1,7 @@
 """What runs in an actor: the rows of some shards, and for each pool over them logits that follow.
 
-One actor serves several pools (the page's, and the one that is trained beside it), each by a key. A call says
-how many steps a pool has seen: an actor that has seen others was started anew meanwhile, and is `Behind`.
+One actor serves several pools (the page's, and the one that is retrained beside it), each by a key. A call
+says how many steps a pool has seen: an actor that has seen other steps was restarted, and is `Behind`.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,37 +12,39 @@ import numpy as np
 from everylabel.core.posterior import Posterior
 from everylabel.scale.shards import load
 from everylabel.selection.pool import PoolView, Where
+from everylabel.selection.pool.cached_logits import LocalLogits
 from everylabel.selection.pool.features import Features
-from everylabel.selection.pool.numbers import Numbers
-from everylabel.selection.ranking import TIE, smallest
+from everylabel.selection.ranking import TIE
 
-SPARE = 64  # answers beyond those asked for, so that ties of other parts can be told
-ROWS = 4  # rows that come with the best of a part
-MOST = 4096  # best so far, from left to right, that an answer holds
+SPARE = 64  # candidates beyond those asked for, to break ties between parts
+Score = Callable[[PoolView, np.ndarray], np.ndarray]
 
 
 class Behind(Exception):
-    """The actor has not seen all that the pool has: it was started anew."""
+    """The actor was restarted and has not seen all steps of the pool."""
 
 
 class Unknown(Exception):
-    """Variances are asked for, and none have been computed yet."""
+    """Variances are asked for before they have been computed."""
 
 
-class Few(NamedTuple):
-    """The best of a part: their positions in it and scores, what the largest score is, what was left off."""
+class Candidates(NamedTuple):
+    """The best instances of a part: their positions in it, their scores, and the largest score by size."""
 
     idx: np.ndarray
     scores: np.ndarray
     size: float
-    left: float  # the best score that is not here
-    rows: np.ndarray | None = None  # of the last of them as they came: the best, if there are few
+
+
+def in_ties(scores: np.ndarray, tie: float) -> np.ndarray:
+    """Return scores in units of a tie, rounded: those of a tie are equal."""
+    return np.where(np.isfinite(scores), np.round(scores / tie), scores) if tie else scores
 
 
 class Part(PoolView):
     """The instances of some shards as a pool that strategies may score."""
 
-    def __init__(self, numbers: Numbers, binary: bool) -> None:
+    def __init__(self, numbers: LocalLogits, binary: bool) -> None:
         self.numbers, self.binary = numbers, binary
         self.state = np.zeros(numbers.n, np.int8)
         self.labels, self.auto_step = np.zeros(0, np.int8), 0.0  # only the driver knows
@@ -77,54 +79,35 @@ class Part(PoolView):
             return lambda w: features.product(w)[..., idx], features.norms()[idx]
         return super().inner(idx)
 
-    def narrowest_few(self) -> Few:
-        """Return the free instances of which one has the smallest margin, whatever other parts hold."""
-        usable = self.state == Where.FREE
-        if not usable.any():
-            return _none()
-        found = self.numbers.narrow(usable)
-        if found is None:
-            idx = np.flatnonzero(usable)
-            return self._with_rows(_first(idx, -super().margins(idx), TIE))
-        where, margins = found
-        return self._with_rows(Few(where, -margins, 1.0, -np.inf))
-
-    def top_few(self, score: Callable[[PoolView, np.ndarray], np.ndarray], n: int) -> Few:
-        """Return the free instances of which n have the highest scores, whatever other parts hold."""
+    def candidates(self, score: Score, n: int) -> Candidates:
+        """Return the free instances with the highest scores: n, and some more."""
         idx = self.free_idx
-        if not len(idx):
-            return _none()
-        scores = score(self, idx)
-        if n == 1:
-            return self._with_rows(_first(idx, scores, np.inf))
+        scores = score(self, idx) if len(idx) else np.zeros(0)
         scores = np.where(np.isnan(scores), -np.inf, scores)
-        order = np.argsort(-scores, kind="stable")
-        few, rest = order[: 2 * n + SPARE], order[2 * n + SPARE :]
-        left = float(scores[rest[0]]) if len(rest) else -np.inf
-        return Few(idx[few], scores[few], _size(scores), left)
+        finite = np.abs(scores[np.isfinite(scores)])
+        size, most = float(finite.max(initial=0.0)), min(n + SPARE, len(idx))
+        near = np.arange(0)
+        if most:
+            near = np.flatnonzero(scores >= np.partition(scores, -most)[-most] - TIE * size)
+        few = near[np.argsort(-in_ties(scores[near], TIE * size), kind="stable")[:most]]
+        return Candidates(idx[few], scores[few], size)
 
-    def top_exactly(self, score: Callable[[PoolView, np.ndarray], np.ndarray], n: int, tie: float) -> Few:
-        """Return the n free instances with the highest scores, those less than a tie apart in their order."""
-        idx = self.free_idx
-        scores = np.where(np.isnan(given := score(self, idx)), -np.inf, given)
-        rounded = np.where(np.isfinite(scores), np.round(scores / tie), scores)
-        few = np.argsort(-rounded, kind="stable")[:n]
-        return Few(idx[few], scores[few], _size(scores), -np.inf)
+    def narrow_candidates(self) -> Candidates:
+        """Return the free instances with the smallest margins, by one compiled pass where they are many."""
+        found = self.numbers.narrow(self.state == Where.FREE)
+        if found is None:
+            return self.candidates(narrowness, 1)
+        idx, margins = (some[: SPARE + 1] for some in found)
+        return Candidates(idx, -margins, 1.0)
 
     def guesses(self, present: int) -> np.ndarray:
         """Return how many instances each of the first columns is the likeliest of."""
-        found = self.logits()[:, :present].argmax(axis=1)
-        return np.bincount(found, minlength=present)
+        return np.bincount(self.logits()[:, :present].argmax(axis=1), minlength=present)
 
-    def narrow_few(self, n: int) -> Few:
-        """Return the n free instances with the smallest margins."""
-        idx = self.free_idx
-        margins = self.margins(idx)
-        few = smallest(margins, min(n, len(idx)))
-        return Few(idx[few], -margins[few], 1.0, -np.inf)
 
-    def _with_rows(self, few: Few) -> Few:
-        return few._replace(rows=np.asarray(self.numbers.features.array[few.idx[-ROWS:]]))
+def narrowness(part: PoolView, idx: np.ndarray) -> np.ndarray:
+    """Return the score of the strategy margin."""
+    return -part.margins(idx)
 
 
 class Worker:
@@ -134,12 +117,12 @@ class Worker:
         self.array = load(places)
         self.parts: dict[str, Part] = {}
 
-    def about(self) -> tuple[int, int, str]:
-        """Return how many rows of how many numbers there are, and their kind."""
-        return (*self.array.shape, self.array.dtype.str)
+    def about(self) -> str:
+        """Return the type of the rows."""
+        return self.array.dtype.str
 
     def raw(self, idx: np.ndarray) -> np.ndarray:
-        """Return rows as they came."""
+        """Return rows as they are stored."""
         return np.asarray(self.array[idx])
 
     def begin(
@@ -152,8 +135,8 @@ class Worker:
         taken: Any,
         known: Posterior | None,
     ) -> None:
-        """Begin a pool, or begin it anew: logits of this mean, variances by a posterior, who is not free."""
-        part = Part(Numbers(Features.of(self.array, bias)), binary)
+        """Begin a pool: logits of this mean, variances by a posterior, and which instances are not free."""
+        part = Part(LocalLogits(Features.of(self.array, bias)), binary)
         part.numbers.reset(mean)
         if known is not None:
             part.numbers.find_variances(known)
@@ -163,26 +146,23 @@ class Worker:
         self.parts[key] = part
 
     def end(self, key: str) -> None:
-        """Let go of a pool."""
+        """Drop a pool."""
         self.parts.pop(key, None)
 
-    def step(self, key: str, steps: int, taken: Any, name: str, args: Sequence[Any], few: bool) -> Few | None:
-        """Make a step of `Numbers`, and take up who is where; with `few`, answer what is best next."""
+    def step(self, key: str, steps: int, taken: Any, name: str, args: Sequence[Any]) -> None:
+        """Call a method of `LocalLogits`, and take over where instances have moved to."""
         part = self._part(key, steps)
         if name:
             getattr(part.numbers, name)(*args)
         idx, where = taken
         part.state[idx] = where
         part.steps += 1
-        return part.narrowest_few() if few else None
 
     def ask(self, key: str, steps: int, name: str, args: Sequence[Any]) -> Any:
-        """Return what a part answers."""
+        """Return the answer of a method of `Part`."""
         return getattr(self._part(key, steps), name)(*args)
 
-    def score(
-        self, key: str, steps: int, score: Callable[[PoolView, np.ndarray], np.ndarray], idx: Any
-    ) -> Any:
+    def score(self, key: str, steps: int, score: Score, idx: Any) -> Any:
         """Return the scores of some instances."""
         return score(self._part(key, steps), idx)
 
@@ -200,23 +180,3 @@ class Worker:
         if part is None or part.steps != steps:
             raise Behind
         return part
-
-
-def _none() -> Few:
-    return Few(np.zeros(0, np.int64), np.zeros(0), 0.0, -np.inf)
-
-
-def _size(scores: np.ndarray) -> float:
-    finite = scores[np.isfinite(scores)]
-    return float(np.abs(finite).max()) if finite.size else 0.0
-
-
-def _first(idx: np.ndarray, scores: np.ndarray, within: float) -> Few:
-    """Return the instances whose score is above all before them: the first above any bound is one of them."""
-    usable = np.where(np.isnan(scores), -np.inf, scores)
-    near = np.flatnonzero(usable >= usable.max() - within) if np.isfinite(within) else np.arange(len(usable))
-    before = np.maximum.accumulate(np.r_[-np.inf, usable[near]])[:-1]
-    rising = usable[near] > before
-    rising[0] = True
-    at = near[rising][-MOST:]
-    return Few(idx[at], usable[at], _size(usable), -np.inf)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from everylabel.core.errors import EverylabelError
-from everylabel.projects.options import Remembered, remember, remembered
+from everylabel.projects.files import Remembered, remember, remembered
 from everylabel.projects.project import Project
 
 READY = "everylabel is ready: "

@@ -4,29 +4,27 @@ Bound to this machine only (127.0.0.1) nothing is asked, but the Host header mus
 so that no web page can reach the server by a name of its own (DNS rebinding). No page may have ours in a
 frame, but for a session that Python began: a notebook of this machine may. Bound elsewhere a token
 is needed (`tokens.py`): once in the address, then in a cookie that other sites cannot send, or as a bearer
-token. Who guesses is not heard for a while; who was right before has a second cookie that proves it, and is.
-What changes anything must come as JSON, which no form of another site can send (CSRF).
+token. Requests that change anything must come as JSON, which no form of another site can send (CSRF).
 """
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from everylabel.web.limits import Limits
-from everylabel.web.tokens import Guesses, Proofs, Tokens
+from everylabel.web.tokens import Guesses, Tokens
 
 COOKIE = "everylabel"
-PROOF = "-proof"  # ends the name of the second
 FLAGS = "Path=/; HttpOnly; SameSite=Strict"
 LINK = "/as/"  # and a name: the page as that person opens it
-LIMITS = Limits(largest=1_000_000)
+LARGEST = 1_000_000  # bytes of a request
 LOOKS = "looks"  # of a request's state: it may change nothing
 READING = ("GET", "HEAD", "OPTIONS")
 LOOKED_AT = ("/api/here", "/api/leave", "/api/queues/shown")  # change nothing that is kept
@@ -66,6 +64,35 @@ class Refusal(NamedTuple):
     again: int | None = None
 
 
+def too_large(headers: Headers, largest: int) -> Refusal | None:
+    """Return why a request is not read, by what its headers say of its length."""
+    if "content-length" in headers and "transfer-encoding" in headers:
+        told = "content-length and transfer-encoding came together; expected one"
+        return Refusal(400, "two_lengths", told)
+    length = headers.get("content-length", "0")
+    try:
+        fits = 0 <= int(length) <= largest
+    except ValueError:
+        fits = False
+    told = f"content-length is {length!r:.20}; expected at most {largest:,} bytes"
+    return None if fits else Refusal(413, "too_large", told)
+
+
+def limited(receive: Receive, largest: int) -> Receive:
+    """Return `receive` that stops a request which grows too large without having said so."""
+    size = 0
+
+    async def counted() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > largest:
+            raise HTTPException(413, f"the request is larger than {largest:,} bytes")
+        return message
+
+    return counted
+
+
 class Access:
     """Middleware in front of the application; tokens=None asks for nothing and answers locally only.
 
@@ -73,7 +100,7 @@ class Access:
     """
 
     def __init__(self, app: ASGIApp, tokens: Tokens | None = None, framed: bool = False) -> None:
-        self.app, self.tokens, self.guesses, self.proofs = app, tokens, Guesses(), Proofs()
+        self.app, self.tokens, self.guesses = app, tokens, Guesses()
         self.headers = IN_NOTEBOOKS if framed else HEADERS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,8 +114,7 @@ class Access:
         elif self.tokens is not None and (token := _in_address(scope)) is not None:
             await self._let_in(scope, headers, token, send)
         else:
-            more = self._proof_to_keep(scope, headers)
-            await self.app(scope, LIMITS.on(receive), _with_headers(send, self.headers, more))
+            await self.app(scope, limited(receive, LARGEST), _with_headers(send, self.headers))
 
     def _stranger(self, scope: Scope, headers: Headers) -> Refusal | None:
         """Return why a request is none of those who may come."""
@@ -105,7 +131,7 @@ class Access:
         in_address, address = _in_address(scope), (scope.get("client") or ("", 0))[0]
         given = _brought(scope, headers) if in_address is None else in_address
         pause = 0 if given is None else self.guesses.pause(address)
-        if given is not None and pause and not self._proven(scope, headers, given):
+        if pause:
             told = f"too many wrong tokens came from here; wait {pause} seconds"
             return Refusal(429, "too_many_guesses", told, pause)
         right = None if given is None else tokens.may(given)
@@ -120,21 +146,6 @@ class Access:
         what = "the token is wrong" if in_address is not None else "a token is needed"
         return Refusal(401, "no_token", f"{what}: open the address that the server printed")
 
-    def _proven(self, scope: Scope, headers: Headers, token: str) -> bool:
-        """Return whether this client has been right with this very token: then it is no guess."""
-        shown = _kept(headers, _cookie(scope, headers) + PROOF)
-        return shown is not None and self.proofs.holds(shown, token)
-
-    def _proof_to_keep(self, scope: Scope, headers: Headers) -> list[str]:
-        """Return the cookie that proves from now on that the token, which was right, was."""
-        token = None if self.tokens is None else _brought(scope, headers)
-        if token is None or self._proven(scope, headers, token):
-            return []
-        return [self._proof(scope, headers, token)]
-
-    def _proof(self, scope: Scope, headers: Headers, token: str) -> str:
-        return f"{_cookie(scope, headers)}{PROOF}={self.proofs.of(token)}; {FLAGS}"
-
     def _refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
         """Return why a request is not let through, whoever sends it."""
         if scope["method"] not in READING:
@@ -144,8 +155,7 @@ class Access:
             if origin is not None and _place(origin) != headers.get("host"):
                 told = f"the request comes from {origin!r:.80}; expected this site"
                 return Refusal(403, "other_site", told)
-        found = LIMITS.refusal(headers)
-        return None if found is None else Refusal(*found)
+        return too_large(headers, LARGEST)
 
     async def _let_in(self, scope: Scope, headers: Headers, token: str, send: Send) -> None:
         """Turn the token in the address into a cookie, and lead on to the address without it.
@@ -154,15 +164,13 @@ class Access:
         clicked, and a browser would keep a strict cookie back.
         """
         cookie = f"{_cookie(scope, headers)}={quote(token, safe='')}; {FLAGS}"
-        proof = self._proof(scope, headers, token)
         rest = [pair for pair in parse_qsl(scope["query_string"].decode("latin-1")) if pair[0] != "token"]
         place = escape((_page(scope) or "/") + (f"?{urlencode(rest)}" if rest else ""))
         text = (
             f'<!doctype html><title>everylabel</title><meta http-equiv="refresh" content="0; url={place}">'
             f'<p><a href="{place}">Go on to everylabel</a></p>'
         )
-        both = [(b"set-cookie", each.encode()) for each in (cookie, proof)]
-        await _send_page(send, 200, text, *both)
+        await _send_page(send, 200, text, (b"set-cookie", cookie.encode()))
 
 
 def _page(scope: Scope) -> str | None:
@@ -217,14 +225,12 @@ def _cookie(scope: Scope, headers: Headers) -> str:
     return f"{COOKIE}-{port or (scope.get('server') or ('', 0))[1] or 0}"
 
 
-def _with_headers(send: Send, added: Mapping[str, str], cookies: Sequence[str] = ()) -> Send:
+def _with_headers(send: Send, added: Mapping[str, str]) -> Send:
     async def wrapped(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in added.items():
                 headers.setdefault(name, value)
-            for cookie in cookies:
-                headers.append("set-cookie", cookie)
         await send(message)
 
     return wrapped

@@ -1,22 +1,19 @@
-"""What requests carry: the bodies of POST and PATCH, and the types of single values."""
+"""What requests and settings may hold: the bodies of POST and PATCH, single values, options of a start."""
 
-import re
 import unicodedata
+from collections.abc import Callable
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from everylabel.core.errors import EverylabelError
 from everylabel.data.items import LONGEST_ID
-from everylabel.projects.log import IMPORTER
+from everylabel.labelling.views import STRATEGIES
+from everylabel.projects.log import IMPORTER, LONGEST_PERSON
 
-JOINERS = "\u200c\u200d"  # between letters of Persian or Hindi, say, and within an emoji
-VIRAMA = 9  # the combining class of what ends a letter, which a joiner may follow at the end of a word
-# nobody sees these, though they are marks and letters: selectors of variants, fillers
-UNSEEN = re.compile(
-    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
-# letters of other scripts that look like those of the importer's name
-ALIKE = str.maketrans("\u0456\u0131\u03b9\u043c\u0440\u03c1\u043e\u03bf\u0433\u0442\u03c4", "iiimppoortt")
+MOST_CHECKS = 1000  # labels between two random checks
+PORTS = 65535
 
 
 def _no_bool(value: Any) -> Any:
@@ -32,38 +29,16 @@ def no_control(value: str) -> str:
     return value
 
 
-def _no_invisible(value: str) -> str:
-    """Refuse what nobody sees, or what turns a text around: two people would have one name on the page."""
-    for at, each in enumerate(value):
-        if unicodedata.category(each) == "Cf" and not _joins(value, at):
-            raise ValueError("expected no invisible characters")
-    return value
-
-
-def _joins(value: str, at: int) -> bool:
-    """Return whether a character is a joiner where a script, or an emoji, needs one."""
-    before, after = value[:at][-1:], value[at + 1 :][:1]
-    if value[at] not in JOINERS or not _joined(before):
-        return False
-    return unicodedata.combining(before) == VIRAMA or _joined(after)
-
-
-def _joined(each: str) -> bool:
-    """Return whether this is a letter or a mark beyond English, or (a part of) an emoji."""
-    return not each.isascii() and unicodedata.category(each)[0] in "LMS"
+def _composed(value: str) -> str:
+    """Return a text in NFC: an accent that is a character of its own makes no other name."""
+    return unicodedata.normalize("NFC", value)
 
 
 def _no_importer(value: str) -> str:
-    """Refuse the name that labels which came with the source go by: votes of its own would be theirs."""
-    if _skeleton(value) == IMPORTER:
+    """Refuse the name under which labels of the source are kept: its votes would count as theirs."""
+    if unicodedata.normalize("NFKC", value).casefold() == IMPORTER:
         raise ValueError(f"{value!r} is what imported labels go by; expected another name")
     return value
-
-
-def _skeleton(value: str) -> str:
-    """Return what one sees of a name, in plain small letters."""
-    plain = unicodedata.normalize("NFKC", value).casefold().translate(ALIKE)
-    return "".join(each for each in UNSEEN.sub("", plain) if unicodedata.category(each) != "Cf").strip()
 
 
 def _no_annotation(value: str) -> str:
@@ -81,12 +56,14 @@ def _no_blank(value: str) -> str:
 
 Person = Annotated[
     str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=64),
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_PERSON),
     AfterValidator(no_control),
-    AfterValidator(_no_invisible),
+    AfterValidator(_composed),
     AfterValidator(_no_importer),
 ]
-Anybody = Annotated[str, StringConstraints(max_length=64), AfterValidator(no_control)]  # "" is all people
+Anybody = Annotated[  # "" is all people
+    str, StringConstraints(max_length=LONGEST_PERSON), AfterValidator(no_control), AfterValidator(_composed)
+]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
 Handle = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(no_control)]
 Key = Annotated[Handle, AfterValidator(_no_annotation)] | None
@@ -233,5 +210,59 @@ class SettingsBody(PersonBody):
     """What to change."""
 
     strategy: Annotated[str, StringConstraints(max_length=64)] | None = None
-    check_every: Annotated[Whole, Field(ge=0, le=1000)] | None = None
+    check_every: Annotated[Whole, Field(ge=0, le=MOST_CHECKS)] | None = None
     names: bool | None = None
+
+
+def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings that are given; refuse what the log must not hold."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    return {name: _CHECKS[name](value) for name, value in given.items()}
+
+
+def check_port(port: Any) -> int:
+    """Return a port's number; 0 takes any that is free."""
+    return _whole("--port", 0, PORTS)(port)
+
+
+def _strategy(value: Any) -> str:
+    if not isinstance(value, str) or value not in STRATEGIES:
+        raise EverylabelError(f"--strategy is {value!r:.80}; expected one of {', '.join(STRATEGIES)}")
+    return value
+
+
+def _whole(name: str, least: int, most: int | None = None) -> Callable[[Any], int]:
+    expected = f"a whole number of at least {least}" if most is None else f"a whole number, {least} to {most}"
+
+    def check(value: Any) -> int:
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or value < least or (most is not None and value > most):
+            raise EverylabelError(f"{name} is {value!r:.80}; expected {expected}")
+        return int(value)
+
+    return check
+
+
+def _switch(value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise EverylabelError(f"--names-prior is {value!r:.80}; expected on (True) or off (False)")
+    return bool(value)
+
+
+def _person(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST_PERSON or not value.isprintable():
+        raise EverylabelError(
+            f"--tester is {value!r:.80}; expected a person's name of at most {LONGEST_PERSON} printable "
+            "characters, or '' for everybody"
+        )
+    return _composed(value)
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "strategy": _strategy,
+    "check_every": _whole("--check-every", 0, MOST_CHECKS),
+    "annotators_per_item": _whole("--annotators-per-item", 1),
+    "lease_seconds": _whole("--lease-seconds", 1),
+    "names": _switch,
+    "tester": _person,
+}

@@ -9,10 +9,10 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.refused import Refused
-from everylabel.projects.database.store import StoreError
+from everylabel.labelling.errors import Refused
+from everylabel.log.store import StoreError
 
-AGAIN = 10  # seconds after which one that was too much may come again, at the earliest
+AGAIN = 10  # seconds after which a request that was too much may come again
 log = logging.getLogger(__name__)
 _MEANING = {
     400: "not JSON",
@@ -25,14 +25,6 @@ _MEANING = {
     503: "the server is stopping, or the features' file is not whole",
     507: "the log, or a file, cannot be written",
 }
-
-
-class Busy(Refused):
-    """A request that is too much now; again : seconds after which it may come again."""
-
-    def __init__(self, message: str, again: int = AGAIN) -> None:
-        super().__init__(429, "busy", message)
-        self.again = again
 
 
 def problems(*more: int) -> dict[int | str, dict[str, Any]]:
@@ -50,7 +42,7 @@ def answer_errors(app: FastAPI) -> None:
         assert isinstance(error, Refused)
         reply = _error(error.status, error.code, str(error))
         if error.status == 429:
-            reply.headers["retry-after"] = str(error.again if isinstance(error, Busy) else AGAIN)
+            reply.headers["retry-after"] = str(AGAIN)
         return reply
 
     async def not_saved(_: Request, error: Exception) -> JSONResponse:

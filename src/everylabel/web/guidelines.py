@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 
 from everylabel.core.errors import EverylabelError
 from everylabel.core.files import write_atomically
-from everylabel.projects.sealed_files import OWN
+from everylabel.log.engines import PRIVATE
 
 LONGEST = 1_000_000  # bytes
 COPY, NONE = "guidelines.md", "none"
@@ -58,7 +58,7 @@ class Guidelines:
             self._copy.unlink(missing_ok=True)
         elif self.named is not None:
             text = read_guidelines(self.named).encode()
-            write_atomically(self._copy, lambda file: file.write(text), mode=OWN)
+            write_atomically(self._copy, lambda file: file.write(text), mode=PRIVATE)
 
 
 def read_guidelines(path: Path) -> str:

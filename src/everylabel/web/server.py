@@ -1,52 +1,52 @@
 """`serve`: a project on a port, from start to a clean stop."""
 
+import asyncio
 import contextlib
 import errno
-import gc
 import os
 import signal
 import socket
-import sys
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from threadpoolctl import threadpool_limits
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.compile_ahead import compiling
-from everylabel.labelling.desk import Desk, Log
-from everylabel.labelling.refit import Refitter
-from everylabel.labelling.rows import Rows
+from everylabel.labelling.desk import Desk
+from everylabel.labelling.model.compile_ahead import compiling
+from everylabel.labelling.model.retrainer import Retrainer
+from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.service import Service
-from everylabel.projects.encoders import word_encoder
+from everylabel.labelling.snapshot import Snapshots
+from everylabel.log.store import Store
+from everylabel.projects.arrivals import Watched
 from everylabel.projects.labelled import log_mark
-from everylabel.projects.log import Label, open_log
-from everylabel.projects.model_file import ModelFile
+from everylabel.projects.log import Label, class_names_of, open_log
 from everylabel.projects.project import Project
-from everylabel.projects.watching import Watched
-from everylabel.web.access import is_local
-from everylabel.web.allowed import allowed_images
+from everylabel.web.access import is_local, refuse
 from everylabel.web.app import make_app
-from everylabel.web.arrivals import Arrivals
-from everylabel.web.connections import FROM_ONE, guarded, most_connections, tell_seldom
+from everylabel.web.arrivals import Arrivals, Told
+from everylabel.web.bodies import check_port, check_settings
 from everylabel.web.downloads import Downloads
-from everylabel.web.growth import Growth, Told
 from everylabel.web.guidelines import Guidelines
-from everylabel.web.settings import check_port, check_settings
-from everylabel.web.shown import Shown, check_fields
-from everylabel.web.stopping import PATIENCE, WITHIN, Stopping
+from everylabel.web.item_view import Shown, allowed_images, check_fields
 from everylabel.web.tokens import tokens_of
 
 Say = Callable[[str], Any]
-T = TypeVar("T")
-SWITCH = 0.001  # seconds that a thread may compute while one that answers waits
+MOST_CONNECTIONS = 1000  # at once; requests beyond them get 503
+PATIENCE = 3  # seconds that open requests get when the server stops
+WITHIN = 10.0  # seconds that the log gets then, for all that is asked of it
+TOLD = (
+    "the server is stopping; whether this was saved is not known: send it again later with the same key, "
+    "which counts once"
+)
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,7 @@ def serve(
     `note` gets what a person should know: a source that has changed, labels that were imported. `progress`
     is told how many items are embedded, of how many, if that goes on meanwhile.
     """
-    opening = opened_server(project, options, ready, note, progress)
-    with one_thread(), prompt(), to_stay(opening) as opened:
+    with one_thread(), opened_server(project, options, ready, note, progress) as opened:
         opened.server.run(sockets=[opened.bound])
 
 
@@ -134,12 +133,12 @@ def opened_server(
     tokens = tokens_of(options.token, options.look_token, options.token_file, local)
     with (
         bound_socket(options.host, options.port) as bound,
-        opened_project(project, options, note, progress) as (service, shown, growth),
+        opened_project(project, options, note, progress) as (service, shown, arrivals),
     ):
         guidelines.keep()
         files = Downloads(shown, service.desk, options.layout)
         how: dict[str, Any] = {"guidelines": html, "framed": options.framed and local}
-        app = make_app(service, shown, files, growth.arrivals, tokens=tokens, **how)
+        app = make_app(service, shown, files, arrivals, tokens=tokens, **how)
         address = address_of(options.host, bound.getsockname()[1], None if tokens is None else tokens.labels)
         config = server_config(app, options.proxy)
         with _compiling(service, len(project), project.features.shape[1]) as begin_compiling:
@@ -147,7 +146,7 @@ def opened_server(
             def started() -> None:
                 _ready(address, options.browser, ready)
                 begin_compiling.set()
-                growth.start()
+                arrivals.start()
 
             yield Opened(service, shown, address, Server(config, started, service.desk.log), bound)
 
@@ -155,37 +154,48 @@ def opened_server(
 def _compiling(service: Service, n: int, d: int) -> contextlib.AbstractContextManager[threading.Event]:
     """Return what compiles for a service; whoever serves holds no model, which others take the place of."""
     learner = service.desk.learner
-    here = n if learner.pool.is_here else 0
+    here = n if learner.pool.can_scan else 0
     strategy = service.ledger.settings["strategy"]
     return compiling(here * d, strategy, learner.exact, here * learner.pool.n_classes)
 
 
 def server_config(app: ASGIApp, proxy: bool = False) -> uvicorn.Config:
-    """Return how the server runs; who a request comes from is told by a proxy only if there is one."""
-    quiet: Any = {"log_level": "warning", "access_log": False, "lifespan": "off", "ws": "none"}
-    tell_seldom()
-    protocol = guarded(most_connections(), None if proxy else FROM_ONE)
+    """Return how the server runs; `proxy` has it trust X-Forwarded-For.
+
+    Slow headers, slow bodies and clients that do not read are left to a reverse proxy.
+    """
     return uvicorn.Config(
-        Stopping(app), **quiet, http=protocol, proxy_headers=proxy, timeout_graceful_shutdown=PATIENCE
+        Stopping(app),
+        http="h11",  # which limits the size of headers
+        ws="none",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        proxy_headers=proxy,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=PATIENCE,
     )
 
 
-@contextlib.contextmanager
-def to_stay(opening: contextlib.AbstractContextManager[T]) -> Iterator[T]:
-    """Open something with the garbage collector off, and leave what it has made alone afterwards.
+class Stopping:
+    """Middleware that answers 503 to requests which the server cancels when it stops."""
 
-    All that a log adds up to stays: to look through it for garbage took a quarter of the time of opening, and
-    a label now and then waited for that.
-    """
-    gc.disable()
-    try:
-        with opening as opened:
-            gc.freeze()
-            gc.enable()
-            yield opened
-    finally:
-        gc.enable()
-        gc.unfreeze()
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = False
+
+        async def noted(message: Message) -> None:
+            nonlocal began
+            began = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, noted)
+        except asyncio.CancelledError:  # by the server alone, which ends with this task
+            if not began:
+                await refuse(send, 503, "closing", TOLD)
 
 
 @contextlib.contextmanager
@@ -210,52 +220,51 @@ def one_thread() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def prompt() -> Iterator[None]:
-    """Have threads that answer people not wait for those that compute, until the block is left."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
-
-
-@contextlib.contextmanager
 def opened_project(
     project: Project, options: ServeOptions, note: Say, progress: Told | None
-) -> Iterator[tuple[Service, Shown, Growth]]:
+) -> Iterator[tuple[Service, Shown, Arrivals]]:
     """Yield the service of a project whose log is brought up to date; close all behind it."""
     settings = check_settings(options.settings)
     check_fields(project, options.fields)
     allowed = allowed_images(project, options.images_in)
-    model = None if project.about is None else project.about.options.model
-    if project.coming is not None:
-        encoder = project.coming.encoder()
-    else:
-        place, width = project.embedded_in, project.features.shape[1]
-        encoder = word_encoder(project.kind, place, model, width, project.trust)
-    given = options.labels, options.descriptions, options.accept_changes
-    more = encoder, options.confirm_labels, options.class_keys
-    shelf = ModelFile(project.folder, note)
-    opening = open_log(project, options.store, settings, *given, note, *more, test=options.test, shelf=shelf)
-    with opening as (store, project):
+    names, snapshots = class_names_of(project), Snapshots(project.folder, note)
+    opening = open_log(
+        project,
+        options.store,
+        settings,
+        options.labels,
+        options.descriptions,
+        options.accept_changes,
+        note,
+        names,
+        options.confirm_labels,
+        options.class_keys,
+        options.test,
+        snapshots,
+    )
+    with opening as (store, project, state):
         if options.store is None and project.about is not None:
             project = replace(project, about=project.about._replace(log=log_mark(store)))
         project.keep()  # nothing was refused: from now on these are the options
         rows = options.rows(project)
-        desk = Desk(rows, store, shelf)
+        desk = Desk(rows, store, state, names, snapshots.mean())
         project = project.without_features()
         shown = Shown(project, options.fields, allowed)
-        service = Service(desk, lambda i: shown.item(desk.ids[i]), encoder)
-        arrivals = Arrivals(desk, store, shown, note, options.test)
-        service.views.arriving = arrivals.state
+        service = Service(desk, lambda i: shown.item(desk.ids[i]))
         watched = None
         if options.watch and project.about is not None:
             watched = Watched(project.source, project.about.options)
-        growth = Growth(arrivals, project, watched, progress)
+        arrivals = Arrivals(desk, store, shown, note, options.test, watched, progress)
+        service.views.arriving = arrivals.state
         closed = contextlib.closing
-        with closed(rows), closed(desk), closed(Refitter(desk)), closed(service), closed(growth):
-            yield service, shown, growth
+        with (
+            closed(rows),
+            closed(desk),
+            closed(Retrainer(desk, snapshots)),
+            closed(service),
+            closed(arrivals),
+        ):
+            yield service, shown, arrivals
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -311,7 +320,7 @@ class Server(uvicorn.Server):
     logs : what is written to, which is not waited for for long when it stops
     """
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], *logs: Log) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], *logs: Store) -> None:
         super().__init__(config)
         self._ready, self._logs = ready, logs
 

@@ -1,4 +1,4 @@
-"""The words that let people in: one to label, another that may only look.
+"""The tokens that let people in: one to label, another that may only look; who guesses has to pause.
 
 From a file they can be changed while the server runs: the next request is asked for the new ones.
 """
@@ -9,17 +9,16 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 from everylabel.core.errors import EverylabelError
-from everylabel.web.addresses import network_of
 
-SHORTEST = 20  # characters: a shorter one could be guessed
-LARGEST_FILE = 10_000  # bytes
+SHORTEST = 20  # characters of a token: a shorter one could be guessed
+LARGEST_FILE = 10_000  # bytes of a file of tokens
 WRONG, LOCKED = 20, 60.0  # guesses of an address, and seconds until it may go on
-WRONG_BESIDE = 200  # of one where somebody has the token, who would be kept out as well
 REMEMBERED = 10_000  # addresses
 log = logging.getLogger(__name__)
 
@@ -42,12 +41,13 @@ def check_token(token: str, name: str = "--token") -> str:
 
 @dataclass
 class Tokens:
-    """What lets in, and what for."""
+    """The token that lets label, and another that lets look."""
 
     labels: str
     looks: str | None = None
     file: Path | None = None
     _seen: object = field(default=None, repr=False)
+    _wrong: str = field(default="", repr=False)
 
     def may(self, given: str) -> str | None:
         """Return "label" or "look", as a token allows, or None; compared in constant time."""
@@ -67,8 +67,11 @@ class Tokens:
             if seen != self._seen:
                 self._seen = seen
                 self.labels, self.looks = _read(self.file)
+                self._wrong = ""
         except (OSError, EverylabelError) as error:
-            log.warning("the tokens stay as they were: %s", error)
+            if str(error) != self._wrong:  # each request comes here: the same trouble is logged once
+                self._wrong = str(error)
+                log.warning("the tokens stay as they were: %s", error)
 
 
 def tokens_of(token: str | None, look: str | None, file: Path | None, local: bool) -> Tokens | None:
@@ -109,56 +112,49 @@ def _same(given: str, token: str | None) -> bool:
     return token is not None and hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 
-class Proofs:
-    """What those show who were right before, so that they need not wait beside one who guesses.
-
-    A proof is of one token: with another it proves nothing, so nobody guesses by it, not even who knows the
-    token to look. When the token changes it is worth nothing.
-    """
-
-    def __init__(self) -> None:
-        self._key = secrets.token_bytes(32)
-
-    def of(self, token: str) -> str:
-        """Return the proof of a token that was right."""
-        return hmac.new(self._key, token.encode("utf-8", "replace"), "sha256").hexdigest()
-
-    def holds(self, proof: str, token: str) -> bool:
-        """Return whether this is the proof of a token; compared in constant time."""
-        return _same(proof, self.of(token))
-
-
 class Guesses:
     """Wrong tokens by address, each counted once: a browser with the token of yesterday makes one guess.
 
-    Where somebody was right more are heard, so that one who guesses does not easily keep newcomers out.
+    An address that has sent a right token is always heard, so that nobody locks out those who share it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._wrong: dict[str, tuple[float, set[int]]] = {}  # -> when the first was, and hashes of all
+        self._wrong: dict[str, tuple[float, set[int]]] = {}  # -> when the first came, and hashes of all
         self._right: dict[str, None] = {}
 
     def pause(self, address: str) -> int:
         """Return for how many seconds an address, which has guessed too often, is not heard; 0 if it is."""
-        place = network_of(address)
+        place = _network(address)
         at, tokens = self._wrong.get(place, (0.0, ()))
-        most = WRONG_BESIDE if place in self._right else WRONG
-        return max(0, ceil(at + LOCKED - self._clock())) if len(tokens) >= most else 0
+        locked = len(tokens) >= WRONG and place not in self._right
+        return max(0, ceil(at + LOCKED - self._clock())) if locked else 0
 
     def wrong(self, address: str, token: str) -> None:
         """Count a wrong token."""
-        place, now = network_of(address), self._clock()
+        place, now = _network(address), self._clock()
         at, tokens = self._wrong.pop(place, (now, set[int]()))
-        self._wrong[place] = (now, {hash(token)}) if now - at >= LOCKED else (at, tokens | {hash(token)})
+        at, tokens = (at, tokens) if now - at < LOCKED else (now, set())
+        if len(tokens) < WRONG:
+            tokens.add(hash(token))
+        self._wrong[place] = at, tokens
         _forget(self._wrong)
 
     def right(self, address: str) -> None:
         """Note where somebody has the token."""
-        place = network_of(address)
-        if place not in self._right:
-            self._right[place] = None
-            _forget(self._right)
+        self._right[_network(address)] = None
+        _forget(self._right)
+
+
+def _network(address: str) -> str:
+    """Return an address; of IPv6 the network of /64, in which one machine may have any number of them."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, IPv6Address):
+        return str(found.ipv4_mapped or found.exploded[:19])  # a socket for both has IPv4 as ::ffff:192.0.2.7
+    return address
 
 
 def _forget(known: dict[str, Any]) -> None:

@@ -9,8 +9,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from everylabel.labelling.events import Event, Refit
-from everylabel.projects.database.store import Store
+from everylabel.log.events import Assessed, Event
+from everylabel.log.store import Store
 from tests.live.label_studio.studio import TOKEN, Project
 
 COMMAND = [sys.executable, "-m", "everylabel.cli", "label-studio"]
@@ -105,7 +105,7 @@ class Backend:
             time.sleep(0.1)
 
     def _trainings(self) -> int:
-        return sum(isinstance(event.body, Refit) for event in self.events())
+        return sum(isinstance(event.body, Assessed) for event in self.events())
 
     def printed(self) -> str:
         return (self.folder / "printed.txt").read_text(errors="replace")

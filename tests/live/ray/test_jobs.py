@@ -14,8 +14,9 @@ from everylabel.experiments.catalogue import EXPERIMENTS
 from everylabel.experiments.data import load
 from everylabel.experiments.engine import cells_of, run_cells
 from everylabel.experiments.results import Results
-from everylabel.scale.cells import on_ray
+from everylabel.scale.cluster import joblib_on_ray
 from everylabel.scale.embedding import embed_shards
+from everylabel.scale.manifest import ROWS
 from tests.scale import gated
 from tests.scale.shards import BODY, TEXTS, content, rows, source
 from tests.scale.starting import started
@@ -31,7 +32,7 @@ def test_cells_of_an_experiment_measure_the_same_on_ray(tmp_path: Path) -> None:
     cells = cells_of(experiments, [load("digits", "")], 1, "fast")
     measured = []
     started()
-    for name, place in (("here", nullcontext()), ("there", on_ray("local"))):
+    for name, place in (("here", nullcontext()), ("there", joblib_on_ray("local"))):
         results = Results(tmp_path / name)
         with place:
             ran = list(run_cells(cells, experiments, "", results, 2))
@@ -56,7 +57,7 @@ def test_a_killed_run_begun_again_makes_the_same_shards(tmp_path: Path) -> None:
         os.kill(driver.pid, signal.SIGKILL)
         driver.wait()
     kept = {name: (out / name).stat().st_mtime_ns for name in content(out)}
-    assert sorted(kept) == ["manifest.json", *(f"part-{i:06d}.npy" for i in range(gated.BEFORE))]
+    assert sorted(kept) == ["manifest.json", *(f"part-{i:06d}.npy" for i in range(gated.BEFORE)), ROWS]
     arguments = [place, "--text-column", "body", "--fit", str(fit), "--shard-rows", str(gated.ROWS)]
     embed = [sys.executable, "-m", "everylabel.cli", "embed", *arguments]
     again = subprocess.run(

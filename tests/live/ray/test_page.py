@@ -15,13 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from everylabel.labelling.replay import fingerprint, replay
-from everylabel.projects.database.store import Store
+from everylabel.labelling.snapshot import digest
+from everylabel.labelling.state.reducer import apply_all
+from everylabel.labelling.state.state import new_state
+from everylabel.log.store import Store
 from everylabel.projects.labelled import STORE
 from everylabel.scale.cluster import connect
 from everylabel.scale.embedding import embed_shards
 from everylabel.scale.features import ShardedFeatures
-from everylabel.scale.rows import ShardRows
+from everylabel.scale.project import ShardRows
 from everylabel.simulation.client import Client, new_key
 from everylabel.web.server import one_thread
 from tests.live.ray.clusters import kill, three_nodes, workers
@@ -90,15 +92,15 @@ def test_deaths_beneath_the_page(strategy: str, tmp_path: Path) -> None:
             assert {row["row"]: names.index(row["label"]) for row in rows} == given  # none is lost
             seen = server.client.get("/api/fingerprint")
             assert server.stop()[0] == 0
-        assert replayed(tmp_path, made.address, seen["version"]) == seen  # as without a death
+        assert state_of_log(tmp_path, made.address, seen["version"]) == seen  # as without a death
 
 
-def replayed(folder: Path, address: str, version: int) -> dict[str, int | str]:
+def state_of_log(folder: Path, address: str, version: int) -> dict[str, int | str]:
     """Return the fingerprint of the log up to a version, where nobody dies."""
     ray = connect(address)
     with one_thread(), closing(Store(folder / "shards.everylabel" / STORE, "shards", write=False)) as log:
         rows = ShardRows(ShardedFeatures(str(folder / "shards"), address))
-        ledger, learner, _ = replay(log.read()[:version], rows)
-        found = fingerprint(ledger, learner)
+        stored = log.read()[:version]
+        state = apply_all(new_state(stored, rows.ids), stored, log.shown)
     ray.shutdown()
-    return found
+    return {"version": state.seq, "hash": digest(state)}

@@ -134,6 +134,7 @@ def test_lists_show_whole_pictures_large_where_one_key_labels_several(
     page.until(lambda: page.all("dialog.several .thumb[src*=large]"))
     for width in (1280, 390):
         page.size(width, 800)
+        page.until(lambda: page.script(THUMB, "dialog .thumb[src*=large]")["side"])  # the picture is there
         found = page.script(THUMB, "dialog .thumb[src*=large]")
         assert found["fit"] == "contain"
         assert found["side"] >= 112

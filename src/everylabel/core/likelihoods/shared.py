@@ -18,10 +18,8 @@ from everylabel.core.kernel import (
     inverse_of_precision,
     jointly,
 )
-from everylabel.core.likelihoods.likelihood import Instances, Likelihood, Projection, condition_many
-from everylabel.core.posterior import Posterior, conditioned_later
-
-SAFE = 1e6  # w h'h / prior_precision up to which a covariance can take in an instance for sure
+from everylabel.core.likelihoods.likelihood import Instances, Likelihood, Projection
+from everylabel.core.posterior import Posterior
 
 
 class SharedCovariance(Likelihood):
@@ -29,11 +27,6 @@ class SharedCovariance(Likelihood):
 
     def __init__(self, curvature: Callable[[Array], Array]) -> None:
         self.curvature = curvature
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether the curvature is 1, whatever the mean."""
-        return self.curvature is _constant
 
     def fit(self, at: Instances, prior_precision: float) -> dict[str, Array]:
         added = (at.features.T * (at.weights * self.curvature(at.probs))) @ at.features
@@ -57,19 +50,6 @@ class SharedCovariance(Likelihood):
             root = diagonal(array_namespace(curvature).sqrt(curvature))
             cov = condition_cov(posterior.cov, seen.cov_h, seen.gram, root, sign)
         return posterior.replace(cov=cov)
-
-    def condition_later(
-        self, posterior: Posterior, features: Float[Array, "b d"], weights: Float[Array, " b"]
-    ) -> Posterior:
-        """Return `condition` on instances of curvature 1, whose covariance is made when somebody asks for it.
-
-        Where they are so large that it may not be possible, or many, now: inv(cov) >= prior_precision I.
-        """
-        xp = array_namespace(features)
-        size = float(xp.max(weights * xp.sum(features * features, axis=1)))
-        if not size < SAFE * posterior.prior_precision or features.shape[0] > features.shape[1]:
-            return condition_many(self, posterior, Instances(features, weights[:, None], weights), 1)
-        return conditioned_later(posterior, features, weights)
 
     def logit_cov(self, posterior: Posterior, features: Float[Array, "n d"]) -> Float[Array, "n 1"]:
         xp = array_namespace(features)

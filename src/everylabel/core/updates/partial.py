@@ -21,7 +21,7 @@ from everylabel.core.labelled import PARTIAL, Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import Instances
 from everylabel.core.posterior import Posterior
-from everylabel.core.updates.exact import move, turn
+from everylabel.core.updates.exact import move, retrain
 
 
 def expected_shares(
@@ -89,8 +89,7 @@ def forget_shares(
             "posterior has not kept its labelled instances; make it by laplace(..., keep_data=True)"
         )
     counted = posterior.data.counted(LIKELIHOODS[posterior.likelihood].targets)
-    data, change = counted.take_back(_rows(posterior, features), lambda labels, k: shares)
-    return turn(posterior.replace(data=counted), data, change)
+    return retrain(posterior, counted.take_back(_rows(posterior, features), lambda labels, k: shares))
 
 
 def _rows(posterior: Posterior, features: Float[Array, "b d"]) -> Labelled:

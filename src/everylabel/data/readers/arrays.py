@@ -162,7 +162,7 @@ def _check_fits(path: Path) -> None:
 def _own_ids(stored: Stored) -> Ids:
     """Return the file's ids, or numbers."""
     if stored.ids is None:
-        return Ids(IdList.numbered(len(stored.features)))
+        return Ids(IdList(map(str, range(len(stored.features)))))
     return Ids(stored.ids, stored.ids, "ids")
 
 

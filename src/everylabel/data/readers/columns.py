@@ -7,7 +7,7 @@ from typing import Any
 
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import text_of
-from everylabel.data.images import SUFFIXES
+from everylabel.data.media import SUFFIXES
 from everylabel.data.options import Options
 from everylabel.data.readers.rows import check_columns, column_names, read_rows
 

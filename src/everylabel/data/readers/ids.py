@@ -29,7 +29,7 @@ def named_ids(id_column: str | None) -> str | None:
 def ids_of(columns: Mapping[str, Sequence[Any]], id_column: str | None) -> Ids:
     """Return the names of rows: of a column, or their numbers."""
     if id_column is None:
-        return Ids(IdList.numbered(len(next(iter(columns.values())))))
+        return Ids(IdList(map(str, range(len(next(iter(columns.values())))))))
     ids = [text_of(value).strip() for value in columns[id_column]]
     if not all(ids):
         raise EverylabelError(

@@ -13,8 +13,8 @@ from everylabel.data.cells import is_missing, text_of
 from everylabel.data.classes import check_classes, no_labels
 from everylabel.data.digests import content_digest, image_digests, text_digests
 from everylabel.data.display import Columns, Images, Pixels, Texts
-from everylabel.data.images import are_paths, is_image, unpacked_image
 from everylabel.data.items import Items
+from everylabel.data.media import are_paths, is_image, unpacked_image
 from everylabel.data.options import Options
 from everylabel.data.readers.arrays import read_features
 from everylabel.data.readers.columns import LOOK_AT, looks_like

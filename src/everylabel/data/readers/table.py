@@ -12,8 +12,8 @@ from everylabel.data.cells import text_of
 from everylabel.data.classes import check_classes, label_numbers
 from everylabel.data.digests import bytes_digest, image_digests, text_digests
 from everylabel.data.display import Columns, Images, Pictures, Texts
-from everylabel.data.images import image_bytes, is_image, unpacked_image
 from everylabel.data.items import Items
+from everylabel.data.media import image_bytes, is_image, unpacked_image
 from everylabel.data.options import Options
 from everylabel.data.readers.columns import choose_column, read_columns
 from everylabel.data.readers.ids import check_ids_there, choose_ids, ids_of, named_ids

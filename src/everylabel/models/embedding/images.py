@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.data.images import open_image
+from everylabel.data.media import open_image
 from everylabel.models.embedding.backend import Network
 
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

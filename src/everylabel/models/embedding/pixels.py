@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.images import image_bytes
+from everylabel.data.media import image_bytes
 from everylabel.models.embedding.images import encode_in_batches, pixels
 
 SIDE = 32

@@ -1,7 +1,6 @@
 """The pool that strategies choose from."""
 
-from everylabel.selection.pool.local import Pool
-from everylabel.selection.pool.state import Where
-from everylabel.selection.pool.view import PoolView
+from everylabel.selection.pool.pool import Pool
+from everylabel.selection.pool.view import PoolView, Where
 
 __all__ = ["Pool", "PoolView", "Where"]

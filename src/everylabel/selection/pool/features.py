@@ -64,17 +64,12 @@ class Features:
 
     def extend(self, more: "Features") -> None:
         """Take instances behind those there are."""
-        n, total = self.n, self.n + more.n
+        self.n += more.n
         if not isinstance(self.array, np.ndarray):
             self.array = array_namespace(self.array).concat([self.array, more.array])
-        else:
-            if self._room is None or len(self._room) < total:
-                self._room = np.empty((total + total // GROWTH, self.array.shape[1]), self.array.dtype)
-                self._room[:n] = self.array
-                self.in_memory = more.in_memory
-            self._room[n:total] = more.array
-            self.array = self._room[:total]
-        self.n = total
+            return
+        self._room = with_room(self._room, self.array, more.array)
+        self.array, self.in_memory = self._room[: self.n], more.in_memory
 
     def take(self, idx: Any) -> Array:
         """Return instances (len(idx), d) as they came."""
@@ -155,6 +150,16 @@ class Features:
                     rows,
                     xp.astype(part, xp.float64 if self.dtype is np.float64 else xp.float32, copy=False),
                 )
+
+
+def with_room(room: np.ndarray | None, rows: np.ndarray, more: np.ndarray) -> np.ndarray:
+    """Return an array that begins with rows and more: the room they lie in, or a copy with room to grow."""
+    n, total = len(rows), len(rows) + len(more)
+    if room is None or len(room) < total:
+        room = np.empty((total + total // GROWTH, rows.shape[1]), rows.dtype)
+        room[:n] = rows
+    room[n:total] = more
+    return room
 
 
 def _lies_as(array: Array, dtype: type) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
-from everylabel.selection.pool.features import Features
+from everylabel.selection.pool.features import Features, with_room
 
 BLOCK = 64  # rows that are brought to scale at a time
 
@@ -28,7 +28,7 @@ class Scaled:
         self.raw, self.center, self.matrix = raw, center, matrix
         self.shape = raw.shape
         self.size = raw.size
-        self._plain = _Plain(raw)
+        self._plain = Features.of(raw, bias=True)
         self._norms: np.ndarray | None = None
 
     def __len__(self) -> int:
@@ -99,7 +99,7 @@ class Folded(Features):
         if not posterior.bias:
             raise EverylabelError("posterior has no bias; expected bias=True: a scale has a center")
         self.array, self.bias, self.n = seen, True, len(seen)
-        self.dtype, self.in_memory = np.float32, False
+        self.dtype, self.in_memory, self._room = np.float32, False, None
 
     def like(self, more: Any, posterior: Posterior) -> "Folded":
         if not isinstance(more, Scaled):
@@ -108,19 +108,12 @@ class Folded(Features):
 
     def extend(self, more: Features) -> None:
         """Take instances behind those there are, into a copy that has room for more."""
-        n, total, raw = self.n, self.n + more.n, self.array.raw
-        room = getattr(self, "_rows", None)
-        if room is None or len(room) < total:
-            self._rows = np.empty((total + total // 2, raw.shape[1]), raw.dtype)
-            self._rows[:n] = raw
-        self._rows[n:total] = more.array.raw
-        self.array, self.n = self.array.of(self._rows[:total]), total
+        self.n += more.n
+        self._room = with_room(self._room, self.array.raw, more.array.raw)
+        self.array = self.array.of(self._room[: self.n])
 
     def take(self, idx: Any) -> np.ndarray:
         return self.array[np.asarray(idx)]
-
-    def native(self, i: int) -> np.ndarray:
-        return self.array[i : i + 1]
 
     def product(self, weights: np.ndarray) -> np.ndarray:
         return self.array.times(weights[:-1], weights[-1])
@@ -135,10 +128,3 @@ class Folded(Features):
     def chunks(self, always: bool = False) -> Iterator[tuple[slice, np.ndarray]]:
         for rows, _ in self.array._plain.chunks(always=True):
             yield rows, self.array[rows]
-
-
-class _Plain(Features):
-    """Features as they lie."""
-
-    def __init__(self, array: np.ndarray) -> None:
-        self._hold(array, True)

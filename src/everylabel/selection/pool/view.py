@@ -7,6 +7,7 @@ here, derives from PoolView for the rest, and overrides what it can answer faste
 
 from abc import abstractmethod
 from collections.abc import Callable
+from enum import IntEnum
 from inspect import get_annotations
 from typing import Any, Protocol
 
@@ -18,8 +19,20 @@ from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.core.posterior import Posterior
 from everylabel.core.softmax import softmax
-from everylabel.selection.pool.state import Where
 from everylabel.selection.ranking import best, smallest
+
+
+class Where(IntEnum):
+    """Where an instance is: free to be chosen, labelled, out with an annotator, or set aside."""
+
+    FREE = 0
+    LABELLED = 1
+    LEASED = 2
+    EXCLUDED = 3
+
+    @property
+    def words(self) -> str:
+        return "set aside" if self is Where.EXCLUDED else self.name.lower()
 
 
 class PoolView(Protocol):
@@ -72,7 +85,7 @@ class PoolView(Protocol):
 
     @property
     def out_idx(self) -> np.ndarray:
-        return self.placed(Where.OUT)
+        return self.placed(Where.LEASED)
 
     def probs(self, idx: Any = None) -> np.ndarray:
         """Return the class probabilities at the mean (n, k)."""

@@ -9,7 +9,7 @@ from everylabel.selection.pool import PoolView, Where
 def coreset(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """Return n positions; centres are the labelled instances, those that are out, and the picks."""
     inner, norms = pool.inner(idx)
-    known = pool.placed(Where.LABELLED, Where.OUT, Where.ASIDE)
+    known = pool.placed(Where.LABELLED, Where.LEASED, Where.EXCLUDED)
     nearest = np.full(len(idx), np.inf)
     at_once = max(1, CHUNK // len(pool))  # a hundred at a time cost half of what four times 25 do
     for start in range(0, len(known), at_once):

@@ -42,7 +42,7 @@ def herding(
     some = pool.sample(LOOKED_AT * n_candidates, rng, idx)
     tried = some[candidates(pool, some, n_candidates, rng)]
     eval_idx = pool.sample(n_eval, rng)
-    known = pool.sample(REMEMBERED, rng, pool.placed(Where.LABELLED, Where.OUT))
+    known = pool.sample(REMEMBERED, rng, pool.placed(Where.LABELLED, Where.LEASED))
     rows = pool.rows(eval_idx, pool.dtype)
     center = rows[:, : pool.posterior.n_features].mean(axis=0)
     seen = _directions(rows, center)

@@ -16,7 +16,7 @@ MAX_INSTANCES = 10_000  # App. F: Typiclust chooses from 10,000
 
 def typiclust(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """Return n positions, one a cluster as long as there are clusters."""
-    known = pool.placed(Where.LABELLED, Where.OUT)
+    known = pool.placed(Where.LABELLED, Where.LEASED)
     seed = int(rng.integers(2**31))
     drawn = np.random.default_rng(seed)
     many = len(idx) > MAX_INSTANCES

@@ -6,7 +6,7 @@ import { state } from "./state.js";
 const LONGEST = 64;
 const LINK = "/as/"; // and a name: one link a person
 
-const clean = (name) => (name ?? "").replace(/\p{Cc}/gu, " ").trim().slice(0, LONGEST);
+const clean = (name) => (name ?? "").normalize("NFC").replace(/\p{Cc}/gu, " ").trim().slice(0, LONGEST);
 
 function nameInLink() {
   if (!location.pathname.startsWith(LINK)) return "";

@@ -1,1 +1,1 @@
-"""The endpoints, a file for each kind: what people do, classes, what can be seen, files and pictures."""
+"""The endpoints, a file for each kind: answers, classes, queues, reading, files and pictures."""

@@ -1,17 +1,36 @@
-"""What a person does with an instance; each ends in the next one."""
+"""What changes labels: answers, the model that finishes, items that are sent; and who has the page open."""
 
-from asyncio import wrap_future
-from typing import Any
+from asyncio import to_thread, wrap_future
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
+from everylabel.data.sent import Sent
+from everylabel.labelling.auto_label_service import Finishing
+from everylabel.labelling.bulk_label import label_many
+from everylabel.labelling.presence import Presence, Tab
 from everylabel.labelling.service import Service
-from everylabel.web.bodies import ItemBody, LabelBody, PersonBody, UndoBody
+from everylabel.labelling.views import Views
+from everylabel.web.arrivals import Arrivals
+from everylabel.web.bodies import (
+    FinishBody,
+    HereBody,
+    ItemBody,
+    LabelBody,
+    LeaveBody,
+    ManyBody,
+    PersonBody,
+    SentBody,
+    UndoBody,
+)
 from everylabel.web.errors import problems
+
+Rate = Annotated[float, Query(ge=0.001, le=0.5)]
+Confidence = Annotated[float, Query(ge=0.5, le=0.999)]
 
 
 def answers(service: Service) -> APIRouter:
-    """Return the endpoints of a service."""
+    """Return the endpoints of what a person does with an instance; each ends in the next one."""
     router = APIRouter(prefix="/api")
 
     @router.post("/next", responses=problems())
@@ -53,5 +72,64 @@ def answers(service: Service) -> APIRouter:
     async def jump(body: ItemBody) -> dict[str, Any]:
         """Give the person this instance, to label it or to label it anew."""
         return await wrap_future(service.jump(body.person, body.item, body.key))
+
+    @router.post("/label_many", responses=problems(404, 409))
+    async def many(body: ManyBody) -> dict[str, Any]:
+        """Learn one class for several instances and return the next; one undo takes all of them back."""
+        return await wrap_future(label_many(service, body.person, body.items, body.class_, body.key))
+
+    return router
+
+
+def sending(arrivals: Arrivals) -> APIRouter:
+    """Return the endpoint of items that other programs send."""
+    router = APIRouter(prefix="/api")
+
+    @router.post("/items", responses=problems(409))
+    async def send(body: SentBody) -> dict[str, Any]:
+        """Embed texts as the project's own were, and have them join the pool; an id counts once."""
+        sent = [Sent.of(one.text, one.id, one.fields) for one in body.items]
+        joined = await to_thread(arrivals.send, sent)
+        return {"ids": [one.id for one in sent], "joined": joined, "items": len(arrivals.desk.ids)}
+
+    return router
+
+
+def people(presence: Presence, asks: bool) -> APIRouter:
+    """Return the endpoints of who is here; `asks` for a name of everybody."""
+    router = APIRouter(prefix="/api")
+
+    @router.post("/here", responses=problems())
+    async def here(body: HereBody) -> dict[str, Any]:
+        """Note that somebody has the page open; return whether they have to tell a name first."""
+        tab = Tab(body.person, body.browser, body.tab)
+        return await wrap_future(presence.here(tab, named=body.named, known=body.known, asks=asks))
+
+    @router.post("/leave", responses=problems())
+    async def leave(body: LeaveBody) -> dict[str, Any]:
+        """Note that somebody has closed the page."""
+        return await wrap_future(presence.leave(body.tab))
+
+    return router
+
+
+def finishing(views: Views) -> APIRouter:
+    """Return the endpoints that let the model finish."""
+    router, asked = APIRouter(prefix="/api/finish"), Finishing(views)
+
+    @router.get("", responses=problems())
+    async def preview(rate: Rate = 0.02, confidence: Confidence = 0.95) -> dict[str, Any]:
+        """Return from which probability on the model may label, and how many that are."""
+        return await wrap_future(asked.preview(rate, confidence))
+
+    @router.post("", responses=problems(409))
+    async def finish(body: FinishBody) -> dict[str, Any]:
+        """Have the model label all that it is sure enough of."""
+        return await wrap_future(asked.finish(body.person, body.rate, body.confidence, body.audit))
+
+    @router.post("/undo", responses=problems())
+    async def take_back(body: PersonBody) -> dict[str, Any]:
+        """Take back all that the model has labelled."""
+        return await wrap_future(asked.take_back(body.person))
 
     return router

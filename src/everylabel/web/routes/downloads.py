@@ -10,11 +10,9 @@ from fastapi.responses import Response
 from everylabel.formats.known import MODELS, PROGRAMS, TABLES
 from everylabel.formats.queue_tables import Of
 from everylabel.labelling.views import Views
-from everylabel.web.downloads import Downloads
+from everylabel.web.downloads import Downloads, File, Turns
 from everylabel.web.errors import problems
-from everylabel.web.shown import Shown
-from everylabel.web.spooled import File
-from everylabel.web.turns import InTurn, Turns
+from everylabel.web.item_view import Shown
 
 MAP_POINTS = 5000
 PICTURES_AT_ONCE = 2  # large ones take memory, and nobody else waits for them
@@ -59,10 +57,10 @@ def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
         of, beside = Of(class_, item), None if columns is None else [name for name in columns if name]
 
         async def make() -> File:
-            snapshot = await wrap_future(views.snapshot())
-            return await to_thread(files.export, snapshot, what, format, beside, of)
+            label_set = await wrap_future(views.label_set())
+            return await to_thread(files.export, label_set, what, format, beside, of)
 
-        return InTurn(turns, make)
+        return await turns.reply(make)
 
     @router.get("/formats")
     async def formats() -> dict[str, dict[str, str]]:
@@ -75,9 +73,9 @@ def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
         """Return the model as a file: everylabel, skops, onnx, torch, sklearn."""
 
         async def make() -> File:
-            snapshot = await wrap_future(views.snapshot())
-            return await to_thread(files.model, snapshot, format)
+            label_set = await wrap_future(views.label_set())
+            return await to_thread(files.model, label_set, format)
 
-        return InTurn(turns, make)
+        return await turns.reply(make)
 
     return router

@@ -23,8 +23,8 @@ from everylabel.labelling.requests import class_number
 from everylabel.labelling.views import Views
 from everylabel.web.bodies import Id, ShownBody
 from everylabel.web.errors import problems
+from everylabel.web.item_view import Shown
 from everylabel.web.routes.reading import glance
-from everylabel.web.shown import Shown
 
 Share = Annotated[float, Query(ge=0.0, le=1.0)]
 Class = Annotated[str | None, Query(min_length=1, max_length=200, alias="class")]  # digits are a number
@@ -104,7 +104,7 @@ def queues(views: Views, shown: Shown) -> APIRouter:
 
 
 def _counts(views: Views, wanted: dict[str, Asked]) -> list[dict[str, Any]]:
-    look, here = views.look(), views.desk.learner.pool.is_here
+    look = views.look()
     return [
         {
             "name": name,
@@ -114,7 +114,7 @@ def _counts(views: Views, wanted: dict[str, Asked]) -> list[dict[str, Any]]:
             "count": None if missing(wanted[name]) else len(queue(look, wanted[name])),
         }
         for name, about in QUEUES.items()
-        if here or name not in OF_ALL
+        if views.can_scan or name not in OF_ALL
     ]
 
 

@@ -1,24 +1,41 @@
 """What can be seen of a project: figures, answers, instances and predictions."""
 
+import json
 from asyncio import to_thread, wrap_future
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
+from fastapi.responses import StreamingResponse
 
-from everylabel.data.id_list import IdList
-from everylabel.data.numbered import Numbered
-from everylabel.labelling.refused import Refused
+from everylabel.data.id_list import Numbered
+from everylabel.labelling.errors import Refused
+from everylabel.labelling.predicted import Page
 from everylabel.labelling.views import Views
 from everylabel.web.access import LOOKS
 from everylabel.web.bodies import Anybody, Person
 from everylabel.web.errors import problems
-from everylabel.web.shown import Shown
-from everylabel.web.streamed import JsonStream, pieces
+from everylabel.web.item_view import Shown
 
 SNIPPET = 200  # characters of a text in a list
 Limit = Annotated[int, Query(ge=1, le=500)]
+
+
+class JsonStream(StreamingResponse):
+    """JSON in pieces."""
+
+    media_type = "application/json"
+
+
+def pieces(page: Page) -> Iterator[bytes]:
+    """Yield the JSON of a page, its probabilities last."""
+    yield json.dumps(page.about())[:-1].encode() + b', "probabilities": ['
+    between = b""
+    for block in page.blocks():
+        yield between + json.dumps(block)[1:-1].encode()
+        between = b", "
+    yield b"]}"
 
 
 def glance(views: Views, shown: Shown, item: str) -> dict[str, Any]:
@@ -83,9 +100,9 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
 
         Of items in shards only the one of this number.
         """
-        ids = IdList(views.desk.ids)
+        ids = views.desk.ids
         if isinstance(shown.project.ids, Numbered):
-            place = ids.find(q.strip())
+            place = views.ledger.position.get(q.strip())
             if place is None:
                 told = "items in shards are found by their row number only; no text is searched"
                 raise Refused(409, "in_shards", told)

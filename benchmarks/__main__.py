@@ -1,0 +1,50 @@
+"""Run one benchmark by name: `python -m benchmarks NAME [--data FOLDER] [--before CHECKOUT]`."""
+
+import argparse
+import runpy
+import sys
+
+DATA, OUT, BEFORE = ["--data", "{data}"], ["--out", "docs/results"], ["--before", "{before}"]
+NAMES: dict[str, tuple[str, list[list[str]]]] = {  # what it measures, and the command lines of its module
+    "core": ("speed and memory of the core, as ratios in one run", [["core"]]),
+    "updates": ("quality and speed of the exact update", [["updates"]]),
+    "training": ("fit_map against scikit-learn's LogisticRegression", [["training"]]),
+    "imports": ("import everylabel, everylabel --help", [["imports"]]),
+    "models": ("features by a hook, embedding, stored features, ensembles", [["models"]]),
+    "embedding": ("rows a second, time to the first item", [["embedding", *DATA, *OUT]]),
+    "selection": ("speed of selection against other libraries", [["selection"]]),
+    "quality": ("paired active-learning curves", [["quality", *DATA]]),
+    "accuracy": ("whether the accuracy on the page can be trusted", [["accuracy", *DATA]]),
+    "noes": ("the value of a ruled-out class", [["noes", *DATA]]),
+    "labels": ("accuracy for each label, against other tools", [["labels", *DATA, *BEFORE]]),
+    "chaos": ("kills, full disks, cut connections", [["chaos", "--minutes", "5", *OUT]]),
+    "crowd": ("many people who disagree, over HTTP", [["crowd", *OUT]]),
+    "growth": ("the cost of an answer after 100,000 answers", [["growth", *OUT]]),
+    "serving": (
+        "the server with 100,000 and a million items, and under kill -9",
+        [["serving", *OUT], ["serving_large", *OUT], ["kills", "--kills", "200", *OUT]],
+    ),
+    "scale": ("a pool of 1, 2 and 4 million items in shards on Ray", [["scale", *OUT]]),
+    "label_studio": ("webhooks of Label Studio beside 100,000 tasks", [["label_studio", *OUT]]),
+}
+
+
+def main() -> None:
+    """Run the benchmark that the command line names."""
+    listed = "\n".join(f"  {name:<14}{what}" for name, (what, _) in NAMES.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        epilog=f"benchmarks:\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", choices=NAMES, metavar="NAME")
+    parser.add_argument("--data", default="../shared/data", help="folder of the feature files")
+    parser.add_argument("--before", default=".venv/version-0.1", help="checkout of version 0.1")
+    given = parser.parse_args()
+    for module, *arguments in NAMES[given.name][1]:
+        sys.argv = [module, *(part.format(data=given.data, before=given.before) for part in arguments)]
+        runpy.run_module(f"benchmarks.{module}", run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

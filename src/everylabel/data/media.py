@@ -1,0 +1,235 @@
+"""Images of any kind (paths, PIL images, pixels, bytes): telling, opening, comparing and showing them."""
+
+import hashlib
+import io
+import stat
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from everylabel.core.errors import EverylabelError
+from everylabel.data.cells import is_missing
+
+# what is opened, whatever a file is called; for others Pillow may run a program (PostScript)
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM", "AVIF", "HEIF", "JPEG2000", "ICO")
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
+
+
+def is_image(item: Any) -> bool:
+    """Return whether an item is an image for sure: a Path, a PIL image, pixels, or the bytes of a file."""
+    return (
+        isinstance(item, Path | bytes)
+        or hasattr(item, "convert")
+        or (isinstance(item, np.ndarray) and item.ndim in (2, 3))
+    )
+
+
+def are_paths(items: list[Any]) -> bool:
+    """Return whether strings are paths of images: all have the suffix of one, and the first is there."""
+    endings = tuple(SUFFIXES)
+    if not items or not all(isinstance(item, str) and item.lower().endswith(endings) for item in items):
+        return False
+    try:
+        return Path(items[0]).is_file()
+    except (OSError, ValueError):  # a name too long for a file
+        return False
+
+
+def is_plain_file(path: Path) -> bool:
+    """Return whether a path is a file with content; a pipe or a file of /proc may never come to an end."""
+    about = path.stat()
+    return stat.S_ISREG(about.st_mode) and about.st_size > 0
+
+
+def open_image(item: Any) -> Any | None:
+    """Return an RGB PIL image, fully decoded; None if it is broken or not there."""
+    if is_missing(item):
+        return None
+    try:
+        if isinstance(item, np.ndarray):
+            return Image.fromarray(item).convert("RGB")
+        if isinstance(item, (str, Path)) and not is_plain_file(Path(item)):
+            return None
+        return opened_image(item).convert("RGB")
+    except (OSError, ValueError, TypeError, SyntaxError, Image.DecompressionBombError):
+        return None  # Pillow tells a broken file in all these ways
+
+
+def opened_image(item: Any) -> Any:
+    """Return an image of a path or of a file's bytes, not decoded yet; a PIL image as it is."""
+    if isinstance(item, bytes):
+        item = io.BytesIO(item)
+    if not isinstance(item, (str, Path, io.BytesIO)):
+        return item
+    Image.init()
+    return Image.open(item, formats=[name for name in FORMATS if name in Image.OPEN])
+
+
+def unpacked_image(value: Any) -> Any:
+    """Return an image out of what a table keeps it in: Hugging Face has a dict of bytes and path."""
+    if isinstance(value, dict) and not {"bytes", "path"}.isdisjoint(value):
+        value = value.get("bytes") or (Path(value["path"]) if value.get("path") else None)
+    return bytes(value) if isinstance(value, bytearray | memoryview) else value
+
+
+def why_unreadable(item: Any) -> str:
+    """Return, in brackets, why an image cannot be opened, where that is plain."""
+    if not isinstance(item, (str, Path, bytes)):
+        return ""
+    try:
+        if isinstance(item, (str, Path)) and not is_plain_file(Path(item)):
+            return " (empty, or no plain file)"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            opened_image(item).close()
+    except Image.DecompressionBombError:
+        limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
+        return f" (too large: Pillow reads up to {limit:,} pixels; make it smaller)"
+    except FileNotFoundError:
+        return " (not there)"
+    except UnidentifiedImageError:
+        return " (broken, or of a kind that is not read: convert it to PNG)"
+    except Exception:  # Pillow tells a broken file in many ways
+        return ""
+    return ""
+
+
+def image_bytes(item: Any) -> bytes:
+    """Return what tells one image from another: the file's bytes, or size and pixels."""
+    if isinstance(item, (str, Path)):
+        try:
+            return Path(item).read_bytes() if is_plain_file(Path(item)) else b"unreadable"
+        except OSError:
+            return b"unreadable"
+    if isinstance(item, bytes):
+        return item
+    if is_missing(item):
+        return b"missing"
+    if isinstance(item, np.ndarray):
+        return f"{item.dtype}{item.shape}".encode() + item.tobytes()
+    if not hasattr(item, "tobytes"):
+        raise EverylabelError(
+            f"items holds a {type(item).__name__}; expected paths, PIL images or arrays of pixels"
+        )
+    return f"{item.mode}{item.size}".encode() + item.tobytes()
+
+
+with suppress(ImportError):  # photos of telephones, if the library is there
+    from pillow_heif import register_heif_opener
+
+    register_heif_opener()
+
+Picture = tuple[bytes, str]  # the bytes and their media type
+
+LONGEST_SIDE = 1600  # pixels; a larger picture is made smaller
+LARGEST_FILE = 200 * 2**20  # bytes
+MOST_PIXELS = 100_000_000  # of a picture that must be decoded in full: some 400 MB of memory
+KEPT = 64  # pictures that were made smaller, for the next who asks
+SMALL_SIDE = 64  # pixels below which a picture is drawn with hard edges
+_STARTS = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"BM", "image/bmp"),
+)
+
+
+def read_picture(path: Path) -> Picture:
+    """Return an image file as a browser shows it; what is no image is refused, whatever its name."""
+    try:
+        if not path.is_file():
+            raise EverylabelError(f"image {str(path)!r} is not there any more; put it back, or skip this one")
+        if not is_plain_file(path):
+            raise EverylabelError(
+                f"image {str(path)!r} is empty, or no plain file; replace it, or skip this one"
+            )
+        if path.stat().st_size > LARGEST_FILE:
+            raise EverylabelError(
+                f"image {str(path)!r} is larger than {LARGEST_FILE >> 20} MB; make it smaller"
+            )
+        data = path.read_bytes()
+    except OSError as error:
+        raise EverylabelError(f"image {str(path)!r} cannot be read: {error.strerror or error}") from error
+    return shown(data, str(path))
+
+
+def shown_image(item: Any, name: str) -> Picture:
+    """Return an image in memory as a browser shows it: a path, a file's bytes, a PIL image or pixels."""
+    if isinstance(item, str | Path):
+        return read_picture(Path(item))
+    if isinstance(item, bytes):
+        return shown(item, name)
+    if item is None:
+        raise EverylabelError(f"image {name!r} is not there; skip this one")
+    out = io.BytesIO()
+    image = Image.fromarray(item) if isinstance(item, np.ndarray) else item
+    (image if image.mode in ("1", "L", "LA", "P", "RGB", "RGBA") else image.convert("RGB")).save(out, "PNG")
+    return shown(out.getvalue(), name)
+
+
+def shown(data: bytes, name: str) -> Picture:
+    """Return the bytes of an image file, as they are or, if a browser needs that, converted."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a large image, of odd metadata
+            return _kept(data)
+    except Exception as error:  # Pillow tells a broken file in many ways
+        raise EverylabelError(
+            f"image {name!r} is damaged or no image ({type(error).__name__}: {error}); replace the file, "
+            "or skip this one"
+        ) from error
+
+
+def media_type(data: bytes) -> str | None:
+    """Return the type of an image that every browser shows, told from its first bytes."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((media for start, media in _STARTS if data.startswith(start)), None)
+
+
+def png(pixels: np.ndarray) -> bytes:
+    """Return grey (h, w) or RGB (h, w, 3) pixels of 8 bits as a PNG file."""
+    out = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(pixels, dtype=np.uint8)).save(out, "PNG")
+    return out.getvalue()
+
+
+_made: dict[bytes, Picture] = {}
+
+
+def _kept(data: bytes) -> Picture:
+    """Return a picture for a browser; what had to be made is kept for a while."""
+    key = hashlib.blake2b(data, digest_size=16).digest()
+    found = _made.pop(key, None) or _converted(data, media_type(data))
+    if found[0] is not data:
+        _made[key] = found  # as the latest
+        for oldest in list(_made)[:-KEPT]:
+            _made.pop(oldest, None)
+    return found
+
+
+def _converted(data: bytes, media: str | None) -> Picture:
+    """Return the image itself if it is small and of a known type, else a smaller JPEG or a PNG."""
+    with opened_image(data) as image:
+        if media is not None and max(image.size) <= LONGEST_SIDE:
+            return data, media
+        if media != "image/jpeg" and image.width * image.height > MOST_PIXELS:
+            raise ValueError(f"{image.width} x {image.height} are more than {MOST_PIXELS:,} pixels")
+        image.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))  # a JPEG need not be decoded in full
+        smaller = ImageOps.exif_transpose(image)
+        if smaller.mode not in ("RGB", "RGBA", "L"):
+            smaller = smaller.convert(
+                "RGBA" if "A" in smaller.mode or "transparency" in image.info else "RGB"
+            )
+        smaller.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+        out = io.BytesIO()
+        if media == "image/jpeg":
+            smaller.convert("RGB").save(out, "JPEG", quality=88)
+            return out.getvalue(), "image/jpeg"
+        smaller.save(out, "PNG")
+        return out.getvalue(), "image/png"

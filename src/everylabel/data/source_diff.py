@@ -1,0 +1,316 @@
+"""The difference between a source and the rows that a project's log knows: which row is which.
+
+A row is known by its own id where the source has ids, else by its content: moved rows are found again. Rows
+with the same content are told apart by their order. A row with other content counts as changed, as do rows
+that replace as many others: their labels may not fit any more.
+"""
+
+import shlex
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError, listed
+from everylabel.data.digests import Digests, features_digest
+from everylabel.data.id_list import IdList, Numbered
+from everylabel.data.items import Items
+
+NOT_NOTED = "?"  # whether ids were the source's own: versions before did not note it
+
+
+class Known(NamedTuple):
+    """First the rows of the source as it was last time, then those that were gone already.
+
+    keys : what the log calls them, for ever
+    digests : one each, or one in all
+    own_ids : the source's own ids, "" where a row had none; None if it had none at all
+    id_column : where it has them
+    gone : how many, at the end, were gone already
+    """
+
+    keys: Sequence[str]
+    digests: Sequence[str]
+    own_ids: Sequence[str] | None = None
+    id_column: str | None = None
+    gone: int = 0
+
+    @property
+    def is_of_each(self) -> bool:
+        """Whether each row has a digest of its own."""
+        return len(self.digests) == len(self.keys)
+
+    def name(self, i: int) -> str:
+        """Return what people know a row by."""
+        return self.keys[i] if self.own_ids is None else self.own_ids[i] or self.keys[i]
+
+    def knows_ids_of(self, items: Items) -> bool:
+        """Return whether rows can be known by their own ids."""
+        return self.own_ids is not None and items.own_ids is not None and self.id_column == items.id_column
+
+    def resolved(self, items: Items) -> "Known":
+        """Return these rows with own ids, if their keys are such: where that was not noted, contents tell."""
+        if self.id_column != NOT_NOTED:
+            return self
+        own = items.own_ids
+        if own is not None and self.is_of_each and len(items.digests) == len(own):
+            digest = dict(zip(own, items.digests, strict=True))
+            pairs = zip(self.keys, self.digests, strict=True)
+            same = [digest[key] == old for key, old in pairs if key in digest]
+            if not same or 2 * sum(same) < len(same):
+                own = None
+        if own is None:
+            return self._replace(id_column=None)
+        return self._replace(own_ids=self.keys, id_column=items.id_column)
+
+    def renewed(self, items: Items) -> "Known":
+        """Return the rows of a source as it is now, by the log's names, then all that are gone."""
+        items = items.of_source()
+        known = self.resolved(items)
+        keys = items.ids if isinstance(items.ids, Numbered) else IdList(items.ids)
+        now = Known(keys, Digests(items.digests), items.own_ids and list(items.own_ids))
+        now = now._replace(id_column=items.id_column)
+        if not (known.is_of_each and now.is_of_each):
+            return now
+        all_there = now.keys == known.keys
+        gone = [] if all_there else [i for i, key in enumerate(known.keys) if key not in now.keys]
+        if now.own_ids is not None:
+            same = known.own_ids if known.knows_ids_of(items) else None
+            now = now._replace(own_ids=[*now.own_ids, *("" if same is None else same[i] for i in gone)])
+        return now._replace(
+            keys=IdList([*now.keys, *(known.keys[i] for i in gone)]) if gone else now.keys,
+            digests=Digests([*now.digests, *(known.digests[i] for i in gone)]) if gone else now.digests,
+            gone=len(gone),
+        )
+
+
+Found = list[int | None]  # of each new row, the place of the old row that it is
+
+
+class ChangedSource(EverylabelError):
+    """A source that is not what was labelled; its text names a command that goes on all the same."""
+
+    def __init__(self, text: str, command: str = "") -> None:
+        super().__init__(text)
+        self.command = command
+
+
+@dataclass(frozen=True)
+class Change:
+    """Rows that are new, that are gone, and whose content is another one, since last time, by their names.
+
+    keys : what the log calls each row that there is now
+    changed_keys : of them, those with other content
+    swapped : how many of these have the content that another id had
+    moved : how many stand elsewhere
+    alike : how many were only told by their order from others of the same content
+    others : how many are known by their number alone, and cannot be those of last time as far as one can tell
+    """
+
+    appended: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    keys: Sequence[str] = ()
+    changed_keys: tuple[str, ...] = ()
+    swapped: int = 0
+    moved: int = 0
+    alike: int = 0
+    others: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.appended or self.gone or self.changed or self.moved or self.others)
+
+    @property
+    def only_appended(self) -> bool:
+        """Whether every row that was there is there, as it was."""
+        return not (self.gone or self.changed or self.others)
+
+    def __str__(self) -> str:
+        parts = ((self.appended, "new"), (self.gone, "gone"), (self.changed, "with other content"))
+        told = [f"{len(ids):,} {what}: {listed(list(ids))}" for ids, what in parts if ids]
+        if self.moved:
+            told.append(f"{self.moved:,} moved, with their labels")
+        if self.alike:
+            told.append(f"{self.alike:,} of the same content as others, told apart by their order")
+        if self.others:
+            told.append(
+                f"{self.others:,} rows of shards are others; labels stay with the numbers of their rows"
+            )
+        return "; ".join(told)
+
+    def check(
+        self, source: str, accept: bool = False, cause: str = "", unlabelled: bool = False
+    ) -> str | None:
+        """Return a note on what changed, None if nothing did; raise if labels may not fit any more.
+
+        cause : what was another way last time, if it is known
+        unlabelled : nobody has said anything yet, so that nothing can be wrong
+        """
+        if not self:
+            return None
+        if unlabelled and not self.only_appended:
+            return f"{source} is read anew, since nothing is labelled yet ({self})"
+        if self.only_appended or accept:
+            return f"{source} has changed since last time ({self})"
+        command = f"everylabel label {shlex.quote(source)} --accept-changes"
+        if self.others:
+            text = (
+                f"{_other_rows(self.others, self.others)}. If each row is of the item that it was (an "
+                "earlier version knew shards by less; or they are embedded anew), go on by "
+                f"{command}: labels stay with the numbers of their rows"
+            )
+            raise ChangedSource(text, command)
+        advice = "Put the old file back; or"
+        if cause:
+            advice = f"Last time {cause}: leave that as it was; or"
+        elif Path(source).is_dir():
+            advice = "Put the files back under their old names; or"
+        elif 2 * self.swapped > len(self.changed):
+            advice = "If its ids were given anew, pass --id-column none: rows are known by their content; or"
+        then = ["labels of what is gone are kept and not used"] if self.gone else []
+        if self.changed:
+            then.append("labels of other content are set aside and asked for again")
+            then.append("--confirm-labels in its place says that these fit")
+        text = f"source {source!r} is not what was labelled last time ({self}). {advice} go on by {command}: "
+        raise ChangedSource(text + "; ".join(then), command)
+
+
+def match_rows(old: Sequence[str], new: Sequence[str]) -> Found:
+    """Return for each new row the place of the old row that it is, None if it is none of them.
+
+    old, new : the ids of the rows, or the digests of their contents; of several that are alike the first is
+    the first of those before, the second the second
+    """
+    left: dict[str, deque[int]] = {}
+    for i, name in enumerate(old):
+        left.setdefault(name, deque()).append(i)
+    return [left[name].popleft() if left.get(name) else None for name in new]
+
+
+def compare(known: Known, items: Items, taken: Sequence[str] = ()) -> Change:
+    """Return what changed since rows were noted; nothing did if none were. What was sent never changes.
+
+    taken : names that no new row gets, beside those that were sent
+    """
+    if isinstance(items.ids, Numbered):
+        return _compare_numbered(known, items)
+    if items.sent:
+        sent = tuple(items.ids[len(items.ids) - items.sent :])
+        change = _compare(known, items.of_source(), (*taken, *sent))
+        return replace(change, keys=IdList([*change.keys, *sent]))
+    return _compare(known, items, taken)
+
+
+def _compare_numbered(known: Known, items: Items) -> Change:
+    """Return whether rows that are known by their number alone are others; refuse another number of them."""
+    if known.keys and known.keys != items.ids:
+        raise EverylabelError(_other_rows(len(items.ids), len(known.keys)))
+    same = not known.keys or list(known.digests) == list(items.digests)
+    return Change(keys=items.ids, others=0 if same else len(items.ids))
+
+
+def _other_rows(now: int, before: int) -> str:
+    return (
+        f"these {now:,} rows are not the {before:,} that were labelled last time; expected the same features "
+        "in the same order, since rows of shards are known by their number: put the old ones back, or name "
+        "another folder by --project"
+    )
+
+
+def _compare(known: Known, items: Items, sent: Sequence[str]) -> Change:
+    if not known.keys:
+        fresh = _keys(sent, items.ids, [None] * len(items.ids)) if sent else items.ids
+        return Change(keys=IdList(fresh))
+    known = known.resolved(items)
+    there = len(known.keys) - known.gone
+    by_id = known.knows_ids_of(items)
+    if _as_it_was(known, items, there, by_id):
+        return Change(keys=IdList(known.keys[:there]))
+    if known.is_of_each and len(items.digests) == len(items.ids):
+        names = known.own_ids if by_id else known.digests
+        found = match_rows(names or (), (items.own_ids if by_id else items.digests) or ())
+        if not by_id:
+            _fill_edited(found, there)
+        pairs = enumerate(found)
+        changed = [j for j, i in pairs if i is not None and known.digests[i] != items.digests[j]]
+    else:
+        found = match_rows(known.keys, items.ids)
+        changed = [] if _same_arrays(known, items) else [j for j, i in enumerate(found) if i is not None]
+    keys, taken = _keys(known.keys, items.ids, found, sent), set(found)
+    return Change(
+        appended=tuple(items.known_as(j) for j, i in enumerate(found) if i is None or i >= there),
+        gone=tuple(known.name(i) for i in range(there) if i not in taken),
+        changed=tuple(items.known_as(j) for j in changed),
+        keys=IdList(keys),
+        changed_keys=tuple(keys[j] for j in changed),
+        swapped=_swapped(known, items, changed) if by_id else 0,
+        moved=_moved([i for i in found if i is not None and i < there]),
+        alike=0 if by_id else _alike(items.digests),
+    )
+
+
+def _as_it_was(known: Known, items: Items, there: int, by_id: bool) -> bool:
+    """Return whether all rows are what and where they were."""
+    contents = known.digests[:there] if known.is_of_each else known.digests
+    if there != len(items.ids) or Digests(contents) != Digests(items.digests):
+        return False
+    return not by_id or list((known.own_ids or ())[:there]) == list(items.own_ids or ())
+
+
+def _fill_edited(found: Found, there: int) -> None:
+    """Take a run of new rows that stands where a run of as many old rows stood for these, edited."""
+    taken, at = set(found), 0
+    while at < len(found):
+        end = at
+        while end < len(found) and found[end] is None:
+            end += 1
+        before, after = found[at - 1] if at else -1, found[end] if end < len(found) else there
+        if end > at and before is not None and after is not None:
+            stood = range(before + 1, after)
+            if len(stood) == end - at and taken.isdisjoint(stood):
+                found[at:end] = stood
+        at = end + 1
+
+
+def _keys(known: Sequence[str], fresh: Sequence[str], found: Found, sent: Sequence[str] = ()) -> list[str]:
+    """Return the log's name of each row: the one it has, or for a new row one that no other ever had."""
+    taken, numbers = {*known, *sent}, count(len(known))
+    keys = []
+    for j, i in enumerate(found):
+        key = fresh[j] if i is None else known[i]
+        while i is None and key in taken:
+            key = str(next(numbers))
+        taken.add(key)
+        keys.append(key)
+    return keys
+
+
+def _moved(places: list[int]) -> int:
+    """Return how many rows stand out of order: all but the longest run of rows that are in it."""
+    ends: list[int] = []  # the smallest last place of a run of each length
+    for place in places:
+        at = bisect_left(ends, place)
+        ends[at : at + 1] = [place]
+    return len(places) - len(ends)
+
+
+def _swapped(known: Known, items: Items, changed: list[int]) -> int:
+    contents = set(known.digests) if changed else set()
+    return sum(items.digests[j] in contents for j in changed)
+
+
+def _alike(digests: Sequence[str]) -> int:
+    return sum(n for n in Counter(digests).values() if n > 1)
+
+
+def _same_arrays(known: Known, items: Items) -> bool:
+    """Return whether arrays with one hash in all are those of last time, or begin with them."""
+    if list(known.digests) == list(items.digests):
+        return True
+    rows = items.items if items.features is None else items.features
+    return isinstance(rows, np.ndarray) and list(known.digests) == [features_digest(rows[: len(known.keys)])]

@@ -1,0 +1,1 @@
+"""The model of a project: a function of labels, features and settings."""

@@ -1,0 +1,1 @@
+"""How good the model and the labels are."""

@@ -1,0 +1,168 @@
+"""The accuracy of the model, estimated in the background from a copy of the state; no label waits for it.
+
+All of it is a function of the labels, and of which of them were drawn at random: nothing depends on when it
+was looked at. The share of what is left that is of class c is a difference estimate,
+    mean over what is left of p_c + n/(n + SHRUNK) * mean over n checks of ([label = c] - p_c left out)
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from everylabel.core.leave_one_out import leave_one_out
+from everylabel.core.posterior import Posterior
+from everylabel.core.softmax import softmax
+from everylabel.labelling.model.learner import Learner
+from everylabel.labelling.model.training import RuledOut, TrainingSet, in_order, train
+from everylabel.labelling.quality.accuracy import FEWEST, Verdicts, accuracy_left, wilson
+from everylabel.labelling.quality.by_class import class_figures, confusion
+from everylabel.labelling.quality.left_out import LeftOut, LeftOuts
+from everylabel.log.events import Assessed
+from everylabel.models.names import NameRows
+from everylabel.selection.pool.scaled import Scaled
+
+SHRUNK = 10  # checks that set the shares of classes half right
+CLASSIFIES = 1e-3  # tolerance of weights that are good enough to classify by
+
+
+class Evidence(NamedTuple):
+    """Which labels tell how good the model is."""
+
+    drawn: Mapping[int, float]  # weights of labelled items that were drawn at random
+    foretold: Mapping[int, tuple[int, float]]  # guess and its probability before the label was learned
+    given: Mapping[int, int] = MappingProxyType({})  # number of the event that labelled each item
+    test: Mapping[int, int] = MappingProxyType({})  # class of each labelled test item
+    held_out: Collection[int] = ()  # all test items
+
+
+class Assessment(NamedTuple):
+    """What is written down of it, and figures that are not: of classes by checks, and of the test set."""
+
+    body: Assessed
+    checks: dict[str, Any]
+    test: dict[str, Any] | None
+    left_out: Mapping[int, LeftOut] = MappingProxyType({})  # each label in turn
+
+
+def assess(training: TrainingSet, posterior: Posterior, learner: Learner, evidence: Evidence) -> Assessment:
+    """Return the accuracy of a model that was trained on these labels.
+
+    posterior : as it was trained, before later changes
+    """
+    labels = training.labels()
+    idx, truth = in_order(labels)
+    k = training.n_classes
+    without = _without(posterior, len(idx), k)
+    guess = without.argmax(axis=1)
+    drawn = np.array([evidence.drawn.get(int(i), 0.0) for i in idx])
+    known = {*labels, *evidence.held_out}
+    left = np.array([i for i in learner.sample.tolist() if i not in known], dtype=np.int64)
+    now = _probabilities(learner, left, posterior, k)
+    at = np.flatnonzero(drawn)
+    figures: dict[str, Any] = {}
+    if len(at) >= FEWEST and len(left):
+        before = np.array([evidence.foretold.get(int(i), (-1, np.nan)) for i in idx])
+        right = before[:, 0] == np.array(training.columns)[truth]
+        verdicts = Verdicts(without.max(axis=1), guess == truth, before[:, 1], right, drawn)
+        figures = accuracy_left(verdicts, now.max(axis=1))._asdict()
+        shares = _class_shares(now, without[at], truth[at], drawn[at])
+        figures |= {"commonest": training.columns[int(shares.argmax())], "share": float(shares.max())}
+    gained = _gain(training, learner, evidence.given, left, now) if len(left) else {}
+    expected = float(now.max(axis=1).mean()) if len(left) else 1.0
+    numbers: dict[str, Any] = {"expected": expected, **figures, **gained}
+    rounded: dict[str, Any] = {
+        name: round(value, 6) if isinstance(value, float) else value for name, value in numbers.items()
+    }
+    body = Assessed(labels=len(labels), checks=len(at), **rounded)
+    checks = _by_class(truth[at], guess[at], drawn[at], training)
+    tested = _tested(learner, posterior, evidence.test, training)
+    return Assessment(body, checks, tested, _left_out(idx, truth, without, training.columns))
+
+
+def _tested(
+    learner: Learner, posterior: Posterior, test: Mapping[int, int], training: TrainingSet
+) -> dict[str, Any] | None:
+    """Return the accuracy on the test set, and figures of its classes."""
+    column = {number: j for j, number in enumerate(training.columns)}
+    idx, truth = in_order({item: column[number] for item, number in test.items() if number in column})
+    if not len(idx):
+        return None
+    guess = _probabilities(learner, idx, posterior, training.n_classes).argmax(axis=1)
+    known = wilson(float(np.mean(guess == truth)), len(idx))._asdict()
+    return {"n": len(idx), **known, **_by_class(truth, guess, np.ones(len(idx)), training)}
+
+
+def _by_class(
+    truth: np.ndarray, guess: np.ndarray, weights: np.ndarray, training: TrainingSet
+) -> dict[str, Any]:
+    """Return figures of classes by their numbers; truth and guess are columns of the model."""
+    columns = np.array(training.columns)
+    said = columns[truth], columns[guess]
+    return {
+        "classes": class_figures(*said, weights, [number for number in training.columns if number >= 0]),
+        "confusion": confusion(*said),
+    }
+
+
+def _probabilities(learner: Learner, idx: np.ndarray, posterior: Posterior, k: int) -> np.ndarray:
+    return np.asarray(softmax((learner.pool.rows(idx) @ np.asarray(posterior.mean))[:, :k]))
+
+
+def left_out(
+    features: np.ndarray | Scaled,
+    labels: Mapping[int, int],
+    columns: Sequence[int],
+    names: NameRows | None,
+    ruled_out: RuledOut,
+    init: np.ndarray | None = None,
+) -> Mapping[int, LeftOut]:
+    """Return what the model that all labels make says of each without it; nothing while all are of one class.
+
+    labels : columns of the model; columns : the class of each; the others are as `train` takes them
+    """
+    if len(set(labels.values())) < 2:
+        return {}
+    k = len(columns)
+    posterior = train(features, labels, k, names, ruled_out=ruled_out, init=init)
+    idx, truth = in_order(labels)
+    return _left_out(idx, truth, _without(posterior, len(idx), k), columns)
+
+
+def _left_out(idx: np.ndarray, truth: np.ndarray, without: np.ndarray, columns: Sequence[int]) -> LeftOuts:
+    """Return verdicts by item; columns : the class of each column of the model."""
+    own, numbers = without[np.arange(len(idx)), truth], np.array(columns)
+    return LeftOuts(idx, numbers[truth], own, numbers[without.argmax(axis=1)], without.max(axis=1))
+
+
+def _without(posterior: Posterior, n: int, k: int) -> np.ndarray:
+    """Return the probabilities (n, k) of the first n labelled instances, each without its own label."""
+    return np.asarray(softmax(np.asarray(leave_one_out(posterior))[:n, :k]))
+
+
+def _class_shares(now: np.ndarray, without: np.ndarray, truth: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the share of each class in what is left; see the module's head."""
+    surplus = np.eye(now.shape[1])[truth] - without
+    n = weights.sum()
+    shares = now.mean(axis=0) + n / (n + SHRUNK) * (weights @ surplus) / n
+    return np.asarray(np.clip(shares, 0.0, 1.0))
+
+
+def _gain(
+    training: TrainingSet, learner: Learner, given: Mapping[int, int], left: np.ndarray, now: np.ndarray
+) -> dict[str, Any]:
+    """Return what the last fifth of the labels has brought, where there is something to compare with."""
+    labels = training.labels()
+    last = max(10, len(labels) // 5)
+    earlier = sorted(labels, key=lambda item: given.get(item, 0))[:-last]
+    kept = {item: labels[item] for item in earlier}
+    if len(set(kept.values())) < 2:
+        return {}
+    features, gone = learner.pool.features, training.ruled_out()
+    then_trained = train(features, kept, training.n_classes, learner.names, ruled_out=gone, tol=CLASSIFIES)
+    mean = np.asarray(then_trained.mean)
+    then = softmax((learner.pool.rows(left) @ mean)[:, : training.n_classes])
+    guess = now.argmax(axis=1)
+    rows = np.arange(len(left))
+    return {"gain": float(np.mean(now[rows, guess] - then[rows, guess])), "without": last}

@@ -1,0 +1,292 @@
+"""The effect of each kind of event on the state: one function a kind. No clock, no randomness."""
+
+from collections.abc import Iterable
+from functools import singledispatch
+
+from everylabel.core.errors import EverylabelError
+from everylabel.labelling.state.class_book import ClassBook
+from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.types import AMONG_ALL, IMPORT, Check, ClassChange, Drawn, Entry, Lease, Tally
+from everylabel.labelling.state.vote import count, vote
+from everylabel.log import events
+from everylabel.log.events import Event
+from everylabel.log.integrity import GARBLED, Damaged
+
+
+def apply_all(state: Ledger, stored: Iterable[Event], log: str) -> Ledger:
+    """Apply all events of a log and return the state; log: its name, for errors."""
+    for event in stored:
+        try:
+            apply(state, event)
+        except (EverylabelError, *GARBLED) as error:
+            what = f"event {event.seq}, {event.body.kind!r}, does not fit the events before it ({error})"
+            raise Damaged(log, what) from error
+    return state
+
+
+def apply(state: Ledger, event: Event) -> int | None:
+    """Apply one event; return the item whose place in the pool may have changed."""
+    state.seq = event.seq
+    item = _apply_to_item(state, event)
+    if event.key is not None:
+        state.requests[event.key] = event.seq
+        if event.seq not in state.history:
+            state.others[event.seq] = event
+    return item
+
+
+def _apply_to_item(state: Ledger, event: Event) -> int | None:
+    body, item = event.body, None
+    if isinstance(body, events.OfItem):
+        item = state.position.get(body.item)
+        if item is None:
+            state.absent.add(body.item)
+            return None
+    elif isinstance(body, events.Undo) and body.saved in state.history:
+        item = state.history[body.saved].item
+    before = _tally_of(state, item)
+    _apply(body, state, event, -1 if item is None else item)
+    after = _tally_of(state, item)
+    if before != after:
+        state.tally = Tally(*(t - b + a for t, b, a in zip(state.tally, before, after, strict=True)))
+    return item
+
+
+@singledispatch
+def _apply(body: events.Body, state: Ledger, event: Event, item: int) -> None:
+    """Apply an event by its type; `item` is the position of the item it is about, -1 if there is none."""
+    raise EverylabelError(f"event {event.seq} is of kind {body.kind!r}, which has no effect in reducer.py")
+
+
+@_apply.register
+def _(body: events.Retired | events.Sent, state: Ledger, event: Event, item: int) -> None:
+    pass  # `Sent` is looked up by its key
+
+
+@_apply.register
+def _(body: events.Project, state: Ledger, event: Event, item: int) -> None:
+    _set_classes(state, state.book.added(body.classes))
+    state.seed = body.seed
+    state.settings.update(body.settings)
+
+
+@_apply.register
+def _(body: events.OfClasses, state: Ledger, event: Event, item: int) -> None:
+    if isinstance(body, events.ClassChanged) and body.imported and body.description is not None:
+        state.imported_descriptions[body.class_] = body.description
+    change = ClassChange(event.seq, body, state.book)
+    state.class_changes = [] if event.person in ("", IMPORT) else [*state.class_changes, change]
+    _set_classes(state, state.book.after(body))
+
+
+@_apply.register
+def _(body: events.Settings, state: Ledger, event: Event, item: int) -> None:
+    for answered in state.answers:
+        count(state, answered, -1)
+    state.settings.update(events.to_row(body)[1])
+    for answered in state.answers:
+        count(state, answered, 1)
+
+
+@_apply.register
+def _(body: events.Extended, state: Ledger, event: Event, item: int) -> None:
+    state.joined = True
+    names = body.names
+    if state.ids == names:
+        return
+    new = [name for name in names if name not in state.position]
+    state.ids.extend([name for name in new if name in state.source])
+    state.absent.update(name for name in new if name not in state.source)
+
+
+@_apply.register
+def _(body: events.Assessed, state: Ledger, event: Event, item: int) -> None:
+    state.assessed.append(body)
+
+
+@_apply.register
+def _(body: events.Wish, state: Ledger, event: Event, item: int) -> None:
+    state.wishes.pop(body.class_, None)
+    if body.checks:
+        state.wishes[body.class_] = body.checks
+
+
+@_apply.register
+def _(body: events.Out, state: Ledger, event: Event, item: int) -> None:
+    state.leases[event.person] = Lease(item, body.reason, event.at, body.by)
+    state.holder[item] = event.person
+    state.shown.setdefault(event.person, {})[item] = event.seq
+    if body.reason == "check" and not (body.again and item in state.checked):
+        state.checked[item] = Drawn(body.among, body.share) if body.among is not None else AMONG_ALL
+        _grant_wish(state, body.among)
+    if body.reason in ("chosen", "check") and not body.again:
+        state.handed += 1
+    if body.expected is not None:
+        state.curve[len(state.labels)] = body.expected
+
+
+@_apply.register
+def _(body: events.Release, state: Ledger, event: Event, item: int) -> None:
+    _release(state, event.person, item)
+
+
+@_apply.register
+def _(
+    body: events.Label | events.NoneOfThese | events.CannotTell, state: Ledger, event: Event, item: int
+) -> None:
+    if isinstance(body, events.Label) and body.class_ not in range(len(state.classes)):
+        raise EverylabelError(f"it gives class {body.class_!r}, which never existed")
+    _release(state, event.person, item)
+    _record(state, body, event, item)
+    if isinstance(body, events.Label) and body.bulk is not None:
+        state.bulks.setdefault(body.bulk, []).append(event.seq)
+    vote(state, item)
+    if isinstance(body, events.Guessed) and body.check and body.guess is not None:
+        among, share = state.checked.get(item, AMONG_ALL)
+        state.checks[event.seq] = Check(event.seq, item, body.guess, among, share or 1.0)
+
+
+@_apply.register
+def _(body: events.Not, state: Ledger, event: Event, item: int) -> None:
+    _record(state, body, event, item)
+    state.doubted[item] = None
+    state.n_changes += 1
+    lease = state.leases.get(event.person)
+    if lease is not None and lease.item == item:
+        state.leases[event.person] = lease._replace(at=event.at)
+
+
+@_apply.register
+def _(body: events.Skip, state: Ledger, event: Event, item: int) -> None:
+    _release(state, event.person, item)
+    _record(state, body, event, item)
+    state.skipped[item] = [*state.skipped.pop(item, []), (event.seq, event.person)]  # the last comes last
+
+
+@_apply.register
+def _(body: events.ContentChanged, state: Ledger, event: Event, item: int) -> None:
+    if body.confirmed:
+        state.aside.pop(item, None)
+    else:
+        state.aside[item] = state.changed[item] = event.seq
+        for entry in state.by_item.get(item, ()):
+            state.checks.pop(entry.seq, None)
+        state.checked.pop(item, None)
+    vote(state, item)
+
+
+@_apply.register
+def _(body: events.AutoLabel, state: Ledger, event: Event, item: int) -> None:
+    state.finished.pop(item, None)
+    state.audits.pop(item, None)
+    if body.class_ is not None:
+        state.finished[item] = body.class_
+    if body.audit:
+        state.audits[item] = None
+
+
+@_apply.register
+def _(body: events.Left, state: Ledger, event: Event, item: int) -> None:
+    if body.back:
+        state.left.pop(item, None)
+    else:
+        state.left[item] = None
+        for known in (state.skipped, state.finished, state.audits, state.checked):
+            known.pop(item, None)
+        _release(state, state.holder.get(item, ""), item)
+    vote(state, item)
+
+
+@_apply.register
+def _(body: events.HeldOut, state: Ledger, event: Event, item: int) -> None:
+    answers = state.answers.get(item, [])
+    if answers:  # the model must no longer learn from them
+        vote(state, item, [])
+    state.test[item] = None
+    if answers:
+        vote(state, item, answers)
+
+
+@_apply.register
+def _(body: events.Undo, state: Ledger, event: Event, item: int) -> None:
+    change = next((change for change in state.class_changes if change.seq == body.saved), None)
+    if change is not None:
+        state.class_changes = state.class_changes[: state.class_changes.index(change)]
+        _set_classes(state, change.before.with_numbers_of(state.book))
+        return
+    undone = state.history.get(body.saved)
+    if undone is None:  # of an item that the source no longer has
+        return
+    state.undone.add(undone.seq)
+    done = state.undoable[undone.person]
+    done.pop(-1 if done[-1] == undone.seq else done.index(undone.seq))
+    state.checks.pop(undone.seq, None)
+    if isinstance(undone.body, events.Skip):
+        left = [entry for entry in state.skipped.pop(item, []) if entry[0] != undone.seq]
+        if left:
+            state.skipped[item] = left
+    elif isinstance(undone.body, events.Not):
+        state.n_changes += 1
+    else:
+        vote(state, item)
+
+
+def _grant_wish(state: Ledger, among: int | None) -> None:
+    """Count a check of a class for which somebody asked for further checks."""
+    if among in state.wishes:
+        state.wishes[among] -= 1
+        if not state.wishes[among]:
+            del state.wishes[among]
+
+
+def _set_classes(state: Ledger, book: ClassBook) -> None:
+    """Take other classes; where the labels of a class now count for another, vote again on its items."""
+    before, state.book = state.book, book
+    known = dict(enumerate(before.names))
+    for number in book.order:
+        if known.get(number) != book.names[number] or number in before.removed:
+            state.names[" ".join(book.names[number].split())] = number
+    moved = {number for number in known if before.now(number) != book.now(number)}
+    if not moved:
+        return
+    for item, entries in state.by_item.items():
+        if any(isinstance(e.body, events.Label) and e.body.class_ in moved for e in entries):
+            vote(state, item)
+    items = {*state.answers, *state.checked, *state.finished, *state.skipped, *state.test}
+    state.tally = Tally(*map(sum, zip(Tally(), *(_tally_of(state, item) for item in items), strict=True)))
+
+
+def _release(state: Ledger, person: str, item: int) -> None:
+    """End the person's lease of an item."""
+    lease = state.leases.get(person)
+    if lease is not None and lease.item == item:
+        del state.leases[person]
+        if state.holder.get(item) == person:
+            del state.holder[item]
+
+
+def _record(state: Ledger, body: events.Answered, event: Event, item: int) -> None:
+    """Add an answer to the history."""
+    entries = state.by_item.setdefault(item, [])
+    leased = state.shown.get(event.person, {}).pop(item, None)
+    if leased is None:  # a second answer to the same lease
+        leased = next((e.leased for e in reversed(entries) if e.person == event.person), 0)
+    entry = Entry(event.seq, event.at, event.person, item, body, leased)
+    state.history[event.seq] = entry
+    entries.append(entry)
+    state.undoable.setdefault(event.person, []).append(event.seq)
+
+
+def _tally_of(state: Ledger, item: int | None) -> Tally:
+    """Return what one item adds to the counts."""
+    if item is None:
+        return Tally()
+    answered, labelled, checked = item in state.answers, item in state.labels, item in state.checked
+    checks = (state.checks.get(entry.seq) for entry in state.by_item.get(item, ())) if labelled else ()
+    return Tally(
+        checks=sum(check is not None and check.among is None for check in checks),
+        unanswered=int(checked and not labelled and item not in state.holder and not state.lost(item)),
+        by_model=int(item in state.finished and not answered),
+        skipped=int(item in state.skipped and not answered),
+        tested=int(answered and item in state.test),
+    )

@@ -1,0 +1,261 @@
+"""The state of a project: who labelled what, who has which item, which classes exist.
+
+It is a pure function of the events of the log: no model, no clock, no randomness. Items are known by their
+position in the order in which they joined. `reducer` applies events; this module answers questions.
+"""
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from everylabel.data.id_list import IdList, Numbered
+from everylabel.labelling.state.agreement import Agreement
+from everylabel.labelling.state.class_book import ClassBook
+from everylabel.labelling.state.types import (
+    CANNOT_TELL,
+    DEFAULTS,
+    FREE,
+    NONE,
+    Answer,
+    Check,
+    ClassChange,
+    Drawn,
+    Entry,
+    Lease,
+    Place,
+    Tally,
+)
+from everylabel.log import events
+from everylabel.log.events import Event
+from everylabel.selection.pool import Where
+
+Items = dict[int, None]  # items in the order in which they came
+
+
+@dataclass(eq=False)
+class Ledger:
+    """The state that the events add up to; all fields are plain data, so that a snapshot holds them."""
+
+    ids: Any = ()  # an IdList of the items that joined, in that order; any sequence to begin with
+    seq: int = 0  # number of the last event
+    seed: int = 0
+    joined: bool = False  # whether the log names the items that joined; logs of version 0.1 do not
+    absent: set[str] = field(default_factory=set)  # items with events that the source no longer has
+    book: ClassBook = field(default_factory=ClassBook)
+    class_changes: list[ClassChange] = field(default_factory=list)  # that can be undone, oldest first
+    names: dict[str, int] = field(default_factory=dict)  # every name that a class has or had -> its number
+    imported_descriptions: dict[int, str] = field(default_factory=dict)  # as last read from a file
+    settings: dict[str, Any] = field(default_factory=lambda: dict(DEFAULTS))
+    leases: dict[str, Lease] = field(default_factory=dict)  # by person
+    holder: dict[int, str] = field(default_factory=dict)  # item -> person who has leased it
+    shown: dict[str, dict[int, int]] = field(default_factory=dict)  # person -> unanswered item -> its lease
+    handed: int = 0  # leases of items chosen by the strategy or drawn at random
+    history: dict[int, Entry] = field(default_factory=dict)  # all answers by event number, undone ones too
+    undone: set[int] = field(default_factory=set)  # event numbers
+    undoable: dict[str, list[int]] = field(default_factory=dict)  # person -> event numbers, the last first
+    bulks: dict[int, list[int]] = field(default_factory=dict)  # first event -> all events of a bulk label
+    requests: dict[str, int] = field(default_factory=dict)  # key of a request -> event number
+    others: dict[int, Event] = field(default_factory=dict)  # events with a key that are not in the history
+    answers: dict[int, list[Answer]] = field(default_factory=dict)  # item -> standing answers
+    labels: dict[int, int] = field(default_factory=dict)  # item -> class that the model learns
+    first: dict[int, int] = field(default_factory=dict)  # labelled item -> event of its first standing answer
+    skipped: dict[int, list[tuple[int, str]]] = field(default_factory=dict)  # item -> (event, person)
+    doubted: Items = field(default_factory=dict)  # items for which somebody ruled out a class
+    aside: dict[int, int] = field(default_factory=dict)  # item -> event up to which answers are set aside
+    changed: dict[int, int] = field(default_factory=dict)  # item -> event of its last change of content
+    finished: dict[int, int] = field(default_factory=dict)  # auto-labelled item -> class
+    audits: Items = field(default_factory=dict)  # auto-labelled items that people shall confirm
+    left: Items = field(default_factory=dict)  # items that are gone from their source
+    test: Items = field(default_factory=dict)  # the test set
+    test_labels: dict[int, int] = field(default_factory=dict)
+    checks: dict[int, Check] = field(default_factory=dict)  # random checks by event number
+    checked: dict[int, Drawn] = field(default_factory=dict)  # items that were leased as random checks
+    wishes: dict[int, int] = field(default_factory=dict)  # class -> further checks that somebody asked for
+    curve: dict[int, float] = field(default_factory=dict)  # number of labels -> mean largest probability
+    assessed: list[events.Assessed] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+    n_changes: int = 0  # of labels, so far
+    n_answers: int = 0
+    by_person: Counter[str] = field(default_factory=Counter)  # number of answers
+    by_class: Counter[int] = field(default_factory=Counter)  # number of labels
+    agreement: Agreement = field(default_factory=Agreement)
+    wanting: Items = field(default_factory=dict)  # items that want another person's answer
+    not_wanted: Counter[str] = field(default_factory=Counter)  # how many of those each person has answered
+    disputed: Items = field(default_factory=dict)  # items on which the votes are tied
+
+    def __post_init__(self) -> None:
+        self.ids = self.ids if isinstance(self.ids, Numbered) else IdList(self.ids)
+        self.source: Container[str] = self.ids.position  # ids that can join: the items with features
+        self.by_item: dict[int, list[Entry]] = {}  # the history of each item
+        for entry in self.history.values():
+            self.by_item.setdefault(entry.item, []).append(entry)
+
+    @property
+    def position(self) -> Any:
+        """The position of each item by its id."""
+        return self.ids.position
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of all classes there ever were, by number."""
+        return self.book.names
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The class number of each column of the model; NONE, if anything is of no class, is the last."""
+        return (*self.book.present, NONE) if self.by_class[NONE] else self.book.present
+
+    def place(self, item: int) -> Place:
+        """Return the item's place in the pool, with class numbers."""
+        if item in self.test or item in self.left:
+            return Place(Where.EXCLUDED)
+        if item in self.labels:
+            return Place(Where.LABELLED, self.labels[item])
+        where = Where.FREE
+        if item in self.holder:
+            where = Where.LEASED
+        elif item in self.answers or item in self.skipped or item in self.finished:
+            where = Where.EXCLUDED
+        return Place(where, None, self.ruled_out(item))
+
+    def placed(self) -> list[int]:
+        """Return all items that are not free."""
+        some = {*self.holder, *self.answers, *self.skipped, *self.test, *self.finished, *self.left}
+        return [item for item in sorted(some | self.doubted.keys()) if self.place(item) != FREE]
+
+    def ruled_out(self, item: int, person: str | None = None) -> frozenset[int]:
+        """Return the classes that people (or one of them) ruled out for an item, by the current classes."""
+        return ruled_out(self._valid(item), self.book, person) if item in self.doubted else frozenset()
+
+    def first_doubt(self, item: int) -> events.Not | None:
+        """Return the first class ruled out for an item: it holds the model's guess before any answer."""
+        said = (entry.body for entry in self._valid(item)) if item in self.doubted else ()
+        return next((body for body in said if isinstance(body, events.Not)), None)
+
+    def last(self, person: str) -> Entry | None:
+        """Return the person's last answer that was not undone."""
+        done = self.undoable.get(person)
+        return self.history[done[-1]] if done else None
+
+    def request(self, key: str) -> Entry | Event | None:
+        """Return the event that the request with this key led to."""
+        seq = self.requests.get(key)
+        return None if seq is None else self.event(seq)
+
+    def event(self, seq: int) -> Entry | Event | None:
+        """Return an answer, or another event that came with a key, by its number."""
+        return self.history.get(seq) or self.others.get(seq)
+
+    def given_with(self, entry: Entry) -> list[int]:
+        """Return the standing events of the bulk label that an answer belongs to, or the answer's own."""
+        bulk = entry.body.bulk if isinstance(entry.body, events.Label) else None
+        together = [entry.seq] if bulk is None else self.bulks[bulk]
+        return [seq for seq in together if seq not in self.undone]
+
+    def answer_of(self, item: int, person: str) -> int | None:
+        """Return this person's own answer to an item."""
+        own = [answer.value for answer in self.answers.get(item, []) if answer.person == person]
+        return own[-1] if own else None
+
+    def value_of(self, body: events.Answered) -> int | None:
+        """Return a current class, NONE or CANNOT_TELL for an answer; None if its class was removed."""
+        if isinstance(body, events.Label):
+            return self.book.now(body.class_)
+        return NONE if isinstance(body, events.NoneOfThese) else CANNOT_TELL
+
+    def meanwhile(self, item: int, seq: int) -> list[Answer]:
+        """Return others' answers between the lease of an item and the answer with number `seq`."""
+        entry = self.history.get(seq)
+        if entry is None:
+            return []
+        return self.standing(e for e in self.by_item[item] if entry.leased < e.seq < seq)
+
+    def was_skipped(self, item: int, person: str) -> bool:
+        """Return whether this person has skipped the item."""
+        return any(who == person for _, who in self.skipped.get(item, []))
+
+    def set_aside(self) -> list[int]:
+        """Return items whose content changed after they were answered, without an answer since."""
+        return [item for item in self.aside if item not in self.answers]
+
+    def label_of(self, item: int) -> int | None:
+        """Return the class of an item, also of one in the test set."""
+        return self.labels.get(item, self.test_labels.get(item))
+
+    def standing_checks(self) -> list[Check]:
+        """Return the random checks whose item has a label now."""
+        return [check for check in self.checks.values() if check.item in self.labels]
+
+    def foretold(self) -> dict[int, tuple[int, float]]:
+        """Return the guess (-1: of a removed class) and its probability before each item's first answer."""
+        found = dict[int, tuple[int, float]]()
+        for item, seq in self.first.items():
+            body = self.history[seq].body
+            if isinstance(body, events.Label) and body.sure is not None:
+                now = None if body.guess is None else self.book.now(body.guess)
+                found[item] = (-1 if now is None else now), body.sure
+        return found
+
+    def n_cannot_tell(self) -> int:
+        return len(self.answers) - len(self.labels) - len(self.test_labels)
+
+    def lost(self, item: int) -> bool:
+        """Return whether an item had a label whose class was removed."""
+        entries = self.by_item.get(item, ())
+        return any(self.value_of(e.body) is None for e in entries if e.seq not in self.undone)
+
+    def newest_first(self, person: str = "") -> Iterator[Entry]:
+        """Return the history of one person, or of all, the latest first."""
+        entries = reversed(self.history.values())
+        return (entry for entry in entries if entry.person == person) if person else entries
+
+    def stands(self, entry: Entry) -> bool:
+        """Return whether an answer counts: neither undone nor set aside, and its item is still there."""
+        old = entry.seq <= self.aside.get(entry.item, 0) or entry.seq in self.undone
+        return not (old or isinstance(entry.body, events.Skip | events.Not) or entry.item in self.left)
+
+    def standing(self, entries: Iterable[Entry]) -> list[Answer]:
+        """Return each person's last answer that counts and whose class still exists."""
+        last = {entry.person: entry for entry in entries if self.stands(entry)}
+        values = ((entry, self.value_of(entry.body)) for entry in last.values())
+        found = [Answer(e.seq, e.person, value) for e, value in values if value is not None]
+        return found if len(found) < 2 else sorted(found)
+
+    def _valid(self, item: int) -> list[Entry]:
+        """Return the entries of an item that were neither undone nor set aside."""
+        after = self.aside.get(item, 0)
+        return [e for e in self.by_item.get(item, ()) if e.seq > after and e.seq not in self.undone]
+
+
+def ruled_out(entries: Iterable[Entry], book: ClassBook, person: str | None = None) -> frozenset[int]:
+    """Return the classes that standing answers of people (or one of them) rule out.
+
+    A later label by the same person replaces the classes that they ruled out. A class that others were
+    merged into is ruled out if all of them are.
+    """
+    said: dict[str, set[int]] = {}
+    for entry in entries:
+        if isinstance(entry.body, events.Not):
+            said.setdefault(entry.person, set()).add(entry.body.class_)
+        elif isinstance(entry.body, events.Label | events.NoneOfThese):
+            said.pop(entry.person, None)
+    gone = set().union(*said.values()) if person is None else said.get(person, set())
+    left = {book.now(number) for number in range(len(book.names)) if number not in gone}
+    return frozenset(number for number in book.present if number not in left)
+
+
+def new_state(stored: Sequence[Event], source: Sequence[str]) -> Ledger:
+    """Return the state before the first event of a log; source: ids of the items with features.
+
+    The items of the first `extended` event are there from the start; in logs without one, all are.
+    """
+    joined = next((e.body.names for e in stored if isinstance(e.body, events.Extended)), None)
+    if joined is None or joined == source:
+        given: Sequence[str] = source
+    else:
+        members = source.position if isinstance(source, IdList) else set(source)
+        given = [name for name in joined if name in members]
+    state = Ledger(given)
+    state.source = source.position if isinstance(source, IdList) else set(source)
+    return state

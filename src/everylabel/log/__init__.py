@@ -1,0 +1,1 @@
+"""The event log of a project: the kinds of events, the databases that store them, snapshots and backups."""

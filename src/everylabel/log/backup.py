@@ -1,0 +1,115 @@
+"""Copies of a log: an online backup, and the valid prefix of a damaged log.
+
+Both are files of SQLite, also of a log in PostgreSQL: `--store FILE` continues with one, or it takes the
+place of labels.sqlite.
+"""
+
+import json
+import logging
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+
+from everylabel.core.errors import EverylabelError
+from everylabel.log import tables
+from everylabel.log.engines import connect, shown_place
+from everylabel.log.events import from_row
+from everylabel.log.integrity import GARBLED, Row, StoreError, find_other_items, fits, link
+from everylabel.log.store import Store
+
+logger = logging.getLogger(__name__)
+
+
+class Prefix(NamedTuple):
+    """The events of a damaged log before the first damaged one, and the noted source unless it is damaged."""
+
+    rows: list[Row]
+    items: str | None
+    items_lost: bool
+
+
+def back_up(where: str, project: str, target: Path) -> int:
+    """Copy a log to a new file, while a server may be writing to it; return how many events it holds."""
+    with closing(Store(where, project, write=False)) as log:
+        rows, items, _ = log.content()
+    if not rows:
+        raise EverylabelError(
+            f"store {shown_place(where)} holds no event of {project!r}; expected a labelled project"
+        )
+    write_log(target, project, rows, items)
+    return len(rows)
+
+
+def write_log(target: Path, project: str, rows: Sequence[Row], items: str | None) -> None:
+    """Write events and the noted source to a new file, or none."""
+    if target.exists():
+        raise EverylabelError(f"--out is {str(target)!r}, which is there; expected a file that is not")
+    try:
+        with closing(Store(target, project)) as log:
+            log.fill(rows, items)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+    finally:
+        target.with_name(f"{target.name}.lock").unlink(missing_ok=True)
+
+
+def largest_project(where: str) -> str:
+    """Return the name of the project with most events in a store."""
+    count = sa.func.count().desc()
+    query = sa.select(tables.events.c.project).group_by(tables.events.c.project).order_by(count).limit(1)
+    engine = connect(where, write=False)
+    try:
+        with engine.connect() as connection:
+            return connection.execute(query).scalar() or ""
+    except SQLAlchemyError as error:
+        raise StoreError(
+            f"store {shown_place(where)} cannot be read ({error}); put a backup in its place"
+        ) from error
+    finally:
+        engine.dispose()
+
+
+def valid_prefix(where: str, project: str) -> Prefix:
+    """Return what can be read of a damaged log up to the first damaged event."""
+    rows: list[Row] = []
+    head, items, unread = None, None, True
+    engine = connect(where, write=False)
+    try:
+        there, columns = tables.existing(engine)
+        has_chain = "chain" in columns
+        with engine.connect() as connection:
+            # one row at a time: an unreadable one must not take the others of its batch with it
+            with (
+                suppress(*GARBLED, SQLAlchemyError),
+                tables.each_row(connection, project, has_chain, batch=1) as found,
+            ):
+                for row in found:
+                    if not _is_valid(row, rows[-1].chain or "" if rows else ""):
+                        break
+                    rows.append(row)
+            if tables.heads.name in there:
+                head = tables.read_head(connection, project)
+            items, unread = tables.read_items(connection, project), False
+    except SQLAlchemyError as error:
+        logger.warning("not all of store %s can be read: %s", shown_place(where), error)
+    finally:
+        engine.dispose()
+    lost = unread or find_other_items(items, head) is not None
+    return Prefix(rows, None if lost else items, lost)
+
+
+def _is_valid(row: Row, before: str) -> bool:
+    """Return whether an event fits its chain; one of version 0.1, without a chain, whether it can be read."""
+    if row.chain is not None or before:
+        return fits(before, row)
+    try:
+        from_row(row.kind, json.loads(row.body))
+        link("", row)
+        return True
+    except (EverylabelError, *GARBLED):
+        return False

@@ -1,0 +1,132 @@
+"""The hash chain of a log, and the errors of logs that cannot be read or written.
+
+    chain(i) = digest(chain(i - 1), event i),    chain(0) = ""
+
+An event that was changed, lost, inserted or moved does not fit its chain. The head holds the number and
+chain of the last event, so that a log whose end was cut off is noticed, too. This finds damage and careless
+changes; it is no signature: anyone who can write to the log can compute the digests again.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from everylabel.core.errors import EverylabelError
+
+RECOVER = (
+    "nothing was changed; `everylabel doctor PROJECT` copies the events before the damage to a new log "
+    "beside this one"
+)
+_DIGEST_BYTES = 16
+# errors of values that are not as everylabel writes them
+GARBLED = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError, StopIteration)
+
+
+class StoreError(EverylabelError):
+    """The log could not be read or written; everything acknowledged before is safe."""
+
+
+class NoLog(StoreError):
+    """There is no log: no file, or a database without our tables."""
+
+    def __init__(self, shown: str, what: str) -> None:
+        super().__init__(f"store {shown} {what}; expected a log of everylabel label")
+
+
+class Damaged(StoreError):
+    """The log is not what was written; what : the damage in a sentence."""
+
+    def __init__(self, shown: str, what: str) -> None:
+        super().__init__(f"store {shown} is damaged: {what}; {RECOVER}")
+        self.what = what
+
+
+class Head(NamedTuple):
+    """The last event's number and chain, and the digest of the noted source."""
+
+    seq: int = 0
+    chain: str = ""
+    items: str = ""
+
+
+BEGIN = Head()  # before the first event
+
+
+class Row(NamedTuple):
+    """An event as it is stored; version 0.1 wrote no chain."""
+
+    seq: int
+    block: int  # the same as seq; versions up to 0.2 grouped events by it
+    at: float
+    person: str
+    kind: str
+    body: str
+    key: str | None
+    chain: str | None = None
+
+
+def digest(text: str) -> str:
+    """Return a hash of a text."""
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def link(before: str, row: Row) -> str:
+    """Return the chain of an event whose predecessor has the chain `before`."""
+    seq, block, at, person, kind, body, key, _ = row
+    size = "-" if key is None else len(key)
+    return digest(
+        f"{before} {seq:d} {block:d} {float(at)!r} {len(person)} {len(kind)} {len(body)} {size} "
+        f"{person}{kind}{body}{key or ''}"
+    )
+
+
+def chained(before: str, rows: Iterable[Row]) -> list[Row]:
+    """Return events with their chain, in order; their predecessor has the chain `before`."""
+    linked = []
+    for row in rows:
+        before = link(before, row)
+        linked.append(row._replace(chain=before))
+    return linked
+
+
+def fits(before: str, row: Row) -> bool:
+    """Return whether an event fits its chain behind one with the chain `before`."""
+    try:
+        return link(before, row) == row.chain
+    except (TypeError, ValueError, AttributeError):  # a field of another type
+        return False
+
+
+def find_damage(rows: Iterable[Row], head: Head | None, start: Head = BEGIN) -> str | None:
+    """Return what is wrong with all events after `start`, in order; None if nothing is.
+
+    head : read in the same transaction as the events; None where the log has none, as version 0.1 wrote it
+    """
+    if head is None:
+        chains = [row.chain is not None for row in rows]
+        lost = f"its head is lost; {len(chains):,} events are there, and whether they are all is not known"
+        return lost if any(chains) else None
+    other = f"its head is not that of event {head.seq}, its last; the events themselves are whole"
+    n, last, chain = 0, start.seq, start.chain
+    if last == head.seq and chain != head.chain:
+        return other
+    for row in rows:
+        if not fits(chain, row):
+            return f"event {row.seq} is not what was written; the {n:,} events before it are whole"
+        n, last, chain = n + 1, row.seq, row.chain or ""
+        if last == head.seq and chain != head.chain:
+            return other
+    if last == head.seq:
+        return None
+    if isinstance(head.seq, int) and last < head.seq:
+        return f"the events after {last} are missing, of {head.seq:,}; the {n:,} there are whole"
+    return f"its head is behind: that of event {head.seq}, and its last is {last}; the events are whole"
+
+
+def find_other_items(text: str | None, head: Head | None) -> str | None:
+    """Return what is wrong with the noted source; None if nothing is, or the log has no head."""
+    noted = "" if text is None else digest(text)
+    if head is None or noted == head.items:
+        return None
+    return "what it notes of the source is not what was written; the events are not concerned"

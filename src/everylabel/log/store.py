@@ -1,0 +1,405 @@
+"""The event log of a project in a database: SQLite in a file, or PostgreSQL by its URL.
+
+An event that `append` has returned from survives a power cut: SQLite waits for the disk at every commit, and
+PostgreSQL does so by default. One server writes to a project's log at a time (`locks.py`); readers, such as
+`everylabel export`, may read beside it. The hash chain (`integrity.py`) is checked when a log is opened for
+writing and whenever events are read.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from everylabel.core.errors import EverylabelError
+from everylabel.data.source_diff import Known
+from everylabel.log import tables
+from everylabel.log.codec import from_text, to_text
+from everylabel.log.engines import ReadTimeout, connect, file_ids, is_full, reason, shown_place
+from everylabel.log.events import Event, from_row, to_row
+from everylabel.log.integrity import (
+    GARBLED,
+    Damaged,
+    Head,
+    NoLog,
+    Row,
+    StoreError,
+    chained,
+    digest,
+    find_damage,
+    find_other_items,
+    fits,
+)
+from everylabel.log.locks import FileLock, Session, SessionLock, Taken
+from everylabel.log.tables import events
+
+__all__ = ["Damaged", "NoLog", "Store", "StoreError"]
+EXPORT = "Export the labels before the server is stopped: it still has all of them"
+TRIAL = "everylabel tries whether it can write"  # in place of a project's name
+_UNREADABLE = ("malformed", "Could not decode")  # SQLite's words for a damaged file
+
+
+class Store:
+    """The log of one project.
+
+    Parameters
+    ----------
+    where : a file's path or a database's URL
+    project : the name of the log in it
+    write : take the lock and check the log; otherwise it is only read
+
+    Attributes
+    ----------
+    told : a sentence for the person who opened it, or ""
+    shown : its place in quotes, without a password
+    """
+
+    def __init__(self, where: str | Path, project: str, *, write: bool = True) -> None:
+        self.where, self.project, self.told = str(where), project, ""
+        self._path = None if "://" in self.where else Path(where)
+        self._timeout = ReadTimeout()
+        self._mutex = threading.RLock()  # writers of this process
+        self._lock: FileLock | SessionLock | None = None
+        self._session: Session | None = None  # of PostgreSQL, that had the lock last
+        self._writes, self._head = write, Head()
+        self._unsure = False  # whether the head is still the log's: reading tells
+        self._failed = False  # the last write did: the next one is tried out first
+        self._files: list[tuple[int, int] | None] = []
+        self._engine = connect(self.where, write, self._timeout)
+        self.shown = shown_place(self.where)
+        try:
+            with self._explained("opened"):
+                self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Release the lock and close all connections."""
+        self._release()
+        self._engine.dispose()
+
+    def hurry(self, seconds: float) -> None:
+        """Give up every query of PostgreSQL that takes longer than this from now on: the server stops."""
+        self._timeout.deadline = time.monotonic() + seconds
+
+    # Reading
+
+    def read(self, after: int = 0) -> list[Event]:
+        """Return all events after number `after`, in order; raise Damaged if one is not what was written."""
+        with self._explained("read"):
+            return [_event(row) for row in self._rows(after)]
+
+    def first(self) -> Event | None:
+        """Return the first event, without a look at the others."""
+        return next(iter(self._some(events.c.seq == 1)), None)
+
+    def glance(self, kind: str) -> list[Event]:
+        """Return the events of one kind, each checked against its predecessor, without a look at the others.
+
+        Opening for writing, or `read`, tells whether some are lost.
+        """
+        return self._some(events.c.kind == kind)
+
+    def holds(self, kinds: Iterable[str]) -> bool:
+        """Return whether there is an event of one of these kinds."""
+        ours = (events.c.project == self.project, events.c.kind.in_(list(kinds)))
+        with self._explained("read"), self._engine.connect() as connection:
+            return connection.execute(sa.select(events.c.seq).where(*ours).limit(1)).first() is not None
+
+    def mark(self, seq: int) -> str:
+        """Return the chain of an event, a digest of all up to it; "" if it is not there."""
+        with self._explained("read"), self._engine.connect() as connection:
+            return tables.read_chain(connection, self.project, seq) or ""
+
+    def items(self) -> Known | None:
+        """Return the rows of the source as it was last time, if there was one."""
+        with self._snapshot() as connection:
+            head = self._read_head(connection)
+            text = tables.read_items(connection, self.project)
+            self._refuse(find_other_items(text, head))
+            return None if text is None else from_text(text)
+
+    def content(self) -> tuple[list[Row], str | None, Head | None]:
+        """Return all events as they are stored, the noted source and the head, of one moment, checked."""
+        with self._snapshot() as connection:
+            head = self._read_head(connection)
+            rows = tables.read_rows(connection, self.project, self._has_chain)
+            text = tables.read_items(connection, self.project)
+            self._refuse(find_damage(rows, head) or find_other_items(text, head))
+            return rows, text, head
+
+    def check(self) -> Head | None:
+        """Check all events, the noted source and SQLite's pages; return the head. Events are not parsed."""
+        with self._snapshot() as connection:
+            head = self._read_head(connection)
+            with tables.each_row(connection, self.project, self._has_chain) as rows:
+                self._refuse(find_damage(rows, head))
+            self._refuse(find_other_items(tables.read_items(connection, self.project), head))
+            if self._path is not None:
+                found = connection.execute(sa.text("PRAGMA quick_check(1)")).scalar()
+                self._refuse(None if found == "ok" else f"the file's pages do not fit together ({found})")
+            return head
+
+    def _rows(self, after: int) -> list[Row]:
+        with self._snapshot() as connection:
+            head = self._read_head(connection)
+            rows = tables.read_rows(connection, self.project, self._has_chain, events.c.seq >= after)
+        start = Head()
+        if after:
+            if not rows or rows[0].seq != after:
+                return [row for row in self._rows(0) if row.seq > after]
+            start, rows = Head(after, rows[0].chain or ""), rows[1:]
+        self._refuse(find_damage(rows, head, start))
+        with self._mutex:
+            if self._unsure and head is not None:
+                self._head, self._unsure = head, False
+        return rows
+
+    def _some(self, where: sa.ColumnElement[bool]) -> list[Event]:
+        with self._explained("read"):
+            with self._engine.connect() as connection:
+                if self._read_head(connection) is None:
+                    return [_event(row) for row in tables.read_rows(connection, self.project, False, where)]
+                found = tables.read_linked(connection, self.project, where)
+            for row, before in found:
+                if not fits(before, row):
+                    self.check()  # tells how much is whole
+                    raise Damaged(self.shown, f"event {row.seq} is not what was written")
+            return [_event(row) for row, _ in found]
+
+    def _read_head(self, connection: sa.Connection) -> Head | None:
+        return tables.read_head(connection, self.project) if self._has_chain else None
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sa.Connection]:
+        """Yield a connection that sees the log as it is now, whatever is written meanwhile."""
+        with self._explained("read"), self._engine.connect() as connection:
+            if self._path is not None:
+                connection.exec_driver_sql("BEGIN")
+                yield connection
+            else:
+                yield connection.execution_options(isolation_level="REPEATABLE READ")
+
+    def _refuse(self, damage: str | None) -> None:
+        if damage is not None:
+            raise Damaged(self.shown, damage)
+
+    # Writing
+
+    def append(self, fresh: Iterable[Event]) -> None:
+        """Write events, all or none; they are on disk when this returns."""
+        with self._mutex:
+            rows = chained(self._head.chain, map(_row, fresh))
+            if rows:
+                to = self._head._replace(seq=rows[-1].seq, chain=rows[-1].chain or "")
+                self._commit(to, lambda connection: tables.insert_rows(connection, self.project, rows))
+
+    def set_items(self, known: Known) -> None:
+        """Note the source as it is now."""
+        text = to_text(known)
+        with self._mutex:
+            to = self._head._replace(items=digest(text))
+            self._commit(to, lambda connection: tables.replace_items(connection, self.project, text))
+
+    def fill(self, rows: Sequence[Row], text: str | None) -> None:
+        """Write the events and the noted source of another log to this one, which is empty."""
+        linked = chained("", rows)
+        head = Head(items="" if text is None else digest(text))
+        if linked:
+            head = head._replace(seq=linked[-1].seq, chain=linked[-1].chain or "")
+
+        def write(connection: sa.Connection) -> None:
+            tables.insert_rows(connection, self.project, linked)
+            if text is not None:
+                tables.replace_items(connection, self.project, text)
+
+        with self._mutex:
+            self._commit(head, write)
+
+    def refusal(self) -> StoreError | None:
+        """Return why nothing can be written now, if that is known; this costs less than writing."""
+        self._check_writable()
+        with self._mutex:
+            try:
+                self._check_files("nothing can be saved")
+                if is_full(self._path):
+                    raise StoreError(
+                        f"nothing can be saved: the disk of {self.shown} is full; make room there"
+                    )
+                if self._failed:
+                    self._try_out()
+            except StoreError as error:
+                return error
+            return None
+
+    def _commit(self, to: Head, write: Callable[[sa.Connection], None]) -> None:
+        """Write and move the head in one transaction."""
+        self._check_writable()
+        try:
+            with self._transaction() as connection:
+                if not tables.move_head(connection, self.project, self._head, to):
+                    raise self._others()
+                write(connection)
+        except IntegrityError as error:
+            raise self._others() from error
+        except DBAPIError as error:
+            self._failed = True
+            if not self._was_saved(to, error):
+                raise StoreError(f"nothing was saved, {self.shown} says: {reason(error)}") from error
+        self._head, self._failed = to, False
+        self._check_files("whether this was saved is not known")
+        self._files = file_ids(self._path)
+
+    def _try_out(self) -> None:
+        """Write an event of no project and delete it: that touches the pages that an append touches."""
+        try:
+            with self._transaction() as connection:
+                tables.insert_rows(connection, TRIAL, [Row(0, 0, 0.0, "", "", "", None)])
+                connection.execute(sa.delete(events).where(events.c.project == TRIAL))
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                self._end_session()
+            raise StoreError(f"nothing can be saved, {self.shown} says: {reason(error)}") from error
+        self._failed = False
+
+    def _was_saved(self, to: Head, error: DBAPIError) -> bool:
+        """Return whether a commit was saved though the connection to PostgreSQL broke: the head tells."""
+        if not error.connection_invalidated or self._path is not None:
+            return False
+        self._end_session()
+        try:
+            with self._transaction() as connection:
+                head = tables.read_head(connection, self.project)
+        except (DBAPIError, StoreError) as again:
+            self._unsure = True
+            why = reason(again) if isinstance(again, DBAPIError) else str(again)
+            raise StoreError(
+                f"whether this was saved is not known: the connection to {self.shown} broke ({why}); send "
+                "it again with the same key, which counts once"
+            ) from error
+        if head not in (to, self._head):
+            raise self._others() from error
+        return head == to
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sa.Connection]:
+        """Yield a connection that commits at the end; PostgreSQL's is the one that holds the lock."""
+        if self._path is not None:
+            with self._engine.begin() as connection:
+                yield connection
+            return
+        if self._lock is None:
+            self._take_lock()
+        assert isinstance(self._lock, SessionLock)
+        with self._lock.connection.begin():
+            yield self._lock.connection
+
+    def _take_lock(self) -> None:
+        try:
+            if self._path is not None:
+                self._lock = FileLock(self._path)
+            else:
+                self._lock = SessionLock(self._engine, self.project, self._session)
+                self._session = self._lock.session
+        except Taken as error:
+            raise StoreError(
+                f"store {self.shown} is in use by another server for project {self.project!r}; use that "
+                "one, stop it, or choose another --store"
+            ) from error
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _end_session(self) -> None:
+        """Close a lost session; its lock is gone, too, and is taken again before the next write."""
+        if isinstance(self._lock, SessionLock):
+            self._release()
+
+    def _check_writable(self) -> None:
+        if not self._writes:
+            raise StoreError(f"store {self.shown} is open for reading only")
+
+    def _check_files(self, then: str) -> None:
+        """Refuse to write into a file that is no longer there: SQLite would go on without a word."""
+        for noted, now in zip(self._files, file_ids(self._path), strict=True):
+            if noted not in (None, now):
+                what = "was deleted or moved" if now is None else "was replaced"
+                raise StoreError(f"{then}: {self.shown} {what} while the server has it open. {EXPORT}")
+
+    def _others(self) -> StoreError:
+        self._unsure = True
+        return StoreError(
+            f"store {self.shown} was written to by another server; nothing of this was saved, "
+            "stop one of the two"
+        )
+
+    # Opening
+
+    def _open(self) -> None:
+        """Check tables and format; to write, take the lock and check all events."""
+        if self._writes:
+            self._take_lock()
+        found = tables.is_chained(self._engine)
+        if isinstance(found, str):
+            raise Damaged(self.shown, found)
+        self._has_chain = found or self._writes
+        if self._writes:
+            tables.make_tables(self._engine)
+        elif not found and events.name not in tables.existing(self._engine)[0]:
+            raise NoLog(self.shown, "holds none of our tables")
+        self._check_format()
+        if self._writes:
+            self._head = self.check() or self._add_chain()
+            self._files = file_ids(self._path)
+
+    def _add_chain(self) -> Head:
+        with self._engine.begin() as connection:
+            head = tables.add_chain(connection, self.project)
+        if head.seq:
+            self.told = (
+                f"the log is from a version before: its {head.seq:,} events are chained now, so that damage "
+                "is found; older versions of everylabel do not open it any more"
+            )
+        return head
+
+    def _check_format(self) -> None:
+        query = sa.select(tables.items.c.format).where(tables.items.c.project == self.project)
+        with self._engine.connect() as connection:
+            stored = connection.execute(query).scalar()
+        if stored not in (None, tables.FORMAT, *tables.FORMATS_BEFORE):
+            raise StoreError(
+                f"store {self.shown} has format {stored}; expected {tables.FORMAT}: open it with the version "
+                "of everylabel that wrote it"
+            )
+
+    @contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        """Tell in a sentence why a database cannot be opened or read."""
+        try:
+            yield
+        except EverylabelError:
+            raise
+        except DBAPIError as error:
+            if any(sign in str(error.orig) for sign in _UNREADABLE):
+                raise Damaged(self.shown, f"{reason(error):.100}") from error
+            raise StoreError(f"store {self.shown} cannot be {what}: {reason(error)}") from error
+        except (*GARBLED, sa.exc.SQLAlchemyError) as error:
+            raise Damaged(self.shown, f"it holds values that cannot be understood ({error})") from error
+
+
+def _event(row: Row) -> Event:
+    return Event(row.seq, row.at, row.person, from_row(row.kind, json.loads(row.body)), row.key)
+
+
+def _row(event: Event) -> Row:
+    kind, body = to_row(event.body)
+    text = json.dumps(body, ensure_ascii=False)
+    return Row(event.seq, event.seq, event.at, event.person, kind, text, event.key)

@@ -1,0 +1,180 @@
+"""The tables of a log and the statements on them.
+
+`everylabel_events` holds what happened, each event with its chain (`integrity.py`); `everylabel_items` the
+rows of the source as they were last time; `everylabel_heads` the head, written in the same transaction as the
+rest. Version 0.1 wrote neither chains nor heads.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+
+from everylabel.log.integrity import Head, Row, chained, digest
+
+FORMAT = 4
+FORMATS_BEFORE = (1, 2, 3)  # 1 and 2 have no chain
+BATCH = 1000  # rows fetched together
+WITHOUT_CHAIN = Row._fields[:-1]
+tables = sa.MetaData()
+events = sa.Table(
+    "everylabel_events",
+    tables,
+    sa.Column("project", sa.Text, primary_key=True),
+    sa.Column("seq", sa.BigInteger, primary_key=True),
+    sa.Column("block", sa.BigInteger, nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("person", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("key", sa.Text),
+    sa.Column("chain", sa.Text),  # over all of these but the project, and the chain of the event before
+    sa.UniqueConstraint("project", "key"),
+)
+items = sa.Table(
+    "everylabel_items",
+    tables,
+    sa.Column("project", sa.Text, primary_key=True),
+    sa.Column("format", sa.Integer, nullable=False),
+    sa.Column("items", sa.Text, nullable=False),  # the source as it was last time
+)
+heads = sa.Table(
+    "everylabel_heads",
+    tables,
+    sa.Column("project", sa.Text, primary_key=True),
+    sa.Column("seq", sa.BigInteger, nullable=False),  # of the last event
+    sa.Column("chain", sa.Text, nullable=False),
+    sa.Column("items", sa.Text, nullable=False),  # digest of the items' text; "" if there are none
+)
+
+
+def existing(engine: sa.Engine) -> tuple[set[str], set[str]]:
+    """Return the names of our tables in a database, and the columns of its events."""
+    inspector = sa.inspect(engine)
+    there = set(tables.tables) & set(inspector.get_table_names())
+    columns = inspector.get_columns(events.name) if events.name in there else ()
+    return there, {column["name"] for column in columns}
+
+
+def is_chained(engine: sa.Engine) -> bool | str:
+    """Return whether a database has chains and heads; a sentence if some of its tables are lost."""
+    there, columns = existing(engine)
+    if not there:
+        return False
+    if there == set(tables.tables) and {*Row._fields} <= columns:
+        return True
+    if there == {events.name, items.name} and ("chain" not in columns or not _has_chain(engine)):
+        return False
+    return "a table is lost, or goes by another name"
+
+
+def _has_chain(engine: sa.Engine) -> bool:
+    with engine.connect() as connection:
+        query = sa.select(events.c.seq).where(events.c.chain.is_not(None)).limit(1)
+        return connection.execute(query).one_or_none() is not None
+
+
+def make_tables(engine: sa.Engine) -> None:
+    """Add the column that version 0.1 did not have, and the tables that are missing."""
+    there, columns = existing(engine)
+    if events.name in there and "chain" not in columns:
+        with engine.begin() as connection:
+            connection.execute(sa.text(f"ALTER TABLE {events.name} ADD COLUMN chain TEXT"))
+    tables.create_all(engine)
+
+
+def read_head(connection: sa.Connection, project: str) -> Head | None:
+    """Return the head of a project's log."""
+    query = sa.select(heads.c.seq, heads.c.chain, heads.c["items"]).where(heads.c.project == project)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else Head(*row)
+
+
+@contextmanager
+def each_row(
+    connection: sa.Connection,
+    project: str,
+    has_chain: bool,
+    where: sa.ColumnElement[bool] | None = None,
+    batch: int = BATCH,
+) -> Iterator[Iterator[Row]]:
+    """Yield a project's events (or some of them) one by one, in order: only a batch is in memory."""
+    columns = [events.c[name] for name in (Row._fields if has_chain else WITHOUT_CHAIN)]
+    query = sa.select(*columns).where(events.c.project == project)
+    query = query if where is None else query.where(where)
+    query = query.order_by(events.c.seq).execution_options(yield_per=batch)
+    with connection.execute(query) as found:
+        yield (Row(*row) for some in found.partitions() for row in some)
+
+
+def read_rows(
+    connection: sa.Connection, project: str, has_chain: bool, where: sa.ColumnElement[bool] | None = None
+) -> list[Row]:
+    """Return a project's events (or some of them) as they are stored, in order."""
+    with each_row(connection, project, has_chain, where) as rows:
+        return list(rows)
+
+
+def read_linked(
+    connection: sa.Connection, project: str, where: sa.ColumnElement[bool]
+) -> list[tuple[Row, str]]:
+    """Return some of a project's events, in order, each with the chain of its predecessor."""
+    earlier = events.alias()
+    before = (
+        sa.select(earlier.c.chain)
+        .where(earlier.c.project == project, earlier.c.seq < events.c.seq)
+        .order_by(earlier.c.seq.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    columns = [events.c[name] for name in Row._fields]
+    query = sa.select(*columns, before).where(events.c.project == project, where).order_by(events.c.seq)
+    return [(Row(*row), chain or "") for *row, chain in connection.execute(query)]
+
+
+def read_chain(connection: sa.Connection, project: str, seq: int) -> str | None:
+    """Return the chain of one event."""
+    query = sa.select(events.c.chain).where(events.c.project == project, events.c.seq == seq)
+    return connection.execute(query).scalar()
+
+
+def read_items(connection: sa.Connection, project: str) -> str | None:
+    """Return the source as it was last time."""
+    query = sa.select(items.c["items"]).where(items.c.project == project)
+    return connection.execute(query).scalar()
+
+
+def insert_rows(connection: sa.Connection, project: str, rows: Sequence[Row]) -> None:
+    """Write events."""
+    if rows:
+        connection.execute(sa.insert(events), [{"project": project, **row._asdict()} for row in rows])
+
+
+def replace_items(connection: sa.Connection, project: str, text: str) -> None:
+    """Note the source as it is now."""
+    connection.execute(sa.delete(items).where(items.c.project == project))
+    connection.execute(sa.insert(items), {"project": project, "format": FORMAT, "items": text})
+
+
+def move_head(connection: sa.Connection, project: str, head: Head, to: Head) -> bool:
+    """Replace a head; return whether it was there, with the event that it names."""
+    last = read_chain(connection, project, head.seq)
+    if head.seq and last != head.chain:
+        return False
+    ours = (heads.c.project == project, heads.c.seq == head.seq, heads.c.chain == head.chain)
+    return connection.execute(sa.update(heads).where(*ours).values(**to._asdict())).rowcount == 1
+
+
+def add_chain(connection: sa.Connection, project: str) -> Head:
+    """Write the chain and head of a log that has none yet, as version 0.1 wrote it; return its head."""
+    rows = chained("", read_rows(connection, project, has_chain=False))
+    text = read_items(connection, project)
+    head = Head(items="" if text is None else digest(text))
+    if rows:
+        head = head._replace(seq=rows[-1].seq, chain=rows[-1].chain or "")
+        ours = sa.and_(events.c.project == project, events.c.seq == sa.bindparam("number"))
+        update = sa.update(events).where(ours).values(chain=sa.bindparam("linked"))
+        connection.execute(update, [{"number": row.seq, "linked": row.chain} for row in rows])
+    connection.execute(sa.update(items).where(items.c.project == project).values(format=FORMAT))
+    connection.execute(sa.insert(heads), {"project": project, **head._asdict()})
+    return head

@@ -1,1 +1,0 @@
-"""The log of a project in its database: tables, seal, the one writer; copies, and mending."""

@@ -1,0 +1,245 @@
+"""A folder that is filled part by part, and can be continued after a kill at any moment.
+
+A manifest, written first, records how the parts are made: the model, the options, the source's files, and the
+rows of each part. A part is in the folder whole or not at all, under a name that follows from its number, so
+the missing parts are those without a file. If the source or an option has changed, the job is refused.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from everylabel.core.errors import EverylabelError, listed
+from everylabel.projects.files import remembered
+from everylabel.projects.project import ENDING, IN_MEMORY
+from everylabel.projects.trust import check_source
+from everylabel.scale import filesystem
+from everylabel.scale.filesystem import Stamp
+
+MANIFEST = "manifest.json"
+BESIDE_TABLES = "_manifest.json"  # readers of a folder of tables ignore names that begin so
+SHARDS = ".npy"  # the ending of features
+ROWS = "rows.parquet"  # the rows of a CSV or JSONL source
+FORMAT, VERSION = "everylabel parts", 2
+HEAD, MARK = 4096, re.compile(rb'"format"\s*:\s*"everylabel parts"')  # bytes that show it is ours
+CURE = "name another folder with -o, or delete this one to begin anew"
+
+
+class Part(NamedTuple):
+    """Consecutive rows of the source that become one file."""
+
+    number: int
+    first: int  # its first row in the source, from 0
+    rows: int
+
+
+class Parts(Protocol):
+    """A source that can be cut into parts."""
+
+    @property
+    def place(self) -> str:
+        """Return where it lies."""
+
+    @property
+    def files(self) -> Sequence[str]:
+        """Return its files."""
+
+    def counts(self) -> list[int]:
+        """Return the number of rows of each file."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A folder, and how its parts are made."""
+
+    folder: str
+    about: Mapping[str, Any]  # the options that the parts depend on, by the names that users know
+    ending: str
+    parts: Sequence[Part]
+    files: Sequence[Stamp]  # of the source
+    source: str = ""
+
+    @property
+    def rows(self) -> int:
+        """The number of rows in all parts."""
+        return sum(part.rows for part in self.parts)
+
+    def place(self, part: Part) -> str:
+        """Return the place of a part's file."""
+        return filesystem.inside(self.folder, self.name(part))
+
+    def name(self, part: Part) -> str:
+        """Return the name of a part's file; names sort as rows do."""
+        return f"part-{part.number:06d}{self.ending}"
+
+    def missing(self) -> list[Part]:
+        """Return the parts that have no file yet."""
+        there = set(filesystem.list_files(self.folder))
+        return [part for part in self.parts if self.name(part) not in there]
+
+
+def open_or_create(folder: str, about: Mapping[str, Any], ending: str, source: Parts, size: int) -> Manifest:
+    """Return the manifest of a new folder, or of one begun with the same model, options and source.
+
+    size : rows of a part; 0 makes a part of each file
+    """
+    before = read_manifest(folder)
+    if before is not None:
+        _check_about(before, about, ending)
+        _check_files(before, source)
+        return before
+    others = filesystem.list_files(folder)
+    if others not in ([], [ROWS]):
+        raise EverylabelError(
+            f"folder {folder!r} holds other files ({listed(others, 3)}) and no {MANIFEST} that "
+            f"everylabel wrote; {CURE}"
+        )
+    counts = source.counts()
+    stamps = [
+        filesystem.stamp(file)._replace(digest=filesystem.digest(file), rows=n)
+        for file, n in zip(source.files, counts, strict=True)
+    ]
+    n = sum(counts)
+    sizes = [min(size, n - at) for at in range(0, n, size)] if size else counts
+    if not sizes:
+        raise EverylabelError(f"source {source.place!r} has no rows; expected at least one")
+    made = Manifest(folder, about, ending, parts_of(sizes), stamps, filesystem.absolute(source.place))
+    _write(made)
+    return made
+
+
+def parts_of(sizes: Sequence[int]) -> list[Part]:
+    """Return parts with these numbers of rows."""
+    return [
+        Part(i, at, n) for i, (at, n) in enumerate(zip(accumulate(sizes, initial=0), sizes, strict=False))
+    ]
+
+
+def read_manifest(folder: str) -> Manifest | None:
+    """Return a folder's manifest; None if it has none, or that of another program."""
+    place = _find(folder)
+    if place is None:
+        return None
+    try:
+        with filesystem.opened(place) as file:
+            stored = json.loads(file.read().decode("utf-8", "surrogateescape"))
+        if stored["format"] != FORMAT or stored["version"] not in (1, VERSION):
+            raise ValueError(f"it is {stored['format']!r}, version {stored['version']!r}")
+        files, sizes = [Stamp(**one) for one in stored["files"]], stored["parts"]
+        if stored["version"] == 1:  # first row, rows, and stretches of files: (file, start, rows)
+            for file, _, n in (stretch for _, _, stretches in sizes for stretch in stretches):
+                files[file] = files[file]._replace(rows=files[file].rows + n)
+            sizes = [n for _, n, _ in sizes]
+        if not sizes or not all(isinstance(n, int) and n > 0 for n in sizes):
+            raise ValueError("it names no parts, or parts without rows")
+        if sum(sizes) != sum(one.rows for one in files):
+            raise ValueError(f"its parts have {sum(sizes)} rows, and its files others")
+        source = str(stored.get("source") or "")
+        return Manifest(folder, dict(stored["about"]), str(stored["ending"]), parts_of(sizes), files, source)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OSError) as error:
+        raise _unreadable(place, error) from error
+
+
+def is_shards(place: str) -> bool:
+    """Return whether a place is a folder that `embed_shards` has made or begun."""
+    try:
+        return filesystem.is_folder(place) and _find(place) is not None
+    except (EverylabelError, OSError):
+        return False
+
+
+def shards_behind(source: str) -> str | None:
+    """Return the folder of shards that is labelled: the source itself, or that of a project's folder."""
+    if is_shards(source):
+        return source
+    path = Path(source)
+    before = remembered(path) if path.is_dir() and path.name.endswith(ENDING) else None
+    if before is None or before.source == IN_MEMORY:
+        return None
+    check_source(path, before.source, private=True)  # opening it asks for more
+    return before.source if is_shards(before.source) else None
+
+
+def finished_shards(folder: str) -> Manifest:
+    """Return the manifest of a folder of features; refuse it while shards are missing."""
+    manifest = read_manifest(folder)
+    if manifest is None or manifest.ending != SHARDS:
+        raise EverylabelError(
+            f"folder {folder!r} holds no shards; expected one that everylabel embed -o wrote"
+        )
+    missing = [manifest.name(part) for part in manifest.missing()]
+    if missing:
+        raise EverylabelError(
+            f"folder {folder!r} lacks {len(missing):,} of {len(manifest.parts):,} shards "
+            f"({listed(missing, 3)}); expected all: run the command that began it once more"
+        )
+    return manifest
+
+
+def _find(folder: str) -> str | None:
+    """Return the place of a folder's manifest: a plain file that begins as ours do."""
+    for name in (MANIFEST, BESIDE_TABLES):
+        place = filesystem.inside(folder, name)
+        try:
+            if filesystem.is_plain(place):
+                with filesystem.opened(place) as file:
+                    head = file.read(HEAD)
+                if head.lstrip().startswith(b"{") and MARK.search(head):
+                    return place
+        except OSError as error:
+            raise _unreadable(place, error) from error
+    return None
+
+
+def _unreadable(place: str, error: BaseException) -> EverylabelError:
+    return EverylabelError(
+        f"{place!r} cannot be read ({error}); expected a manifest that this everylabel writes: {CURE}"
+    )
+
+
+def _write(manifest: Manifest) -> None:
+    stored = {
+        "format": FORMAT,
+        "version": VERSION,
+        "about": dict(manifest.about),
+        "ending": manifest.ending,
+        "rows": manifest.rows,
+        "source": manifest.source,
+        "files": [one._asdict() for one in manifest.files],
+        "parts": [part.rows for part in manifest.parts],
+    }
+    text = json.dumps(stored, ensure_ascii=False).encode("utf-8", "surrogateescape")
+    name = MANIFEST if manifest.ending == SHARDS else BESIDE_TABLES
+    filesystem.write(filesystem.inside(manifest.folder, name), lambda file: file.write(text))
+
+
+def _check_about(before: Manifest, about: Mapping[str, Any], ending: str) -> None:
+    now, was = {**about, "--format": ending}, {**before.about, "--format": before.ending}
+    for name in dict.fromkeys([*was, *now]):
+        if was.get(name) != now.get(name):
+            raise EverylabelError(
+                f"folder {before.folder!r} was begun with {name} {was.get(name)}; this is {name} "
+                f"{now.get(name)}: {CURE}"
+            )
+
+
+def _check_files(before: Manifest, source: Parts) -> None:
+    """Refuse files whose content has changed since the folder was begun; their time may change."""
+    stamps = [filesystem.stamp(file) for file in source.files]
+    if [one.name for one in stamps] != [one.name for one in before.files]:
+        was, now = (listed([one.name for one in some], 3) for some in (before.files, stamps))
+        raise EverylabelError(
+            f"folder {before.folder!r} was begun with {len(before.files)} file(s) ({was}); "
+            f"source {source.place!r} has {len(stamps)} ({now}) now: {CURE}"
+        )
+    for file, is_now, then in zip(source.files, stamps, before.files, strict=True):
+        if not is_now.same_file(then) and (
+            is_now.size != then.size or filesystem.digest(file) != then.digest
+        ):
+            raise EverylabelError(
+                f"source {file!r} has changed since folder {before.folder!r} was begun: {CURE}"
+            )

@@ -1,0 +1,294 @@
+"""Logits and variances of a pool's instances, cached, and how they follow its posterior.
+
+n instances, d features (with the bias), k classes; H (n, d) the design.
+    F = H mean (c, n), one row a column of the mean;  q = diag(H cov H') (n,), once it is asked for
+A label at h moves the mean along v = cov h and takes taken v v' from the covariance. `follow` reads these
+few numbers off two posteriors and gives them to the cache, which needs no posterior: its instances may
+lie elsewhere, in parts, and each part moves its own.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.arrays import to_numpy
+from everylabel.core.errors import EverylabelError
+from everylabel.core.posterior import Posterior
+from everylabel.core.predict import logit_variance
+from everylabel.selection.pool.features import Features
+from everylabel.selection.pool.view import shares_cov
+from everylabel.selection.ranking import TIE
+from everylabel.selection.threads import share, worth_compiling
+
+ALONG = 1e-8  # relative size of what is left of a change that is taken to lie in a span
+
+
+def follow(cached: Any, old: Posterior, new: Posterior, idx: list[int]) -> None:
+    """Bring cached logits from one posterior to another, which has learned of instances idx, in one pass."""
+    if new.mean is old.mean and not cached.has_variances:  # only the covariance has changed
+        return
+    change = to_numpy(new.mean) - to_numpy(old.mean)
+    if len(idx) > 1:
+        _follow_many(cached, old, new, idx, change)
+        return
+    if not shares_cov(new):
+        _recompute(cached, new, change)
+        return
+    v = to_numpy(old.cov) @ cached.rows(idx)[0]
+    at = int(np.argmax(np.abs(v)))
+    taken = 0.0  # of an instance of zeros
+    if v[at]:
+        taken = (float(old.cov[at, at]) - float(new.cov[at, at])) / v[at] ** 2  # c/(1 + c s), Eq. 7
+    if cached.has_variances and new.likelihood != "gaussian":  # replayed, other curvatures change too
+        left = to_numpy(old.cov) - to_numpy(new.cov) - taken * np.outer(v, v)
+        if not _is_small(left, to_numpy(old.cov)):
+            cached.forget_variances()
+    narrows = cached.has_variances and taken != 0.0
+    residual = -(v @ change) / max(v @ v, 1e-300)  # change = -v residual', if it is along v
+    if not _is_small(change + np.outer(v, residual), change):
+        _recompute(cached, new, change, v if narrows else None, taken)
+    elif narrows or np.any(residual):
+        cached.move(v, residual, taken)
+
+
+def follow_classes(cached: Any, new: Posterior) -> None:
+    """Bring cached logits to a posterior that has new columns of zeros."""
+    cached.add_classes(int(new.mean.shape[1]))
+    if not shares_cov(new):
+        cached.forget_variances()
+
+
+def _follow_many(cached: Any, old: Posterior, new: Posterior, idx: list[int], change: np.ndarray) -> None:
+    """Follow the labels of several instances.
+
+    Each label moves the mean along S_i h_i, and S_i is S less directions S h_j of earlier ones: the
+    whole change is V C with V = S [h_1 .. h_m], so that F += C' (H V)'.
+    """
+    shared = shares_cov(new)
+    v = to_numpy(old.cov) @ cached.rows(idx).T if shared else change[:, :0]
+    factors = np.linalg.lstsq(v, change, rcond=None)[0]
+    if shared and _is_small(change - v @ factors, change):
+        cached.move_many(v, factors)
+    else:
+        cached.forget_variances()
+        _recompute(cached, new, change)
+
+
+def _recompute(
+    cached: Any, new: Posterior, change: np.ndarray, v: np.ndarray | None = None, taken: float = 0.0
+) -> None:
+    """Compute the logits whose columns of the mean have changed, and H v by the same pass."""
+    moved = np.flatnonzero(np.any(change != 0.0, axis=0))
+    cached.replace(moved, to_numpy(new.mean)[:, moved], v, taken)
+    if not shares_cov(new):
+        cached.forget_variances()
+
+
+def _is_small(left: np.ndarray, whole: np.ndarray) -> bool:
+    return bool(np.abs(left).max() <= ALONG * max(np.abs(whole).max(), 1e-300))
+
+
+class LocalLogits:
+    """F and q of instances whose features are here, moved in place."""
+
+    def __init__(self, features: Features) -> None:
+        self.features = features
+        self.known: np.ndarray | None = None  # variances, if they are asked for
+        self._room: np.ndarray | None = None  # where the logits lie once classes have come, for more of them
+        self._gaps: np.ndarray | None = None  # f_first - f_second of the logits as they are, if known
+
+    @property
+    def n(self) -> int:
+        return self.features.n
+
+    @property
+    def has_variances(self) -> bool:
+        return self.known is not None
+
+    @property
+    def logits(self) -> np.ndarray:
+        return self._logits
+
+    @logits.setter
+    def logits(self, logits: np.ndarray) -> None:
+        self._logits, self._gaps = logits, None
+
+    def rows(self, idx: Any) -> np.ndarray:
+        """Return design rows (n, d) with the bias column."""
+        return self.features.rows(idx)
+
+    def reset(self, mean: np.ndarray) -> None:
+        """Compute the logits of another mean from scratch."""
+        self.logits, self.known = _logits(self.features, mean), None
+
+    def extend(self, features: Any, posterior: Posterior) -> None:
+        """Take instances behind those there are; what is known of the others stays."""
+        more = self.features.like(features, posterior)
+        logits = _logits(more, to_numpy(posterior.mean))
+        if self.known is not None:
+            new = _variances(more, posterior)
+            self.known = np.concatenate([self.known, new])
+        self.features.extend(more)
+        self.logits = np.concatenate([self.logits, logits], axis=1)
+
+    def find_variances(self, posterior: Posterior) -> None:
+        """Compute the variances from scratch."""
+        self.known = _variances(self.features, posterior)
+
+    def forget_variances(self) -> None:
+        """Have the variances computed when they are asked for next."""
+        self.known = None
+
+    def variances(self, idx: Any = None) -> np.ndarray:
+        """Return variances that were computed."""
+        assert self.known is not None
+        return self.known if idx is None else self.known[idx]
+
+    def move(self, v: np.ndarray, residual: np.ndarray, taken: float) -> None:
+        """Follow a mean that has moved by -v residual', and a covariance that has lost taken v v'."""
+        u = self.features.product(v)
+        if np.any(residual):
+            self._subtract_outer(residual.astype(u.dtype), u)
+        self._narrow(u, taken)
+
+    def move_many(self, v: np.ndarray, factors: np.ndarray) -> None:
+        """Follow a mean that has moved by V C."""
+        self.known = None
+        self.logits += factors.T.astype(self.logits.dtype) @ self.features.product(v)
+
+    def replace(self, moved: np.ndarray, columns: np.ndarray, v: np.ndarray | None, taken: float) -> None:
+        """Compute the logits of some columns of the mean anew; with v, the variances follow as in `move`."""
+        seen = self.features.product(columns if v is None else np.c_[columns, v])
+        self.logits[moved], self._gaps = seen[: len(moved)], None
+        if v is not None:
+            self._narrow(seen[len(moved)], taken)
+
+    def add_classes(self, k: int) -> None:
+        """Have logits of k classes, those that come of zeros."""
+        before = len(self.logits)
+        if self._room is None or self.logits.base is not self._room or len(self._room) < k:
+            self._room = np.empty((k + k // 2, self.n), self.logits.dtype)
+            self._room[:before] = self.logits
+        self._room[before:k] = 0.0
+        self.logits = self._room[:k]
+
+    def logits_of(self, idx: Any, binary: bool) -> np.ndarray:
+        """Return logits (n, k); those of a binary posterior as the two of a softmax."""
+        f = (self.logits if idx is None else self.logits[:, idx]).T
+        return np.c_[np.zeros_like(f), f] if binary else f
+
+    def margins(self, idx: np.ndarray) -> np.ndarray | None:
+        """Return p_first - p_second of idx, by a compiled loop over all where that pays; None if binary."""
+        if not self._loop_pays(idx):
+            return margins(self.logits[:, idx]) if len(self.logits) > 1 else None
+        from everylabel.selection.pool import loops
+
+        logits, out = self.logits, np.empty(self.n, self.logits.dtype)
+        share(lambda start, stop: loops.margins(logits, out, start, stop), len(out))
+        return out[idx]
+
+    def narrowest(self, idx: np.ndarray) -> int | None:
+        """Return the position in idx of the smallest margin, normalised only where it can win."""
+        if not self._loop_pays(idx):
+            return narrowest(self.logits, idx) if len(self.logits) > 1 else None
+        usable = np.zeros(self.n, bool)
+        usable[idx] = True
+        found = self.narrow(usable)
+        return None if found is None or not len(found[0]) else int(np.searchsorted(idx, found[0][0]))
+
+    def narrow(self, usable: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the usable instances whose margin is below all before them, and it; None if too few to pay.
+
+        Those within a tie of the smallest: the first of them wins, here or beside those of other parts.
+        """
+        if len(self.logits) < 2 or not worth_compiling(self.logits.size):
+            return None
+        from everylabel.selection.pool import loops
+
+        if self._gaps is None:
+            self._subtract_outer(np.zeros(len(self.logits), self.logits.dtype), self.logits[0])
+        logits, gaps = self.logits, self._gaps
+        parts = share(lambda start, stop: loops.narrowest(logits, gaps, usable, start, stop), self.n)
+        where, found = (np.concatenate(some) for some in zip(*parts, strict=True))
+        near = np.flatnonzero(found <= found.min(initial=2.0) + TIE)
+        near = near[np.argsort(where[near])]
+        return where[near], found[near]
+
+    def _narrow(self, u: np.ndarray, taken: float) -> None:
+        if self.known is not None and taken:
+            self.known -= u.dtype.type(taken) * u * u
+
+    def _loop_pays(self, idx: np.ndarray) -> bool:
+        return 2 * len(idx) > self.n and len(self.logits) > 1 and worth_compiling(self.logits.size)
+
+    def _subtract_outer(self, residual: np.ndarray, shift: np.ndarray) -> None:
+        """Take logits -= residual shift' in place."""
+        logits = self.logits
+        if worth_compiling(logits.size):
+            from everylabel.selection.pool import loops
+
+            gaps = np.empty(self.n, logits.dtype) if self._gaps is None else self._gaps
+            share(lambda start, stop: loops.move(logits, shift, residual, gaps, start, stop), self.n)
+            self._gaps = gaps
+            return
+        for row, factor in zip(logits, residual, strict=True):
+            if factor:  # a class that a label leaves alone costs nothing
+                row -= factor * shift
+
+
+def _logits(features: Features, mean: np.ndarray) -> np.ndarray:
+    """Return H mean as (c, n), or say that features hold what is no number."""
+    logits = features.product(mean)
+    if not np.isfinite(logits.sum()) and not np.all(np.isfinite(logits)):
+        bad = int(np.sum(~np.all(np.isfinite(logits), axis=0)))
+        raise EverylabelError(
+            f"features holds NaN or infinite values in {bad} instance(s); impute or drop those first"
+        )
+    return logits
+
+
+def _variances(features: Features, posterior: Posterior) -> np.ndarray:
+    """Return diag(H cov H'), over classes its mean."""
+    if shares_cov(posterior):
+        return features.quadratic(to_numpy(posterior.cov))
+    parts = [
+        to_numpy(logit_variance(posterior, part)).mean(axis=1) for _, part in features.chunks(always=True)
+    ]
+    return np.concatenate(parts).astype(features.dtype)
+
+
+def margins(logits: np.ndarray) -> np.ndarray:
+    """Return p_first - p_second (n,) of logits (k, n), class by class; for pools too small for the loops.
+
+    p_first - p_second = (1 - e^(second - first)) / Z,  Z = sum_j e^(f_j - first)
+    """
+    first, second = two_largest(logits)
+    total, part = np.zeros_like(first), np.empty_like(first)
+    for row in logits:
+        np.subtract(row, first, out=part)
+        total += np.exp(part, out=part)
+    return -np.expm1(second - first) / total
+
+
+def narrowest(logits: np.ndarray, idx: np.ndarray) -> int:
+    """Return the position in idx of the smallest margin; of ties, the lowest.
+
+    With x = first - second, x/(1 + x)/k is a lower bound (see `loops.margins`): only where it is below the
+    margin of the smallest x can another one win.
+    """
+    first, second = two_largest(logits)
+    apart = (first - second)[idx]
+    least = margins(logits[:, idx[[np.argmin(apart)]]])[0]
+    near = np.flatnonzero(apart / ((1.0 + apart) * len(logits)) <= least + 2.0 * TIE)
+    found = margins(logits[:, idx[near]])
+    return int(near[np.argmax(found <= found.min() + TIE)])
+
+
+def two_largest(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the largest and the second largest logit of each instance."""
+    first, second = np.maximum(logits[0], logits[1]), np.minimum(logits[0], logits[1])
+    low = np.empty_like(first)
+    for row in logits[2:]:
+        np.maximum(second, np.minimum(row, first, out=low), out=second)
+        np.maximum(first, row, out=first)
+    return first, second

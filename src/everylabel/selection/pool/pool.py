@@ -1,0 +1,444 @@
+"""The pool: features, who is labelled, out or free, and logits and variances kept current.
+
+n instances, d features (with the bias), k classes; H (n, d), F = H mean, q = diag(H cov H').
+After a label at h, with v = cov h, s = h'v and u = H v (one pass over the features):
+    F -= step/(1 + s) u (p - e_y)'        q -= u^2/(1 + s)                 (Eqs. 5-7 seen through H)
+The factors are read off the core's own update. Where that has moved the mean along v, a label costs the
+one product H v; where it has not (an exact update moves every column, each in a direction of its own),
+F = H mean is computed anew for the columns that moved, in one pass too.
+The pool is the one object that changes in place; its posterior is a value of the core.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.arrays import Array, to_numpy
+from everylabel.core.checks import (
+    check_choice,
+    check_labels,
+    check_positions,
+    check_positive,
+    check_posterior,
+)
+from everylabel.core.errors import EverylabelError
+from everylabel.core.posterior import Posterior
+from everylabel.core.updates import METHODS, default_step
+from everylabel.selection.pool.cached_logits import LocalLogits, follow, follow_classes
+from everylabel.selection.pool.features import Features
+from everylabel.selection.pool.history import History, Options
+from everylabel.selection.pool.scaled import Folded, Scaled
+from everylabel.selection.pool.view import LearningPool, Where
+
+
+class Pool(LearningPool):
+    """Instances to choose from, and a posterior that learns from those that were chosen.
+
+    Parameters
+    ----------
+    features : array (n, d)
+        As they come: NumPy (also memory-mapped, also float16) or torch. They are not copied, unless `extend`
+        adds to them.
+    posterior : Posterior
+        From `laplace` or `update`.
+    labelled_idx, labels : array (l,), optional
+        Instances of the pool that the posterior was trained on, and their labels.
+    ruled_out : mapping, optional
+        Other instances that it was trained on, and the classes that each is not of.
+    method, step_size : optional
+        How `add` updates; by default the paper's second-order step of 10. step_size="auto" is
+        the scale the last training gave to labelled instances; see `auto_step`.
+    closed_form : bool
+        Take labels back and turn them in closed form, at the cost of learning one, in place of replaying what
+        came since the last refit as if they had never been. Gaussian likelihood and second order only.
+
+    Examples
+    --------
+    >>> pool = el.Pool(x[:1000], post, labelled_idx=np.arange(100), labels=y[:100])
+    >>> i = el.select(pool, rng=rng)[0]
+    >>> pool.add(i, y[i])  # learned; every other instance's score has followed
+    >>> len(pool.labelled_idx)
+    101
+    >>> pool.remove_label(i)  # and un-learned
+    >>> len(pool.labelled_idx)
+    100
+    """
+
+    can_scan = True  # all logits are in this process
+
+    def __init__(
+        self,
+        features: Any,
+        posterior: Posterior,
+        *,
+        labelled_idx: Any = None,
+        labels: Any = None,
+        ruled_out: Mapping[int, Collection[int]] | None = None,
+        method: str | None = None,
+        step_size: float | str | None = None,
+        closed_form: bool = False,
+    ) -> None:
+        posterior = check_posterior(posterior)
+        if (labelled_idx is None) != (labels is None):
+            raise EverylabelError("labelled_idx and labels are given together: one label an instance")
+        self.method, self.step_size = _check_options(method, step_size)
+        self.closed_form = closed_form
+        self._begin(posterior)
+        self._cached = self._make_cache(features, posterior)
+        self.dtype = self._cached.features.dtype
+        self.labels, self.weights, self.state = self._room(len(self))
+        self.ruled_out = {int(i): frozenset(classes) for i, classes in (ruled_out or {}).items() if classes}
+        if labelled_idx is not None:
+            idx = check_positions(labelled_idx, len(self), "labelled_idx")
+            self.labels[idx] = check_labels(np.asarray(labels), len(idx), posterior.n_classes, idx)
+            self.state[idx] = Where.LABELLED
+        self.refit(posterior)
+
+    def __len__(self) -> int:
+        return self._cached.features.n
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{where.words}={len(self.placed(where))}" for where in Where)
+        return f"Pool({counts}, {self.posterior!r})"
+
+    @property
+    def posterior(self) -> Posterior:
+        return self._history.posterior
+
+    @property
+    def features(self) -> Array:
+        return self._cached.features.array
+
+    def put(
+        self,
+        idx: int,
+        where: Where,
+        label: int | None = None,
+        weight: float = 1.0,
+        *,
+        method: str | None = None,
+        step_size: float | str | None = None,
+    ) -> None:
+        """Bring one instance from wherever it is to where it shall be, with a label if that is LABELLED.
+
+        Nothing happens if it is there already. A label that it had is taken back as if it had never been (in
+        closed form, if the pool is of that kind); a new one takes the place of what was ruled out.
+        """
+        i, where, here = self._check_one(idx), _check_where(where), self.where(idx)
+        if (label is None) == (where is Where.LABELLED):
+            expected = "its class" if label is None else "none, since only a labelled instance has one"
+            raise EverylabelError(f"label is {label!r} and where is {where.words}; expected {expected}")
+        options = self.learns_by(method, step_size) if where is Where.LABELLED else (None, None)
+        now = (-1, 1.0)
+        if label is not None:
+            now = self._check_label(label), check_positive(weight, "weight", zero=True)
+        before = int(self.labels[i]), float(self.weights[i])
+        if here is where and before == now:
+            return
+        h, history = self._cached.features.native(i), self._history
+        replaces = i in self.ruled_out and options[0] == "exact"  # learned by steps, the next refit does that
+        if replaces:
+            history = history.rule_out(i, h, self.ruled_out[i], frozenset(), options)
+        if here is Where.LABELLED and where is Where.LABELLED:
+            history = history.relabel(i, h, before, now, options)
+        elif where is Where.LABELLED:
+            history = history.learn(i, h, *now, options, leased=here is Where.LEASED)
+        elif here is Where.LABELLED:
+            history = history.forget(i, h, *before)
+        elif here is Where.LEASED:
+            history = history.release(i, h)
+        if where is Where.LEASED:
+            history = history.condition(i, h)
+        self._continue(history, i)
+        (self.labels[i], self.weights[i]), self.state[i] = now, where
+        if replaces:
+            del self.ruled_out[i]
+
+    def rule_out(self, idx: int, classes: Collection[int]) -> None:
+        """Learn which classes an instance without a label is not of; with none, take back what was learned.
+
+        The classes take the place of those that were ruled out before.
+        """
+        i, now = self._check_one(idx), self._check_ruled_out(classes)
+        before = self.ruled_out.get(i, frozenset())
+        if now == before:
+            return
+        if self.where(i) is Where.LABELLED:
+            raise EverylabelError(f"idx is {idx}, which has a label; call remove_label({idx}) first")
+        h = self._cached.features.native(i)
+        self._continue(self._history.rule_out(i, h, before, now, self.learns_by()), i)
+        self.ruled_out[i] = now
+        if not now:
+            del self.ruled_out[i]
+
+    def add(
+        self,
+        idx: int,
+        label: int,
+        weight: float = 1.0,
+        *,
+        method: str | None = None,
+        step_size: float | str | None = None,
+    ) -> None:
+        """Learn the label of one instance that is free or out."""
+        here = self.where(idx)
+        if here is Where.LABELLED:
+            raise EverylabelError(
+                f"idx is {idx}, which has label {self.labels[idx]} already; call remove_label({idx}) first"
+            )
+        if here is Where.EXCLUDED:
+            raise EverylabelError(f"idx is {idx}, which is set aside; call bring_back({idx}) first")
+        self.put(idx, Where.LABELLED, label, weight, method=method, step_size=step_size)
+
+    def condition(self, idx: int) -> None:
+        """Mark a free instance as out with an annotator: it is certain to be known, its label is not."""
+        self._turn(idx, Where.FREE, Where.LEASED, "a free instance")
+
+    def release(self, idx: int) -> None:
+        """Make an instance that is out free again, and forget that it was to be known."""
+        self._turn(idx, Where.LEASED, Where.FREE, "one that is out")
+
+    def set_aside(self, idx: int) -> None:
+        """Keep a free instance from being chosen; nothing is learned from it."""
+        self._turn(idx, Where.FREE, Where.EXCLUDED, "one that is free")
+
+    def bring_back(self, idx: int) -> None:
+        """Make an instance that was set aside free again."""
+        self._turn(idx, Where.EXCLUDED, Where.FREE, "one that is set aside")
+
+    def remove_label(self, idx: int) -> None:
+        """Take a label back, as if it had never been."""
+        self._turn(idx, Where.LABELLED, Where.FREE, "a labelled one")
+
+    def where(self, idx: int) -> Where:
+        """Return where an instance is."""
+        return Where(self.state[self._check_one(idx)])
+
+    def learns_by(self, method: str | None = None, step_size: float | str | None = None) -> Options:
+        """Return the method and step size that `add` would take, or raise: ask before a label is paid for."""
+        step_size = self.step_size if step_size is None else step_size
+        method, step_size = _check_options(method or self.method, step_size)
+        _check_closed_form(self.closed_form, self.posterior, method)
+        if method == "exact" and self.posterior.data is None:
+            raise EverylabelError(
+                "method is 'exact', which retrains on all labels, and the posterior has not kept them; "
+                "make it by laplace(..., keep_data=True), or use method='second_order'"
+            )
+        return method, self.auto_step if step_size == "auto" else step_size  # type: ignore[return-value]
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Let all that is learned inside reach the logits at the end, in one pass over the features.
+
+        Inside, the posterior is current and the logits are not. Afterwards all is as if learned
+        one by one, to rounding.
+        """
+        self._is_together = True
+        try:
+            yield
+        finally:
+            self._is_together = False
+            self._catch_up()
+
+    def refit(self, posterior: Posterior) -> None:
+        """Go on from a newly trained posterior; the labels and what is ruled out stay, and are in it."""
+        posterior = check_posterior(posterior)
+        if len(self) and int(self.labels.max()) >= posterior.n_classes:
+            raise EverylabelError(
+                f"posterior has {posterior.n_classes} classes and the pool has labels up to "
+                f"{int(self.labels.max())}; expected a posterior with all classes of the pool"
+            )
+        features = self._cached.features
+        width = features.array.shape[1]
+        if posterior.n_features != width or posterior.bias != features.bias:
+            raise EverylabelError(
+                f"posterior has {posterior.n_features} features and bias={posterior.bias}; expected "
+                f"{width} and bias={features.bias}, like the pool's first one"
+            )
+        _check_closed_form(self.closed_form, posterior, self.method)
+        self._cached.reset(to_numpy(posterior.mean))
+        self._begin(posterior)
+        self.ruled_out = {i: now for i, now in self.ruled_out.items() if self.where(i) is not Where.LABELLED}
+        for i in self.out_idx:
+            self._continue(self._history.condition(int(i), features.native(i)), int(i))
+        self.auto_step = self._auto_step()
+
+    def close(self) -> None:
+        """Let go of what is held elsewhere: here, nothing."""
+
+    def add_class(self, n: int = 1, *, names: tuple[str, ...] | list[str] | None = None) -> None:
+        """Make room for n classes more, at the prior; nothing else moves."""
+        self._continue(self._history.add_class(n, None if names is None else tuple(names)), None)
+
+    def extend(self, features: Any) -> None:
+        """Take more instances (m, d) behind those there are: free, at the cost of m instances.
+
+        Afterwards all is as if the pool had been made of all of them, to rounding.
+        """
+        self._cached.extend(features, self._cached_at)  # refuses before anything is changed
+        more = len(self) - len(self.state)
+        self.labels = np.concatenate([self.labels, np.full(more, -1)])
+        self.weights = np.concatenate([self.weights, np.ones(more)])
+        self.state = np.concatenate([self.state, np.full(more, Where.FREE, np.int8)])
+
+    def logits(self, idx: Any = None) -> np.ndarray:
+        """Return the logits at the mean (n, k) of the instances; (0, f) if the posterior is binary.
+
+        Without idx it may be a view that later labels move; it cannot be written to.
+        """
+        return _read_only(self._cached.logits_of(idx, self._cached_at.likelihood == "binary"))
+
+    def variances(self, idx: Any = None) -> np.ndarray:
+        """Return the variance of the logits (n,), computed when first asked for."""
+        if not self._cached.has_variances:
+            self._cached.find_variances(self._cached_at)
+        return _read_only(self._cached.variances(idx))
+
+    def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
+        return self._cached.features.rows(idx, dtype)
+
+    def scan(self) -> np.ndarray | None:
+        """Return a copy of all logits (n, k); None if they are not in this process."""
+        return np.array(self.logits()) if self.can_scan else None
+
+    def guessed(self, present: int) -> np.ndarray:
+        """Return how many instances each of the first `present` classes is the likeliest of."""
+        return np.bincount(self.logits()[:, :present].argmax(axis=1), minlength=present)
+
+    def margins(self, idx: np.ndarray) -> np.ndarray:
+        """Return p_first - p_second of the instances, by a compiled loop where they are many."""
+        found = self._cached.margins(idx)
+        return super().margins(idx) if found is None else found
+
+    def narrowest(self, idx: np.ndarray) -> int:
+        found = self._cached.narrowest(idx)
+        return super().narrowest(idx) if found is None else found
+
+    def inner(self, idx: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
+        """Return w -> H[idx] w, without copying most of a pool's features, and |h|^2 of idx."""
+        features = self._cached.features
+        if 2 * len(idx) > len(self):
+            return lambda w: features.product(w)[..., idx], features.norms()[idx]
+        return super().inner(idx)
+
+    def _make_cache(self, features: Any, posterior: Posterior) -> LocalLogits:
+        """Return the cache of logits and variances; another kind of pool has another one."""
+        folded = isinstance(features, Scaled) and posterior.bias
+        return LocalLogits((Folded if folded else Features)(features, posterior))
+
+    def _room(self, n: int) -> tuple[Any, Any, Any]:
+        """Return labels, weights and places of n free instances."""
+        return np.full(n, -1), np.ones(n), np.full(n, Where.FREE, np.int8)
+
+    def _begin(self, posterior: Posterior) -> None:
+        """Begin a history at a posterior that the cache is computed from."""
+        self._history = History.begin(posterior, self.closed_form)
+        self._cached_at = self.posterior  # the posterior that the cached logits belong to
+        self._pending: list[tuple[Posterior, int | None]] = []  # later ones, and the instance of each change
+        self._is_together = False
+
+    def _continue(self, history: History, idx: int | None) -> None:
+        """Go on by what is known of one instance, or by classes (None); the cache follows once it may."""
+        if history is not self._history:
+            self._history = history
+            self._pending.append((history.posterior, idx))
+        if not self._is_together:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Let the cache follow the posterior, in one pass if several labels are pending."""
+        pending, self._pending = self._pending, []
+        means = [self._cached_at.mean, *(posterior.mean for posterior, _ in pending)]
+        moves = sum(after is not before for before, after in pairwise(means))
+        idx = [i for i in dict.fromkeys(i for _, i in pending) if i is not None]
+        if all(i is not None for _, i in pending) and (len(idx) == 1 or moves > 1):
+            old, self._cached_at = self._cached_at, self.posterior
+            follow(self._cached, old, self.posterior, idx)
+            return
+        for posterior, i in pending:  # one by one, which keeps the variances
+            old, self._cached_at = self._cached_at, posterior
+            if i is None:
+                follow_classes(self._cached, posterior)
+            else:
+                follow(self._cached, old, posterior, [i])
+
+    def _turn(self, idx: int, old: Where, new: Where, expected: str) -> None:
+        here = self.where(idx)
+        if here is not old:
+            raise EverylabelError(f"idx is {idx}, which is {here.words}; expected {expected}")
+        self.put(idx, new)
+
+    def _auto_step(self) -> float:
+        """Return how far training has set labelled instances apart: mean of f_y - mean(f).
+
+        A label moves its own logits by about step * s/(1 + s) < step: the step is then what
+        training would give the instance. The paper's step where the pool knows no labels.
+        """
+        idx = self.labelled_idx
+        f = self._trained_logits(idx)
+        own = np.mean(f[np.arange(len(idx)), self.labels[idx]] - f.mean(axis=1)) if len(idx) else 0.0
+        return float(own) if own > 0 else default_step("second_order", self.posterior.likelihood)
+
+    def _trained_logits(self, idx: np.ndarray) -> np.ndarray:
+        """Return the logits of labelled instances."""
+        return self.logits(idx)
+
+    def _check_ruled_out(self, classes: Collection[int]) -> frozenset[int]:
+        if not isinstance(classes, Iterable):
+            raise EverylabelError(f"classes is {classes!r}; expected several class numbers: [{classes!r}]")
+        given = np.asarray(list(classes), np.int64)
+        numbers = frozenset(check_labels(given, len(given), self.n_classes, given, "classes").tolist())
+        if len(numbers) == self.n_classes:
+            raise EverylabelError(f"classes rules out all {self.n_classes}; expected one at least to be left")
+        return numbers
+
+    def _check_label(self, label: Any) -> int:
+        if type(label) is int and 0 <= label < self.n_classes:
+            return label
+        return int(check_labels(np.asarray([label]), 1, self.n_classes, np.zeros(1), "label")[0])
+
+    def _check_one(self, idx: Any) -> int:
+        if isinstance(idx, (bool, np.bool_)) or not isinstance(idx, (int, np.integer)):
+            raise EverylabelError(f"idx is {idx!r}; expected the position of one instance, a whole number")
+        if 0 <= idx < len(self):
+            return int(idx)
+        return int(check_positions([idx], len(self), "idx")[0])  # says what is wrong
+
+
+def _check_where(where: Any) -> Where:
+    if where not in list(Where):
+        raise EverylabelError(
+            f"where is {where!r}; expected one of {', '.join(f'Where.{w.name}' for w in Where)}"
+        )
+    return Where(where)
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _check_options(
+    method: str | None, step_size: float | str | None
+) -> tuple[str | None, float | str | None]:
+    """Return a method and a step size that go together."""
+    if method is not None:
+        check_choice(method, "method", [*METHODS, "exact"])
+    if method == "exact" and step_size is not None:
+        raise EverylabelError(f"step_size is {step_size!r}; method='exact' has none: leave it out")
+    if step_size is None or step_size == "auto":
+        return method, step_size
+    return method, check_positive(step_size, "step_size", zero=True)
+
+
+def _check_closed_form(wanted: bool, posterior: Posterior, method: str | None) -> None:
+    """Refuse to take labels back in closed form where there is none."""
+    if wanted and (posterior.likelihood != "gaussian" or method not in (None, "second_order")):
+        raise EverylabelError(
+            f"closed_form is True, the likelihood {posterior.likelihood!r} and method {method!r}; "
+            "expected likelihood='gaussian' and method='second_order', or closed_form=False"
+        )

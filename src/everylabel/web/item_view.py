@@ -1,0 +1,189 @@
+"""What is shown of an item, by its id; the project behind it is another one when its source has grown.
+
+Images are shown from the source's own folder only. A table names its images by path, and may come from
+anybody: one that names a picture of the user's own, or a link to it, would show that to everybody who labels.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from everylabel.core.errors import EverylabelError, listed
+from everylabel.data.cells import label_of
+from everylabel.data.digests import UNREADABLE
+from everylabel.data.display import Pictures, fields_of
+from everylabel.data.id_list import IdList, Numbered
+from everylabel.data.items import Items
+from everylabel.data.media import Picture
+from everylabel.labelling.errors import Refused
+from everylabel.projects.project import Project
+from everylabel.projects.trust import lies_in
+
+NAMES_OF_LABELS = {"label", "labels", "class", "category", "target", "y"}
+
+
+class Allowed:
+    """The folders whose files may be shown; none of them: all may."""
+
+    def __init__(self, folders: Iterable[str | Path]) -> None:
+        self.folders = tuple(Path(folder).resolve() for folder in folders)
+
+    def __contains__(self, path: Path) -> bool:
+        """Return whether a file lies inside now, when all links are followed: a folder may become one."""
+        return not self.folders or lies_in(path, self.folders)
+
+    def outside(self, paths: Iterable[Path | None]) -> list[Path]:
+        """Return the files that lie outside; each folder is looked at once, so that many take no longer."""
+
+        @lru_cache(10_000)
+        def folder_is(folder: Path) -> bool:
+            return lies_in(folder, self.folders)
+
+        def inside(path: Path) -> bool:
+            return lies_in(path, self.folders) if path.is_symlink() else folder_is(path.parent)
+
+        return [path for path in paths if path is not None and self.folders and not inside(path)]
+
+
+EVERYTHING = Allowed(())
+
+
+def allowed_images(project: Project, others: Sequence[Path] = ()) -> Allowed:
+    """Return what may be shown of a project, besides what its user allows; refuse a project of others."""
+    display = project.display
+    home = display.home()
+    if home is not None:  # each is refused when it is asked for
+        return Allowed([home, *others])
+    if not isinstance(display, Pictures) or project.about is None:
+        return EVERYTHING
+    own, show = Path(project.about.source), project.about.options.show
+    allowed = Allowed([own if own.is_dir() else own.parent, *([Path(show).parent] if show else []), *others])
+    files = (display.file(i) for i in range(len(display.images)))
+    outside = [str(path) for path in allowed.outside(files)]
+    if outside:
+        folder = Path(outside[0]).resolve().parent
+        raise EverylabelError(
+            f"{len(outside):,} images lie outside the source's folder {str(allowed.folders[0])!r}: "
+            f"{listed(outside)}; whoever labels would see them. If they may, add --images-in {folder}"
+        )
+    return allowed
+
+
+class Shown:
+    """The items of a project as the page sees them."""
+
+    def __init__(
+        self, project: Project, fields: Sequence[str] | None = None, allowed: Allowed = EVERYTHING
+    ) -> None:
+        """Show a project.
+
+        fields : the columns beside an item, all but those of labels unless given
+        allowed : the images that may be shown
+        """
+        check_fields(project, fields)
+        self._fields = fields
+        self._allowed = allowed
+        self.become(project)
+
+    def become(self, project: Project) -> None:
+        """Show this project from now on."""
+        self._told, self._bare = _labels_of(project), _folders_are_classes(project)
+        self._now = project, IdList(project.ids).position
+
+    @property
+    def project(self) -> Project:
+        return self._now[0]
+
+    def place(self, name: str) -> int | None:
+        """Return where an item stands; None if there is none of this name."""
+        return self._now[1].get(name)
+
+    def item(self, name: str) -> dict[str, Any]:
+        """Return an item as the API gives it; `name` is what people know it by."""
+        project, place = self._find(name)
+        item = project.display.item(place)
+        image = image_url(name, self.digest(name)) if item["image"] else None
+        fields = [pair for pair in item["fields"] if pair[0] not in self._told]
+        if self._fields is not None:
+            fields = fields_of({each: project.columns[each] for each in self._fields}, place)
+        known = {"id": name, "name": self.name(name), "kind": project.kind}
+        return {**known, **item, "fields": fields, "image": image}
+
+    def name(self, name: str) -> str:
+        """Return what people know an item by."""
+        project, place = self._find(name)
+        return self._without_folder(project.known_as(place))
+
+    def text(self, name: str) -> str:
+        """Return a short text to search in and to show in lists."""
+        project, place = self._find(name)
+        return self._without_folder(project.display.text(place))
+
+    def _find(self, name: str) -> tuple[Project, int]:
+        """Return where an item stands, and in which project."""
+        project, position = self._now
+        return project, position[name]
+
+    def _without_folder(self, name: str) -> str:
+        return name.rpartition("/")[2] if self._bare else name
+
+    def digest(self, name: str) -> str:
+        """Return a hash of what an item's image shows now."""
+        project, place = self._find(name)
+        return project.display.digest(place) if self.may_show(project, place) else UNREADABLE
+
+    def picture(self, name: str) -> Picture:
+        """Return an item's image, or refuse and say why there is none."""
+        project, i = self._find(name)
+        if not self.may_show(project, i):
+            file = project.display.file(i)
+            raise Refused(404, "no_image", f"image {file} lies outside the source's folder")
+        try:
+            return project.display.picture(i)
+        except EverylabelError as error:
+            raise Refused(404, "no_image", str(error)) from error
+
+    def may_show(self, project: Items, place: int) -> bool:
+        """Return whether an item's image lies where images may; nothing of others is read."""
+        file = project.display.file(place)
+        return file is None or file in self._allowed
+
+
+def image_url(item: str, digest: str) -> str:
+    """Return where an instance's image is: another content, another address, whatever it is called."""
+    return f"/api/image/{quote(item, safe='')}?content={digest}"
+
+
+def check_fields(project: Project, fields: Sequence[str] | None) -> None:
+    """Refuse fields that are no columns of the source."""
+    unknown = [name for name in fields or () if name not in project.columns]
+    if unknown:
+        raise EverylabelError(
+            f"--fields names {listed(unknown)}; expected some of {listed(list(project.columns), 12)}"
+        )
+
+
+def _labels_of(project: Project) -> set[str]:
+    """Return the columns that hold labels, by their name or since they hold nothing but names of classes.
+
+    A column is looked through up to the first value that is no class.
+    """
+    named = {name for name in project.columns if name.lower() in NAMES_OF_LABELS}
+    known = {"", *project.classes}
+    others = ((name, values) for name, values in project.columns.items() if name not in named)
+    return named | {
+        name
+        for name, values in others
+        if project.classes and all(label_of(value).strip() in known for value in values)
+    }
+
+
+def _folders_are_classes(project: Project) -> bool:
+    """Return whether the folder that an image lies in would tell its class."""
+    if project.kind != "image" or isinstance(project.ids, Numbered):
+        return False
+    asked = project.about is not None and project.about.options.label_column == "folder"
+    folders = {str(name).rpartition("/")[0].rpartition("/")[2] for name in project.ids} - {""}
+    return asked or (bool(folders) and folders <= set(project.classes))

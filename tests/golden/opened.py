@@ -1,0 +1,74 @@
+"""The only file through which the golden tests reach the code under test.
+
+Surfaces in use: `open_project` and `opened_server` (the application that `everylabel label` serves), the HTTP
+API, and the command `everylabel export`. If one of them moves, adapt this file; the golden logs and expected
+results stay as they are.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+
+from everylabel.cli import app as commands
+from everylabel.projects.labelled import check_labelled, joined_before
+from everylabel.projects.project import open_project
+from everylabel.web.server import ServeOptions, one_thread, opened_server
+from tests.golden.scripted import restore
+
+HERE = Path(__file__).parent
+PROJECTS = sorted(path.parent.name for path in HERE.glob("*/log.jsonl"))
+LOG = "labels.sqlite"
+CACHES = ("state.snapshot", "model.mean.npz", "class-names.npz")  # beside the log
+
+
+def copied(name: str, to: Path) -> Path:
+    """Copy a golden project and return its source; a log without a database is restored from its lines."""
+    shutil.copytree(HERE / name / "project", to / name)
+    (source,) = (path for path in (to / name).iterdir() if (to / name / f"{path.name}.everylabel").exists())
+    log = folder_of(source) / LOG
+    if not log.exists():
+        restore(HERE / name / "log.jsonl", log)
+    return source
+
+
+def folder_of(source: Path) -> Path:
+    """Return the folder of a source's project."""
+    return source.with_name(f"{source.name}.everylabel")
+
+
+def forget_caches(source: Path) -> int:
+    """Delete all caches; return the number of files."""
+    found = [path for pattern in CACHES for path in folder_of(source).glob(pattern)]
+    for path in found:
+        path.unlink()
+    return len(found)
+
+
+@contextmanager
+def opened(source: Path, **how: Any) -> Iterator[TestClient]:
+    """Yield a client of a project that is served as the command `everylabel label SOURCE` would.
+
+    how : what `open_project` must be told of a source that was never opened
+    """
+    check, begin = check_labelled(None), joined_before(None)
+    project = open_project(source, keep=False, check=check, begin=begin, **how)
+    opening = opened_server(project, ServeOptions(port=0), _silent, _silent, None)
+    with one_thread(), opening as server:
+        app: Any = server.server.config.app
+        yield TestClient(app, base_url="http://127.0.0.1")
+
+
+def export(source: Path, what: str, out: Path, *more: str) -> str:
+    """Return the text that `everylabel export` writes."""
+    done = CliRunner().invoke(commands, ["export", str(source), "--what", what, "--out", str(out), *more])
+    assert done.exit_code == 0, done.output
+    return out.read_text()
+
+
+def _silent(*_: Any) -> None:
+    """Notes are for people."""

@@ -1,0 +1,164 @@
+"""Items that come before the strategy's choice: test items and checks; and leases that end by a clock."""
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from everylabel.labelling.desk import Finish
+from everylabel.labelling.errors import Refused
+from everylabel.labelling.model.retrainer import retrain
+from everylabel.labelling.next_item import LeaseClock
+from everylabel.labelling.state.types import Lease
+from everylabel.log import events
+from everylabel.log.store import Store
+from everylabel.projects.log import bring_up_to_date
+from tests.labelling.desks import CLASSES, FEATURES, IDS, Y, fingerprint, label, service, truth
+
+
+def test_checks_of_a_class_are_drawn_among_what_is_predicted_so(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=7) as made:
+        label(made, 30)
+        for _ in range(2):  # the same request, sent twice
+            reply = made.wish("me", 3, 5, key="w").result()
+        assert reply["wishes"] == [{"class": 3, "checks": 5}]
+        with pytest.raises(Refused, match="class is 10; expected 0 to 9"):
+            made.wish("me", 10, 5).result()
+        seen = []
+        for _ in range(24):
+            task = made.next("me").result()["next"]
+            item = made.views.position(task["item"]["id"])
+            out = made.ledger.checked.get(item)
+            if task["reason"] == "check" and out is not None and out.share is not None:
+                seen.append((out.among, int(made.desk.learner.probabilities(item).argmax()), out.share))
+                assert task["probabilities"] is None
+            made.label("me", task["item"]["id"], truth(task["item"]["id"])).result()
+        assert [(among, guess) for among, guess, _ in seen] == [(3, 3)] * 5
+        assert all(0.0 < share < 0.5 for _, _, share in seen)
+        assert made.ledger.wishes == {}
+        assert [check.among for check in made.ledger.checks.values()].count(3) == 5
+        state = fingerprint(made)
+    with service(tmp_path / "log") as made:
+        assert fingerprint(made) == state
+
+
+def test_class_without_predictions_does_not_block_others(tmp_path: Path) -> None:
+    with service(tmp_path / "log", classes=[*CLASSES, "never"], check_every=0) as made:
+        label(made, 30)
+        made.wish("me", 10, 5).result()
+        label(made, 6)
+        assert made.ledger.wishes == {10: 5}
+
+
+def _with_test(path: Path, n: int, **settings: object) -> None:
+    store = Store(path, "test")
+    bring_up_to_date(store, IDS, classes=CLASSES, settings=dict(settings), test=n, note=lambda _: None)
+    store.close()
+
+
+def test_test_items_come_first_blind_and_teach_nothing(tmp_path: Path) -> None:
+    _with_test(tmp_path / "log", 12)
+    with service(tmp_path / "log") as made:
+        before = np.asarray(made.desk.learner.pool.posterior.mean).tobytes()
+        for _ in range(12):
+            task = made.next("me").result()["next"]
+            assert (task["reason"], task["probabilities"]) == ("test", None)
+            reply = made.label("me", task["item"]["id"], truth(task["item"]["id"])).result()
+        assert np.asarray(made.desk.learner.pool.posterior.mean).tobytes() == before
+        assert (reply["progress"]["labelled"], reply["progress"]["test"]["answered"]) == (0, 12)
+        assert made.undo("me").result()["next"]["probabilities"] is None
+        made.label("me", task["item"]["id"], truth(task["item"]["id"])).result()
+        label(made, 40)
+        assert not set(made.ledger.labels) & set(made.ledger.test)
+        retrain(made.desk)
+        shown = made.next("me").result()["progress"]["test"]
+        guesses = made.desk.learner.pool.logits(list(made.ledger.test)).argmax(axis=1)
+        assert shown["estimate"] == pytest.approx(np.mean(guesses == Y[list(made.ledger.test)]))
+        assert shown["n"] == 12
+        page = made.views.predictions(None, 0, 1000).result()
+        assert page.total == len(IDS) - 40 - 12
+        assert made.views.states([next(iter(made.ledger.test))]).result()[0]["state"] == "labelled"
+        state = fingerprint(made)
+    with service(tmp_path / "log") as made:
+        assert fingerprint(made) == state
+
+
+def test_a_named_tester_labels_the_test_set_and_nobody_else(tmp_path: Path) -> None:
+    _with_test(tmp_path / "log", 5, tester="anna")
+    with service(tmp_path / "log") as made:
+        assert made.next("ben").result()["next"]["reason"] == "chosen"
+        assert made.next("anna").result()["next"]["reason"] == "test"
+        skipped = made.next("anna").result()["next"]["item"]["id"]
+        assert made.skip("anna", skipped).result()["next"]["item"]["id"] != skipped
+
+
+def test_a_test_set_grows_and_is_never_drawn_twice(tmp_path: Path) -> None:
+    for n, expected in [(5, 5), (5, 5), (8, 8), (3, 8)]:
+        _with_test(tmp_path / "log", n)
+        store = Store(tmp_path / "log", "test")
+        found = [event.body.item for event in store.read() if isinstance(event.body, events.HeldOut)]
+        store.close()
+        assert len(found) == len(set(found)) == expected
+
+
+class Clocks:
+    """A clock that counts, and one that shows the time of day and may be set."""
+
+    def __init__(self) -> None:
+        self.counted, self.shown = 5.0, 1e9
+
+    def pass_by(self, seconds: float) -> None:
+        self.counted += seconds
+        self.shown += seconds
+
+
+def test_a_clock_that_is_set_changes_nothing() -> None:
+    clocks = Clocks()
+    clock = LeaseClock(lambda: clocks.counted, lambda: clocks.shown)
+    leases = {"ana": Lease(1, "chosen", clocks.shown)}
+
+    def over() -> list[str]:
+        return [person for person, _ in clock.over(leases, 600)]
+
+    assert over() == []
+    clocks.shown -= 3600
+    clocks.pass_by(500)
+    leases["ben"] = Lease(2, "chosen", clocks.shown)
+    assert over() == []
+    clocks.shown += 7200
+    clocks.pass_by(101)
+    assert over() == ["ana"]
+    leases["ana"] = Lease(1, "chosen", clocks.shown)  # handed out again
+    assert over() == []
+    clocks.pass_by(500)
+    assert over() == ["ben"]
+
+
+def test_after_a_restart_the_log_tells_within_limits() -> None:
+    clocks = Clocks()
+    at = {"old": -1000.0, "new": -100.0, "to come": 5000.0}  # seconds from now, by the time of day
+    leases = {who: Lease(i, "chosen", clocks.shown + after) for i, (who, after) in enumerate(at.items())}
+    clock = LeaseClock(lambda: clocks.counted, lambda: clocks.shown)
+    assert [person for person, _ in clock.over(leases, 600)] == ["old"]
+    clocks.pass_by(501)
+    assert [person for person, _ in clock.over(leases, 600)] == ["old", "new"]
+    clocks.pass_by(100)
+    assert len(list(clock.over(leases, 600))) == 3
+
+
+def test_people_who_ask_in_one_round_get_different_items(tmp_path: Path) -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def hold() -> Finish:
+        begun.set()
+        go.wait()
+        return lambda: None
+
+    with service(tmp_path / "log", ids=IDS[:40], features=FEATURES[:40], check_every=2) as made:
+        made.desk.submit(hold)
+        begun.wait()
+        replies = [made.next(f"person {i}") for i in range(16)]
+        go.set()
+        items = [reply.result()["next"]["item"]["id"] for reply in replies]
+    assert len(set(items)) == 16

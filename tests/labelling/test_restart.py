@@ -1,0 +1,232 @@
+"""After a restart the state is what it was, and the model is that of training on its labels from scratch."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from everylabel.core.softmax import softmax
+from everylabel.labelling import auto_label_service
+from everylabel.labelling.auto_label_service import Finishing
+from everylabel.labelling.bulk_label import label_many
+from everylabel.labelling.desk import Desk
+from everylabel.labelling.model import learner
+from everylabel.labelling.model.retrainer import Retrainer, retrain
+from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.model.training import train
+from everylabel.labelling.quality.auto_label import Promise
+from everylabel.labelling.service import Service
+from everylabel.labelling.snapshot import Snapshots, digest
+from everylabel.log.store import Store
+from everylabel.projects.log import bring_up_to_date
+from tests.labelling.desks import CLASSES, FEATURES, IDS, N, fingerprint, label, probabilities, service, truth
+
+PEOPLE = ("anna", "ben", "me")
+
+
+def busy(made: Service, rng: np.random.Generator, n: int) -> None:
+    """Do all kinds of things as three people, several at once."""
+    for _ in range(n):
+        futures = []
+        for person in PEOPLE:
+            lease = made.desk.ledger.leases.get(person)
+            kinds = ["label", "label", "label", "skip", "undo", "tell", "jump", "class", "remove", "none"]
+            what = rng.choice([*kinds, "not", "not", "relabel", "bulk"])
+            if lease is None:
+                futures.append(made.next(person))
+                continue
+            item = made.desk.ids[lease.item]
+            if what == "label":
+                futures.append(made.label(person, item, truth(item)))
+            elif what == "relabel" and made.ledger.labels:
+                some = made.desk.ids[next(iter(made.ledger.labels))]
+                futures.append(made.label(person, some, int(rng.integers(10))))
+            elif what == "bulk":
+                several = rng.choice(made.desk.ids, 4).tolist()
+                futures.append(label_many(made, person, several, int(rng.integers(10))))
+            elif what == "skip":
+                futures.append(made.skip(person, item))
+            elif what == "undo":
+                futures.append(made.undo(person))
+            elif what == "tell":
+                futures.append(made.cannot_tell(person, item))
+            elif what == "jump":
+                futures.append(made.jump(person, made.desk.ids[int(rng.integers(len(made.desk.ids)))]))
+            elif what == "not":
+                futures.append(made.rule_out(person, item, (truth(item) + int(rng.integers(1, 10))) % 10))
+            elif what == "none":
+                futures.append(made.none_of_these(person, item))
+            elif what == "remove":
+                number, into = rng.integers(12, size=2).tolist()
+                futures.append(made.classes.remove(person, number, into if into < 6 else None))
+                if rng.random() < 0.5:
+                    futures.append(made.classes.restore(person, int(rng.integers(12))))
+                elif made.ledger.class_changes:
+                    futures.append(made.classes.undo(person, made.ledger.class_changes[-1].seq))
+            else:
+                futures.append(made.classes.add(person, f"class {rng.integers(3)}"))
+        for future in futures:
+            future.exception()  # a refusal is fine
+
+
+def from_scratch(made: Service) -> np.ndarray:
+    """Return the probabilities of all items by exact training on the current labels."""
+    training = made.desk.read(made.desk.training_set).result()
+    posterior = train(
+        made.desk.features, training.labels(), training.n_classes, ruled_out=training.ruled_out()
+    )
+    weights = np.asarray(posterior.mean)
+    return np.asarray(softmax(made.desk.learner.pool.rows(np.arange(training.n_items)) @ weights))
+
+
+def state_of(made: Service) -> str:
+    return str(made.desk.read(lambda: digest(made.desk.ledger)).result())
+
+
+def agree(one: np.ndarray, other: np.ndarray) -> None:
+    np.testing.assert_allclose(one, other, atol=1e-3)
+
+
+@contextmanager
+def cached(folder: Path) -> Iterator[Service]:
+    """Yield a service that starts from the caches in the folder, and saves them at the end."""
+    folder.mkdir(exist_ok=True)
+    snapshots, store = Snapshots(folder), Store(folder / "log", "test")
+    state, _ = bring_up_to_date(store, IDS, classes=CLASSES, features=FEATURES, snapshots=snapshots)
+    desk = Desk(Rows(IDS, FEATURES, ready=True), store, state, mean=snapshots.mean())
+    try:
+        yield Service(desk, lambda i: {"id": IDS[i]})
+        snapshots.save(desk)
+    finally:
+        desk.close()
+        store.close()
+
+
+@pytest.mark.parametrize("strategy", ["herding", "margin"])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "exact_up_to", [0, 5 * FEATURES.size, learner.EXACT_UP_TO], ids=["stepwise", "both", "exact"]
+)
+def test_a_restart_changes_neither_the_state_nor_the_model(
+    tmp_path: Path, strategy: str, seed: int, exact_up_to: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner, "EXACT_UP_TO", exact_up_to)
+    rng = np.random.default_rng(seed)
+    with service(tmp_path / "log", strategy=strategy, check_every=4) as made:
+        busy(made, rng, 12)
+        if seed:
+            retrain(made.desk)
+            busy(made, rng, 8)
+        tasks = [made.next(person).result()["next"]["item"] for person in PEOPLE]
+        before, known = state_of(made), fingerprint(made)
+    with service(tmp_path / "log") as made:
+        assert (state_of(made), fingerprint(made)) == (before, known)
+        agree(probabilities(made), from_scratch(made))
+        assert [made.next(person).result()["next"]["item"] for person in PEOPLE] == tasks
+        assert state_of(made) == before  # everybody had an item
+
+
+def test_the_model_after_a_restart_is_that_of_the_last_training(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        label(made, 10)
+        busy(made, np.random.default_rng(7), 20)
+        retrain(made.desk)
+        state, before = state_of(made), probabilities(made)
+        agree(before, from_scratch(made))
+    with service(tmp_path / "log") as made:
+        assert state_of(made) == state
+        agree(probabilities(made), before)
+
+
+def test_labels_of_the_model_and_changes_of_classes_outlive_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auto_label_service, "promise", lambda *_: Promise(0.5, 300, 0, 0.01, 217))
+    with service(tmp_path / "log", check_every=5) as made:
+        label(made, 20)
+        label(made, 10, "anna")
+        item = label(made, 1)[0]
+        made.label("me", item, (truth(item) + 1) % 10).result()  # another answer in place of the first
+        made.undo("me").result()
+        made.label("me", item, truth(item)).result()
+        made.skip("anna", made.next("anna").result()["next"]["item"]["id"]).result()
+        task = made.next("me").result()["next"]["item"]["id"]
+        made.rule_out("me", task, (truth(task) + 1) % 10).result()
+        made.none_of_these("me", task).result()
+        label_many(made, "ben", IDS[200:210], 4).result()
+        made.classes.remove("me", 3, 5).result()
+        reply = made.classes.remove("me", 2).result()
+        made.classes.undo("anna", reply["last"]["saved"]).result()
+        Finishing(made.views).finish("me", 0.02, 0.95, 3).result()
+        assert made.ledger.finished
+        retrain(made.desk)
+        state, before, shown = state_of(made), probabilities(made), made.views.progress("me")
+    with service(tmp_path / "log") as made:
+        assert state_of(made) == state
+        agree(probabilities(made), before)
+        agree(before, from_scratch(made))
+        after = made.views.progress("me")
+        same = ("labelled", "left", "finished", "accuracy", "agreement", "classes", "curve")
+        assert {name: after[name] for name in same} == {name: shown[name] for name in same}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("deleted", ["state.snapshot", "model.mean.npz", "both", "none"])
+def test_caches_can_be_deleted_at_any_time(tmp_path: Path, deleted: str, seed: int) -> None:
+    rng, folder = np.random.default_rng(seed), tmp_path / "project"
+    with cached(folder) as made:
+        busy(made, rng, 10)
+    with cached(folder) as made:
+        busy(made, rng, 6)
+        state, known, leases = state_of(made), fingerprint(made), dict(made.ledger.leases)
+    for name in ("state.snapshot", "model.mean.npz"):
+        assert (folder / name).exists()
+        if deleted in (name, "both"):
+            (folder / name).unlink()
+    with cached(folder) as made:
+        assert (state_of(made), fingerprint(made), made.ledger.leases) == (state, known, leases)
+        agree(probabilities(made), from_scratch(made))
+        busy(made, rng, 2)  # and everything goes on
+
+
+def test_a_snapshot_is_taken_up_where_the_log_went_on(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    with cached(folder) as made:
+        label(made, 10)
+    old = (folder / "state.snapshot").read_bytes()
+    with cached(folder) as made:
+        busy(made, np.random.default_rng(3), 10)
+        state = state_of(made)
+    (folder / "state.snapshot").write_bytes(old)  # as after a server that was killed
+    with cached(folder) as made:
+        assert state_of(made) == state
+        agree(probabilities(made), from_scratch(made))
+
+
+def test_training_in_the_background_loses_no_label(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        retrainer = Retrainer(made.desk)
+        label(made, 30)
+        busy(made, np.random.default_rng(1), 10)
+        retrainer.close()
+        assert sorted(made.desk.learner.pool.labelled_idx.tolist()) == sorted(made.ledger.labels)
+        retrain(made.desk)
+        state, before = state_of(made), probabilities(made)
+    with service(tmp_path / "log") as made:
+        assert state_of(made) == state
+        agree(probabilities(made), before)
+
+
+def test_training_is_on_all_labels(tmp_path: Path) -> None:
+    from everylabel.core import fit_map
+    from everylabel.models.scaling import suited_precision
+
+    with service(tmp_path / "log") as made:
+        label(made, 30)
+        retrain(made.desk)
+        idx, y = zip(*sorted(made.desk.ledger.labels.items()), strict=True)
+        mean = fit_map(made.desk.features[list(idx)].astype(float), list(y), 10, suited_precision(10))
+        np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, mean, atol=1e-4)
+        assert len(made.desk.learner.pool) == N

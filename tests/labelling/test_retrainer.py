@@ -1,0 +1,213 @@
+"""Training in the background: when it is due, what it takes over, and that it ends when it should."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from everylabel.core.errors import EverylabelError
+from everylabel.labelling.desk import Desk
+from everylabel.labelling.model import learner, retrainer
+from everylabel.labelling.model.learner import Learner
+from everylabel.labelling.model.retrainer import Retrainer, retrain
+from everylabel.labelling.service import Service
+from everylabel.labelling.snapshot import Snapshots
+from tests.labelling.desks import IDS, fingerprint, label, service, truth, until
+from tests.labelling.test_restart import agree, from_scratch, probabilities, state_of
+
+
+def test_a_stop_while_a_training_begins_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, asked = threading.Event(), threading.Event()
+
+    def late(desk: Desk) -> None:
+        begun.set()
+        asked.wait(30)
+        retrain(desk)  # which takes up all labels: nothing is left to wake the thread
+
+    monkeypatch.setattr(retrainer, "retrain", late)
+    with service(tmp_path / "log") as made:
+        label(made, 12)
+        running = Retrainer(made.desk)
+        assert begun.wait(30)
+        stopping = threading.Thread(target=running.close, daemon=True)
+        stopping.start()
+        while not running._stopped.is_set() or not made.desk.learned.is_set():
+            stopping.join(0.01)
+        asked.set()
+        stopping.join(30)
+        assert not stopping.is_alive()
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> None:
+    """Have something happen while the next model is being trained."""
+    usual, done = Learner.__init__, list[int]()
+
+    def train(self: Learner, *given: Any, **how: Any) -> None:
+        usual(self, *given, **how)
+        if how.get("before") is not None and not done and threading.current_thread().name != "desk":
+            done.append(1)
+            act()
+
+    monkeypatch.setattr(Learner, "__init__", train)
+
+
+@pytest.mark.parametrize("exact_up_to", [0, learner.EXACT_UP_TO], ids=["stepwise", "exact"])
+def test_labels_that_come_while_a_model_is_trained_are_learned_too(
+    tmp_path: Path, exact_up_to: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner, "EXACT_UP_TO", exact_up_to)
+    with service(tmp_path / "log") as made:
+        first = label(made, 20)
+        meanwhile(monkeypatch, lambda: (label(made, 5), made.label("anna", first[0], 3).result()))
+        before = made.desk.learner
+        retrain(made.desk)
+        assert made.desk.learner is not before
+        assert sorted(made.desk.learner.pool.labelled_idx.tolist()) == sorted(made.ledger.labels)
+        assert len(made.ledger.labels) == 25
+        retrain(made.desk)
+        agree(probabilities(made), from_scratch(made))
+
+
+def test_votes_that_turn_labels_while_a_model_is_trained_are_learned_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+
+    def vote(made: Service, n: int) -> None:
+        for _ in range(n):
+            for person in ("anna", "ben", "me"):
+                item = made.next(person).result()["next"]["item"]["id"]
+                made.label(person, item, int(rng.integers(10))).result()
+            if rng.random() < 0.3:
+                made.undo("me").result()
+
+    with service(tmp_path / "log", annotators_per_item=3) as made:
+        vote(made, 8)
+        meanwhile(monkeypatch, lambda: vote(made, 3))
+        retrain(made.desk)
+        pool = made.desk.learner.pool
+        columns = made.ledger.columns
+        assert {i: columns[pool.labels[i]] for i in pool.labelled_idx.tolist()} == made.ledger.labels
+
+
+@pytest.mark.parametrize("change", ["remove", "merge", "rename"])
+def test_a_model_of_other_classes_is_dropped_and_trained_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    acts: dict[str, Callable[[Service], Any]] = {
+        "remove": lambda made: made.classes.remove("me", 3).result(),
+        "merge": lambda made: made.classes.remove("me", 3, 5).result(),
+        "rename": lambda made: made.classes.change("me", 3, name="three").result(),
+    }
+    with service(tmp_path / "log") as made:
+        label(made, 20)
+        meanwhile(monkeypatch, lambda: acts[change](made))
+        before = made.desk.learner
+        retrain(made.desk)
+        assert made.desk.learner is not before
+        assert made.desk.learner.columns == made.ledger.columns
+        assert made.desk.learned.is_set() == (change != "rename")  # it is to be trained again
+        retrain(made.desk)
+        agree(probabilities(made), from_scratch(made))
+        state = state_of(made)
+    with service(tmp_path / "log") as made:
+        assert state_of(made) == state
+
+
+def test_two_trainings_at_once_lose_no_label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with service(tmp_path / "log") as made:
+        label(made, 20)
+        meanwhile(monkeypatch, lambda: (label(made, 5), retrain(made.desk)))
+        retrain(made.desk)  # begun sooner, done later
+        assert len(made.desk.read(lambda: made.desk.learner.pool.labelled_idx).result()) == 25
+        state = fingerprint(made)
+    with service(tmp_path / "log") as again:
+        assert fingerprint(again) == state
+
+
+@pytest.mark.parametrize("exact_up_to", [0, learner.EXACT_UP_TO], ids=["stepwise", "exact"])
+def test_labels_are_trained_on_in_the_background(
+    tmp_path: Path, exact_up_to: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner, "EXACT_UP_TO", exact_up_to)
+    with service(tmp_path / "log") as made:
+        running = Retrainer(made.desk)
+        label(made, 30)
+        until(lambda: bool(made.ledger.assessed) and made.ledger.assessed[-1].labels >= 20)
+        if not exact_up_to:  # each label is worth a training
+            until(lambda: made.ledger.assessed[-1].labels == 30)
+            agree(probabilities(made), from_scratch(made))
+        running.close()
+
+
+def test_deferred_labels_are_trained_on_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner, "EXACT_UP_TO", 0)
+    with service(tmp_path / "log") as made:
+        from everylabel.labelling.bulk_label import label_many
+
+        by_class = {c: [name for name in IDS if truth(name) == c] for c in range(10)}
+        monkeypatch.setattr(learner, "DEFERRED_FROM", 5)
+        for c, names in by_class.items():
+            label_many(made, "me", names[:10], c).result()
+        assert made.desk.learner.deferred
+        running = Retrainer(made.desk)
+        until(lambda: not made.desk.learner.deferred)
+        running.close()
+        agree(probabilities(made), from_scratch(made))
+
+
+def test_a_failure_is_logged_and_training_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    problems: list[Exception] = [EverylabelError("the disk is full"), ZeroDivisionError()]
+
+    def fails(desk: Desk) -> None:
+        if problems:
+            desk.learned.set()
+            raise problems.pop(0)
+        retrain(desk)
+
+    monkeypatch.setattr(retrainer, "retrain", fails)
+    monkeypatch.setattr(Retrainer, "_is_due", lambda self: True)
+    with service(tmp_path / "log") as made:
+        label(made, 12)
+        running = Retrainer(made.desk)
+        until(lambda: bool(made.ledger.assessed))
+        running.close()
+    assert "training in the background failed: the disk is full" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_the_state_and_the_mean_are_saved_at_the_end(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        running = Retrainer(made.desk, Snapshots(tmp_path))
+        label(made, 12)
+        running.close()
+        saved = Snapshots(tmp_path).state(made.desk.log, IDS)
+        assert saved is not None
+        assert saved.labels == made.ledger.labels
+        mean = Snapshots(tmp_path).mean()
+        assert mean is not None
+        assert (tuple(mean[0]), mean[1].shape) == (made.ledger.columns, (65, 10))
+
+
+def test_the_state_is_saved_now_and_then_while_the_server_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retrainer, "SAVE_EVERY", 10)
+    with service(tmp_path / "log") as made:
+        running = Retrainer(made.desk, Snapshots(tmp_path))
+        label(made, 30)
+        until((tmp_path / "state.snapshot").exists)
+        running.close()
+
+
+def test_a_snapshot_that_cannot_be_saved_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with service(tmp_path / "log") as made:
+        running = Retrainer(made.desk, Snapshots(tmp_path / "missing" / "folder"))
+        label(made, 3)
+        running.close()
+    assert "the snapshot could not be saved" in caplog.text

@@ -1,0 +1,62 @@
+"""A pool too large for a copy of its features on scale: it learns and says what one with a copy does."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from everylabel.labelling.model import learner, scaling
+from everylabel.labelling.model.retrainer import retrain
+from everylabel.labelling.model.scaling import as_folded, prepare
+from everylabel.labelling.queues import cosines
+from everylabel.selection.pool.scaled import Scaled
+from everylabel.web.layout import layout
+from tests.labelling.desks import N, fingerprint, label
+from tests.labelling.test_joining import FIRST, RAW, growing, more
+from tests.labelling.test_restart import agree, busy, from_scratch, probabilities
+
+
+@pytest.mark.parametrize("from_here_on", [0, 150])
+def test_a_restart_changes_nothing(
+    tmp_path: Path, from_here_on: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scaling, "FOLDED_FROM", from_here_on * RAW.shape[1])
+    monkeypatch.setattr(learner, "EXACT_UP_TO", 0)
+    rng = np.random.default_rng(1)
+    with growing(tmp_path / "log", check_every=4) as made:
+        for at in range(FIRST, N, 40):
+            busy(made, rng, 3)
+            more(made, at, min(at + 40, N))
+            if at % 80 < 40:
+                here = len(made.desk.ids)
+                retrain(made.desk)
+                assert isinstance(made.desk.features, Scaled) == (here > from_here_on)
+        busy(made, rng, 5)
+        retrain(made.desk)
+        before = fingerprint(made)
+        agree(probabilities(made), from_scratch(made))
+    with growing(tmp_path / "log", N) as made:
+        assert fingerprint(made) == before
+        assert isinstance(made.desk.features, Scaled)
+        agree(probabilities(made), from_scratch(made))  # on a scale that is fitted on all items
+
+
+def test_it_learns_what_a_pool_with_a_copy_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner, "EXACT_UP_TO", 0)
+    found = []
+    for bound in (0, scaling.FOLDED_FROM):
+        monkeypatch.setattr(scaling, "FOLDED_FROM", bound)
+        with growing(tmp_path / str(bound), N) as made:
+            label(made, 20)
+            retrain(made.desk)
+            found.append(np.array(made.desk.learner.pool.logits()))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-2)
+
+
+def test_likeness_and_map_are_those_of_a_copy() -> None:
+    whole, fitted = prepare(RAW)
+    seen = as_folded(RAW, fitted)
+    for items in (np.arange(1, N), np.arange(9, 20)):
+        np.testing.assert_allclose(cosines(seen, items, 5), cosines(whole, items, 5), atol=1e-5)
+    rng = np.random.default_rng
+    np.testing.assert_allclose(layout(seen, rng(0))[0], layout(whole, rng(0))[0], atol=1e-4)

@@ -1,0 +1,213 @@
+"""A log that was damaged says so: flipped bits, rows that were changed, lost, moved or cut off."""
+
+import random
+import shutil
+import sqlite3
+import stat
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from everylabel.data.source_diff import Known
+from everylabel.log import tables
+from everylabel.log.engines import connect
+from everylabel.log.events import Event, Label, Project, Skip
+from everylabel.log.store import Damaged, Store, StoreError
+
+KNOWN = Known([f"row {i}" for i in range(60)], [f"{i:016x}" for i in range(60)])
+
+
+def events(n: int) -> list[Event]:
+    """Return a log: a project, then answers."""
+    first = Event(1, 1.5, "", Project(["a", "b"], {"check_every": 2}, 0, "id"))
+    rest = [
+        Event(
+            i,
+            1e9 + i / 7,
+            f"pérson {i % 3}",
+            Label(f"row {i % 60}", i % 2, sure=i / n),
+            f"key {i}",
+        )
+        for i in range(2, n)
+    ]
+    return [first, *rest, Event(n, 1e9 + n, "me", Skip("row 1"))]
+
+
+def written(where: str | Path, n: int = 120) -> None:
+    with closing(Store(where, "p")) as store:
+        store.append(events(n)[: n // 2])
+        store.set_items(KNOWN)
+        store.append(events(n)[n // 2 :])
+
+
+def change(where: str, statement: str) -> None:
+    """Change a log behind everylabel's back."""
+    if "://" not in where:
+        with closing(sqlite3.connect(where)) as connection, connection:
+            connection.execute(statement)
+        return
+    engine = connect(where, write=True)
+    with engine.begin() as session:
+        session.execute(sa.text(statement))
+    engine.dispose()
+
+
+def read(where: str, write: bool) -> tuple[list[Event], Known | None]:
+    with closing(Store(where, "p", write=write)) as store:
+        return store.read(), store.items()
+
+
+def said(path: Path) -> Any:
+    """Return what a log says, by a reader and by a server that writes; None if it is told to be damaged."""
+    try:
+        found, known = read(str(path), False)
+        with closing(Store(path, "p")) as store:
+            assert (store.read(), store.items(), store.told) == (found, known, "")
+            more = Event(found[-1].seq + 1, 1.0, "me", Skip("row 2"))
+            store.append([more])
+            assert store.read() == [*found, more]
+        return found, known
+    except StoreError as error:
+        return None if "labels.sqlite" in str(error) else error
+
+
+def test_a_flipped_bit_is_harmless_or_told(tmp_path: Path) -> None:
+    whole = tmp_path / "labels.sqlite"
+    written(whole)
+    content, draw = whole.read_bytes(), random.Random(5)
+    flips = [*range(0, 800, 13), *(draw.randrange(8 * len(content)) for _ in range(140))]
+    told = 0
+    for flip in flips:
+        folder = tmp_path / str(flip)
+        folder.mkdir()
+        damaged = bytearray(content)
+        damaged[flip // 8] ^= 1 << flip % 8
+        (folder / "labels.sqlite").write_bytes(damaged)
+        found = said(folder / "labels.sqlite")
+        assert found in (None, (events(120), KNOWN)), f"bit {flip}: other labels"
+        told += found is None
+        shutil.rmtree(folder)
+    assert 20 < told < len(flips)
+
+
+EARLIER = (  # a head that was there once, as a lost write leaves it
+    "UPDATE everylabel_heads SET seq = {0}, chain = (SELECT chain FROM everylabel_events WHERE seq = {0})"
+)
+CHANGES = [
+    ("UPDATE everylabel_events SET person = 'eve' WHERE seq = 7", "event 7 is not .* the 6 events before"),
+    ("UPDATE everylabel_events SET at = at + 1 WHERE seq = 7", "event 7 is not what was written"),
+    ("UPDATE everylabel_events SET key = NULL WHERE seq = 7", "event 7 is not what was written"),
+    ("UPDATE everylabel_events SET chain = NULL WHERE seq = 7", "event 7 is not what was written"),
+    ("UPDATE everylabel_events SET seq = 1000 WHERE seq = 7", "event 8 is not what was written"),
+    ("DELETE FROM everylabel_events WHERE seq = 7", "event 8 is not what was written"),
+    ("DELETE FROM everylabel_events WHERE seq > 7", "events after 7 are missing, of 120"),
+    ("DELETE FROM everylabel_events", "events after 0 are missing, of 120"),
+    ("UPDATE everylabel_heads SET seq = 119", "its head is not that of event 119"),
+    ("UPDATE everylabel_heads SET seq = 40", "its head is not that of event 40"),
+    (EARLIER.format(100), "its head is behind: that of event 100, and its last is 120; the events are whole"),
+    ("UPDATE everylabel_heads SET seq = -1", "its head is behind: that of event -1"),
+    ("DELETE FROM everylabel_heads", "its head is lost; 120 events are there"),
+    ("UPDATE everylabel_items SET items = replace(items, 'row 7', 'row 8')", "notes of the source"),
+    ("DELETE FROM everylabel_items", "notes of the source"),
+    ("DROP TABLE everylabel_heads", "a table is lost"),
+    ("DROP TABLE everylabel_items", "a table is lost"),
+]
+
+
+@pytest.mark.parametrize(("statement", "says"), CHANGES)
+def test_what_was_changed_is_told(tmp_path: Path, statement: str, says: str) -> None:
+    where = str(tmp_path / "labels.sqlite")
+    written(where)
+    change(where, statement)
+    for write in (False, True):
+        with pytest.raises(Damaged, match=f"(?s){says}.*everylabel doctor PROJECT"):
+            read(where, write)
+
+
+def test_events_that_are_read_later_are_checked_too(where: str) -> None:
+    written(where)
+    with closing(Store(where, "p")) as store:
+        assert store.read(after=110) == events(120)[110:]
+        assert store.read(after=120) == []
+        change(where, "UPDATE everylabel_events SET person = 'eve' WHERE seq = 115")
+        assert store.read(after=117) == events(120)[117:]
+        with pytest.raises(Damaged, match="event 115 is not what was written"):
+            store.read(after=110)
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, name: str, then: Callable[[], None]) -> None:
+    """Have something done once, right before a part of a log is read."""
+    read_it, left = getattr(tables, name), [then]
+
+    def read_later(*args: Any) -> Any:
+        if left:
+            left.pop()()
+        return read_it(*args)
+
+    monkeypatch.setattr(tables, name, read_later)
+
+
+@pytest.mark.parametrize("look", [Store.read, Store.check, Store.content])
+def test_what_is_written_while_a_log_is_read_is_no_damage(
+    where: str, monkeypatch: pytest.MonkeyPatch, look: Callable[[Store], Any]
+) -> None:
+    written(where)
+    more = Event(121, 1.0, "me", Skip("row 2"))
+    with closing(Store(where, "p")) as store, closing(Store(where, "p", write=False)) as reader:
+        before = look(reader)
+        meanwhile(monkeypatch, "each_row", lambda: store.append([more]))  # the head was read
+        assert look(reader) == before
+        assert reader.read() == [*events(120), more]
+
+
+def test_nothing_is_written_behind_an_end_that_is_gone(where: str) -> None:
+    written(where)
+    more = Event(121, 1.0, "me", Skip("row 2"))
+    with closing(Store(where, "p")) as store:
+        change(where, "DELETE FROM everylabel_events WHERE seq = 120")
+        with pytest.raises(StoreError, match="nothing of this was saved"):
+            store.append([more])
+
+
+def test_a_log_of_before_is_chained_once(where: str) -> None:
+    written(where)
+    change(where, "DROP TABLE everylabel_heads")
+    change(where, "ALTER TABLE everylabel_events DROP COLUMN chain")
+    change(where, "UPDATE everylabel_items SET format = 2")
+    with closing(Store(where, "p", write=False)) as reader:
+        assert reader.read() == events(120)
+        assert reader.items() == KNOWN
+    with closing(Store(where, "p")) as store:
+        assert "its 120 events are chained now" in store.told
+        assert store.read() == events(120)
+    with closing(Store(where, "p")) as store:
+        assert store.told == ""
+    change(where, "UPDATE everylabel_events SET person = 'eve' WHERE seq = 7")
+    with pytest.raises(Damaged, match="event 7"):
+        Store(where, "p")
+
+
+def test_a_log_is_its_owners_only(tmp_path: Path) -> None:
+    with closing(Store(tmp_path / "labels.sqlite", "p")) as store:
+        store.append(events(3))
+        assert len(list(tmp_path.iterdir())) >= 4
+        assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_events_of_a_kind_are_checked(where: str) -> None:
+    written(where)
+    with closing(Store(where, "p")) as store:
+        assert store.glance("skip") == events(120)[-1:]
+        assert store.first() == events(120)[0]
+        assert len(store.glance("label")) == 118
+        change(where, "UPDATE everylabel_events SET person = 'eve' WHERE seq = 7")
+        assert store.glance("skip") == events(120)[-1:]
+        with pytest.raises(Damaged, match="event 7 is not what was written; the 6 events before"):
+            store.glance("label")
+        change(where, "UPDATE everylabel_events SET person = 'eve' WHERE seq = 1")
+        with pytest.raises(Damaged, match="event 1 is not"):
+            store.first()

@@ -1,0 +1,158 @@
+"""Nothing is acknowledged into nothing: files that go away, disks that fill, connections that break."""
+
+import shutil
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from everylabel.data.source_diff import Known
+from everylabel.log import engines as module
+from everylabel.log.store import Store, StoreError
+from tests.log.test_integrity import events, written
+from tests.log.test_store import event
+from tests.projects.proxies import proxied
+
+
+def delete(path: Path) -> None:
+    for file in path.parent.glob("labels.sqlite*"):
+        file.unlink()
+
+
+def move(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+
+
+def replace(path: Path) -> None:
+    shutil.copyfile(path, path.with_name("copy"))
+    path.with_name("copy").replace(path)
+
+
+def delete_what_is_written_ahead(path: Path) -> None:
+    path.with_name("labels.sqlite-wal").unlink()
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (delete, "was deleted or moved while the server has it open"),
+        (move, "was deleted or moved"),
+        (replace, "was replaced"),
+        (delete_what_is_written_ahead, "was deleted"),
+    ],
+)
+def test_a_file_that_goes_away_is_noticed(tmp_path: Path, fault: Callable[[Path], None], says: str) -> None:
+    path = tmp_path / "labels.sqlite"
+    written(path)
+    with closing(Store(path, "p")) as store:
+        store.append([event(121)])
+        assert store.refusal() is None
+        fault(path)
+        for _ in range(2):
+            told = str(store.refusal())
+            assert says in told
+            assert "Export the labels before the server is stopped" in told
+        with pytest.raises(StoreError, match="whether this was saved is not known"):
+            store.append([event(122)])
+
+
+def test_events_of_another_server_are_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "labels.sqlite"
+    written(path)
+    with closing(Store(path, "p")) as store:
+        path.with_name("labels.sqlite.lock").unlink()  # so that another server believes itself alone
+        with closing(Store(path, "p")) as other:
+            other.append([event(121)])
+        with pytest.raises(StoreError, match="another server; nothing of this was saved"):
+            store.append([event(121, "other")])
+    with closing(Store(path, "p")) as store:
+        assert store.read(after=119) == [events(120)[-1], event(121)]
+
+
+def test_a_file_that_comes_back_is_written_to_again(tmp_path: Path) -> None:
+    path = tmp_path / "labels.sqlite"
+    written(path)
+    with closing(Store(path, "p")) as store:
+        path.rename(tmp_path / "elsewhere")
+        assert store.refusal() is not None
+        with pytest.raises(StoreError, match="whether this was saved is not known"):
+            store.append([event(121)])
+        (tmp_path / "elsewhere").rename(path)
+        assert store.refusal() is None
+        store.append([event(122)])
+        assert [each.seq for each in store.read(after=119)] == [120, 121, 122]
+
+
+def test_others_who_change_nothing_are_no_trouble(tmp_path: Path) -> None:
+    path = tmp_path / "labels.sqlite"
+    written(path)
+    with closing(Store(path, "p")) as store:
+        path.touch()
+        with closing(Store(path, "p", write=False)) as reader:
+            reader.read()
+        assert store.refusal() is None
+        store.append([event(121)])
+
+
+def test_a_disk_without_room_is_known_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "labels.sqlite"
+    written(path)
+    with closing(Store(path, "p")) as store:
+        with monkeypatch.context() as full:
+            full.setattr(module, "ROOM", 2**62)
+            told = store.refusal()
+            assert told is not None
+            assert "is full; make room there" in str(told)
+        assert store.refusal() is None
+
+
+def test_two_threads_may_write(tmp_path: Path) -> None:
+    def note() -> None:
+        for i in range(30):
+            store.set_items(Known([str(i)], ["1"]))
+
+    with closing(Store(tmp_path / "log", "p")) as store:
+        noting = threading.Thread(target=note)
+        noting.start()
+        for i in range(1, 31):
+            store.append([event(i)])
+        noting.join()
+        assert len(store.read()) == 30
+        assert store.items() == Known(["29"], ["1"])
+
+
+def test_what_was_saved_is_known_after_the_connection_broke(postgres: str) -> None:
+    with proxied(postgres) as (proxy, url), closing(Store(url, "cut")) as store:
+        store.append([event(1)])
+        proxy.mode = "cut after commit"
+        store.append([event(2, "k")])  # it is in the log, and nobody is told that it is not
+        assert proxy.cuts == 1
+        proxy.mode = "cut before commit"
+        with pytest.raises(StoreError, match="nothing was saved"):
+            store.append([event(3)])
+        assert proxy.cuts == 2
+        assert store.refusal() is None
+        assert store.read() == [event(1), event(2, "k")]
+        store.append([event(3)])
+        with closing(Store(postgres, "cut", write=False)) as reader:
+            assert len(reader.read()) == 3
+
+
+def test_what_is_not_known_is_said_so_and_found_out_later(postgres: str) -> None:
+    with proxied(postgres) as (proxy, url), closing(Store(url, "unknown")) as store:
+        store.append([event(1)])
+        proxy.mode = "swallow"
+        with pytest.raises(StoreError, match=r"nothing was saved|whether this was saved is not known"):
+            store.append([event(2)])
+        told = store.refusal()
+        assert told is not None
+        assert "nothing can be saved" in str(told)
+        proxy.mode = "forward"
+        assert store.refusal() is None
+        assert store.read() == [event(1)]
+        store.append([event(2)])  # by a session that has the lock: the one that was lost is ended
+        with pytest.raises(StoreError, match="in use by another server"):
+            Store(postgres, "unknown")
+        assert len(store.read()) == 2

@@ -1,0 +1,68 @@
+"""The pool's history: its steps are the core's, and what is left when something is taken back."""
+
+import numpy as np
+import pytest
+
+import everylabel as el
+from everylabel.selection.pool import Where
+from everylabel.selection.pool.history import Condition, Label, NewClasses
+from tests.selection.problems import problem
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "categorical"])
+def test_an_answer_taken_back_leaves_nothing_of_its_time_out(likelihood: str) -> None:
+    pool, twin = (problem(likelihood=likelihood).pool for _ in range(2))
+    i, j = (int(x) for x in pool.free_idx[:2])
+    pool.condition(i)
+    for each in (pool, twin):
+        each.add(j, 1, step_size=1.5)
+    pool.add(i, 2, step_size=1.5)
+    pool.remove_label(i)
+    np.testing.assert_array_equal(pool.posterior.mean, twin.posterior.mean)
+    np.testing.assert_array_equal(pool.posterior.cov, twin.posterior.cov)
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_label_that_was_changed_exactly_is_replayed_as_it_is_now(trained: bool) -> None:
+    pool, twin = (problem(method="exact").pool for _ in range(2))
+    i = int(pool.labelled_idx[0] if trained else pool.free_idx[0])
+    j, other = (int(x) for x in pool.free_idx[5:7])
+    before = int(pool.labels[i]) if trained else 0
+    for each in (pool, twin):
+        if not trained:
+            each.add(i, before)
+    pool.put(i, Where.LABELLED, (before + 1) % 3)
+    twin.remove_label(i)
+    twin.add(i, (before + 1) % 3)
+    for each in (pool, twin):
+        each.add(j, 1, method="second_order")
+        each.add(other, 2, method="second_order")
+        each.remove_label(j)  # a replay, since not all is exact
+    np.testing.assert_allclose(pool.posterior.mean, twin.posterior.mean, atol=2e-2)  # the exact tolerance
+    np.testing.assert_allclose(pool.posterior.cov, twin.posterior.cov, atol=1e-9)
+    for each in (pool, twin):
+        each.remove_label(i)
+    np.testing.assert_allclose(pool.posterior.mean, twin.posterior.mean, atol=2e-2)
+    np.testing.assert_allclose(pool.posterior.cov, twin.posterior.cov, atol=1e-9)
+
+
+def test_each_step_is_what_the_core_does() -> None:
+    pool, features, *_ = problem()
+    post, h = pool.posterior, features[4:5]
+    leased = Condition(4, h).after(post)
+    np.testing.assert_array_equal(leased.cov, el.condition(post, h).cov)
+    np.testing.assert_array_equal(Condition(4, h, -1).after(leased).cov, el.forget(leased, h).cov)
+    learned = el.update(post, h, [2], step_size=2.0)
+    np.testing.assert_array_equal(Label(4, h, 2, 1.0, None, 2.0).after(post).mean, learned.mean)
+    once = Label(4, h, 2, 1.0, None, 2.0, leased=True).after(leased)
+    np.testing.assert_allclose(once.cov, learned.cov, atol=1e-12)
+    assert NewClasses(2, None).after(post).n_classes == 5
+
+
+def test_places_have_numbers_and_words() -> None:
+    assert [(int(where), where.words) for where in Where] == [
+        (0, "free"),
+        (1, "labelled"),
+        (2, "leased"),
+        (3, "set aside"),
+    ]
