@@ -16,6 +16,7 @@ NAMES: dict[str, tuple[str, list[list[str]]]] = {  # what it measures, and the c
     "quality": ("paired active-learning curves", [["quality", *DATA]]),
     "accuracy": ("whether the accuracy on the page can be trusted", [["accuracy", *DATA]]),
     "noes": ("the value of a ruled-out class", [["noes", *DATA]]),
+    "network": ("accuracy with and without fine-tuning the encoder", [["network", *DATA]]),
     "labels": ("accuracy for each label, against other tools", [["labels", *DATA, *BEFORE]]),
     "chaos": ("kills, full disks, cut connections", [["chaos", "--minutes", "5", *OUT]]),
     "crowd": ("many people who disagree, over HTTP", [["crowd", *OUT]]),

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from everylabel.models.classifier_files import load_classifier, save_classifier
     from everylabel.models.embedding import embed
     from everylabel.models.embedding.datasets import load_dataset
+    from everylabel.models.finetuning import finetune
     from everylabel.notebook.label import label
     from everylabel.notebook.session import Session
     from everylabel.selection import Pool, optimal_batch, select, strategies
@@ -74,6 +75,7 @@ _LAZY = {
     "embed": "everylabel.models.embedding",
     "embed_names": "everylabel.models.class_names",
     "name_rows": "everylabel.models.class_names",
+    "finetune": "everylabel.models.finetuning",
     "label": "everylabel.notebook.label",
     "Session": "everylabel.notebook.session",
     "load_dataset": "everylabel.models.embedding.datasets",
@@ -93,6 +95,7 @@ __all__ = [
     "condition",
     "embed",
     "embed_names",
+    "finetune",
     "fit_map",
     "forget",
     "label",

@@ -51,6 +51,10 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
     ("out", {"item": "3", "reason": "check", "among": 1, "share": 0.25}),
     ("release", {"item": "3"}),
     ("held_out", {"item": "3"}),
+    (
+        "generation",
+        {"number": 1, "labels": 64, "trusted": True, "frozen_accuracy": 0.65, "tuned_accuracy": 0.88},
+    ),
     ("assessed", {"labels": 1, "checks": 0, "expected": 0.5, "gain": 0.01, "without": 10}),
     ("changed", {"item": "2"}),
     ("changed", {"item": "2", "confirmed": True}),

@@ -17,8 +17,8 @@ from everylabel.log.events import Event, Extended
 from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date
 from everylabel.selection.pool import Where
-from tests.labelling.desks import CLASSES, IDS, N, X, fingerprint, label, until
-from tests.labelling.test_restart import agree, busy, from_scratch, probabilities, state_of
+from tests.labelling.desks import CLASSES, IDS, N, X, fingerprint, label, probabilities, until
+from tests.labelling.test_restart import agree, busy, from_scratch, state_of
 
 FIRST = 60
 ORDER = np.random.default_rng(5).permutation(N)  # in which items come
@@ -127,10 +127,10 @@ def test_nothing_joins_twice_nor_before_it_is_written(tmp_path: Path) -> None:
         assert more(made, 70, 90) == 10  # as a source that is read again tells them
         assert made.desk.ids == COMING[:90]
         append = made.desk.log.append
-        made.desk.log.append = lambda events: (_ for _ in ()).throw(OSError("disk full"))  # type: ignore[method-assign]
+        made.desk.log.append = lambda events: (_ for _ in ()).throw(OSError("disk full"))
         with pytest.raises(OSError, match="disk full"):
             more(made, 90, 100)
-        made.desk.log.append = append  # type: ignore[method-assign]
+        made.desk.log.append = append
         assert len(made.desk.ids) == len(made.desk.learner.pool) == 90
         assert more(made, 90, 100) == 10
         before = fingerprint(made)
@@ -138,7 +138,7 @@ def test_nothing_joins_twice_nor_before_it_is_written(tmp_path: Path) -> None:
         name
         for event in log_of(tmp_path / "log")
         if isinstance(event.body, Extended)
-        for name in event.body.ids
+        for name in event.body.names
     ]
     assert joined == COMING[:100]
     with growing(tmp_path / "log", 100) as made:

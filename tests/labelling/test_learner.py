@@ -80,7 +80,7 @@ def is_where_it_belongs(made: Learner, training: TrainingSet) -> None:
 
 
 def test_training_does_not_depend_on_the_order_of_labelling() -> None:
-    backwards = TrainingSet(tuple(range(10)), dict(reversed(known({}).places.items())), {}, N)
+    backwards = TrainingSet(tuple(range(10)), dict(reversed(list(known({}).places.items()))), {}, N)
     np.testing.assert_array_equal(mean(learner(known({}))), mean(learner(backwards)))
     nothing = learner(TrainingSet((), {}, {}, N))
     np.testing.assert_array_equal(mean(nothing), np.zeros((FEATURES.shape[1] + 1, 1)))
@@ -272,8 +272,8 @@ def test_after_any_changes_the_model_is_that_of_the_labels(exact: bool, seed: in
     for _ in range(25):
         for item in rng.integers(n, size=int(rng.choice([1, 1, 2, 6, 80]))).tolist():
             number = int(Y[item]) if rng.random() < 0.8 else int(rng.integers(k))
-            some = rng.choice(k - 1, int(rng.integers(1, 4)), replace=False)
-            some = [int(c + (c >= Y[item])) for c in some]  # what it is not
+            drawn = rng.choice(k - 1, int(rng.integers(1, 4)), replace=False)
+            some = [int(c + (c >= Y[item])) for c in drawn]  # what it is not
             may: list[Place] = [labelled(number), labelled(number), FREE, LEASED, EXCLUDED, doubtful(*some)]
             places[item] = may[int(rng.integers(len(may)))]
         n = min(N, n + int(rng.choice([0, 0, 7])))

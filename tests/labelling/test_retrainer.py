@@ -15,8 +15,8 @@ from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.retrainer import Retrainer, retrain
 from everylabel.labelling.service import Service
 from everylabel.labelling.snapshot import Snapshots
-from tests.labelling.desks import IDS, fingerprint, label, service, truth, until
-from tests.labelling.test_restart import agree, from_scratch, probabilities, state_of
+from tests.labelling.desks import IDS, fingerprint, label, probabilities, service, truth, until
+from tests.labelling.test_restart import agree, from_scratch, state_of
 
 
 def test_a_stop_while_a_training_begins_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,10 +117,16 @@ def test_a_model_of_other_classes_is_dropped_and_trained_again(
         assert state_of(made) == state
 
 
+def _done(made: Service) -> bool:
+    """Retrain the model of a service."""
+    retrain(made.desk)
+    return True
+
+
 def test_two_trainings_at_once_lose_no_label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with service(tmp_path / "log") as made:
         label(made, 20)
-        meanwhile(monkeypatch, lambda: (label(made, 5), retrain(made.desk)))
+        meanwhile(monkeypatch, lambda: [label(made, 5), _done(made)])
         retrain(made.desk)  # begun sooner, done later
         assert len(made.desk.read(lambda: made.desk.learner.pool.labelled_idx).result()) == 25
         state = fingerprint(made)

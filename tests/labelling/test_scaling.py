@@ -11,9 +11,9 @@ from everylabel.labelling.model.scaling import as_folded, prepare
 from everylabel.labelling.queues import cosines
 from everylabel.selection.pool.scaled import Scaled
 from everylabel.web.layout import layout
-from tests.labelling.desks import N, fingerprint, label
+from tests.labelling.desks import N, fingerprint, label, probabilities
 from tests.labelling.test_joining import FIRST, RAW, growing, more
-from tests.labelling.test_restart import agree, busy, from_scratch, probabilities
+from tests.labelling.test_restart import agree, busy, from_scratch
 
 
 @pytest.mark.parametrize("from_here_on", [0, 150])

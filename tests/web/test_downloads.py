@@ -41,7 +41,7 @@ class Made:
         self.folder: str | None = None
         self.open.set()
 
-    def snapshot(self) -> "Future[None]":
+    def label_set(self) -> "Future[None]":
         found: Future[None] = Future()
         found.set_result(None)
         return found

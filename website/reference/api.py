@@ -41,7 +41,7 @@ PAGES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "Data and features",
         "everylabel",
         "From files, texts and images to features; [more about each](../models-and-data.md).",
-        ("read_items", "embed", "embed_names", "name_rows", "load_dataset"),
+        ("read_items", "embed", "embed_names", "name_rows", "load_dataset", "finetune"),
     ),
     "classifier": (
         "The classifier",
@@ -52,8 +52,12 @@ PAGES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "torch": (
         "PyTorch",
         "everylabel.torch",
-        "Any network's last layer, and ensembles (the extra `torch`).",
-        ("LastLayer", "ensemble_logits", "dropout_logits", "train_ensemble", "train_head"),
+        "Any network's last layer, networks that learn from labels, and ensembles (the extra `torch`); "
+        "[how to](../how-to/network.md).",
+        (
+            *("ActiveLearner", "train_network", "TunedEncoder", "LastLayer"),
+            *("ensemble_logits", "dropout_logits", "train_ensemble", "train_head"),
+        ),
     ),
     "notebook": (
         "Labelling from Python",

@@ -51,6 +51,7 @@ def export(
     from everylabel.labelling.queues import QUEUES
     from everylabel.projects.labelled import check_labelled
     from everylabel.projects.log import class_names_of, read_labels
+    from everylabel.projects.network import with_generation
 
     check_choice(what, "--what", [*WHAT, "model"])
     beside = column_list(columns)
@@ -58,6 +59,8 @@ def export(
     project = opened(source, folder=folder, show=show, keep=False, check=check, private=True)
     needs_model = what not in ("labels", "answers")
     label_set = read_labels(project, store, names=class_names_of(project) if needs_model else None)
+    if needs_model:
+        project = with_generation(project, label_set.generation)
     chosen = form or format_of(out, MODELS if what == "model" else FORMATS if what == "answers" else TABLES)
 
     def prepared() -> "Prepared":

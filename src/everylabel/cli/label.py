@@ -77,6 +77,7 @@ def label(
     lease_seconds: Annotated[int | None, typer.Option(min=1, help="How long an item is a person's.")] = None,
     strategy: options.Strategy = None,
     names_prior: options.NamesPrior = None,
+    network: options.Network = None,
     layout: Annotated[str, typer.Option(help="The map: pca, or umap if it is installed.")] = "pca",
     folder: options.Folder = None,
     accept_changes: Annotated[
@@ -109,6 +110,7 @@ def label(
             "lease_seconds": lease_seconds,
             "strategy": strategy,
             "names": None if names_prior is None else names_prior is options.OnOff.ON,
+            "network": None if network is None else network.value,
             "tester": tester,
         }
     )

@@ -60,6 +60,20 @@ class OnOff(StrEnum):
 NamesPrior = Annotated[
     OnOff | None, typer.Option("--names-prior", help="Whether class names teach before any label.")
 ]
+
+
+class NetworkChoice(StrEnum):
+    """Whether the encoder is fine-tuned."""
+
+    AUTO = "auto"
+    ON = "on"
+    FROZEN = "frozen"
+
+
+Network = Annotated[
+    NetworkChoice | None,
+    typer.Option("--network", help="Fine-tune the encoder as labels come (auto, on), or not (frozen)."),
+]
 STRATEGIES = "herding, lookahead, margin, entropy, least_confident, badge, typiclust or random"
 Strategy = Annotated[str | None, typer.Option(help=f"How the next item is chosen: {STRATEGIES}.")]
 CheckEvery = Annotated[int | None, typer.Option(min=0, max=1000, help="A random check so often; 0: never.")]

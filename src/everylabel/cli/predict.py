@@ -59,6 +59,7 @@ def predict(
     from everylabel.formats.tables import write_table
     from everylabel.projects.labelled import check_labelled
     from everylabel.projects.log import class_names_of, read_labels
+    from everylabel.projects.network import with_generation
     from everylabel.projects.predictions import predict as predict_new
     from everylabel.scale.manifest import is_shards
 
@@ -90,6 +91,7 @@ def predict(
     about = opened(project, keep=False, private=True, needed=False, check=check, **named)
     names = None if names_prior is None else names_prior is options.OnOff.ON
     labels = read_labels(about, store, names, names=class_names_of(about))
+    about = with_generation(about, labels.generation)
     if sharded and out is not None:
         from everylabel.scale.predicting import predict_shards
 

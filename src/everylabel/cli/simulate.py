@@ -38,6 +38,7 @@ def simulate(
     strategy: options.Strategy = None,
     check_every: options.CheckEvery = None,
     names_prior: options.NamesPrior = None,
+    network: options.Network = None,
     noise: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of wrong answers.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Of the wrong answers.")] = 0,
     hands: Annotated[
@@ -73,6 +74,8 @@ def simulate(
         ).blind()
         truth = _truth(project)
         settings = {"--strategy": strategy, "--check-every": check_every, "--names-prior": names_prior}
+        unset = "frozen" if url is None else None  # a running server keeps its own setting
+        settings["--network"] = unset if network is None else network.value
         arguments = [str(part) for pair in settings.items() if pair[1] is not None for part in pair]
         with _server(project, url, arguments) as address, _bar(budget) as (bar, task):
             points = list(

@@ -105,6 +105,11 @@ def log_model(
 
 def save_project(project: Project, label_set: LabelSet, path: str | os.PathLike[str]) -> None:
     """Write the model trained on a project's labels (see `projects.log.read_labels`) to a new folder."""
+    if project.generation is not None:
+        raise EverylabelError(
+            f"project {project.name!r} uses a fine-tuned network, which MLflow files do not hold yet; "
+            "expected a project with --network frozen, or another --format"
+        )
     check_learned(label_set)
     ready = prepare(project.features)
     texts = None

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,9 +26,11 @@ from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.model.training import TrainingSet
 from everylabel.labelling.next_item import Due, LeaseClock, due, left_over
 from everylabel.labelling.quality.assessment import Assessment
+from everylabel.labelling.state.label_set import LabelSet
 from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import Ledger, new_state
 from everylabel.labelling.state.types import FREE, Place
+from everylabel.log import events
 from everylabel.log.events import Body, Event, Out, Release
 from everylabel.models.scaling import Scaling
 from everylabel.selection.pool.scaled import Scaled
@@ -44,6 +46,23 @@ RETRAINED_UP_TO = (
 
 Finish = Callable[[], Any]  # makes the reply, once all is learned and leased
 Command = Callable[[], Finish]
+
+
+class Generation(Protocol):
+    """A fine-tuned encoder: `projects.network.Generation`."""
+
+    @property
+    def body(self) -> events.Generation:
+        """Return its event."""
+
+    def load(self) -> None:
+        """Load the encoder, if it is not loaded yet."""
+
+    def embed(self, items: Sequence[Any]) -> np.ndarray:
+        """Return the features of items."""
+
+    def cross_fitted_by(self, state: Ledger) -> dict[int, dict[int, float]]:
+        """Return honest predictions of the labels it has seen, by item and class."""
 
 
 class _Job(NamedTuple):
@@ -68,6 +87,8 @@ class Desk:
         Vectors of class names.
     mean : optional
         The saved mean of an earlier model, a starting point of the training.
+    generation : optional
+        The fine-tuned encoder that made the features of `rows`.
     """
 
     def __init__(
@@ -77,8 +98,11 @@ class Desk:
         state: Ledger | None = None,
         names: ClassNames | None = None,
         mean: Mean | None = None,
+        generation: Generation | None = None,
     ) -> None:
         self.rows, self.log, self.names = rows, log, names or ClassNames()
+        self.frozen_rows = rows  # features by the encoder as it came; others if `rows` are of a generation
+        self.generation: Generation | None = generation  # the fine-tuned encoder in use
         self.ledger: Ledger
         self.learner: Learner
         self.update_ms: float | None = None
@@ -173,19 +197,53 @@ class Desk:
     def training_set(self) -> TrainingSet:
         """Return a copy of all that the model is computed from; for the desk's thread."""
         state = self.ledger
-        return TrainingSet(state.columns, dict(self._places), self.names.vectors(state), len(state.ids))
+        vectors, tuned = self.names.vectors(state), self.generation is not None
+        return TrainingSet(state.columns, dict(self._places), vectors, len(state.ids), tuned)
 
     def take_over(self, learner: Learner) -> None:
         """Go on with a retrained model after applying the changes since; for the desk's thread.
 
-        If classes were removed or class names changed meanwhile it is dropped, and training begins again.
+        It is dropped, and training begins again, if classes were removed, or class names or features changed.
         """
-        if not learner.follow(self.training_set()):
+        if learner.rows is not self.rows or not learner.follow(self.training_set()):
             self.learned.set()
             learner.close()
             return
         before, self.learner = self.learner, learner
         before.close()
+
+    def take_features(
+        self,
+        rows: Rows,
+        names: ClassNames,
+        learner: Learner,
+        generation: Generation | None,
+        body: Body | None = None,
+    ) -> None:
+        """Go on with other features of the items and a model trained on them; for the desk's thread.
+
+        body : the event that says so
+        """
+        if body is not None:
+            self.emit("", body)
+        before = self.learner
+        self.rows, self.names, self.generation = rows, names, generation
+        self.ledger.source = rows
+        learner.ids = self.ids
+        if not learner.follow(self.training_set()):
+            learner.close()
+            learner = Learner(rows, self.ids, self.training_set())
+        self.learner, self.assessment = learner, None
+        before.close()
+        self.learned.set()
+
+    def label_set(self) -> LabelSet:
+        """Return a copy of all labels; for the desk's thread."""
+        return LabelSet.of(self.ledger, self.names.vectors(self.ledger), self.generation is not None)
+
+    def cross_fitted(self) -> dict[int, dict[int, float]]:
+        """Return predictions of labels that the encoder has seen, by encoders that have not."""
+        return {} if self.generation is None else self.generation.cross_fitted_by(self.ledger)
 
     def _read_state(self) -> Ledger:
         """Return the state after all events of the log."""

@@ -11,8 +11,11 @@ from everylabel.data.classes import clean_name
 from everylabel.data.digests import features_digest
 from everylabel.data.id_list import stored_ids
 from everylabel.labelling.desk import Desk, Finish
+from everylabel.labelling.errors import Refused
 from everylabel.labelling.state.types import IMPORT
 from everylabel.log import events
+
+CHANGED = "network_changed"  # code of the refusal of features by an encoder that is not in use any more
 
 
 @dataclass
@@ -31,6 +34,7 @@ def join(
     labels: Mapping[str, str] | None = None,
     test: Container[str] = (),
     sent: Mapping[str, Mapping[str, Any]] | None = None,
+    content: Sequence[Any] = (),
 ) -> "Future[int]":
     """Have items join the pool, in this order; the future holds how many of them were not there before.
 
@@ -38,12 +42,16 @@ def join(
     them keep nobody waiting. Those that are for `test` are never learned from. What is `sent` by itself is
     written in the log, by id.
     """
-    labels = labels or {}
+    labels, generation = labels or {}, desk.generation
+    tuned = features if generation is None else generation.embed(content)
 
     def command() -> Finish:
-        unknown = [i for i, name in enumerate(ids) if name not in desk.rows]
-        if unknown:
-            desk.rows.add([ids[i] for i in unknown], features[unknown])
+        if desk.generation is not generation:
+            raise Refused(409, CHANGED, "the network has learned meanwhile; send the items again")
+        for rows, values in {desk.frozen_rows: features, desk.rows: tuned}.items():
+            unknown = [i for i, name in enumerate(ids) if name not in rows]
+            if unknown:
+                rows.add([ids[i] for i in unknown], values[unknown])
         fresh = [i for i, name in enumerate(ids) if name not in desk.ledger.position]
         if fresh:
             digest = features_digest(np.asarray(features[fresh]))

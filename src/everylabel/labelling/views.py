@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -49,6 +49,16 @@ ShowItem = Callable[[int], dict[str, Any]]
 BLIND = ("check", "audit")  # hand-outs whose guess is told to nobody
 
 
+class NetworkStatus(Protocol):
+    """The progress of fine-tuning: `projects.network.NetworkState`."""
+
+    why_frozen: str
+    share: float | None
+
+    def sentence(self, state: Ledger) -> str:
+        """Return one sentence about the network."""
+
+
 class Views:
     """The state of a project as replies. `show(i)` tells how an instance is shown."""
 
@@ -56,6 +66,7 @@ class Views:
         self.desk, self.show = desk, show
         self.presence = Presence(desk)
         self.arriving = Arriving()  # what is on its way into the pool
+        self.network: NetworkStatus | None = None  # progress of fine-tuning the encoder
         self._counting = threading.Lock()
         self._guesses: tuple[int, np.ndarray] = (-1, np.zeros(0, int))  # of a version
         self._doubts: tuple[tuple[int, ...], Mapping[int, LeftOut]] | None = None  # and of what
@@ -307,7 +318,7 @@ class Views:
 
     def label_set(self) -> Future[LabelSet]:
         """Return a copy of all labels, for exports."""
-        return self.desk.read(lambda: LabelSet.of(self.ledger, self.desk.names.vectors(self.ledger)))
+        return self.desk.read(self.desk.label_set)
 
     def reply(self, person: str, saved: int | None) -> Reply:
         """Return what each command of a person ends in: their next instance and the figures."""
@@ -344,7 +355,22 @@ class Views:
             names=self._names(),
             tested=None if desk.assessment is None else desk.assessment.test,
         )
-        return {**figures, "arriving": asdict(self.arriving)}
+        return {**figures, "arriving": asdict(self.arriving), "network": self._network()}
+
+    def _network(self) -> Reply | None:
+        """Return the progress of fine-tuning the encoder; None where the server has none."""
+        if self.network is None:
+            return None
+        status = self.network
+        return {
+            "can": not status.why_frozen,
+            "setting": self.ledger.settings["network"],
+            "share": status.share,
+            "sentence": status.sentence(self.ledger),
+            "generations": [
+                {"labels": each.labels, "trusted": each.trusted} for each in self.ledger.generations
+            ],
+        }
 
     def _names(self) -> Reply | None:
         """Return whether class names teach the model; None without an encoder for them."""

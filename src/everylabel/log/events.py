@@ -105,6 +105,7 @@ class Settings(_Kind, frozen=True, tag="settings"):
     annotators_per_item: int | None = None
     lease_seconds: int | float | None = None
     names: bool | None = None  # whether class names teach the model
+    network: str | None = None  # auto, on or frozen: whether the encoder is fine-tuned
     tester: str | None = None  # the person who labels the test set; "" is everybody
 
 
@@ -226,6 +227,21 @@ class Assessed(_Kind, frozen=True, tag="assessed"):
     without: int | None = None  # how many those were
 
 
+class Generation(_Kind, frozen=True, tag="generation"):
+    """The encoder was fine-tuned on the labels so far, or an attempt did not help.
+
+    Accuracies are cross-validated, on the labels of the attempt.
+    """
+
+    number: int
+    labels: int
+    trusted: bool  # whether its features are in use from now on
+    frozen_accuracy: float
+    tuned_accuracy: float
+    weights: str = ""  # digest of the weights
+    features: str = ""  # digest of the features
+
+
 class Retired(_Kind, frozen=True, tag="retired"):
     """An event of an earlier version that no longer has an effect; never written."""
 
@@ -233,7 +249,8 @@ class Retired(_Kind, frozen=True, tag="retired"):
 OfClasses = NewClass | ClassChanged | Arrange | Remove | Restore
 Answered = Label | NoneOfThese | CannotTell | Skip | Not  # all subclasses of `Answer`
 OfItem = Out | Release | HeldOut | AutoLabel | ContentChanged | Left | Answered
-Body = Project | OfClasses | Settings | OfItem | Wish | Undo | Sent | Extended | Assessed | Retired
+OfModel = Assessed | Generation
+Body = Project | OfClasses | Settings | OfItem | Wish | Undo | Sent | Extended | OfModel | Retired
 KINDS: dict[str, type[Body]] = {str(body.__struct_config__.tag): body for body in get_args(Body)}
 # Kinds whose events say something about an item: a source with such labels must not change unnoticed.
 SAID = tuple(

@@ -49,6 +49,7 @@ def label(
     trust_model_code: bool = False,
     strategy: str | None = None,
     names_prior: bool | None = None,
+    network: str | None = None,
     check_every: int | None = None,
     annotators_per_item: int | None = None,
     lease_seconds: int | None = None,
@@ -96,7 +97,7 @@ def label(
         Where images of a file may lie, besides its folder; of what is in memory on this machine alone, any.
     model, trust_model_code
         What embeds the items, as in `everylabel.embed`.
-    strategy, names_prior, check_every, annotators_per_item, lease_seconds, test, tester, layout
+    strategy, names_prior, network, check_every, annotators_per_item, lease_seconds, test, tester, layout
         As the options of `everylabel label`; see docs/labelling.md.
     folder : path, optional
         Where labels and features are kept, to go on another time. Unless given, they are in a temporary
@@ -130,6 +131,7 @@ def label(
                 "lease_seconds": lease_seconds,
                 "strategy": strategy,
                 "names": names_prior,
+                "network": network,
                 "tester": tester,
             }
         )

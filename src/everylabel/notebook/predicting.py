@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sized
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,12 +15,24 @@ from everylabel.data.read import read
 from everylabel.data.readers.frames import frame_of
 from everylabel.data.readers.ids import NO_IDS
 from everylabel.data.readers.memory import read_memory
+from everylabel.labelling.desk import Generation
 from everylabel.labelling.model.scaling import Rows
 from everylabel.models.embedding.embed import Embedder
 from everylabel.notebook.state import State
 from everylabel.projects.project import Project
 
-Encoder = Callable[[], Embedder | None]
+
+class Tuned(NamedTuple):
+    """The fine-tuned encoder of a session."""
+
+    generation: Generation
+
+    def rows(self, items: Any) -> np.ndarray:
+        """Return the features of items."""
+        return self.generation.embed(items)
+
+
+Encoder = Callable[[], Embedder | Tuned | None]
 
 
 def features_of(items: Any, state: State, rows: Rows, encoder: Encoder) -> np.ndarray:

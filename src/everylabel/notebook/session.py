@@ -12,12 +12,13 @@ import numpy as np
 
 from everylabel.core.errors import need
 from everylabel.data.readers.frames import frame_of
+from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.quality.accuracy import Interval
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.embedding.embed import Embedder
 from everylabel.notebook.background import Background
 from everylabel.notebook.columns import with_column
-from everylabel.notebook.predicting import features_of
+from everylabel.notebook.predicting import Tuned, features_of
 from everylabel.notebook.shown import HEIGHT, frame, link, shell
 from everylabel.notebook.state import State, n_labels, state_of
 
@@ -71,9 +72,8 @@ class Session:
     ) -> None:
         self._source, self._background, self._tidy, self._height = source, background, tidy, height
         self.folder, self.address = folder, background.opened.address
-        self._rows = background.opened.service.desk.rows
         self._last: State | None = None  # when it was stopped
-        self._trained: tuple[int, LaplaceClassifier] | None = None
+        self._trained: tuple[tuple[int, int], LaplaceClassifier] | None = None
         self._embedder: Embedder | None = None
         self._lock = threading.RLock()
         self._shown_in: int | None = None  # the cell of a notebook that shows the page
@@ -144,8 +144,9 @@ class Session:
         """A classifier of features, trained exactly on all labels there are at this moment."""
         with self._lock:
             state = self._state()
-            if self._trained is None or self._trained[0] != state.version:
-                self._trained = state.version, state.model(self._rows)
+            version = state.version, id(self._rows)
+            if self._trained is None or self._trained[0] != version:
+                self._trained = version, state.model(self._rows)
             return self._trained[1]
 
     def predict(self, items: Any = None) -> np.ndarray:
@@ -223,7 +224,9 @@ class Session:
             self._background.end_serving()
             try:
                 self._last = state_of(self._background.opened)
-                self._encoder()  # while what it has learned lies in the folder
+                encoder = self._encoder()  # while what it has learned lies in the folder
+                if isinstance(encoder, Tuned):
+                    encoder.generation.load()
             finally:
                 self._close()
 
@@ -250,8 +253,16 @@ class Session:
         with self._lock:
             return state_of(self._background.opened) if self._last is None else self._last
 
-    def _encoder(self) -> Embedder | None:
+    @property
+    def _rows(self) -> Rows:
+        """The features that the model sees; others once the network has learned."""
+        return self._background.opened.service.desk.rows
+
+    def _encoder(self) -> "Embedder | Tuned | None":
         """Return what embeds other items as these were; None if their features came with them."""
+        generation = self._background.opened.service.desk.generation
+        if generation is not None:
+            return Tuned(generation)
         if self._embedder is None:
             self._embedder = self._background.opened.shown.project.embedder()
         return self._embedder

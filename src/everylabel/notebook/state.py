@@ -68,7 +68,7 @@ def state_of(opened: Opened) -> State:
 
     def look() -> tuple[LabelSet, int, dict[str, Any]]:
         return (
-            LabelSet.of(desk.ledger, desk.names.vectors(desk.ledger)),
+            desk.label_set(),
             desk.ledger.seq,
             accuracy(desk.ledger),
         )

@@ -40,6 +40,7 @@ from everylabel.projects.labelled import (
     store_place,
     with_other_features,
 )
+from everylabel.projects.network import load_generation
 from everylabel.projects.project import Project
 from everylabel.selection.pool.complement import all_but
 
@@ -385,6 +386,9 @@ def read_labels(
     if trust_names is not None:
         state.settings["names"] = trust_names
     names = ClassNames() if names is None else names
+    generation = load_generation(project.folder, state.generation) if names.encoder is not None else None
+    if generation is not None:
+        names = generation.class_names()
     try:
         names.learn(names.missing(state))
     except EverylabelError:
@@ -396,7 +400,8 @@ def read_labels(
             f"--names-prior is on, and project {project.name!r} has no class names that its model knows; "
             "leave it out"
         )
-    return LabelSet.of(state, vectors, bool(trust_names)).seen_from(ids)
+    trusted = bool(trust_names) or (generation is not None and bool(vectors))
+    return LabelSet.of(state, vectors, trusted).seen_from(ids)
 
 
 def class_names_of(project: Project) -> ClassNames:

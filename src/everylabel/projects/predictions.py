@@ -125,7 +125,10 @@ def _features(
         )
     if items.kind != project.kind:
         raise EverylabelError(f"the new items are of kind {items.kind!r}; expected {project.kind!r}")
-    features = embed_as(items.items, project.embedded_in, project.trust, progress)
+    if project.generation is not None:
+        features = project.generation.embed(items.items)
+    else:
+        features = embed_as(items.items, project.embedded_in, project.trust, progress)
     broken = broken_rows(features) if items.kind == "image" else ()
     if not broken:
         return features, items, ()

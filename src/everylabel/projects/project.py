@@ -22,6 +22,7 @@ from everylabel.data.media import why_unreadable
 from everylabel.data.options import Options
 from everylabel.data.read import dataset_name, read
 from everylabel.data.readers.ids import NO_IDS
+from everylabel.labelling.desk import Generation
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.arrivals import Growing, growing
 from everylabel.projects.encoders import Progress, embedder_as
@@ -49,6 +50,7 @@ class Project(Items):
     coming : what embeds the items that have no features yet; None if all have
     here : the places of the items that the features are of, in their order; None: of all
     trust : which model of this machine may be loaded
+    generation : the fine-tuned encoder that made the features, if one did
     """
 
     name: str
@@ -61,6 +63,7 @@ class Project(Items):
     coming: Growing | None = None
     here: Sequence[int] | None = None
     trust: Trust = NONE_NAMED
+    generation: Generation | None = None
 
     @property
     def ids_here(self) -> Sequence[str]:

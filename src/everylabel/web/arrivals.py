@@ -21,7 +21,7 @@ from everylabel.data.sent import Sent, not_sent, sent_items
 from everylabel.data.source_diff import Change, Known, compare
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.errors import Refused
-from everylabel.labelling.joining import Arriving, join
+from everylabel.labelling.joining import CHANGED, Arriving, join
 from everylabel.log.store import Store
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.arrivals import PIECE, Look, Watched, embed_piece
@@ -104,8 +104,9 @@ class Arrivals:
                     return
                 else:
                     self._closed.wait(max(EVERY, next_look - time.monotonic()))
-            except Refused:  # the server is stopping: the rest joins at the next start
-                return
+            except Refused as refusal:
+                if refusal.code != CHANGED:  # the server is stopping: the rest joins at the next start
+                    return
             except Exception:  # people go on with what is there
                 logger.exception("embedding in the background failed; start again to go on")
                 if self._watched is None:
@@ -171,7 +172,7 @@ class Arrivals:
             self.shown.become(project.with_items(project.followed_by(items)))
             try:
                 written = {name: one._asdict() for name, one in fresh.items()}
-                joined = join(self.desk, items.ids, rows, sent=written).result()
+                joined = join(self.desk, items.ids, rows, sent=written, content=items.items).result()
             except BaseException:
                 self.shown.become(project)
                 raise
@@ -229,7 +230,9 @@ class Arrivals:
             labelled = [i for i in here if project.labels[i] >= 0]
             labels = {project.ids[i]: project.classes[int(project.labels[i])] for i in labelled}
             test = {project.ids[i] for i in here if self._test and is_for_test(project, i, self._test)}
-            self.state.joined += join(self.desk, names, rows, labels, test).result()
+            self.state.joined += join(
+                self.desk, names, rows, labels, test, content=project.some(here)
+            ).result()
         broken = sorted(set(places).difference(here))
         if broken:
             self._note(left_out(project, broken))

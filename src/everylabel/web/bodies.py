@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
@@ -12,6 +12,7 @@ from everylabel.data.items import LONGEST_ID
 from everylabel.labelling.views import STRATEGIES
 from everylabel.projects.log import IMPORTER, LONGEST_PERSON
 
+NETWORK = ("auto", "on", "frozen")  # whether the encoder is fine-tuned
 MOST_CHECKS = 1000  # labels between two random checks
 PORTS = 65535
 
@@ -212,6 +213,7 @@ class SettingsBody(PersonBody):
     strategy: Annotated[str, StringConstraints(max_length=64)] | None = None
     check_every: Annotated[Whole, Field(ge=0, le=MOST_CHECKS)] | None = None
     names: bool | None = None
+    network: Literal["auto", "on", "frozen"] | None = None
 
 
 def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
@@ -249,6 +251,12 @@ def _switch(value: Any) -> bool:
     return bool(value)
 
 
+def _network(value: Any) -> str:
+    if value not in NETWORK:
+        raise EverylabelError(f"--network is {value!r:.80}; expected one of {', '.join(NETWORK)}")
+    return str(value)
+
+
 def _person(value: Any) -> str:
     if not isinstance(value, str) or len(value) > LONGEST_PERSON or not value.isprintable():
         raise EverylabelError(
@@ -264,5 +272,6 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "annotators_per_item": _whole("--annotators-per-item", 1),
     "lease_seconds": _whole("--lease-seconds", 1),
     "names": _switch,
+    "network": _network,
     "tester": _person,
 }

@@ -100,6 +100,11 @@ class Shown:
         """Return where an item stands; None if there is none of this name."""
         return self._now[1].get(name)
 
+    def content(self, names: Sequence[str]) -> Sequence[Any]:
+        """Return items by id as an encoder takes them."""
+        project, places = self._now
+        return project.some([places[name] for name in names])
+
     def item(self, name: str) -> dict[str, Any]:
         """Return an item as the API gives it; `name` is what people know it by."""
         project, place = self._find(name)

@@ -19,7 +19,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from threadpoolctl import threadpool_limits
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.compile_ahead import compiling
 from everylabel.labelling.model.retrainer import Retrainer
 from everylabel.labelling.model.scaling import Rows
@@ -29,6 +28,7 @@ from everylabel.log.store import Store
 from everylabel.projects.arrivals import Watched
 from everylabel.projects.labelled import log_mark
 from everylabel.projects.log import Label, class_names_of, open_log
+from everylabel.projects.network import opened_desk
 from everylabel.projects.project import Project
 from everylabel.web.access import is_local, refuse
 from everylabel.web.app import make_app
@@ -247,15 +247,17 @@ def opened_project(
             project = replace(project, about=project.about._replace(log=log_mark(store)))
         project.keep()  # nothing was refused: from now on these are the options
         rows = options.rows(project)
-        desk = Desk(rows, store, state, names, snapshots.mean())
+        desk, network = opened_desk(project, rows, store, state, names, snapshots.mean(), note)
         project = project.without_features()
         shown = Shown(project, options.fields, allowed)
+        network.content = shown.content
         service = Service(desk, lambda i: shown.item(desk.ids[i]))
         watched = None
         if options.watch and project.about is not None:
             watched = Watched(project.source, project.about.options)
         arrivals = Arrivals(desk, store, shown, note, options.test, watched, progress)
-        service.views.arriving = arrivals.state
+        service.views.arriving, service.views.network = arrivals.state, network.state
+        network.is_growing = lambda: arrivals.state.coming > 0
         closed = contextlib.closing
         with (
             closed(rows),
@@ -263,7 +265,9 @@ def opened_project(
             closed(Retrainer(desk, snapshots)),
             closed(service),
             closed(arrivals),
+            closed(network),
         ):
+            network.start()
             yield service, shown, arrivals
 
 

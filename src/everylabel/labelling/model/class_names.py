@@ -5,7 +5,7 @@ changes nothing that can be measured; the file may be deleted at any time.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ class ClassNames:
     """
 
     def __init__(self, encoder: Encoder | None = None, path: Path | None = None) -> None:
-        self.encoder, self._path = encoder, path
+        self.encoder, self.path = encoder, path
         self._lock = threading.Lock()
         self._vectors: dict[str, np.ndarray] = {} if encoder is None else _read(path, encoder.name)
         self._of_class: dict[int, tuple[tuple[str, ...], np.ndarray]] = {}
@@ -58,12 +58,20 @@ class ClassNames:
         vectors = np.asarray(self.encoder.encode(list(phrases)), np.float16).astype(np.float64)
         with self._lock:
             self._vectors = {**self._vectors, **dict(zip(phrases, vectors, strict=True))}
-            if self._path is not None:
+            if self.path is not None:
                 header = {"format": FORMAT, "version": VERSION, "encoder": self.encoder.name}
                 stored = np.asarray(list(self._vectors.values()), np.float16)
                 write_file(
-                    self._path, header | {"phrases": list(self._vectors)}, {"vectors": stored}, mode=0o600
+                    self.path, header | {"phrases": list(self._vectors)}, {"vectors": stored}, mode=0o600
                 )
+
+    def add(self, vectors: Mapping[str, np.ndarray]) -> None:
+        """Take the vectors of phrases that are known already."""
+        with self._lock:
+            self._vectors = {
+                **self._vectors,
+                **{one: np.asarray(v, np.float64) for one, v in vectors.items()},
+            }
 
     def vectors(self, state: Ledger) -> dict[int, np.ndarray]:
         """Return the vectors (m, d) of each class; none if the setting is off.

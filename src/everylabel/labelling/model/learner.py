@@ -67,6 +67,7 @@ class Learner:
         if before is not None:
             mean = before.columns, np.asarray(before.pool.posterior.mean)
         self.columns, self.taught_names = training.columns, training.names
+        self.trusts_names = training.trusts_names
         self.places: dict[int, Place] = dict(training.places)  # the places that the pool reflects
         self.deferred: set[int] = set()  # items whose label waits for the next training
         self.pool = self._train(features, training, mean)
@@ -90,7 +91,7 @@ class Learner:
         """Return a pool with the posterior trained on all labels, and all other items in their places."""
         labels, ruled_out, k = training.labels(), training.ruled_out(), training.n_classes
         names = {j: training.names[c] for j, c in enumerate(training.columns) if c in training.names}
-        self.names = teaching_names(names, features, labels, k, self.scaling)
+        self.names = teaching_names(names, features, labels, k, self.scaling, training.trusts_names)
         self.names_hold = self.names is not None or not names or not labels
         init = None if mean is None else _as_columns(*mean, training.columns, features.shape[1] + 1)
         posterior = train(features, labels, k, self.names, ruled_out=ruled_out, init=init, tol=TRAINED)
@@ -140,7 +141,7 @@ class Learner:
             else:
                 self.places[item] = place
         if self.exact and len(labels) >= MANY:
-            now = TrainingSet(self.columns, self.places, self.taught_names, n_items)
+            now = TrainingSet(self.columns, self.places, self.taught_names, n_items, self.trusts_names)
             before, self.pool = (
                 self.pool,
                 self._train(self.pool.features, now, (self.columns, np.asarray(self.pool.posterior.mean))),

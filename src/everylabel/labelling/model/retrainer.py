@@ -11,6 +11,7 @@ import time
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.model.learner import Learner
+from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.model.training import TrainingSet
 from everylabel.labelling.quality.assessment import Assessment, Evidence, assess
 from everylabel.labelling.quality.check_weights import check_weights
@@ -88,7 +89,7 @@ class Retrainer:
 def retrain(desk: Desk) -> None:
     """Train on all current labels, take over with the changes since, and estimate the accuracy."""
 
-    def look() -> tuple[TrainingSet, Evidence, Learner]:
+    def look() -> tuple[TrainingSet, Evidence, Learner, Rows]:
         state = desk.ledger
         desk.learned.clear()
         evidence = Evidence(
@@ -97,15 +98,16 @@ def retrain(desk: Desk) -> None:
             given=dict(state.first),
             test=dict(state.test_labels),
             held_out=set(state.test),
+            cross_fitted=desk.cross_fitted(),
         )
-        return desk.training_set(), evidence, desk.learner
+        return desk.training_set(), evidence, desk.learner, desk.rows
 
-    training, evidence, now = desk.read(look).result()
+    training, evidence, now, rows = desk.read(look).result()
     labels = training.labels()
-    stale = desk.rows.scale_is_stale(now.scaled_on, training.n_items)
+    stale = rows.scale_is_stale(now.scaled_on, training.n_items)
     if not labels and not training.names and not stale:
         return
-    learner = Learner(desk.rows, desk.ids, training, before=now)
+    learner = Learner(rows, desk.ids, training, before=now)
     trained = learner.trained
     try:
         learner.follow(desk.read(desk.training_set).result())  # most of the changes, beside the desk
@@ -113,7 +115,7 @@ def retrain(desk: Desk) -> None:
         learner.close()
         raise
     desk.submit(lambda: _taken_over(desk, learner), alone=True).result()
-    if len(set(labels.values())) > 1:
+    if desk.learner is learner and len(set(labels.values())) > 1:
         _note(desk, assess(training, trained, learner, evidence))
 
 

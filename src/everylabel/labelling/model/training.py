@@ -24,12 +24,14 @@ class TrainingSet(NamedTuple):
     places : items that are not free: labelled, leased, excluded, or with classes ruled out
     names : vectors of class names that may teach, by class
     n_items : number of items in the pool
+    trusts_names : the names teach whether or not leave-one-out bears them out
     """
 
     columns: tuple[int, ...]
     places: Mapping[int, Place]
     names: Mapping[int, np.ndarray]
     n_items: int
+    trusts_names: bool = False
 
     @property
     def n_classes(self) -> int:
@@ -62,13 +64,17 @@ def teaching_names(
     labels: Mapping[int, int],
     n_classes: int,
     scaling: Scaling | None,
+    trusted: bool = False,
 ) -> NameRows | None:
-    """Return class names as rows to learn from, if the labels bear them out; vectors and labels by column."""
+    """Return class names as rows to learn from, if the labels bear them out; vectors and labels by column.
+
+    trusted : they teach in any case. An encoder that has seen the labels would always seem to bear them out.
+    """
     if scaling is None:
         return None
     width = len(scaling.center)
     rows = name_rows({c: some for c, some in vectors.items() if some.shape[1] == width}, scaling)
-    if rows is None or not labels:
+    if rows is None or not labels or trusted:
         return rows
     idx, y = in_order(labels)
     x = features[idx].astype(np.float64)

@@ -27,6 +27,9 @@ SHRUNK = 10  # checks that set the shares of classes half right
 CLASSIFIES = 1e-3  # tolerance of weights that are good enough to classify by
 
 
+CrossFitted = Mapping[int, Mapping[int, float]]  # item -> class -> probability without its label
+
+
 class Evidence(NamedTuple):
     """Which labels tell how good the model is."""
 
@@ -35,6 +38,7 @@ class Evidence(NamedTuple):
     given: Mapping[int, int] = MappingProxyType({})  # number of the event that labelled each item
     test: Mapping[int, int] = MappingProxyType({})  # class of each labelled test item
     held_out: Collection[int] = ()  # all test items
+    cross_fitted: CrossFitted = MappingProxyType({})  # of labels that a fine-tuned encoder has seen
 
 
 class Assessment(NamedTuple):
@@ -54,7 +58,9 @@ def assess(training: TrainingSet, posterior: Posterior, learner: Learner, eviden
     labels = training.labels()
     idx, truth = in_order(labels)
     k = training.n_classes
-    without = _without(posterior, len(idx), k)
+    without = _with_cross_fitted(
+        _without(posterior, len(idx), k), idx, training.columns, evidence.cross_fitted
+    )
     guess = without.argmax(axis=1)
     drawn = np.array([evidence.drawn.get(int(i), 0.0) for i in idx])
     known = {*labels, *evidence.held_out}
@@ -69,7 +75,7 @@ def assess(training: TrainingSet, posterior: Posterior, learner: Learner, eviden
         figures = accuracy_left(verdicts, now.max(axis=1))._asdict()
         shares = _class_shares(now, without[at], truth[at], drawn[at])
         figures |= {"commonest": training.columns[int(shares.argmax())], "share": float(shares.max())}
-    gained = _gain(training, learner, evidence.given, left, now) if len(left) else {}
+    gained = _gain(training, learner, evidence, left, now) if len(left) else {}
     expected = float(now.max(axis=1).mean()) if len(left) else 1.0
     numbers: dict[str, Any] = {"expected": expected, **figures, **gained}
     rounded: dict[str, Any] = {
@@ -117,6 +123,7 @@ def left_out(
     names: NameRows | None,
     ruled_out: RuledOut,
     init: np.ndarray | None = None,
+    cross_fitted: CrossFitted = MappingProxyType({}),
 ) -> Mapping[int, LeftOut]:
     """Return what the model that all labels make says of each without it; nothing while all are of one class.
 
@@ -127,7 +134,8 @@ def left_out(
     k = len(columns)
     posterior = train(features, labels, k, names, ruled_out=ruled_out, init=init)
     idx, truth = in_order(labels)
-    return _left_out(idx, truth, _without(posterior, len(idx), k), columns)
+    without = _with_cross_fitted(_without(posterior, len(idx), k), idx, columns, cross_fitted)
+    return _left_out(idx, truth, without, columns)
 
 
 def _left_out(idx: np.ndarray, truth: np.ndarray, without: np.ndarray, columns: Sequence[int]) -> LeftOuts:
@@ -141,6 +149,21 @@ def _without(posterior: Posterior, n: int, k: int) -> np.ndarray:
     return np.asarray(softmax(np.asarray(leave_one_out(posterior))[:n, :k]))
 
 
+def _with_cross_fitted(
+    without: np.ndarray, idx: np.ndarray, columns: Sequence[int], cross_fitted: CrossFitted
+) -> np.ndarray:
+    """Replace the rows of labels that the encoder has seen by cross-fitted probabilities.
+
+    On features of an encoder that has seen a label, leaving that label out of the head alone is no test.
+    """
+    for row, item in enumerate(idx.tolist() if cross_fitted else ()):
+        known = cross_fitted.get(item)
+        if known:
+            probs = np.array([known.get(number, 0.0) for number in columns])
+            without[row] = probs / max(float(probs.sum()), 1e-12)
+    return without
+
+
 def _class_shares(now: np.ndarray, without: np.ndarray, truth: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the share of each class in what is left; see the module's head."""
     surplus = np.eye(now.shape[1])[truth] - without
@@ -150,14 +173,17 @@ def _class_shares(now: np.ndarray, without: np.ndarray, truth: np.ndarray, weigh
 
 
 def _gain(
-    training: TrainingSet, learner: Learner, given: Mapping[int, int], left: np.ndarray, now: np.ndarray
+    training: TrainingSet, learner: Learner, evidence: Evidence, left: np.ndarray, now: np.ndarray
 ) -> dict[str, Any]:
-    """Return what the last fifth of the labels has brought, where there is something to compare with."""
+    """Return what the last fifth of the labels has brought, where there is something to compare with.
+
+    Labels that a fine-tuned encoder has seen cannot be left out: then nothing is said.
+    """
     labels = training.labels()
     last = max(10, len(labels) // 5)
-    earlier = sorted(labels, key=lambda item: given.get(item, 0))[:-last]
-    kept = {item: labels[item] for item in earlier}
-    if len(set(kept.values())) < 2:
+    in_time = sorted(labels, key=lambda item: evidence.given.get(item, 0))
+    kept = {item: labels[item] for item in in_time[:-last]}
+    if len(set(kept.values())) < 2 or not evidence.cross_fitted.keys().isdisjoint(in_time[-last:]):
         return {}
     features, gone = learner.pool.features, training.ruled_out()
     then_trained = train(features, kept, training.n_classes, learner.names, ruled_out=gone, tol=CLASSIFIES)

@@ -10,6 +10,7 @@ import numpy as np
 from everylabel.data.id_list import IdList, Numbered
 from everylabel.labelling.state.state import Ledger
 from everylabel.labelling.state.types import NONE, Answer
+from everylabel.log import events
 
 
 class LabelSet(NamedTuple):
@@ -28,6 +29,7 @@ class LabelSet(NamedTuple):
     ruled_out: dict[int, frozenset[int]]  # classes ruled out for items without a label, which teaches, too
     left: Sequence[int] = ()  # items that are gone from their source
     trust_names: bool = False  # names teach whether or not the labels bear them out
+    generation: events.Generation | None = None  # of features by a fine-tuned encoder
 
     @classmethod
     def of(cls, ledger: Ledger, vectors: Mapping[int, np.ndarray], trust_names: bool = False) -> LabelSet:
@@ -52,7 +54,7 @@ class LabelSet(NamedTuple):
         gone = {i: frozenset(place[number] for number in ledger.place(i).ruled_out) for i in ledger.doubted}
         gone = {i: some for i, some in gone.items() if 0 < len(some) < len(classes)}
         given = _copied(ledger.ids), classes, labels, answers, times, names, aside, test, none, by_model
-        return cls(*given, gone, list(ledger.left), trust_names)
+        return cls(*given, gone, list(ledger.left), trust_names, ledger.generation)
 
     def seen_from(self, ids: Sequence[str]) -> LabelSet:
         """Return the same with the positions of another list of ids that holds all items."""

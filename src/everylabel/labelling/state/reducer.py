@@ -105,6 +105,11 @@ def _(body: events.Assessed, state: Ledger, event: Event, item: int) -> None:
 
 
 @_apply.register
+def _(body: events.Generation, state: Ledger, event: Event, item: int) -> None:
+    state.generations.append(body)
+
+
+@_apply.register
 def _(body: events.Wish, state: Ledger, event: Event, item: int) -> None:
     state.wishes.pop(body.class_, None)
     if body.checks:

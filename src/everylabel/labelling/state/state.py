@@ -74,6 +74,7 @@ class Ledger:
     wishes: dict[int, int] = field(default_factory=dict)  # class -> further checks that somebody asked for
     curve: dict[int, float] = field(default_factory=dict)  # number of labels -> mean largest probability
     assessed: list[events.Assessed] = field(default_factory=list)
+    generations: list[events.Generation] = field(default_factory=list)  # attempts to fine-tune the encoder
     tally: Tally = field(default_factory=Tally)
     n_changes: int = 0  # of labels, so far
     n_answers: int = 0
@@ -196,6 +197,13 @@ class Ledger:
                 now = None if body.guess is None else self.book.now(body.guess)
                 found[item] = (-1 if now is None else now), body.sure
         return found
+
+    @property
+    def generation(self) -> events.Generation | None:
+        """The generation of features in use; None: the frozen ones."""
+        if self.settings["network"] == "frozen":
+            return None
+        return next((each for each in reversed(self.generations) if each.trusted), None)
 
     def n_cannot_tell(self) -> int:
         return len(self.answers) - len(self.labels) - len(self.test_labels)

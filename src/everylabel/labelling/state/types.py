@@ -15,6 +15,7 @@ DEFAULTS: dict[str, Any] = {
     "annotators_per_item": 1,
     "lease_seconds": 600,
     "names": True,  # class names teach, where the encoder of the texts knows words
+    "network": "auto",  # the encoder is fine-tuned where that is possible
     "tester": "",  # who labels the test set; everybody unless one is named
 }
 CANNOT_TELL = -1

@@ -83,6 +83,16 @@ function namesChoice(status) {
   return make("label", { className: "check-row", htmlFor: "names" }, box, "The model starts from the names and descriptions of the classes");
 }
 
+/** Whether the encoder is fine-tuned, where it can be; otherwise why not. */
+function networkChoice(network, status) {
+  const note = make("p", { className: "note" }, network.sentence);
+  if (!network.can) return make("div", { className: "field" }, make("span", {}, "Network"), note);
+  const titles = { auto: "Learn when it helps", on: "Learn, also if it takes minutes", frozen: "Stay as it is" };
+  const choice = make("select", { id: "network" }, ...Object.entries(titles).map(([value, title]) => make("option", { value, selected: value === network.setting }, title)));
+  choice.addEventListener("change", () => saveSettings({ network: choice.value }, status));
+  return make("div", { className: "field" }, make("label", { htmlFor: "network" }, "Network"), choice, note);
+}
+
 export function openSettings() {
   const status = make("p", { className: "note", role: "status" });
   const hide = make("input", { type: "checkbox", id: "hide", checked: state.hideProbabilities });
@@ -102,6 +112,7 @@ export function openSettings() {
     strategyChoice(status),
     checkChoice(status),
     ...(state.progress?.names ? [namesChoice(status)] : []),
+    ...(state.progress?.network ? [networkChoice(state.progress.network, status)] : []),
     status,
     hideRow,
     keysRow,

@@ -48,6 +48,12 @@ function drawNames({ names }) {
   setText(byId("names-note"), names?.sentence ?? "");
 }
 
+/** How far the network has learned to read the items; nothing where it cannot. */
+function drawNetwork({ network }) {
+  const tells = network?.can && (network.share !== null || network.generations.length);
+  setText(byId("network-note"), tells ? network.sentence : "");
+}
+
 function balanceRow(each, most, total, short) {
   const labelled = make("span", { className: "labelled-bar" });
   const predicted = make("span", { className: "predicted-bar" });
@@ -149,6 +155,7 @@ function draw() {
   drawArriving(progress);
   drawAccuracy(progress);
   drawNames(progress);
+  drawNetwork(progress);
   if (progress.classes.length > MANY) drawBalanceLater();
   else drawBalance(progress);
   drawPeople(progress);

@@ -1,0 +1,184 @@
+"""What fine-tuning the encoder gains over frozen features, and what it costs: `make bench NAME=network`.
+
+    python -m benchmarks.network --data FOLDER --encoder FOLDER [--cells trec6:64 banking77:308] [--seeds 5]
+
+Random labels out of a pool; accuracy on other texts of the head on frozen features, on tuned ones beside
+them, and of the gate between the two. Each cell is kept as it is finished: a run that was stopped goes on.
+"""
+
+import argparse
+import csv
+import json
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.timing import report, write
+from everylabel.models.classifier import LaplaceClassifier
+from everylabel.models.embedding.hub import located
+from everylabel.models.embedding.sentences import DEFAULT
+from everylabel.models.finetuning import Finetuned, finetune
+from everylabel.models.finetuning.encoder import States
+
+LABELS = (64, 128, 256, 512)
+SETS = ("trec6", "tweetoffensive", "goemotions", "banking77", "clinc150")
+EMOTIONS = [
+    *("admiration", "amusement", "anger", "curiosity", "fear"),
+    *("gratitude", "joy", "love", "sadness", "surprise"),
+]
+Rows = list[tuple[str, str]]
+
+
+def read(data: Path, name: str) -> tuple[Rows, Rows]:
+    """Return texts with their classes, to label and to test."""
+    if name == "banking77":
+        return _banking(data, "train"), _banking(data, "test")
+    if name == "clinc150":
+        parts = json.loads((data / "official" / "clinc150" / "data_full.json").read_text())
+        return tuple([(text, label) for text, label in parts[part]] for part in ("train", "test"))  # type: ignore[return-value]
+    with (data / "texts" / f"{name}.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    label = "labels" if name == "goemotions" else "label"
+    kept = [row for row in rows if name != "goemotions" or row[label] in EMOTIONS]  # one label, of ten
+    split = [
+        [(row["text"], row[label]) for row in kept if (row["split"] == "train") is first]
+        for first in (True, False)
+    ]
+    return split[0], split[1]
+
+
+def _banking(data: Path, part: str) -> Rows:
+    with (data / "official" / "banking77" / f"{part}.csv").open(newline="") as file:
+        return [(row["text"], row["category"]) for row in csv.DictReader(file)]
+
+
+def measure(data: Path, encoder: str, name: str, n: int, seed: int, pool: int, test: int) -> dict[str, Any]:
+    """Return one cell: accuracies, what cross-validation told, seconds."""
+    train, other = read(data, name)
+    classes = sorted({label for _, label in train})
+    rng = np.random.default_rng(seed)
+    chosen = [train[i] for i in rng.permutation(len(train))[:pool]]
+    held = [other[i] for i in rng.permutation(len(other))[:test]]
+    texts, labels = zip(*chosen[:n], strict=True)
+    began, busy = time.perf_counter(), time.process_time()
+    found = finetune(
+        encoder, texts, labels, names=classes, unlabelled=[text for text, _ in chosen[n:]], seed=seed
+    )
+    cell: dict[str, Any] = {"set": name, "labels": n, "seed": seed, "pool": len(chosen), "test": len(held)}
+    cell |= {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - busy}
+    cell |= _accuracies(found, held)
+    cell |= {"trusted": found.trusted, "cv_accuracy": found.accuracy, "cv_log_loss": found.log_loss}
+    cell["gated"] = cell["beside"] if found.trusted else cell["frozen"]
+    cell["megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    return cell
+
+
+def _accuracies(found: Finetuned, held: Rows) -> dict[str, float]:
+    """Return the accuracy on held-out texts of heads on frozen, tuned and both features."""
+    encoder = found.encoder.encoder
+    encoder.set_weights(found.encoder.frozen)
+    states = States(encoder, [text for text, _ in held])
+    encoder.set_weights(found.encoder.tuned)
+    after = states.embed()
+    truth = np.array([label for _, label in held])
+    every = {
+        "frozen": (found.frozen, found.frozen_names, states.features),
+        "tuned": (found.tuned, found.tuned_names, after),
+    }
+    every["beside"] = tuple(np.concatenate(pair, axis=1) for pair in zip(*every.values(), strict=True))  # type: ignore[assignment]
+    scores = {}
+    for how, (items, phrases, others) in every.items():
+        names = {name: phrases[found.name_classes == c] for c, name in enumerate(found.classes)}
+        head = LaplaceClassifier().fit(
+            items[found.labelled],
+            np.asarray(found.classes)[found.labels],
+            unlabelled=items,
+            names=names,
+            classes=found.classes,
+        )
+        scores[how] = float(np.mean(head.predict(others) == truth))
+    return scores
+
+
+def summary(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the means over seeds of each set and number of labels."""
+    rows = []
+    for name, n in dict.fromkeys((cell["set"], cell["labels"]) for cell in cells):
+        some = [cell for cell in cells if (cell["set"], cell["labels"]) == (name, n)]
+        gains = [100 * (cell["gated"] - cell["frozen"]) for cell in some]
+        row: dict[str, Any] = {"set": name, "labels": n, "seeds": len(some)}
+        row |= {how: float(np.mean([cell[how] for cell in some])) for how in ("frozen", "tuned", "gated")}
+        row |= {
+            "gain": float(np.mean(gains)),
+            "worst": min(gains),
+            "trusted": sum(c["trusted"] for c in some),
+        }
+        row |= {key: float(np.mean([cell[key] for cell in some])) for key in ("cpu_seconds", "megabytes")}
+        rows.append(row)
+    return rows
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """Draw accuracy against labels, frozen and gated, a panel a set."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    names = list(dict.fromkeys(row["set"] for row in rows))
+    figure, axes = plt.subplots(1, len(names), figsize=(3 * len(names), 3), squeeze=False)
+    for ax, name in zip(axes[0], names, strict=True):
+        some = sorted((row for row in rows if row["set"] == name), key=lambda row: row["labels"])
+        for how in ("frozen", "gated"):
+            ax.plot([row["labels"] for row in some], [row[how] for row in some], marker="o", label=how)
+        ax.set(title=name, xlabel="labels", xscale="log")
+    axes[0][0].set_ylabel("accuracy")
+    axes[0][0].legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    """Measure the cells that are missing, print the table, write JSON and figure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--encoder", default=DEFAULT)
+    parser.add_argument("--cells", nargs="*", help="set:labels; all sets at 64, 128, 256, 512 by default")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--pool", type=int, default=3000)
+    parser.add_argument("--test", type=int, default=1000)
+    parser.add_argument("--cache", type=Path, default=Path("build/network.jsonl"))
+    parser.add_argument("--out", type=Path, default=Path("docs/results/network.json"))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    encoder = located(options.encoder, "--encoder FOLDER", False).name
+    wanted = options.cells or [f"{name}:{n}" for n in LABELS for name in SETS]
+    options.cache.parent.mkdir(parents=True, exist_ok=True)
+    cells = (
+        [json.loads(line) for line in options.cache.read_text().splitlines()]
+        if options.cache.exists()
+        else []
+    )
+    done = {(cell["set"], cell["labels"], cell["seed"], cell["pool"]) for cell in cells}
+    for seed in range(options.seeds):
+        for name, n in ((part.split(":")[0], int(part.split(":")[1])) for part in wanted):
+            if (name, n, seed, options.pool) in done:
+                continue
+            cell = measure(options.data, encoder, name, n, seed, options.pool, options.test)
+            print(json.dumps(cell), flush=True)
+            with options.cache.open("a") as file:
+                file.write(json.dumps(cell) + "\n")
+            cells.append(cell)
+    rows = summary(cells)
+    shown = [[f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
+    report("frozen against fine-tuned", list(rows[0]), shown)
+    write(options.out, {"summary": rows, "cells": cells}, measures=("core", "models"))
+    draw(rows, options.out.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,544 @@
+"""`ActiveLearner`: the paper's Algorithm 1 around a network that is retrained after each batch.
+
+    repeat
+        for i = 1 ... b:   choose x by the strategy and the posterior that knows all labels so far,
+                           ask for its label, update the posterior                       (Algorithm 1)
+        retrain the network on all labels; compute features and posterior anew
+The posterior is that of the last layer, so a label between retrainings costs milliseconds.
+A run is a folder: labels are appended to a file as they come; a killed run goes on after the last of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from everylabel.core import Posterior, laplace, predict_proba
+from everylabel.core.checks import check_count
+from everylabel.core.errors import EverylabelError, need
+from everylabel.models.classifier import LaplaceClassifier
+from everylabel.models.finetuning.encoder import Encoder, TunedEncoder
+from everylabel.models.finetuning.recipe import Recipe, trained_share
+from everylabel.models.finetuning.tuning import LEAST, Phrases, Progress, Tuner
+from everylabel.models.forward import logits_of
+from everylabel.models.last_layer import LastLayer
+from everylabel.models.scaling import Scaling, fit_pool_scaling, no_scaling, suited_precision
+from everylabel.selection import Pool, select
+from everylabel.selection.pool import Where
+
+Train = Callable[[torch.nn.Module, "Labelled"], torch.nn.Module | None]
+RUN, LABELS, TEXTS = "run.json", "labels.jsonl", "pool.json"
+
+
+class Labelled(torch.utils.data.Dataset):
+    """Labelled items of a pool as a dataset of (input, label); of dicts, the label is under "labels"."""
+
+    def __init__(self, pool: Any, idx: np.ndarray, labels: np.ndarray) -> None:
+        self.pool, self.idx = pool, idx
+        self.labels = torch.as_tensor(labels, dtype=torch.int64)
+
+    def __len__(self) -> int:
+        return len(self.idx)
+
+    def __getitem__(self, at: int) -> Any:
+        i = int(self.idx[at])
+        if isinstance(self.pool, Mapping):
+            return {**{key: value[i] for key, value in self.pool.items()}, "labels": self.labels[at]}
+        item = self.pool[i]
+        if isinstance(item, (tuple, list)):  # a dataset of the user's: its own labels are not for learning
+            item = item[0]
+        return torch.as_tensor(item) if isinstance(item, np.ndarray) else item, self.labels[at]
+
+
+def train_network(
+    model: torch.nn.Module,
+    labelled: torch.utils.data.Dataset,
+    *,
+    layers: str = "all",
+    epochs: int = 200,
+    learning_rate: float = 0.01,
+    batch_size: int = 64,
+    weight_decay: float = 1e-4,
+    stop_at: float | None = None,
+    mixed_precision: bool = False,
+) -> torch.nn.Module:
+    """Train a network by the paper's recipe (RAdam, 200 epochs, batches of 64, cosine), and return it.
+
+    Parameters
+    ----------
+    model, labelled
+        As `ActiveLearner` hands them over: a network that returns logits, a dataset of (input, label).
+    layers : {"all", "last"}
+        Train the whole network, or its last linear layer alone, on features that stay as they are.
+    epochs, learning_rate, batch_size, weight_decay
+        The paper's values for a last layer; whole networks often want a learning rate of 0.001.
+    stop_at : float, optional
+        Stop early, once the mean loss of an epoch is below this.
+    mixed_precision : bool
+        Compute in bfloat16 where that is safe.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from everylabel.torch import train_network
+    >>> inputs, targets = torch.tensor(x[:200], dtype=torch.float32), torch.tensor(y[:200])
+    >>> data = torch.utils.data.TensorDataset(inputs, targets)
+    >>> model = train_network(torch.nn.Linear(64, 10), data, epochs=100)
+    >>> bool((model(inputs).argmax(1) == targets).float().mean() > 0.8)
+    True
+    """
+    if layers not in ("all", "last"):
+        raise EverylabelError(f"layers is {layers!r}; expected 'all' or 'last'")
+    parameters = list(model.parameters() if layers == "all" else LastLayer(model).layer.parameters())
+    place = parameters[0].device
+    optimiser = torch.optim.RAdam(parameters, lr=learning_rate, weight_decay=weight_decay)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=epochs)
+    loader = torch.utils.data.DataLoader(labelled, batch_size=batch_size, shuffle=True)
+    model.train(layers == "all")
+    for _ in range(epochs):
+        losses = []
+        for batch in loader:
+            with torch.autocast(place.type, torch.bfloat16, enabled=mixed_precision):
+                loss = _batch_loss(model, batch, place)
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            losses.append(float(loss.detach()))
+        schedule.step()
+        if stop_at is not None and np.mean(losses) < stop_at:
+            break
+    return model.eval()
+
+
+def _batch_loss(model: torch.nn.Module, batch: Any, place: torch.device) -> torch.Tensor:
+    if isinstance(batch, Mapping):
+        labels = batch["labels"]
+        output = model(**{key: value.to(place) for key, value in batch.items() if key != "labels"})
+    else:
+        inputs, labels = batch
+        output = model(inputs.to(place))
+    logits = logits_of(output)
+    if logits is None:
+        raise EverylabelError(f"model returns a {type(output).__name__}; expected logits (n, k)")
+    return torch.nn.functional.cross_entropy(logits.float(), labels.to(place))
+
+
+class History(list):
+    """One row (a dict) for each retraining: round, labels, seconds, guessed, and what else was measured."""
+
+    def frame(self) -> Any:
+        """Return a pandas data frame, or the rows as they are where pandas is not installed."""
+        try:
+            return need("pandas", "table", "a data frame").DataFrame(list(self))
+        except ImportError:
+            return list(self)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Plot accuracy against labels: on held-out items, and of guesses before the answer."""
+        plt = need("matplotlib.pyplot", "plot", "a plot")
+        ax = plt.subplots()[1] if ax is None else ax
+        for key, name in (("accuracy", "held-out items"), ("guessed", "guesses before the answer")):
+            rows = [(row["labels"], row[key]) for row in self if row.get(key) is not None]
+            if rows:
+                ax.plot(*zip(*rows, strict=True), marker="o", label=name)
+        ax.set(xlabel="labels", ylabel="accuracy")
+        ax.legend()
+        return ax
+
+
+class ActiveLearner:
+    """Active learning with a network: fast updates between labels, retraining after each batch.
+
+    Parameters
+    ----------
+    model : torch.nn.Module, or encoder
+        A network that ends in a linear layer (`LastLayer`), one output a class; or a text encoder: the
+        folder or name of a sentence-transformers model, or the model itself, which is fine-tuned
+        (`everylabel.finetune`) and needs `classes`.
+    pool : tensor, dict of tensors, Dataset, or list of texts
+        Items to choose from.
+    strategy : str or callable
+        As in `everylabel.select`.
+    update : {"exact", "second_order", "first_order"}
+        How a label is learned between retrainings. "exact" fits the last layer anew to all labels, on the
+        network's features; the others take the paper's steps from the network's own last layer.
+    step_size : float, optional
+        Of the paper's updates; 10 for "second_order".
+    train : callable, optional
+        train(model, labelled) -> model, where `labelled` is a dataset of (input, label) with the attributes
+        `idx` and `labels`. It is given a copy of the network as it was at first. By default the paper's
+        recipe, `train_network`; encoders have their own.
+    classes, names : sequence, bool
+        Of an encoder: all classes by name (or phrases by name), and whether the names teach.
+    layer : str, optional
+        Which layer of a module is the last.
+    test : (items, labels), optional
+        Held-out items whose accuracy goes into the history.
+    candidates : int, optional
+        Choose from a random subset of that size; the paper takes 1,000.
+    seed : int
+    device : str, optional
+    progress : callable, optional
+        progress(share, message) while an encoder is tuned.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from everylabel.torch import ActiveLearner, train_network
+    >>> model = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
+    >>> train = lambda model, labelled: train_network(model, labelled, epochs=5)
+    >>> learner = ActiveLearner(model, torch.tensor(x[:500], dtype=torch.float32), train=train)
+    >>> for batch in learner.rounds(n=2, batch_size=10):
+    ...     for i in batch:  # each is chosen by a model that has learned the label before
+    ...         batch.label(i, y[i])
+    >>> len(learner.labels), [row["labels"] for row in learner.history]
+    (20, [10, 20])
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        pool: Any,
+        *,
+        strategy: Any = "margin",
+        update: str = "exact",
+        step_size: float | None = None,
+        train: Train | None = None,
+        classes: Sequence[str] | Mapping[str, Phrases] | None = None,
+        names: bool = True,
+        recipe: Recipe | None = None,
+        layer: str | None = None,
+        test: tuple[Any, Any] | None = None,
+        candidates: int | None = None,
+        seed: int = 0,
+        device: str | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.items, self.strategy, self.update, self.step_size = pool, strategy, update, step_size
+        self.test, self.candidates, self.seed = test, candidates, seed
+        self.labels: dict[int, int] = {}  # item -> class number, in the order of labelling
+        self.skipped: set[int] = set()
+        self.history = History()
+        self.folder: Path | None = None  # where the run is written, after `save`
+        self._guesses: list[bool] = []  # of the labels since the last retraining
+        self._trained_on = 0
+        self.network: _ModuleNetwork | _EncoderNetwork
+        if isinstance(pool, list) and pool and isinstance(pool[0], str):
+            if classes is None:
+                raise EverylabelError("classes is None; expected the names of all classes, with an encoder")
+            self.network = _EncoderNetwork(model, pool, classes, names, recipe, progress, device)
+            self.classes: list[Any] = list(classes)
+        else:
+            self.network = _ModuleNetwork(model, pool, train or train_network, layer, update, device)
+            self.classes = list(classes or range(self.network.n_classes))
+        self._rebuild()
+
+    def rounds(self, n: int, batch_size: int = 10) -> Iterator[Batch]:
+        """Yield batches until the run has had n rounds; after each, the network is retrained.
+
+        A run that was loaded goes on: a batch that was begun is finished first.
+        """
+        n, batch_size = check_count(n, "n"), check_count(batch_size, "batch_size")
+        while len(self.history) < n:
+            left = batch_size - (len(self.labels) - self._trained_on)
+            if left > 0:
+                if not len(self.pool.free_idx):
+                    return
+                yield Batch(self, left)
+            if len(self.labels) == self._trained_on:
+                return  # nobody labels any more
+            self.retrain()
+
+    def pick(self) -> int:
+        """Return the item to label next."""
+        rng = np.random.default_rng([self.seed, len(self.labels), len(self.skipped)])
+        n = self.candidates
+        subset = n if n is None or n < len(self.pool.free_idx) else None
+        return int(select(self.pool, self.strategy, 1, rng, candidates=subset)[0])
+
+    def label(self, i: int, label: Any) -> None:
+        """Learn the label of one item, a class number or name, at once."""
+        i, number = int(i), self._number(label)
+        guess = int(np.argmax(self.pool.logits([i])[0])) == number
+        self.pool.add(i, number)
+        self.labels[i] = number
+        self._guesses.append(guess)
+        self._note({"item": i, "label": number, "guessed": guess})
+
+    def skip(self, i: int) -> None:
+        """Leave an item aside: it is not chosen again."""
+        self.pool.set_aside(int(i))
+        self.skipped.add(int(i))
+        self._note({"item": int(i), "label": None})
+
+    def retrain(self) -> None:
+        """Retrain the network on all labels, and compute features and posterior anew."""
+        begin = time.perf_counter()
+        idx, labels = self._known()
+        told = self.network.fit(idx, labels, self.seed + len(labels))
+        self._trained_on = len(labels)
+        self._rebuild()
+        row: dict[str, Any] = {
+            "round": len(self.history) + 1,
+            "labels": len(labels),
+            "seconds": round(time.perf_counter() - begin, 3),
+            "guessed": round(float(np.mean(self._guesses)), 4) if self._guesses else None,
+            **told,
+        }
+        if self.test is not None:
+            truth = np.array([self._number(label) for label in self.test[1]])
+            row["accuracy"] = float(np.mean(self.predict_proba(self.test[0]).argmax(axis=1) == truth))
+        self._guesses = []
+        self.history.append(row)
+        if self.folder is not None:
+            self._write()
+
+    def predict_proba(self, items: Any) -> np.ndarray:
+        """Return class probabilities (n, k) of items, by the network and all labels so far."""
+        features = self.network.features(items)
+        return np.asarray(predict_proba(self.pool.posterior, features, method="mean"))
+
+    def save(self, folder: str | Path) -> None:
+        """Write the run to a folder; labels and retrainings from now on are written as they come."""
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        events: list[dict[str, Any]] = [{"item": i, "label": y} for i, y in self.labels.items()]
+        guesses: list[bool | None] = [*[None] * (len(events) - len(self._guesses)), *self._guesses]
+        lines = [json.dumps({**event, "guessed": hit}) for event, hit in zip(events, guesses, strict=True)]
+        lines += [json.dumps({"item": i, "label": None}) for i in sorted(self.skipped)]
+        (self.folder / LABELS).write_text("".join(f"{line}\n" for line in lines))
+        if isinstance(self.items, list):
+            (self.folder / TEXTS).write_text(json.dumps(self.items))
+        self._write()
+
+    @classmethod
+    def load(cls, folder: str | Path, model: Any = None, pool: Any = None, **options: Any) -> Self:
+        """Return the run of a folder, after its last label.
+
+        A run with an encoder needs the folder alone. Of another, the network (its weights do not matter) and
+        the pool are given again. Further options are those of the class, such as `train` and `test`.
+        """
+        folder = Path(folder)
+        if not (folder / RUN).is_file():
+            raise EverylabelError(f"folder is {str(folder)!r}, which has no {RUN}; expected one of save()")
+        run = json.loads((folder / RUN).read_text())
+        if run["encoder"]:
+            model = TunedEncoder.load(folder / run["weights"], options.get("device"))
+            pool = json.loads((folder / TEXTS).read_text()) if pool is None else pool
+        elif model is None or pool is None:
+            raise EverylabelError(
+                "model or pool is None; expected those of the run, which its folder has not"
+            )
+        learner = cls(model, pool, **{**run["options"], **options})
+        if isinstance(learner.network, _ModuleNetwork):
+            learner.network.read(folder / run["weights"])
+        learner.history, learner._trained_on = History(run["history"]), run["trained_on"]
+        text = (folder / LABELS).read_text()
+        whole = text[: text.rfind("\n") + 1]  # a last line that was cut off was never answered
+        if whole != text:
+            (folder / LABELS).write_text(whole)
+        learner._replay(whole)
+        learner.folder = folder
+        return learner
+
+    def _replay(self, text: str) -> None:
+        """Learn the labels of a file."""
+        events = [json.loads(line) for line in text.splitlines()]
+        told = [event for event in events if event["label"] is not None]
+        self.labels = {event["item"]: event["label"] for event in told[: self._trained_on]}
+        self.skipped = {event["item"] for event in events if event["label"] is None}
+        self._rebuild()
+        for event in told[self._trained_on :]:
+            self.pool.add(event["item"], event["label"])
+            self.labels[event["item"]] = event["label"]
+            self._guesses.append(bool(event["guessed"]))
+
+    def _known(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return labelled items and their classes, by item: the order of labelling must not matter."""
+        idx = np.array(sorted(self.labels), np.int64)
+        return idx, np.array([self.labels[int(i)] for i in idx], np.int64)
+
+    def _rebuild(self) -> None:
+        idx, labels = self._known()
+        features, posterior = self.network.posterior(idx, labels)
+        step = 10.0 if self.update == "second_order" and self.step_size is None else self.step_size
+        self.pool = Pool(
+            features, posterior, labelled_idx=idx, labels=labels, method=self.update, step_size=step
+        )
+        for i in self.skipped:
+            self.pool.set_aside(i)
+
+    def _number(self, label: Any) -> int:
+        """Return the number of a class that is given by number or name."""
+        if isinstance(label, str):
+            if label not in self.classes:
+                raise EverylabelError(f"label is {label!r}; expected one of {self.classes[:10]}")
+            return self.classes.index(label)
+        return int(label)
+
+    def _note(self, event: dict[str, Any]) -> None:
+        if self.folder is not None:
+            with (self.folder / LABELS).open("a") as file:
+                file.write(json.dumps(event) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+
+    def _write(self) -> None:
+        """Write weights under a new name, then the record that names them: a crash leaves the old pair."""
+        assert self.folder is not None
+        name = f"weights-{secrets.token_hex(4)}"
+        (self.folder / name).mkdir()
+        self.network.write(self.folder / name)
+        own: dict[str, Any] = {"strategy": self.strategy, "update": self.update, "seed": self.seed}
+        own |= {"step_size": self.step_size, "candidates": self.candidates}
+        if isinstance(self.network, _EncoderNetwork):
+            own |= {"classes": self.network.phrases, "names": self.network.names}
+        record = {
+            "encoder": isinstance(self.network, _EncoderNetwork),
+            "weights": name,
+            "trained_on": self._trained_on,
+            "options": own,
+            "history": self.history,
+        }
+        fresh = self.folder / f"{RUN}.new"
+        fresh.write_text(json.dumps(record, indent=1))
+        fresh.replace(self.folder / RUN)
+        for old in self.folder.glob("weights-*"):
+            if old.name != name:
+                shutil.rmtree(old)
+
+
+class Batch:
+    """Items to label in one round, each chosen when the one before has its label."""
+
+    def __init__(self, learner: ActiveLearner, size: int) -> None:
+        self.learner, self.size = learner, size
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield items until so many are labelled; one that was not labelled is skipped."""
+        end = len(self.learner.labels) + self.size
+        while len(self.learner.labels) < end and len(self.learner.pool.free_idx):
+            i = self.learner.pick()
+            yield i
+            if self.learner.pool.where(i) is Where.FREE:
+                self.learner.skip(i)
+
+    def label(self, i: int, label: Any) -> None:
+        """Learn the label of an item at once."""
+        self.learner.label(i, label)
+
+
+class _ModuleNetwork:
+    """A network of the user's, trained by a function of the user's."""
+
+    def __init__(
+        self, model: Any, pool: Any, train: Train, layer: str | None, update: str, device: str | None
+    ) -> None:
+        self.first = model.to(device) if device else model
+        self.model = deepcopy(self.first)
+        self.pool, self.train, self.layer, self.update = pool, train, layer, update
+        self.n_classes = LastLayer(self.model, layer).layer.out_features
+        if self.n_classes < 2:
+            raise EverylabelError("model has one output; expected one output a class")
+        self.scaling: Scaling | None = None
+
+    def fit(self, idx: np.ndarray, labels: np.ndarray, seed: int) -> dict[str, Any]:
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            model = deepcopy(self.first)
+            self.model = self.train(model, Labelled(self.pool, idx, labels)) or model
+        return {}
+
+    def posterior(self, idx: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, Posterior]:
+        head = LastLayer(self.model, self.layer)
+        features = head.features(self.pool).double().cpu().numpy()
+        if len(idx) and self.update != "exact":  # the paper's: the network's own last layer
+            self.scaling = no_scaling(features.shape[1])
+            mean = head.mean().cpu().numpy()
+            return features, laplace(mean, features[idx], labels=labels)
+        self.scaling, posterior = _head(features, idx, labels, self.n_classes, None)
+        return self.scaling(features), posterior
+
+    def features(self, items: Any) -> np.ndarray:
+        assert self.scaling is not None
+        return self.scaling(LastLayer(self.model, self.layer).features(items).double().cpu().numpy())
+
+    def write(self, place: Path) -> None:
+        torch.save([self.first.state_dict(), self.model.state_dict()], place / "model.pt")
+
+    def read(self, place: Path) -> None:
+        first, now = torch.load(place / "model.pt", weights_only=True)
+        self.first = deepcopy(self.first)  # the user's own stays as it is
+        self.first.load_state_dict(first)
+        self.model.load_state_dict(now)
+
+
+class _EncoderNetwork:
+    """A text encoder, fine-tuned and cross-validated; everylabel's head is its last layer."""
+
+    def __init__(
+        self,
+        model: Any,
+        texts: list[str],
+        classes: Sequence[str] | Mapping[str, Phrases],
+        names: bool,
+        recipe: Recipe | None,
+        progress: Progress | None,
+        device: str | None,
+    ) -> None:
+        given = classes if isinstance(classes, Mapping) else dict.fromkeys(classes, ())
+        self.phrases: dict[str, Phrases] = dict(given)
+        self.names, self.recipe, self.progress, self.n_classes = names, recipe, progress, len(self.phrases)
+        if not isinstance(model, TunedEncoder):  # as a loaded run has it
+            own = model if isinstance(model, (str, Path)) else deepcopy(model)
+            encoder = Encoder(own, blocks=trained_share(self.n_classes), device=device)
+            model = TunedEncoder(encoder, encoder.weights(), encoder.weights(), False)
+        self.tuned = model
+        model.encoder.set_weights(model.frozen)
+        self.tuner = Tuner(model.encoder, texts, list(self.phrases), self.phrases if names else None)
+        self.rows = self.tuner.features(model)
+        self.scaling: Scaling | None = None
+
+    def fit(self, idx: np.ndarray, labels: np.ndarray, seed: int) -> dict[str, Any]:
+        if len(labels) < LEAST or len(np.unique(labels)) < 2:
+            return {"trusted": False}
+        known = dict(zip(idx.tolist(), labels.tolist(), strict=True))
+        found = self.tuner.tune(known, recipe=self.recipe, seed=seed, progress=self.progress)
+        self.tuned, self.rows = found.encoder, found.rows
+        return {"trusted": found.trusted, "expected": found.accuracy["tuned" if found.trusted else "frozen"]}
+
+    def posterior(self, idx: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, Posterior]:
+        features, names = self.rows[: self.tuner.n], self.tuner.by_class(self.rows)
+        self.scaling, posterior = _head(features, idx, labels, self.n_classes, names)
+        return self.scaling(features), posterior
+
+    def features(self, items: Any) -> np.ndarray:
+        assert self.scaling is not None
+        return self.scaling(self.tuned.embed(list(items)))
+
+    def write(self, place: Path) -> None:
+        self.tuned.save(place)
+
+
+def _head(
+    features: np.ndarray, idx: np.ndarray, labels: np.ndarray, k: int, names: Any
+) -> tuple[Scaling, Posterior]:
+    """Return the posterior trained exactly on labels (the prior without any), and the scale it is on."""
+    if not len(idx) and names is None:
+        prior = laplace(
+            np.zeros((features.shape[1] + 1, k)), features[:0], prior_precision=suited_precision(k)
+        )
+        return fit_pool_scaling(features), prior
+    head = LaplaceClassifier()
+    head.fit(features[idx], labels, unlabelled=features, names=names, classes=np.arange(k))
+    return head._scaling, head.posterior_

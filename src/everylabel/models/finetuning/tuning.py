@@ -1,0 +1,442 @@
+"""`finetune`: an encoder learns from labels, and cross-validation tells whether to trust it.
+
+n labelled items, k classes. For each fold the encoder is tuned without the fold's labels; the head (class
+names and pool as prior) on frozen features, and on frozen and tuned features side by side, predicts them.
+    trusted = mean log loss side by side < mean log loss frozen
+These predictions are the honest ones: leave-one-out on tuned features is not, since the encoder has seen the
+labels. The folds are drawn without looking at labels, so that no item's label has a say in its prediction.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from everylabel.core.checks import check_count
+from everylabel.core.errors import EverylabelError
+from everylabel.models.classifier import LaplaceClassifier
+from everylabel.models.finetuning.encoder import CACHE_BYTES, Encoder, States, TunedEncoder
+from everylabel.models.finetuning.recipe import NameStates, Recipe, train_blocks, trained_share
+from everylabel.models.names import phrase
+
+Progress = Callable[[float, str], Any]  # share that is done, what is being done
+Phrases = str | Sequence[str]
+POOL_ROWS = 600  # items that tell the directions of tuned features within a fold
+LEAST = 8  # labels
+
+
+class Cancelled(EverylabelError):
+    """Fine-tuning was stopped by its caller."""
+
+
+@dataclass
+class Finetuned:
+    """An encoder after fine-tuning, its features, and whether to trust them.
+
+    Attributes
+    ----------
+    trusted : bool
+        Whether tuned features predicted labels better that were left out.
+    log_loss, accuracy : dict
+        Cross-validated, of "frozen" features and of "tuned" ones (side by side with the frozen).
+    frozen_proba, proba : array (n, k)
+        Predictions of the labelled items by models that have not seen their labels: on frozen features, and
+        on those that are in use now. Columns as `classes` (those of `classifier()` are sorted).
+    features, unlabelled, names
+        Features in use: frozen and tuned ones side by side if trusted, else the frozen ones. Of the labelled
+        items, of the others, and of the phrases of class names, by class.
+    frozen, tuned : array (N, d)
+        Features of all items, labelled and unlabelled, by the encoder before and after.
+    encoder : TunedEncoder
+        Embeds new items, and can be saved.
+    classes : list
+    """
+
+    encoder: TunedEncoder
+    classes: list[Any]
+    labelled: np.ndarray  # rows of items
+    labels: np.ndarray  # their class numbers
+    trusted: bool
+    log_loss: dict[str, float]
+    accuracy: dict[str, float]
+    frozen_proba: np.ndarray
+    tuned_proba: np.ndarray
+    frozen: np.ndarray
+    tuned: np.ndarray
+    name_classes: np.ndarray
+    frozen_names: np.ndarray
+    tuned_names: np.ndarray
+    names_hold: bool  # whether the labels bear the class names out
+    seconds: float
+
+    @property
+    def proba(self) -> np.ndarray:
+        return self.tuned_proba if self.trusted else self.frozen_proba
+
+    @property
+    def all_features(self) -> np.ndarray:
+        """Return the features in use of all items."""
+        return self._beside(self.frozen, self.tuned)
+
+    @property
+    def features(self) -> np.ndarray:
+        return self._beside(self.frozen[self.labelled], self.tuned[self.labelled])
+
+    @property
+    def unlabelled(self) -> np.ndarray:
+        rest = np.setdiff1d(np.arange(len(self.frozen)), self.labelled)
+        return self._beside(self.frozen[rest], self.tuned[rest])
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Return the features in use of all items, and behind them those of the phrases of class names."""
+        return np.concatenate([self.all_features, self._beside(self.frozen_names, self.tuned_names)])
+
+    @property
+    def name_rows(self) -> np.ndarray:
+        """Return the features in use of the phrases of class names."""
+        return self._beside(self.frozen_names, self.tuned_names)
+
+    @property
+    def names(self) -> dict[Any, np.ndarray] | None:
+        rows = self._beside(self.frozen_names, self.tuned_names)
+        return _by_class(rows, self.name_classes, self.classes)
+
+    def classifier(self) -> LaplaceClassifier:
+        """Return the head on the features in use: class names and all items as its prior.
+
+        Its `leave_one_out` is no honest figure if the encoder is trusted; `proba` is.
+        """
+        y = np.asarray(self.classes)[self.labels]
+        head = LaplaceClassifier()
+        return head.fit(
+            self.features, y, unlabelled=self.all_features, names=self.names, classes=self.classes
+        )
+
+    def embed(self, items: Sequence[Any]) -> np.ndarray:
+        """Return the features in use of new items."""
+        return self.encoder.embed(items)
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the encoder (`TunedEncoder.save`), with what cross-validation told."""
+        told = {
+            "log_loss": self.log_loss,
+            "accuracy": self.accuracy,
+            "classes": [str(name) for name in self.classes],
+            "labels": len(self.labels),
+            "seconds": round(self.seconds, 1),
+        }
+        return self.encoder.save(folder, told)
+
+    def _beside(self, frozen: np.ndarray, tuned: np.ndarray) -> np.ndarray:
+        return np.concatenate([frozen, tuned], axis=1) if self.trusted else frozen
+
+
+def finetune(
+    encoder: Any,
+    texts: Sequence[Any],
+    labels: Sequence[Any],
+    *,
+    names: Sequence[str] | Mapping[Any, Phrases] | None = None,
+    unlabelled: Sequence[Any] | None = None,
+    kind: str = "text",
+    blocks: int | None = None,
+    folds: int = 2,
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    device: str | None = None,
+    progress: Progress | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    cache_bytes: int = CACHE_BYTES,
+) -> Finetuned:
+    """Return an encoder that has learned from labelled items, and whether cross-validation trusts it.
+
+    Parameters
+    ----------
+    encoder : str, Path, SentenceTransformer, or (processor, model) of transformers
+        A folder or hub name of a BERT-like encoder; of images, of a ViT-like one. It stays as it is.
+    texts, labels : sequences
+        Labelled texts (or images), and the class of each.
+    names : sequence of str, or dict
+        Class names, or phrases by class: they teach as long as the labels bear them out. Classes without a
+        label are known by them.
+    unlabelled : sequence, optional
+        Other items, such as the pool: they tell which directions to trust, and are embedded.
+    kind : {"text", "image"}
+        What the items are.
+    blocks : int, optional
+        Blocks at the top that are trained; by default the upper half, with more than 16 classes a third.
+    folds : int
+        Of the cross-validation. Each tunes the encoder once more.
+    recipe : Recipe, optional
+        How the blocks are trained.
+    seed : int
+        Of folds, batches and dropout.
+    device : str, optional
+        Where it is computed; the CPU, or where a given model is.
+    progress, cancelled : callables, optional
+        progress(share, message) is told what is being done; cancelled() is asked whether to stop, which
+        raises `Cancelled`.
+    cache_bytes : int
+        Most that the hidden states below the trained blocks may take of the disk.
+
+    Examples
+    --------
+    >>> texts = ["Who is she?", "Who wrote it?", "Who won?", "Who sang it?"]
+    >>> texts += ["Where is it?", "Where are we?", "Where was he?", "Where did it end?"]
+    >>> labels = ["person"] * 4 + ["place"] * 4
+    >>> found = el.finetune("sentence-transformers/all-MiniLM-L6-v2", texts, labels)
+    >>> found.proba.shape  # of models that have not seen the label
+    (8, 2)
+    >>> found.classifier().predict(found.embed(["Who came?"]))
+    array(['person'], dtype='<U6')
+    """
+    labels = list(labels)
+    if len(texts) != len(labels):
+        raise EverylabelError(
+            f"texts has {len(texts)} items and labels {len(labels)}; expected as many of each"
+        )
+    phrases: dict[Any, Phrases] = {}
+    if names is not None:
+        phrases = dict(names if isinstance(names, Mapping) else dict.fromkeys(names, ()))
+    classes = list(phrases) + sorted(set(labels) - set(phrases))
+    numbers = {name: number for number, name in enumerate(classes)}
+    items = [*texts, *(unlabelled or ())]
+    if kind == "image" and names is not None:
+        raise EverylabelError(
+            "names are given with kind='image'; expected None: image encoders know no words"
+        )
+    if not isinstance(encoder, (str, Path)):
+        encoder = deepcopy(encoder)
+    own = Encoder(encoder, kind, trained_share(len(classes)) if blocks is None else blocks, device)
+    tuner = Tuner(
+        own,
+        items,
+        classes,
+        None if names is None else phrases,
+        progress=_part(progress, 0.0, 0.4),
+        cancelled=cancelled,
+        cache_bytes=cache_bytes,
+    )
+    known = {i: numbers[label] for i, label in enumerate(labels)}
+    return tuner.tune(known, folds=folds, recipe=recipe, seed=seed, progress=_part(progress, 0.4, 1.0))
+
+
+class Tuner:
+    """Items whose states below the trained blocks are known: an encoder can be tuned on them again and again.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    items : sequence
+        Labelled or not; labels name them by position.
+    classes : sequence
+        All classes, in the order of their numbers.
+    phrases : mapping, optional
+        Of classes: the name itself, as words, is always the first.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        items: Sequence[Any],
+        classes: Sequence[Any],
+        phrases: Mapping[Any, Phrases] | None = None,
+        *,
+        progress: Progress | None = None,
+        cancelled: Callable[[], bool] | None = None,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        self.encoder, self.classes, self.n = encoder, list(classes), len(items)
+        self.cancelled = cancelled
+        told = [
+            (number, words)
+            for number, name in enumerate(self.classes)
+            if phrases is not None and name in phrases
+            for words in dict.fromkeys([phrase(str(name)), *_listed(phrases[name])])
+        ]
+        self.states = States(
+            encoder,
+            [*items, *(words for _, words in told)],
+            most_bytes=cache_bytes,
+            tick=self._ticker(progress, "Reading the items"),
+        )
+        self.phrases = [words for _, words in told]
+        self.name_classes = np.array([number for number, _ in told], np.int64)
+        self.name_rows = np.arange(self.n, self.n + len(told))
+        self.frozen_weights = encoder.weights()
+
+    def tune(
+        self,
+        labels: Mapping[int, int],
+        *,
+        folds: int = 2,
+        recipe: Recipe | None = None,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Finetuned:
+        """Return the encoder tuned on labels (item -> class number), cross-validated.
+
+        The tuner's own encoder has its frozen weights again afterwards, also if this is cancelled.
+        """
+        begin, folds, recipe = time.perf_counter(), check_count(folds, "folds"), recipe or Recipe()
+        rows = np.array(sorted(labels), np.int64)
+        y = np.array([labels[int(i)] for i in rows], np.int64)
+        self._check(rows, y, folds)
+        # a fold tunes on 1 - 1/folds of the labels; the last tuning is followed by all items
+        shares = np.cumsum([0.0, *[0.7 / folds] * folds, 0.3])
+        fold_of = np.random.default_rng(seed).permutation(len(rows)) % folds
+        k = len(self.classes)
+        proba = {"frozen": np.empty((len(rows), k)), "tuned": np.empty((len(rows), k))}
+        try:
+            for fold in range(folds):
+                said = _part(progress, shares[fold], shares[fold + 1])
+                out = fold_of == fold
+                frozen, tuned = self._left_out(
+                    rows, y, out, recipe, seed, said, f"Checking {fold + 1}/{folds}"
+                )
+                proba["frozen"][out], proba["tuned"][out] = frozen, tuned
+            said = _part(progress, shares[-2], 1.0)
+            head = self._train(rows, y, recipe, seed, _part(said, 0.0, 0.6), "Learning to read the items")
+            tick = self._ticker(_part(said, 0.6, 1.0), "Reading the items again")
+            both = self.states.embed(tick=tick)
+            weights = self.encoder.weights()
+        finally:
+            self.encoder.set_weights(self.frozen_weights)
+        log_loss = {how: _log_loss(p, y) for how, p in proba.items()}
+        before = self.states.features
+        trusted = log_loss["tuned"] < log_loss["frozen"]
+        return Finetuned(
+            encoder=TunedEncoder(self.encoder, self.frozen_weights, weights, trusted),
+            classes=self.classes,
+            labelled=rows,
+            labels=y,
+            trusted=trusted,
+            log_loss=log_loss,
+            accuracy={how: float(np.mean(p.argmax(axis=1) == y)) for how, p in proba.items()},
+            frozen_proba=proba["frozen"],
+            tuned_proba=proba["tuned"],
+            frozen=before[: self.n],
+            tuned=both[: self.n],
+            name_classes=self.name_classes,
+            frozen_names=before[self.n :],
+            tuned_names=both[self.n :],
+            names_hold=head.names_hold_,
+            seconds=time.perf_counter() - begin,
+        )
+
+    def features(self, tuned: TunedEncoder) -> np.ndarray:
+        """Return the features in use of all items, and behind them those of the phrases of class names."""
+        before = self.states.features
+        if not tuned.trusted:
+            return before
+        try:
+            self.encoder.set_weights(tuned.tuned)
+            return np.concatenate([before, self.states.embed()], axis=1)
+        finally:
+            self.encoder.set_weights(self.frozen_weights)
+
+    def by_class(self, rows: np.ndarray) -> dict[int, np.ndarray] | None:
+        """Return the vectors of phrases by class number, of all rows; None without names."""
+        return _by_class(rows[self.n :], self.name_classes, range(len(self.classes)))
+
+    def _left_out(
+        self,
+        rows: np.ndarray,
+        y: np.ndarray,
+        out: np.ndarray,
+        recipe: Recipe,
+        seed: int,
+        progress: Progress | None,
+        message: str,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictions of items that are left out, on frozen and on both features."""
+        frozen = self._train(rows[~out], y[~out], recipe, seed, progress, message)
+        before, pool = self.states.features, self._pool_rows()
+        some = np.unique(np.r_[rows, pool, self.name_rows])
+        both = np.concatenate([before[some], self.states.embed(some)], axis=1)
+        train, left, sample, names = (
+            both[np.searchsorted(some, idx)] for idx in (rows[~out], rows[out], pool, self.name_rows)
+        )
+        head = self._head(train, y[~out], sample, names)
+        return frozen.predict_proba(before[rows[out]]), head.predict_proba(left)
+
+    def _pool_rows(self) -> np.ndarray:
+        """Return items that stand for all, spread evenly."""
+        return np.linspace(0, self.n - 1, min(self.n, POOL_ROWS)).astype(np.int64)
+
+    def _train(
+        self,
+        rows: np.ndarray,
+        y: np.ndarray,
+        recipe: Recipe,
+        seed: int,
+        progress: Progress | None,
+        message: str,
+    ) -> LaplaceClassifier:
+        """Tune the encoder from its frozen weights on; return the head on frozen features."""
+        self.encoder.set_weights(self.frozen_weights)
+        features = self.states.features
+        head = self._head(features[rows], y, features[self._pool_rows()], features[self.name_rows])
+        mean = np.asarray(head.posterior_.mean)
+        start = head._scaling.fold(mean[:-1], mean[-1])
+        names = NameStates(self.name_rows, self.name_classes) if head.names_hold_ else None
+        train_blocks(self.states, rows, y, start, names, recipe, seed, self._ticker(progress, message))
+        return head
+
+    def _head(
+        self, features: np.ndarray, y: np.ndarray, pool: np.ndarray, phrases: np.ndarray
+    ) -> LaplaceClassifier:
+        classes = np.arange(len(self.classes))
+        names = _by_class(phrases, self.name_classes, classes)
+        return LaplaceClassifier().fit(features, y, unlabelled=pool, names=names, classes=classes)
+
+    def _check(self, rows: np.ndarray, y: np.ndarray, folds: int) -> None:
+        if len(rows) < LEAST or len(np.unique(y)) < 2:
+            raise EverylabelError(
+                f"labels has {len(rows)} of {len(np.unique(y))} class(es); expected at least {LEAST}, of two"
+            )
+        if not 2 <= folds <= len(rows):
+            raise EverylabelError(f"folds is {folds}; expected 2 to {len(rows)}, the number of labels")
+        if rows[0] < 0 or rows[-1] >= self.n or y.min() < 0 or y.max() >= len(self.classes):
+            raise EverylabelError(
+                f"labels has items {rows[0]} to {rows[-1]} and classes {y.min()} to {y.max()}; expected "
+                f"0 to {self.n - 1} and 0 to {len(self.classes) - 1}"
+            )
+
+    def _ticker(self, progress: Progress | None, message: str) -> Callable[[float], None]:
+        def tick(share: float) -> None:
+            if self.cancelled is not None and self.cancelled():
+                raise Cancelled("fine-tuning was cancelled; the encoder is as it was")
+            if progress is not None:
+                progress(share, message)
+
+        return tick
+
+
+def _part(progress: Progress | None, begin: float, end: float) -> Progress | None:
+    """Return a progress that fills a part of another."""
+    if progress is None:
+        return None
+    return lambda share, message: progress(begin + share * (end - begin), message)
+
+
+def _listed(some: Phrases) -> Sequence[str]:
+    return [some] if isinstance(some, str) else list(some)
+
+
+def _by_class(rows: np.ndarray, numbers: np.ndarray, classes: Any) -> dict[Any, np.ndarray] | None:
+    """Return the vectors of phrases by class; None without any."""
+    if not len(rows):
+        return None
+    return {classes[number]: rows[numbers == number] for number in np.unique(numbers)}
+
+
+def _log_loss(proba: np.ndarray, y: np.ndarray) -> float:
+    return float(-np.mean(np.log(np.maximum(proba[np.arange(len(y)), y], 1e-12))))

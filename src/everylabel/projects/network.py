@@ -1,0 +1,507 @@
+"""The network learns: generations of features by an encoder that was fine-tuned on the labels.
+
+When the labels have grown enough, a process of its own fine-tunes the encoder, cross-validates, and embeds
+all items again (`models.finetuning.job`). If the tuned features predict held-out labels better, they become a
+generation: files in the project's folder, and an event in the log. People label on meanwhile. The last two
+generations are kept; without its files a generation is not used, and the frozen features are.
+"""
+
+import hashlib
+import json
+import logging
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from everylabel.core.errors import EverylabelError
+from everylabel.data.id_list import IdList
+from everylabel.labelling.desk import Desk, Finish
+from everylabel.labelling.errors import Refused
+from everylabel.labelling.model.class_names import ClassNames, Encoder, phrases_of
+from everylabel.labelling.model.learner import Learner, Mean
+from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.model.training import TrainingSet
+from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.types import NONE
+from everylabel.log import events
+from everylabel.models.embedding.choose import ALIASES
+from everylabel.models.finetuning.job import (
+    ENCODER,
+    FEATURES,
+    ITEMS,
+    NAMES,
+    PROBABILITIES,
+    RESULT,
+    Job,
+    write_job,
+)
+from everylabel.projects.feature_files import USUAL, record_of
+from everylabel.projects.project import Project
+
+log = logging.getLogger(__name__)
+JOB_MODULE = "everylabel.models.finetuning.job"
+FOLDER, PART, IDS = "generations", ".part", "ids.json"
+KEPT = 2  # generations
+FEWEST, PER_CLASS, ENOUGH = 32, 4, 300  # labels of the first attempt: at least, a class, and in any case
+GROWN = 1.5  # growth of the labels after which the next attempt begins
+AGAIN = 1.1  # growth after which an attempt that failed is repeated
+MOST_ITEMS = 20_000  # above this, re-embedding takes minutes: people are asked first
+SECONDS_AN_ITEM = 0.02  # of an attempt, for the estimate that people see
+LEAST_MEMORY = 1.5 * 2**30  # bytes that an attempt may take
+WAIT = 0.5  # seconds between looks
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Features of all items by a fine-tuned encoder, and honest predictions of the labels it has seen."""
+
+    folder: Path
+    body: events.Generation
+    ids: IdList
+    features: np.ndarray  # (n, d), frozen and tuned side by side
+    cross_fitted: Mapping[str, Mapping[str, float]]  # item -> class name -> probability without its label
+    phrases: Mapping[str, np.ndarray]
+    names_hold: bool
+    lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The fine-tuned encoder, for class names."""
+        return Encoder(f"generation {self.body.number} {self.body.weights}", self.embed)
+
+    @cached_property
+    def _tuned(self) -> Any:
+        from everylabel.models.finetuning import TunedEncoder
+
+        return TunedEncoder.load(self.folder / ENCODER)
+
+    def load(self) -> None:
+        """Load the encoder, if it is not loaded yet."""
+        assert self._tuned is not None
+
+    def embed(self, items: Sequence[Any]) -> np.ndarray:
+        """Return features of other items by this generation; loads the encoder when first called."""
+        with self.lock:  # the encoder switches between frozen and tuned weights
+            return np.asarray(self._tuned.embed(list(items)), np.float32)
+
+    def rows(self, ids: Sequence[str], content: Callable[[Sequence[str]], Sequence[Any]]) -> Rows:
+        """Return the features of all ids; items that joined since are embedded. content: items by id."""
+        position = self.ids.position
+        missing = [name for name in ids if name not in position]
+        known = [position[name] for name in ids if name in position]
+        if not missing:
+            same = known == list(range(len(self.ids)))
+            return Rows(ids, self.features if same else np.asarray(self.features)[known])
+        features = np.empty((len(ids), self.features.shape[1]), np.float32)
+        is_known = np.array([name in position for name in ids])
+        features[is_known] = np.asarray(self.features)[known]
+        features[~is_known] = self.embed(content(missing))
+        return Rows(ids, features)
+
+    def class_names(self) -> ClassNames:
+        """Return vectors of class names by this encoder; none if the labels do not bear the names out."""
+        names = ClassNames(self.encoder if self.names_hold else None, self.folder / "class-names.npz")
+        names.add(self.phrases)
+        return names
+
+    def cross_fitted_by(self, state: Ledger) -> dict[int, dict[int, float]]:
+        """Return the cross-fitted probabilities by item position and class number."""
+        found: dict[int, dict[int, float]] = {}
+        for item, probs in self.cross_fitted.items():
+            if item not in state.position:
+                continue
+            row = found.setdefault(state.position[item], {})
+            for name, p in probs.items():
+                number = state.book.now(state.names[name]) if name in state.names else None
+                if number is not None:  # a class that others were merged into has their probability, too
+                    row[number] = row.get(number, 0.0) + p
+        return found
+
+
+def load_generation(folder: Path, body: events.Generation | None) -> Generation | None:
+    """Return a generation from a project's folder; None if its files are missing or others."""
+    if body is None:
+        return None
+    place = folder / FOLDER / str(body.number)
+    try:
+        if file_digest(place / FEATURES) != body.features or weights_digest(place) != body.weights:
+            return None
+        result = json.loads((place / RESULT).read_text())
+        ids = json.loads((place / IDS).read_text())
+        probabilities = np.load(place / PROBABILITIES)
+        classes = result["classes"]
+        cross_fitted = {
+            ids[row]: dict(zip(classes, probs.tolist(), strict=True))
+            for row, probs in zip(result["rows"], probabilities, strict=True)
+        }
+        phrases = dict(zip(result["phrases"], np.load(place / NAMES), strict=True))
+        features = np.load(place / FEATURES, mmap_mode="r")
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Generation(place, body, IdList(ids), features, cross_fitted, phrases, bool(result["names_hold"]))
+
+
+def with_generation(project: Project, body: events.Generation | None) -> Project:
+    """Return a project with the features of its current generation, if it has one."""
+    generation = load_generation(project.folder, body)
+    if generation is None:
+        return project
+    place = {name: i for i, name in enumerate(project.ids)}
+    rows = generation.rows(project.ids_here, lambda ids: project.some([place[name] for name in ids]))
+    return replace(project, features=rows.features, generation=generation)
+
+
+def why_frozen(project: Project) -> str:
+    """Return in a sentence why the encoder of a project cannot be fine-tuned; "" if it can."""
+    if project.kind not in ("text", "image") or (project.embedded_in is None and project.coming is None):
+        return "The features came with the source: there is no network to train."
+    model = encoder_name(project)
+    if model is None:
+        return "The features were learned from the items themselves, not by a pretrained network."
+    if isinstance(project.items, np.ndarray):
+        return "The items are in memory, not in files that a network could be trained on."
+    if model.startswith(("timm:", "cls:")) or model.endswith(".onnx"):
+        return f"The model {model!r} cannot be fine-tuned here; only transformers models can."
+    library = "sentence_transformers" if project.kind == "text" else "transformers"
+    if None in (find_spec("torch"), find_spec(library)):
+        return f"Fine-tuning needs PyTorch: pip install 'everylabel[{project.kind}]'."
+    return ""
+
+
+def encoder_name(project: Project) -> str | None:
+    """Return the name or folder of the pretrained model that embeds a project; None if there is none."""
+    if project.coming is not None:
+        model = project.coming.options.model
+    else:
+        record = record_of(project.embedded_in or project.folder) or record_of(project.folder)
+        if record is None or record["fitted_on"]:
+            return None
+        model = record["what"]["model"]
+    name = model or USUAL[project.kind]
+    return ALIASES.get(name, name).removeprefix("st:").removeprefix("mean:")
+
+
+def file_digest(path: Path) -> str:
+    """Return a hash of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def weights_digest(place: Path) -> str:
+    """Return a hash of all weights of a generation."""
+    files = sorted((place / ENCODER).rglob("*.safetensors"))
+    return hashlib.blake2b("".join(map(file_digest, files)).encode(), digest_size=16).hexdigest()
+
+
+@dataclass
+class NetworkState:
+    """The progress of fine-tuning, for the page."""
+
+    why_frozen: str = ""  # why it cannot be trained
+    asks: bool = False  # the pool is so large that a person has to agree
+    share: float | None = None  # of the running attempt
+    message: str = ""
+    error: str = ""
+    items: int = 0
+    trainer: "NetworkTrainer | None" = None
+
+    def sentence(self, state: Ledger) -> str:
+        """Return one sentence about the network."""
+        if self.why_frozen:
+            return f"The network stays as it is. {self.why_frozen}"
+        if state.settings["network"] == "frozen":
+            return "The network stays as it is: that is switched off in the settings."
+        if self.share is not None:
+            return f"Learning to read your items: {self.share:.0%}. You can go on labelling."
+        if self.error:
+            return f"The last attempt to fine-tune the network failed: {self.error}"
+        if self.asks and state.settings["network"] == "auto":
+            minutes = max(1, round(self.items * SECONDS_AN_ITEM / 60))
+            return f"Fine-tuning would take about {minutes} minutes: switch it on in the settings."
+        if not state.generations:
+            return "The network learns once there are enough labels."
+        last = state.generations[-1]
+        if not last.trusted:
+            return f"At {last.labels} labels fine-tuning did not help; it is tried again later."
+        before, after = last.frozen_accuracy, last.tuned_accuracy
+        better = f"Since label {last.labels} the model reads your items better"
+        return f"{better}: {before:.0%} to {after:.0%} expected."
+
+
+def opened_desk(
+    project: Project,
+    rows: Rows,
+    store: Any,
+    state: Ledger,
+    names: ClassNames,
+    mean: Mean | None,
+    note: Callable[[str], Any],
+) -> "tuple[Desk, NetworkTrainer]":
+    """Return the desk of a project with the features of its current generation, and the trainer of the next.
+
+    rows, names : by the encoder as it came
+    """
+    trainer = NetworkTrainer(project, rows, names)
+    generation = load_generation(project.folder, state.generation)
+    if state.generation is not None and generation is None:
+        note(
+            f"the files of generation {state.generation.number} of the fine-tuned network are missing or "
+            "damaged; labelling goes on with the features of the encoder as it came"
+        )
+    if generation is None:
+        trainer.desk = Desk(rows, store, state, names, mean)
+        return trainer.desk, trainer
+    contents = dict(zip(project.ids, range(len(project.ids)), strict=True))
+    tuned = generation.rows(rows.ids, lambda ids: project.some([contents[name] for name in ids]))
+    trainer.desk = Desk(tuned, store, state, generation.class_names(), mean, generation)
+    trainer.desk.frozen_rows = rows
+    return trainer.desk, trainer
+
+
+class NetworkTrainer:
+    """A thread that fine-tunes the encoder in a process of its own whenever the labels have grown enough."""
+
+    desk: Desk
+    recipe: Mapping[str, float] = MappingProxyType({})  # fields of `Recipe` other than the defaults
+
+    def __init__(self, project: Project, rows: Rows, names: ClassNames) -> None:
+        """rows, names : by the encoder as it came."""
+        self.project, self.frozen = project, (rows, names)
+        self.content: Callable[[Sequence[str]], Sequence[Any]] = lambda ids: []  # items by id
+        self.is_growing: Callable[[], bool] = lambda: False  # items are on their way into the pool
+        self._model = encoder_name(project) if project.kind in ("text", "image") else None
+        self.state = NetworkState(why_frozen(project), items=len(project), trainer=self)
+        self.state.asks = len(project) > MOST_ITEMS
+        self._stopped = threading.Event()
+        self._process: subprocess.Popen[str] | None = None
+        self._unusable: events.Generation | None = None  # a generation whose files are missing or damaged
+        self._failed_at = 0  # number of labels at the last attempt that failed
+        self._thread = threading.Thread(target=self._work, name="network", daemon=True)
+        for left in (project.folder / FOLDER).glob(f"*{PART}"):  # of a process that was killed
+            shutil.rmtree(left, ignore_errors=True)
+
+    def start(self) -> None:
+        """Begin, if the encoder can be trained."""
+        if not self.state.why_frozen:
+            self._thread.start()
+
+    def close(self) -> None:
+        """Stop; a running attempt is ended and leaves nothing."""
+        self._stopped.set()
+        process = self._process
+        if process is not None:
+            process.terminate()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _work(self) -> None:
+        while not self._stopped.wait(WAIT):
+            try:
+                self._follow_setting()
+                if not self._is_due():
+                    continue
+                self._attempt()
+                self.state.error = ""
+            except EverylabelError as error:
+                self._failed(str(error))
+            except Exception as error:  # labelling goes on without it
+                log.exception("fine-tuning failed")
+                self._failed(str(error) or type(error).__name__)
+
+    def _failed(self, why: str) -> None:
+        self.state.share, self._failed_at = None, len(self.desk.ledger.labels)
+        if not self._stopped.is_set():
+            self.state.error = why
+
+    def _follow_setting(self) -> None:
+        """Go back to the frozen features, or forth to the tuned ones, when the setting was changed."""
+        wanted, used = self.desk.ledger.generation, self.desk.generation
+        if wanted is None and used is not None:
+            self._swap(*self.frozen, None)
+        elif wanted is not None and wanted != self._unusable and (used is None or used.body != wanted):
+            generation = load_generation(self.project.folder, wanted)
+            self._unusable = wanted if generation is None else None
+            if generation is not None:
+                self._swap_to(generation)
+
+    def _is_due(self) -> bool:
+        """Return whether the labels have grown enough since the last attempt, and nothing is joining."""
+        state = self.desk.ledger
+        wanted = state.settings["network"]
+        if wanted == "frozen" or (wanted == "auto" and self.state.asks) or self.is_growing():
+            return False
+        n = sum(number != NONE for number in list(state.labels.values()))
+        n_classes = len({*list(state.labels.values())} - {NONE})
+        last = state.generations[-1].labels if state.generations else 0
+        first = max(FEWEST, min(PER_CLASS * n_classes, ENOUGH))
+        return n_classes > 1 and n >= max(first, GROWN * last, AGAIN * self._failed_at)
+
+    def _attempt(self) -> None:
+        """Fine-tune on the current labels; take the new features over if they are better."""
+        folder = self.project.folder / FOLDER
+        number = 1 + max((each.number for each in self.desk.ledger.generations), default=0)
+        part = folder / f"{number}{PART}"
+        ids, job = self.desk.read(self._job).result()
+        items = [str(item) for item in self.content(ids)]
+        self._check_room(len(ids))
+        part.mkdir(parents=True, mode=0o700)
+        try:
+            write_job(part, job, items)
+            self._run(part)
+            result = json.loads((part / RESULT).read_text()) | {"classes": job.classes}
+            (part / RESULT).write_text(json.dumps(result))
+            accuracy = result["accuracy"]
+            body = events.Generation(
+                number,
+                labels=len(job.labels),
+                trusted=result["trusted"],
+                frozen_accuracy=round(accuracy["frozen"], 6),
+                tuned_accuracy=round(accuracy["tuned"], 6),
+            )
+            if not body.trusted:
+                self.desk.submit(lambda: self._noted(body)).result()
+                return
+            (part / IDS).write_text(json.dumps(ids))
+            (part / ITEMS).unlink()
+            shutil.rmtree(folder / str(number), ignore_errors=True)  # of an attempt that was not taken over
+            part.replace(folder / str(number))
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+            self.state.share = None
+        if self._stopped.is_set():
+            return
+        place = folder / str(number)
+        digests = {"weights": weights_digest(place), "features": file_digest(place / FEATURES)}
+        self._take_over(msgspec.structs.replace(body, **digests))
+
+    def _job(self) -> tuple[list[str], Job]:
+        """Return the ids of all items and the job of an attempt; for the desk's thread."""
+        state = self.desk.ledger
+        book = state.book
+        column = {number: j for j, number in enumerate(book.present)}
+        labels = {str(item): column[c] for item, c in state.labels.items() if c in column}
+        phrases = [list(phrases_of(book.names[c], book.descriptions.get(c))) for c in book.present]
+        classes = [book.names[c] for c in book.present]
+        return list(state.ids), Job(
+            str(self._model), self.project.kind, classes, labels, phrases, dict(self.recipe)
+        )
+
+    def _check_room(self, n: int) -> None:
+        """Refuse an attempt for which memory or disk is too small."""
+        free = shutil.disk_usage(self.project.folder).free
+        needed = 2**29 + 4096 * n
+        if free < needed:
+            raise EverylabelError(
+                f"the disk has {free / 2**30:.1f} GB left; fine-tuning needs {needed / 2**30:.1f} GB"
+            )
+        available = _available_memory()
+        if available is not None and available < LEAST_MEMORY:
+            raise EverylabelError(f"{available / 2**30:.1f} GB of memory are free; fine-tuning needs 1.5 GB")
+
+    def _run(self, part: Path) -> None:
+        """Run the process of an attempt to its end, and follow its progress."""
+        self.state.share = 0.0
+        command = [sys.executable, "-m", JOB_MODULE, str(part)]
+        with (
+            (part / "errors.txt").open("w+") as errors,
+            subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                process_group=0,  # an interrupt of the server is not meant for it
+            ) as process,
+        ):
+            self._process = process
+            if self._stopped.is_set():
+                process.terminate()
+            try:
+                for line in process.stdout or ():
+                    if line.startswith("{"):
+                        told = json.loads(line)
+                        self.state.share, self.state.message = told["share"], told["message"]
+                code = process.wait()
+            finally:
+                process.kill()
+                self._process = None
+            if code:
+                errors.seek(0)
+                lines = errors.read().strip().splitlines()
+                raise EverylabelError(lines[-1] if lines else f"its process ended with code {code}")
+        (part / "errors.txt").unlink()
+
+    def _take_over(self, body: events.Generation) -> None:
+        """Let the desk go on with the new generation, and delete the oldest."""
+        generation = load_generation(self.project.folder, body)
+        if generation is None:
+            raise EverylabelError("the files of the new generation cannot be read")
+        self._swap_to(generation, body)
+        self._prune(body.number)
+
+    def _swap_to(self, generation: Generation, body: events.Generation | None = None) -> None:
+        """Let the desk go on with the features of a generation."""
+        ids = self.desk.read(lambda: list(self.desk.ids)).result()
+        names = generation.class_names()
+        self._swap(generation.rows(ids, self.content), names, generation, body)
+
+    def _swap(
+        self,
+        rows: Rows,
+        names: ClassNames,
+        generation: Generation | None,
+        body: events.Generation | None = None,
+    ) -> None:
+        """Train a head on other features beside the desk, and let the desk go on with it."""
+        tuned = generation is not None
+        with suppress(EverylabelError):  # names of classes that were added since the attempt began
+            names.learn(self.desk.read(lambda: names.missing(self.desk.ledger)).result())
+
+        def look() -> TrainingSet:
+            vectors = names.vectors(self.desk.ledger)
+            return self.desk.training_set()._replace(names=vectors, trusts_names=tuned)
+
+        training = self.desk.read(look).result()
+        if any(name not in rows for name in self.desk.ids):
+            raise EverylabelError("items joined meanwhile")
+        learner = Learner(rows, self.desk.ids, training)
+
+        def command() -> Finish:
+            if any(name not in rows for name in self.desk.ids[training.n_items :]):
+                raise Refused(409, "items_joined", "items joined while the network was trained")
+            self.desk.take_features(rows, names, learner, generation, body)
+            return lambda: None
+
+        self.desk.submit(command, alone=True).result()
+
+    def _noted(self, body: events.Generation) -> Finish:
+        self.desk.emit("", body)
+        return lambda: None
+
+    def _prune(self, number: int) -> None:
+        """Delete all generations but the last ones."""
+        for place in (self.project.folder / FOLDER).iterdir():
+            if place.name.isdigit() and int(place.name) <= number - KEPT:
+                shutil.rmtree(place, ignore_errors=True)
+
+
+def _available_memory() -> float | None:
+    """Return the free memory in bytes, where the system says."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    found = next((line.split()[1] for line in lines if line.startswith("MemAvailable")), None)
+    return None if found is None else 1024.0 * float(found)

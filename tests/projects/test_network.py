@@ -1,0 +1,184 @@
+"""The encoder of a project is fine-tuned beside the desk: generations of features, on disk and in the log."""
+
+import csv
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from everylabel.core.errors import EverylabelError
+from everylabel.labelling.model.retrainer import retrain
+from everylabel.labelling.service import Service
+from everylabel.projects import network
+from everylabel.projects.labelled import check_labelled
+from everylabel.projects.network import FOLDER, PART, NetworkTrainer, load_generation
+from everylabel.projects.project import open_project
+from everylabel.web.server import ServeOptions, opened_project
+from tests.models.tiny import some_texts, tiny_bert
+
+pytest.importorskip("sentence_transformers", reason="needs the extra everylabel[text]")
+QUICK = {"steps": 60, "batch_size": 32, "learning_rate": 5e-3}
+TEXTS, TRUTH = some_texts(160)
+LABELLED = 100
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return tiny_bert(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "texts.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "text"])
+        writer.writerows([f"t{i}", text] for i, text in enumerate(TEXTS))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attempts are made by the tests, not by the thread."""
+    monkeypatch.setattr(NetworkTrainer, "start", lambda self: None)
+    monkeypatch.setattr(NetworkTrainer, "recipe", QUICK)
+
+
+@contextmanager
+def opened(source: Path, bert: str, notes: list[str] | None = None, **settings: Any) -> Iterator[Service]:
+    """Yield the service of a project, with its trainer as `service.trainer`."""
+    columns = {"text_column": "text", "id_column": "id", "classes": ["up", "down"]}
+    project = open_project(source, model=bert, check=check_labelled(None), **columns)  # type: ignore[arg-type]
+    options, told = ServeOptions(settings=settings), [] if notes is None else notes
+    with opened_project(project, options, told.append, None) as (service, *_):
+        yield service
+
+
+def trainer_of(service: Service) -> NetworkTrainer:
+    """Return the trainer behind a service."""
+    status = service.views.network
+    assert isinstance(status, network.NetworkState)
+    assert status.trainer is not None
+    return status.trainer
+
+
+def label(service: Service, n: int = LABELLED, wrong: bool = False) -> None:
+    for i in range(n):
+        number = int((TRUTH[i] == "down") ^ (wrong and i % 2))
+        service.label("me", f"t{i}", number).result()
+
+
+def width(service: Service) -> int:
+    return int(service.desk.rows.features.shape[1])
+
+
+def test_fine_tuned_features_take_over_and_survive_a_restart(source: Path, bert: str) -> None:
+    with opened(source, bert) as service:
+        label(service)
+        frozen = width(service)
+        assert trainer_of(service)._is_due()
+        trainer_of(service)._attempt()
+        assert width(service) == 2 * frozen
+        (found,) = service.ledger.generations
+        assert (found.labels, found.trusted) == (LABELLED, True)
+        assert found.tuned_accuracy > found.frozen_accuracy
+        assert not trainer_of(service)._is_due()  # before the labels have grown by half
+        sentence = service.views.network.sentence(service.ledger) if service.views.network else ""
+        assert f"Since label {LABELLED}" in sentence
+        service.label("me", "t120", int(TRUTH[120] == "down")).result()  # learned at once by the new head
+        before = service.desk.learner.probabilities(150)
+        state = service.views.fingerprint().result()["hash"]
+    with opened(source, bert) as service:
+        assert width(service) == 2 * frozen
+        assert service.views.fingerprint().result()["hash"] == state
+        np.testing.assert_allclose(service.desk.learner.probabilities(150), before, atol=1e-3)
+
+
+def test_accuracy_figures_use_cross_fitted_predictions(source: Path, bert: str) -> None:
+    with opened(source, bert) as service:
+        label(service)
+        trainer_of(service)._attempt()
+        known = service.desk.read(service.desk.cross_fitted).result()
+        assert set(known) == set(range(LABELLED))
+        retrain(service.desk)
+        assessment = service.desk.assessment
+        assert assessment is not None
+        for item, verdict in assessment.left_out.items():
+            assert verdict.own == pytest.approx(known[item][verdict.label], abs=1e-5)
+
+
+def test_labels_that_cannot_be_learned_are_refused_and_leave_no_files(source: Path, bert: str) -> None:
+    with opened(source, bert) as service:
+        label(service, wrong=True)
+        frozen = width(service)
+        trainer_of(service)._attempt()
+        (found,) = service.ledger.generations
+        assert not found.trusted
+        assert width(service) == frozen
+        assert service.desk.generation is None
+    assert list((source.with_name("texts.csv.everylabel") / FOLDER).iterdir()) == []
+
+
+def test_a_deleted_generation_falls_back_to_frozen_features(source: Path, bert: str) -> None:
+    with opened(source, bert) as service:
+        label(service)
+        frozen = width(service)
+        trainer_of(service)._attempt()
+    shutil.rmtree(source.with_name("texts.csv.everylabel") / FOLDER)
+    notes: list[str] = []
+    with opened(source, bert, notes) as service:
+        assert width(service) == frozen
+        assert len(service.ledger.labels) == LABELLED
+    assert any("generation 1" in note for note in notes)
+
+
+def test_the_setting_goes_back_to_frozen_features_and_forth(source: Path, bert: str) -> None:
+    with opened(source, bert) as service:
+        label(service)
+        frozen = width(service)
+        trainer_of(service)._attempt()
+        service.change_settings("me", {"network": "frozen"}).result()
+        trainer_of(service)._follow_setting()
+        assert (width(service), service.desk.generation) == (frozen, None)
+        assert not trainer_of(service)._is_due()
+        service.change_settings("me", {"network": "auto"}).result()
+        trainer_of(service)._follow_setting()
+        assert width(service) == 2 * frozen
+
+
+def test_a_killed_attempt_leaves_no_trace_but_a_message(
+    source: Path, bert: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = source.with_name("texts.csv.everylabel")
+    with opened(source, bert) as service:
+        label(service)
+        monkeypatch.setattr(network, "JOB_MODULE", "everylabel.no_such_module")
+        with pytest.raises(EverylabelError, match="no_such_module"):
+            trainer_of(service)._attempt()
+        assert service.ledger.generations == []
+        assert list((folder / FOLDER).iterdir()) == []
+    (folder / FOLDER / f"7{PART}").mkdir()  # of a server that was killed
+    with opened(source, bert) as service:
+        assert list((folder / FOLDER).iterdir()) == []
+        assert len(service.ledger.labels) == LABELLED
+
+
+def test_changed_files_are_no_generation(source: Path, bert: str) -> None:
+    folder = source.with_name("texts.csv.everylabel")
+    with opened(source, bert) as service:
+        label(service)
+        trainer_of(service)._attempt()
+        body = service.ledger.generation
+    assert load_generation(folder, body) is not None
+    features = folder / FOLDER / "1" / "features.npy"
+    features.write_bytes(features.read_bytes()[:-4] + b"0000")
+    assert load_generation(folder, body) is None
+
+
+def test_items_without_a_pretrained_network_say_why(tmp_path: Path) -> None:
+    project = open_project("digits", folder=tmp_path / "digits")
+    assert "no network to train" in network.why_frozen(project)
