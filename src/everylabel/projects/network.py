@@ -48,6 +48,7 @@ from everylabel.models.finetuning.job import (
     write_job,
 )
 from everylabel.projects.feature_files import USUAL, record_of
+from everylabel.projects.files import file_digest
 from everylabel.projects.project import Project
 
 log = logging.getLogger(__name__)
@@ -191,12 +192,6 @@ def encoder_name(project: Project) -> str | None:
         model = record["what"]["model"]
     name = model or USUAL[project.kind]
     return ALIASES.get(name, name).removeprefix("st:").removeprefix("mean:")
-
-
-def file_digest(path: Path) -> str:
-    """Return a hash of a file's content."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def weights_digest(place: Path) -> str:

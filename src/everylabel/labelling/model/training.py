@@ -44,12 +44,10 @@ class TrainingSet(NamedTuple):
 
     def ruled_out(self) -> dict[int, frozenset[int]]:
         """Return the columns ruled out for items without a label."""
-        found = {item: self.columns_out(place) for item, place in self.places.items() if place.ruled_out}
+        found = {
+            item: columns_out(place, self.columns) for item, place in self.places.items() if place.ruled_out
+        }
         return {item: columns for item, columns in found.items() if columns}
-
-    def columns_out(self, place: Place) -> frozenset[int]:
-        """Return the columns that a place rules out; none if that would rule out all."""
-        return columns_out(place, self.columns)
 
 
 def columns_out(place: Place, columns: Sequence[int]) -> frozenset[int]:
