@@ -151,7 +151,7 @@ def of_long_log(events: int, rows: Rows, labels: np.ndarray) -> dict[str, Any]:
 
 def _seconds(desk: Desk) -> float:
     began = time.perf_counter()
-    encode(desk.ledger)
+    encode(desk.state)
     return time.perf_counter() - began
 
 
@@ -175,7 +175,7 @@ def measure(counts: list[int], rows: Rows, labels: np.ndarray) -> dict[str, Any]
                 retrainer.close()  # what a training needs for itself is in the peak; saves a snapshot
                 gc.collect()
                 held = memory(os.getpid())
-                told = {"items with a label": len(desk.ledger.labels), "events": desk.ledger.seq}
+                told = {"items with a label": len(desk.state.labels), "events": desk.state.seq}
             with opened(Path(name), rows) as (_, again):
                 pass
             with opened(Path(name), rows, saved=False) as (_, whole):

@@ -249,7 +249,7 @@ CORE = [
     Mutant("label_studio/learning.py", "self._touched.get(number, 0) > mark", "self._touched.get(number, 0) < mark", "label_studio/test_reconcile.py::test_an_older_look_undoes_nothing_newer"),
     Mutant("label_studio/learning.py", "for number in numbers if number not in self._removing", "for number in numbers", "label_studio/test_outbox.py"),
     Mutant("labelling/presence.py", "self._clock() - BELIEVED", "self._clock() - 2 * BELIEVED", "labelling/test_presence.py"),
-    Mutant("labelling/desk.py", "self.ledger.handed + len(waiting) + 1", "self.ledger.handed + 1", "labelling/test_desk.py"),
+    Mutant("labelling/desk.py", "self.state.handed + len(waiting) + 1", "self.state.handed + 1", "labelling/test_desk.py"),
     Mutant("labelling/next_item.py", "item = learner.draw(rng)", "item = learner.pick(\"margin\", 1, rng)[0]", "labelling/test_service.py::test_random_checks_are_an_unbiased_estimate"),
     Mutant("labelling/model/learner.py", ".max(initial=-1.0) < COPIES", ".max(initial=-1.0) < 2.0", "labelling/test_service.py"),
     Mutant("labelling/state/vote.py", "for value in reversed(values) if", "for value in values if", "labelling/test_service.py"),

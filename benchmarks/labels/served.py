@@ -55,7 +55,7 @@ def _labelled(service: Service, data: Data, prepared: Prepared, stops: Sequence[
             retrain(desk)
         if n in stops:
             mean = np.asarray(desk.learner.pool.posterior.mean)
-            labelled = np.array(sorted(desk.ledger.labels), dtype=np.int64)
+            labelled = np.array(sorted(desk.state.labels), dtype=np.int64)
             guessed = guesses(mean, on_test), guesses(mean, prepared.features)
             yield {**measured(data, labelled, *guessed), "names": desk.learner.names is not None}
         if n < max(stops):

@@ -59,7 +59,7 @@ def _labelled(
         if n in stops:
             mean = np.asarray(service.desk.learner.pool.posterior.mean)
             on_test, on_pool = (np.argmax(h @ mean[:-1] + mean[-1], axis=1) for h in (test, pool))
-            labelled = np.array(sorted(service.ledger.labels), dtype=np.int64)
+            labelled = np.array(sorted(service.state.labels), dtype=np.int64)
             yield n, {"labelled": labelled, "test": on_test, "pool": on_pool}
         if n < max(stops):
             item = task["item"]["id"]

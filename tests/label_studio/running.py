@@ -58,7 +58,7 @@ class Running:
     def look(self, *tasks: int) -> int:
         """Look at Label Studio until tasks that are new have joined; return how much was news."""
         news, desk = self.project.reconciler.look(), self.project.service.desk
-        until(lambda: all(str(task) in desk.ledger.position for task in tasks))
+        until(lambda: all(str(task) in desk.state.position for task in tasks))
         return news + self.project.reconciler.look()
 
     def told(self) -> int:
@@ -72,8 +72,8 @@ class Running:
         desk = self.project.service.desk
 
         def look() -> dict[str, str]:
-            ledger = desk.ledger
-            return {ledger.ids[i]: ledger.classes[c] for i, c in ledger.labels.items()}
+            state = desk.state
+            return {state.ids[i]: state.classes[c] for i, c in state.labels.items()}
 
         found: dict[str, str] = desk.read(look).result()
         return found
@@ -82,7 +82,7 @@ class Running:
         desk = self.project.service.desk
 
         def look() -> dict[str, np.ndarray]:
-            return dict(zip(desk.ledger.ids, desk.learner.pool.probs(), strict=True))
+            return dict(zip(desk.state.ids, desk.learner.pool.probs(), strict=True))
 
         found: dict[str, np.ndarray] = desk.read(look).result()
         return found

@@ -75,12 +75,12 @@ def test_skipped_and_empty_annotations_teach_nothing(studio: LabelStudio, backen
     one, two = first(studio, 2)
     skipped = studio.skip(one)
     studio.annotate(two, None)
-    ledger = backend.project.service.ledger
-    assert (backend.labels(), ledger.n_cannot_tell()) == ({}, 1)
-    assert list(ledger.skipped) == [ledger.position[str(one)]]
+    state = backend.project.service.state
+    assert (backend.labels(), state.n_cannot_tell()) == ({}, 1)
+    assert list(state.skipped) == [state.position[str(one)]]
     studio.update(skipped, "fruit", was_cancelled=False)  # it was asked again
     assert backend.labels() == {str(one): "fruit"}
-    assert ledger.skipped == {}
+    assert state.skipped == {}
 
 
 def test_the_later_state_counts_whatever_comes_when(studio: LabelStudio, backend: Running) -> None:
@@ -228,7 +228,7 @@ def test_tasks_come_and_go(studio: LabelStudio, backend: Running) -> None:
     studio.delete_tasks(new[0], first(studio, 1)[0])
     backend.project.reconciler.look()
     assert backend.labels() == {}
-    assert len(backend.project.service.ledger.left) == 2
+    assert len(backend.project.service.state.left) == 2
     views = backend.project.service.views
     assert views.figures("me")["items"] == 59
     left = views.predictions(None, 0, 100).result().ids
@@ -252,6 +252,6 @@ def test_new_choices_become_classes(studio: LabelStudio, backend: Running) -> No
     more = studio.project["label_config"].replace("</Choices>", '<Choice value="plant"/></Choices>')
     studio.project["label_config"] = more
     studio.tell({"action": "PROJECT_UPDATED"})
-    until(lambda: "plant" in backend.project.service.ledger.names)
+    until(lambda: "plant" in backend.project.service.state.names)
     studio.tell({"action": "PROJECT_UPDATED", "project": {**studio.about(), "label_config": "<View/>"}})
     assert backend.get("/health")["status"] == "UP"

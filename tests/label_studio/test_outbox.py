@@ -194,12 +194,12 @@ def test_answers_sent_after_a_merge_of_classes_stay_the_person_s(studio: LabelSt
     with running(studio, tmp_path) as made:
         service = made.project.service
         answer(made, 4)
-        before = dict(service.ledger.labels)
+        before = dict(service.state.labels)
         service.classes.remove("anna", 0, 1).result()
         made.project.outbox.send()
         assert made.project.reconciler.look() == 0
-        service.classes.undo("anna", service.ledger.class_changes[-1].seq).result()
-        assert dict(service.ledger.labels) == before
+        service.classes.undo("anna", service.state.class_changes[-1].seq).result()
+        assert dict(service.state.labels) == before
 
 
 def test_no_key_of_a_client_is_taken_for_an_annotation(studio: LabelStudio, tmp_path: Path) -> None:
@@ -211,4 +211,4 @@ def test_no_key_of_a_client_is_taken_for_an_annotation(studio: LabelStudio, tmp_
             taken.add(item)
         studio.annotate(next(number for number in studio.tasks if str(number) not in taken), "fruit")
         made.project.reconciler.look()
-        assert len(service.ledger.labels) == 4
+        assert len(service.state.labels) == 4

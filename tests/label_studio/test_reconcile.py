@@ -42,10 +42,10 @@ def work(studio: LabelStudio) -> None:
 
 def state(made: Running) -> tuple[dict[str, str], set[str], set[str], int]:
     """Return labels, what is skipped, what has left, and how many answers stand."""
-    ledger = made.project.service.ledger
+    state = made.project.service.state
     labels = made.labels()
-    names = ledger.ids
-    return labels, {names[i] for i in ledger.skipped}, {names[i] for i in ledger.left}, ledger.n_answers
+    names = state.ids
+    return labels, {names[i] for i in state.skipped}, {names[i] for i in state.left}, state.n_answers
 
 
 def equal_models(one: Running, other: Running) -> None:
@@ -97,7 +97,7 @@ def test_the_state_is_that_of_the_log(studio: LabelStudio, tmp_path: Path) -> No
         work(studio)
         made.look(max(studio.tasks))
         desk = made.project.service.desk
-        ours, stored = desk.read(lambda: digest(desk.ledger)).result(), desk.log.read()
+        ours, stored = desk.read(lambda: digest(desk.state)).result(), desk.log.read()
         assert digest(apply_all(new_state(stored, desk.rows.ids), stored, "the log")) == ours
 
 
@@ -141,10 +141,10 @@ def test_what_comes_back_is_learned_again(studio: LabelStudio, tmp_path: Path) -
         number = studio.annotate(task, "fruit")
         stored, kept = studio.annotations.pop(number), studio.tasks.pop(task)
         made.project.reconciler.look()
-        assert (made.labels(), len(made.project.service.ledger.left)) == ({}, 1)
+        assert (made.labels(), len(made.project.service.state.left)) == ({}, 1)
         studio.annotations[number], studio.tasks[task] = stored, kept
         made.project.reconciler.look()
-        assert (made.labels(), len(made.project.service.ledger.left)) == ({str(task): "fruit"}, 0)
+        assert (made.labels(), len(made.project.service.state.left)) == ({str(task): "fruit"}, 0)
 
 
 def test_label_studio_may_be_away_for_a_while(studio: LabelStudio, tmp_path: Path) -> None:

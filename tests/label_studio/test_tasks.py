@@ -99,7 +99,7 @@ def test_images_are_fetched_with_the_token_and_learned(tmp_path: Path) -> None:
     data.append({"picture": "s3://bucket/x.png"})
     numbers = studio.add_tasks(data)
     with running(studio, tmp_path, model="pixels") as made:
-        assert len(made.project.service.ledger.ids) == 24
+        assert len(made.project.service.state.ids) == 24
         for i in range(8):
             studio.annotate(numbers[i], "b" if i % 2 else "a")
         asked = [{"id": number} for number in numbers]

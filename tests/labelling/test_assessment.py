@@ -27,9 +27,9 @@ def trained(labels: dict[int, int]) -> tuple[TrainingSet, Learner]:
 def test_verdicts_are_those_of_models_that_did_not_know_the_label(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=2, strategy="random") as made:
         label(made, 60)
-        checks, labels = check_weights(made.ledger.standing_checks()), dict(made.ledger.labels)
+        checks, labels = check_weights(made.state.standing_checks()), dict(made.state.labels)
         training, learner = trained(labels)
-        evidence = Evidence(checks, made.ledger.foretold(), dict(made.ledger.first))
+        evidence = Evidence(checks, made.state.foretold(), dict(made.state.first))
         found = assess(training, learner.trained, learner, evidence)
     assert (found.body.labels, found.body.checks) == (60, len(checks))
     right = 0
@@ -57,7 +57,7 @@ def test_it_is_written_down_once_and_changes_nothing(tmp_path: Path) -> None:
         retrain(made.desk)
         kinds = [event.body.kind for event in made.desk.log.read()]
         assert kinds.count("assessed") == 1
-        assert made.ledger.assessed[-1].estimate is not None
+        assert made.state.assessed[-1].estimate is not None
         shown, state = made.next("me").result()["progress"]["accuracy"], fingerprint(made)
     with service(tmp_path / "log") as made:
         assert fingerprint(made) == state

@@ -66,7 +66,7 @@ def test_the_model_finishes_and_people_confirm(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(finishing, "promise", lambda *_: Promise(0.5, 300, 0, 0.01, 217))
     with service(tmp_path / "log", check_every=0) as made:
         label(made, 40)
-        own = made.ledger.leases["me"].item
+        own = made.state.leases["me"].item
         asked, mean = Finishing(made.views), np.array(made.desk.learner.pool.posterior.mean)
         plan = asked.preview(0.02, 0.95).result()
         made.desk.submit(lambda: lambda: None).result()
@@ -75,27 +75,27 @@ def test_the_model_finishes_and_people_confirm(tmp_path: Path, monkeypatch: pyte
         assert told == {"items": plan["items"], "audit": 3, "audited": 0, "wrong": 0, "bound": None}
         assert reply["progress"]["left"] == 300 - 40 - plan["items"]
         assert np.array_equal(made.desk.learner.pool.posterior.mean, mean)  # nothing is learned
-        assert own not in made.ledger.finished  # it is with the person
-        exported = LabelSet.of(made.ledger, {})
+        assert own not in made.state.finished  # it is with the person
+        exported = LabelSet.of(made.state, {})
         assert len(exported.by_model) == plan["items"]
         assert not exported.by_model.keys() & exported.labels.keys()
-        reply = made.label("me", made.ledger.ids[own], truth(made.ledger.ids[own])).result()
+        reply = made.label("me", made.state.ids[own], truth(made.state.ids[own])).result()
         for i in range(3):
             assert (reply["next"]["reason"], reply["next"]["probabilities"]) == ("audit", None)
             item = reply["next"]["item"]["id"]
-            given = made.ledger.finished[made.ledger.position[item]]
+            given = made.state.finished[made.state.position[item]]
             reply = made.label("me", item, (given + (i == 0)) % 10).result()
         told = reply["progress"]["finished"]
         assert (told["audited"], told["wrong"]) == (3, 1)
         assert told["bound"] == pytest.approx(upper_bound(1, 3, 0.95))
-        assert made.ledger.standing_checks() == []
+        assert made.state.standing_checks() == []
         state = fingerprint(made)
     with service(tmp_path / "log") as again:
         assert fingerprint(again) == state
         reply = Finishing(again.views).take_back("me").result()
         assert reply["progress"]["finished"] is None
-        assert again.ledger.place(next(iter(exported.by_model))).where.name in ("FREE", "LABELLED")
-        assert len(again.ledger.labels) == 44
+        assert again.state.place(next(iter(exported.by_model))).where.name in ("FREE", "LABELLED")
+        assert len(again.state.labels) == 44
         state = fingerprint(again)
     with service(tmp_path / "log") as last:
         assert fingerprint(last) == state
@@ -106,4 +106,4 @@ def test_without_checks_it_is_refused(tmp_path: Path) -> None:
         label(made, 10)
         with pytest.raises(Refused, match="0 random checks, 0 of them wrong, cannot promise"):
             Finishing(made.views).finish("me", 0.02, 0.95, 3).result()
-        assert made.ledger.finished == {}
+        assert made.state.finished == {}

@@ -23,18 +23,18 @@ def _mean(made: Service) -> np.ndarray:
 def test_each_is_an_event_of_its_own_and_none_a_check(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=1) as made:
         label(made, 5)  # the next one is a random check
-        own = made.desk.ledger.leases["me"].item
-        checks = len(made.ledger.checks)
+        own = made.desk.state.leases["me"].item
+        checks = len(made.state.checks)
         reply = label_many(made, "me", [*THREES, IDS[own]], 3).result()
         assert reply["bulk"] == {"labelled": len({*THREES, IDS[own]}), "left_out": []}
-        assert len(made.ledger.checks) == checks
+        assert len(made.state.checks) == checks
         labels = [event.body for event in made.desk.log.read() if isinstance(event.body, Label)]
         bodies = [body for body in labels if body.bulk is not None]
         assert [body.item for body in bodies] == list(dict.fromkeys([*THREES, IDS[own]]))
         assert len({body.bulk for body in bodies}) == 1
         assert not any(body.check for body in bodies)
         assert reply["next"]["item"]["id"] != IDS[own]
-        assert all(made.ledger.labels[made.ledger.position[item]] == 3 for item in THREES)
+        assert all(made.state.labels[made.state.position[item]] == 3 for item in THREES)
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -49,14 +49,14 @@ def test_one_undo_takes_all_back(
         some = [item for item in THREES if item not in taught][:n]
         task = made.next("me").result()["next"]["item"]["id"]
         some = [item for item in some if item != task]
-        before, labels = _mean(made), dict(made.ledger.labels)
+        before, labels = _mean(made), dict(made.state.labels)
         saved = label_many(made, "me", some, "3").result()["saved"]
-        assert len(made.ledger.labels) == len(labels) + len(some)
+        assert len(made.state.labels) == len(labels) + len(some)
         reply = made.undo("me", saved, key="back").result()
-        assert made.ledger.labels == labels
+        assert made.state.labels == labels
         assert reply["next"]["item"]["id"] == task  # their own item stays
         again = made.undo("me", saved, key="back").result()
-        assert (again["saved"], dict(made.ledger.labels)) == (reply["saved"], labels)
+        assert (again["saved"], dict(made.state.labels)) == (reply["saved"], labels)
         if exact:
             assert np.abs(_mean(made) - before).max() < 2e-2 * np.abs(before).max()
         state = fingerprint(made)
@@ -70,10 +70,10 @@ def test_labels_of_before_come_back(tmp_path: Path) -> None:
             made.label("me", item, 8).result()
         label_many(made, "me", THREES, 3).result()
         made.undo("me").result()
-        assert {made.ledger.labels.get(made.ledger.position[item]) for item in THREES[:5]} == {8}
-        assert not any(made.ledger.position[item] in made.ledger.labels for item in THREES[5:])
+        assert {made.state.labels.get(made.state.position[item]) for item in THREES[:5]} == {8}
+        assert not any(made.state.position[item] in made.state.labels for item in THREES[5:])
         pool = made.desk.learner.pool
-        assert {int(pool.labels[made.ledger.position[item]]) for item in THREES[:5]} == {8}
+        assert {int(pool.labels[made.state.position[item]]) for item in THREES[:5]} == {8}
         state = fingerprint(made)
     with service(tmp_path / "log") as again:
         assert fingerprint(again) == state
@@ -90,15 +90,15 @@ def test_what_others_have_is_left_out(tmp_path: Path) -> None:
             label_many(made, "me", THREES, "ten").result()
         with pytest.raises(Refused, match="expected an id of this project"):
             label_many(made, "me", [*THREES, "digit -1"], 3).result()
-        assert len(made.ledger.labels) == 2
+        assert len(made.state.labels) == 2
 
 
 def test_sent_twice_counts_once(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         first = label_many(made, "me", THREES, 3, key="k").result()
-        seq = made.ledger.n_answers
+        seq = made.state.n_answers
         again = label_many(made, "me", THREES, 3, key="k").result()
         assert (again["saved"], again["bulk"]) == (first["saved"], first["bulk"])
-        assert made.ledger.n_answers == seq
+        assert made.state.n_answers == seq
         with pytest.raises(Refused, match="another request has used"):
             label_many(made, "me", THREES, 4, key="k").result()

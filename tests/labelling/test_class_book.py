@@ -4,7 +4,7 @@ import pytest
 
 from everylabel.labelling.state.class_book import ClassBook, change_in_words
 from everylabel.labelling.state.reducer import apply
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import IMPORT, Place
 from everylabel.log import events
 from everylabel.log.events import Body, Event
@@ -20,16 +20,16 @@ ANSWERS: list[tuple[str, Body]] = [
 ]
 
 
-def ledger(*said: tuple[str, Body]) -> Ledger:
-    """Return a ledger of three classes, some answers (events 2 to 6), and what came then."""
-    made = Ledger(IDS)
+def state(*said: tuple[str, Body]) -> State:
+    """Return a state of three classes, some answers (events 2 to 6), and what came then."""
+    made = State(IDS)
     for seq, (person, body) in enumerate([("", events.Project(["a", "b", "c"], {}, 0)), *ANSWERS, *said], 1):
         apply(made, Event(seq, 0.0, person, body))
     return made
 
 
 def test_labels_of_a_removed_class_are_free_again() -> None:
-    made = ledger(("me", events.Remove(0)))
+    made = state(("me", events.Remove(0)))
     assert made.labels == {1: 1, 2: 2}
     assert (made.place(0), made.columns) == (Place(Where.FREE), (1, 2))
     assert ([answer.person for answer in made.answers[1]], 0 in made.answers) == (["me"], False)
@@ -37,7 +37,7 @@ def test_labels_of_a_removed_class_are_free_again() -> None:
 
 
 def test_labels_of_a_merged_class_are_those_of_the_other() -> None:
-    made = ledger(("me", events.Remove(1, 0)))
+    made = state(("me", events.Remove(1, 0)))
     assert made.labels == {0: 0, 1: 0, 2: 2}
     figures = made.agreement.figures()
     assert figures is not None
@@ -46,7 +46,7 @@ def test_labels_of_a_merged_class_are_those_of_the_other() -> None:
 
 
 def test_merges_follow_each_other() -> None:
-    made = ledger(("me", events.Remove(1, 0)), ("me", events.Remove(0, 2)))
+    made = state(("me", events.Remove(1, 0)), ("me", events.Remove(0, 2)))
     assert made.labels == {0: 2, 1: 2, 2: 2}
     apply(made, Event(9, 0.0, "me", events.Restore(1)))  # where it went once does not matter any more
     assert made.labels == {0: 2, 1: 2, 2: 2}  # of a tie, what was said last
@@ -54,7 +54,7 @@ def test_merges_follow_each_other() -> None:
 
 
 def test_what_a_person_said_before_the_removed_class_does_not_come_back() -> None:
-    made = ledger(("me", events.Label(IDS[0], 2)), ("me", events.Remove(2)))
+    made = state(("me", events.Label(IDS[0], 2)), ("me", events.Remove(2)))
     assert 0 not in made.answers
     assert made.place(0) == Place(Where.FREE)
 
@@ -62,9 +62,9 @@ def test_what_a_person_said_before_the_removed_class_does_not_come_back() -> Non
 @pytest.mark.parametrize("change", [events.Remove(0), events.Remove(0, 1), events.Remove(2, 1)])
 @pytest.mark.parametrize("by", ["restore", "undo"])
 def test_bringing_a_class_back_brings_its_labels_back(change: events.Remove, by: str) -> None:
-    before = ledger()
+    before = state()
     back: Body = events.Restore(change.class_) if by == "restore" else events.Undo(7)
-    made = ledger(("me", change), ("me", back))
+    made = state(("me", change), ("me", back))
     assert (made.labels, made.answers) == (before.labels, before.answers)
     assert (made.by_class, made.by_person, made.n_answers) == (before.by_class, before.by_person, 5)
     assert dict(made.disputed) == dict(before.disputed)
@@ -74,25 +74,25 @@ def test_bringing_a_class_back_brings_its_labels_back(change: events.Remove, by:
 
 
 def test_an_answer_is_taken_back_though_its_class_is_gone() -> None:
-    made = ledger(("me", events.Remove(2, 1)), ("me", events.Undo(5)))
+    made = state(("me", events.Remove(2, 1)), ("me", events.Undo(5)))
     assert made.labels == {0: 0, 1: 0}
 
 
 def test_a_class_that_was_added_and_taken_back_keeps_its_number() -> None:
-    made = ledger(("me", events.NewClass("d")), ("me", events.Label(IDS[4], 3)), ("me", events.Undo(7)))
+    made = state(("me", events.NewClass("d")), ("me", events.Label(IDS[4], 3)), ("me", events.Undo(7)))
     assert (made.classes, made.book.order, 4 in made.labels) == (["a", "b", "c", "d"], (0, 1, 2), False)
     apply(made, Event(10, 0.0, "me", events.NewClass("d")))
     assert (made.names["d"], made.book.order) == (4, (0, 1, 2, 4))
 
 
 def test_what_was_imported_is_not_taken_back() -> None:
-    made = ledger(("me", events.ClassChanged(0, name="x")), (IMPORT, events.NewClass("d")))
+    made = state(("me", events.ClassChanged(0, name="x")), (IMPORT, events.NewClass("d")))
     assert made.class_changes == []
 
 
 def test_a_check_whose_class_is_removed_was_not_left_unanswered() -> None:
     out, label = events.Out(IDS[4], "check"), events.Label(IDS[4], 2, guess=1, sure=0.5, check=True)
-    made = ledger(("me", out), ("me", label), ("me", events.Remove(2)))
+    made = state(("me", out), ("me", label), ("me", events.Remove(2)))
     assert (made.tally.unanswered, made.standing_checks()) == (0, [])
 
 

@@ -17,7 +17,7 @@ from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.model.scaling import Rows, prepare
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.reducer import apply
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.log.events import Event, Project
 from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date
@@ -186,7 +186,7 @@ def test_cached_names_are_not_embedded_again(tmp_path: Path) -> None:
         asked.extend(phrases)
         return _encode(phrases)
 
-    path, state = tmp_path / "names.npz", Ledger(IDS)
+    path, state = tmp_path / "names.npz", State(IDS)
     apply(state, Event(1, 0.0, "", Project(WORDS, {}, seed=0)))
     first = ClassNames(Encoder("words", counted), path)
     first.learn(first.missing(state))
@@ -228,7 +228,7 @@ def test_names_of_another_encoder_take_the_place_of_the_old_ones(tmp_path: Path)
     store, cache = Store(tmp_path / "log", "test"), tmp_path / "log.npz"
     narrow = prepare(TEXTS[:, :5])  # texts are embedded by TF-IDF now, which knows no words
     desk = Desk(Rows(IDS, narrow.features, ready=True, given=narrow.scaling), store)
-    assert (desk.learner.taught_names, desk.learner.names, len(desk.ledger.labels)) == ({}, None, 3)
+    assert (desk.learner.taught_names, desk.learner.names, len(desk.state.labels)) == ({}, None, 3)
     desk.close()
     wide = ClassNames(
         Encoder("other words", lambda phrases: np.c_[_encode(phrases), _encode(phrases)]), cache
@@ -282,7 +282,7 @@ def test_what_people_wrote_of_a_class_stays_though_the_file_says_otherwise(tmp_p
     bring_up_to_date(store, IDS, **given)  # type: ignore[arg-type]
     bring_up_to_date(store, IDS, classes=WORDS, descriptions={"engine": "harvest"})
     desk = Desk(Rows(IDS, PREPARED.features, ready=True), store)
-    assert desk.ledger.book.descriptions == {0: "sowing", 1: "harvest"}
+    assert desk.state.book.descriptions == {0: "sowing", 1: "harvest"}
     desk.close()
     store.close()
 
@@ -294,7 +294,7 @@ def test_names_that_take_long_are_learned_in_the_background(
         monkeypatch.setattr(desk_module, "RETRAINED_UP_TO", 0)
         for name in WORDS[2:]:
             made.classes.add("me", name).result()
-        until(lambda: not made.desk.names.missing(made.ledger))
+        until(lambda: not made.desk.names.missing(made.state))
         made.desk.submit(lambda: lambda: None).result()
         assert not np.asarray(made.desk.learner.pool.posterior.mean)[:, 2:].any()  # not yet
         assert taught(made, 2) == 0

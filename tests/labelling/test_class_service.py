@@ -20,14 +20,14 @@ def go_on(made: Service, n: int) -> None:
     reply = made.next("me").result()
     for _ in range(n):
         item = reply["next"]["item"]["id"]
-        known = truth(item) if truth(item) in made.ledger.columns else 5
+        known = truth(item) if truth(item) in made.state.columns else 5
         reply = made.label("me", item, known).result()
 
 
 def trained(made: Service) -> np.ndarray:
     """Return the weights of a model that has only ever known the classes there are."""
-    columns = list(made.ledger.columns)
-    idx, y = zip(*sorted(made.ledger.labels.items()), strict=True)
+    columns = list(made.state.columns)
+    idx, y = zip(*sorted(made.state.labels.items()), strict=True)
     x = made.desk.features[list(idx)].astype(float)
     k = len(columns)
     return np.asarray(fit_map(x, [columns.index(c) for c in y], k, suited_precision(k)))
@@ -37,10 +37,10 @@ def trained(made: Service) -> np.ndarray:
 def test_the_model_is_as_if_the_class_had_never_been(tmp_path: Path, into: int | None) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         label(made, 30)
-        given = dict(made.ledger.labels)
+        given = dict(made.state.labels)
         made.classes.remove("me", 3, into).result()
         moved = {item: c if c != 3 else into for item, c in given.items()}
-        assert made.ledger.labels == {item: c for item, c in moved.items() if c is not None}
+        assert made.state.labels == {item: c for item, c in moved.items() if c is not None}
         np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, trained(made), atol=1e-4)
         go_on(made, 5)
         np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, trained(made), atol=0.01)
@@ -56,13 +56,13 @@ def test_a_class_brought_back_leaves_all_as_it_was(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         label(made, 20)
         retrain(made.desk)
-        before = dict(made.ledger.labels), np.asarray(made.desk.learner.pool.posterior.mean)
+        before = dict(made.state.labels), np.asarray(made.desk.learner.pool.posterior.mean)
         made.classes.remove("me", 3, 5).result()
         reply = made.classes.remove("me", 2).result()
         assert [each["into"] for each in reply["removed"]] == [5, None]
         made.classes.undo("me", reply["last"]["saved"]).result()
         made.classes.restore("anna", 3).result()
-        assert made.ledger.labels == before[0]
+        assert made.state.labels == before[0]
         np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, before[1], atol=1e-4)
         retrain(made.desk)
         state = fingerprint(made)
@@ -98,14 +98,14 @@ def test_the_order_is_shown_and_exported_and_the_model_does_not_move(tmp_path: P
         reply = made.classes.arrange("me", [9, 8, 7, 6, 5, 4, 3, 2, 1]).result()
         assert [each["id"] for each in reply["classes"]] == [9, 8, 7, 6, 5, 4, 3, 2, 1]
         assert np.array_equal(made.desk.learner.pool.posterior.mean, mean)
-        shot = LabelSet.of(made.ledger, {})
+        shot = LabelSet.of(made.state, {})
         assert shot.classes == ["9", "8", "7", "6", "5", "4", "3", "2", "1"]
         assert {item: shot.classes[j] for item, j in shot.labels.items()} == {
-            item: str(c) for item, c in made.ledger.labels.items()
+            item: str(c) for item, c in made.state.labels.items()
         }
         page = made.views.predictions(None, 0, 5).result()
         assert page.classes == shot.classes
-        probs = made.desk.learner.pool.probs(np.array([made.ledger.position[name] for name in page.ids]))
+        probs = made.desk.learner.pool.probs(np.array([made.state.position[name] for name in page.ids]))
         np.testing.assert_allclose(np.concatenate(list(page.blocks())), probs[:, ::-1], atol=1e-6)
         counts = {each["id"]: each["predicted"] for each in made.views.progress("me")["classes"]}
         guesses = made.views.guesses()
@@ -130,11 +130,11 @@ def test_keys_and_colours(tmp_path: Path) -> None:
             made.classes.change("me", 1, own_key="q").result()
         reply = made.classes.change("me", 0, own_key="").result()
         assert [(each["key"], each["colour"]) for each in reply["classes"]] == [("", "#aabbcc"), ("", "")]
-        seq = made.ledger.seq
+        seq = made.state.seq
         made.classes.change("me", 0, own_key="", colour="#aabbcc").result()  # nothing has changed
-        assert made.ledger.seq == seq
+        assert made.state.seq == seq
     with service(tmp_path / "log") as made:
-        assert made.ledger.book.colours == {0: "#aabbcc"}
+        assert made.state.book.colours == {0: "#aabbcc"}
 
 
 def test_what_cannot_be_done_is_refused(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def saying(made: Desk, *said: tuple[str, events.Body], ask: bool = False) -> Cal
             made.emit(person, body)
             if ask:
                 made.ask_for(person)
-        return lambda: dict(made.ledger.leases)
+        return lambda: dict(made.state.leases)
 
     return command
 
@@ -78,7 +78,7 @@ def asking(made: Desk, *people: str) -> Any:
     def command() -> Finish:
         for person in people:
             made.ask_for(person)
-        return lambda: {person: lease for person, lease in made.ledger.leases.items() if person in people}
+        return lambda: {person: lease for person, lease in made.state.leases.items() if person in people}
 
     return made.submit(command).result()
 
@@ -117,8 +117,8 @@ def test_requests_that_wait_are_learned_and_written_together() -> None:
         (_, write) = log.writes
         assert [event.body.kind for event in write] == ["label"] * 3 + ["out"] * 3
         assert [event.seq for event in write] == list(range(2, 8))
-        assert made.ledger.labels == {0: 0, 1: 1, 2: 2}
-        assert len({lease.item for lease in made.ledger.leases.values()}) == 3
+        assert made.state.labels == {0: 0, 1: 1, 2: 2}
+        assert len({lease.item for lease in made.state.leases.values()}) == 3
 
 
 def test_who_wants_a_round_alone_has_one() -> None:
@@ -145,7 +145,7 @@ def test_a_refusal_is_told_to_one_and_the_others_go_on() -> None:
         fine.result()
         with pytest.raises(Refused, match="not now"):
             refused.result()
-        assert made.ledger.labels == {0: 1}
+        assert made.state.labels == {0: 1}
 
 
 def test_what_could_not_be_written_has_not_happened() -> None:
@@ -158,11 +158,11 @@ def test_what_could_not_be_written_has_not_happened() -> None:
         for future in futures:
             with pytest.raises(EverylabelError, match="the disk is full"):
                 future.result()
-        assert made.read(lambda: dict(made.ledger.labels)).result() == {0: 1}
+        assert made.read(lambda: dict(made.state.labels)).result() == {0: 1}
         assert made.learner.pool.labelled_idx.tolist() == [0]
         log.failing = None
         made.submit(saying(made, ("me", events.Label(IDS[1], 2)))).result()
-        assert made.ledger.labels == {0: 1, 1: 2}
+        assert made.state.labels == {0: 1, 1: 2}
         assert len(log.writes) == 3
 
 
@@ -171,7 +171,7 @@ def test_an_unknown_failure_is_logged_and_told(caplog: pytest.LogCaptureFixture)
         with pytest.raises(ZeroDivisionError):
             made.submit(lambda: 1 / 0).result()  # type: ignore[arg-type, return-value]
         assert "a round of the desk failed" in caplog.text
-        assert made.read(lambda: made.ledger.seq).result() == 1
+        assert made.read(lambda: made.state.seq).result() == 1
 
 
 def test_leases_end_by_themselves_and_not_right_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ def test_leases_end_by_themselves_and_not_right_after_a_failure(monkeypatch: pyt
     with desk(log) as made:
         asking(made, "me")
         until(lambda: any(event.body.kind == "release" for event in log.read()))  # nobody asks for anything
-        until(lambda: not made.ledger.leases)
+        until(lambda: not made.state.leases)
         log.failing = EverylabelError("no")
         with pytest.raises(EverylabelError):
             asking(made, "me")
@@ -193,7 +193,7 @@ def test_reading_ends_no_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TICK", 3600.0)
     with desk(Memory(lease_seconds=-1)) as made:
         made.submit(saying(made, ("me", events.Out(IDS[0], "asked")))).result()
-        assert made.read(lambda: dict(made.ledger.leases)).result().keys() == {"me"}
+        assert made.read(lambda: dict(made.state.leases)).result().keys() == {"me"}
         assert made.submit(saying(made)).result() == {}
 
 
@@ -203,21 +203,21 @@ def test_everyone_gets_another_item_and_keeps_it() -> None:
         first = asking(made, "anna", "ben", "anna")
         assert len({lease.item for lease in first.values()}) == 2
         assert asking(made, "anna", "ben", "carl").items() >= first.items()
-        assert {lease.reason for lease in made.ledger.leases.values()} == {"chosen"}
+        assert {lease.reason for lease in made.state.leases.values()} == {"chosen"}
         assert all(
-            made.learner.pool.where(lease.item) is Where.LEASED for lease in made.ledger.leases.values()
+            made.learner.pool.where(lease.item) is Where.LEASED for lease in made.state.leases.values()
         )
-        assert list(made.ledger.curve.values())[-1] == round(made.learner.expected(), 6)
+        assert list(made.state.curve.values())[-1] == round(made.learner.expected(), 6)
 
 
 def test_it_is_known_what_chose_an_item_in_fact() -> None:
     with desk(Memory(check_every=0)) as made:
         assert asking(made, "anna")["anna"].by == "typiclust"  # the model cannot choose yet
         made.submit(saying(made, *(("me", events.Label(IDS[i], i % 3)) for i in range(6)))).result()
-        assert asking(made, "ben")["ben"].by == made.ledger.settings["strategy"] == "margin"
+        assert asking(made, "ben")["ben"].by == made.state.settings["strategy"] == "margin"
         made.submit(saying(made, ("me", events.Settings(strategy="random")))).result()
         assert asking(made, "carl")["carl"].by == "random"
-        skipped = [("me", events.Skip(name)) for name in made.ledger.ids if name not in IDS[:6]]
+        skipped = [("me", events.Skip(name)) for name in made.state.ids if name not in IDS[:6]]
         made.submit(saying(made, *skipped)).result()
         assert asking(made, "dora")["dora"].by == "left"
 
@@ -238,8 +238,8 @@ def test_one_hand_out_in_so_many_is_a_check_however_many_ask_at_once() -> None:
         log, names = Memory(check_every=5, strategy="random"), [f"p{i}" for i in range(people)]
         with desk(log) as made:
             asking(made, *names)
-            while made.ledger.handed < 40:
-                held = {name: made.ledger.leases[name].item for name in names}
+            while made.state.handed < 40:
+                held = {name: made.state.leases[name].item for name in names}
                 said = [(name, events.Skip(IDS[item])) for name, item in held.items()]
                 made.submit(saying(made, *said, ask=True)).result()
         reasons = [event.body.reason for event in log.read() if isinstance(event.body, events.Out)]
@@ -270,7 +270,7 @@ def test_a_trained_model_takes_over_with_what_happened_meanwhile() -> None:
 
         made.submit(take, alone=True).result()
         assert made.learner is trained
-        assert trained.pool.labelled_idx.tolist() == sorted(made.ledger.labels)
+        assert trained.pool.labelled_idx.tolist() == sorted(made.state.labels)
         assert [event.body.kind for event in log.read()[-2:]] == ["label", "undo"]  # nothing is written
 
 
@@ -290,7 +290,7 @@ def test_what_the_log_would_not_take_is_refused_before_anything_changes(
     log = Memory(lease_seconds=-1)
     with desk(log) as made:
         asking(made, "ana")
-        before = made.ledger.seq
+        before = made.state.seq
         monkeypatch.setattr(log, "read", lambda: 1 / 0)  # the state is not read anew
         log.known = EverylabelError("the disk is full")
         log.failing = log.known
@@ -300,7 +300,7 @@ def test_what_the_log_would_not_take_is_refused_before_anything_changes(
                 made.submit(command).result()
         with pytest.raises(EverylabelError, match="the disk is full"):
             asking(made, "ben")
-        assert made.read(lambda: made.ledger.seq).result() == before
+        assert made.read(lambda: made.state.seq).result() == before
         assert list(asking(made, "ana")) == ["ana"]  # has something already, and keeps it
         log.known = log.failing = None
         assert made.submit(answer).result() == {}
@@ -312,7 +312,7 @@ def test_those_who_look_are_answered_though_a_write_fails() -> None:
         log.failing = EverylabelError("no room")
         with busy(made):
             saying_so = made.submit(saying(made, ("ana", events.Label(IDS[0], 1))))
-            looking = made.read(lambda: len(made.ledger.labels))
+            looking = made.read(lambda: len(made.state.labels))
         assert looking.result() == 0
         with pytest.raises(EverylabelError, match="no room"):
             saying_so.result()
@@ -337,15 +337,15 @@ def test_what_is_here_is_kept_if_nothing_was_taken_in_and_the_log_cannot_be_read
 
     with desk(log) as made:
         made.submit(saying(made, ("ana", events.Label(IDS[0], 1)))).result()
-        before = digest(made.ledger)
+        before = digest(made.state)
         with monkeypatch.context() as patch:
             patch.setattr(log, "read", unreadable)
             for known in (None, EverylabelError("the log is damaged")):
                 log.known = known
                 with pytest.raises((ZeroDivisionError, EverylabelError)):
                     made.submit(asks_and_fails).result()
-                assert made.read(lambda: dict(made.ledger.labels)).result() == {0: 1}
-                assert digest(made.ledger) == before
+                assert made.read(lambda: dict(made.state.labels)).result() == {0: 1}
+                assert digest(made.state) == before
         log.known = None
         assert made.submit(saying(made, ("ana", events.Label(IDS[1], 1)))).result() == {}
         assert [event.body.kind for event in log.read()] == ["project", "label", "label"]
@@ -356,7 +356,7 @@ def test_nothing_is_built_on_what_was_taken_in_by_half(monkeypatch: pytest.Monke
     log = Memory()
     with desk(log) as made:
         made.submit(saying(made, ("ana", events.Label(IDS[0], 1)))).result()
-        before = digest(made.ledger)
+        before = digest(made.state)
         trained = Learner(made.rows, made.ids, made.read(made.training_set).result())
 
         def command() -> Finish:
@@ -373,9 +373,9 @@ def test_nothing_is_built_on_what_was_taken_in_by_half(monkeypatch: pytest.Monke
                 made.submit(command, alone=True).result()
             for _ in range(2):
                 with pytest.raises(EverylabelError, match="the log is damaged"):
-                    made.read(lambda: dict(made.ledger.labels)).result()
-        assert made.read(lambda: dict(made.ledger.labels)).result() == {0: 1}
-        assert digest(made.ledger) == before
+                    made.read(lambda: dict(made.state.labels)).result()
+        assert made.read(lambda: dict(made.state.labels)).result() == {0: 1}
+        assert digest(made.state) == before
 
 
 def test_a_log_that_cannot_be_read_either_is_told_once_in_a_line(
@@ -412,12 +412,12 @@ def test_leased_items_are_where_a_start_would_put_them() -> None:
         def ask() -> Finish:
             for person in ("B", "C", "D"):
                 desk.ask_for(person)
-            return lambda: len(desk.ledger.leases)
+            return lambda: len(desk.state.leases)
 
         assert desk.submit(ask, alone=True).result() == 3
         desk.submit(saying(desk, ("A", events.Label(IDS[20], int(Y[20])))), alone=True).result()
-        state = desk.read(lambda: digest(desk.ledger)).result()
+        state = desk.read(lambda: digest(desk.state)).result()
         places = desk.read(lambda: np.array(desk.learner.pool.state)).result()
     with closing(Desk(rows, log)) as desk:
-        assert digest(desk.ledger) == state
+        assert digest(desk.state) == state
         np.testing.assert_array_equal(desk.learner.pool.state, places)

@@ -11,7 +11,7 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.state import reducer
 from everylabel.labelling.state.reducer import apply
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.log import events
 from everylabel.log.integrity import Row
 from everylabel.log.store import Store
@@ -113,7 +113,7 @@ def test_a_row_of_an_older_version_means_the_same(
 
 
 def test_the_state_after_an_event_of_every_kind() -> None:
-    state = Ledger(["0", "1", "2", "3"])
+    state = State(["0", "1", "2", "3"])
     for seq, (kind, stored) in enumerate(ROWS, 1):
         apply(state, events.Event(seq, 0.0, "me", events.from_row(kind, stored)))
     assert state.classes == ["alpha", "b", "c"]
@@ -167,12 +167,12 @@ def test_an_event_without_an_effect_is_refused() -> None:
         kind = "unknown"
 
     with pytest.raises(EverylabelError, match=r"kind 'unknown', which has no effect in reducer\.py"):
-        apply(Ledger(["0"]), events.Event(1, 0.0, "me", Unknown()))  # type: ignore[arg-type]
+        apply(State(["0"]), events.Event(1, 0.0, "me", Unknown()))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", get_args(events.Answered), ids=lambda kind: kind.__name__)
 def test_every_answer_can_be_taken_back(kind: type[events.Answered]) -> None:
-    state, of_class = Ledger(["0"]), {"class_": 1} if "class_" in kind.__struct_fields__ else {}
+    state, of_class = State(["0"]), {"class_": 1} if "class_" in kind.__struct_fields__ else {}
     apply(state, events.Event(1, 0.0, "", events.Project(["a", "b"], {}, seed=0)))
     apply(state, events.Event(2, 0.0, "me", kind("0", **of_class)))  # type: ignore[arg-type]
     last = state.last("me")

@@ -111,13 +111,13 @@ def test_labels_that_come_with_items_are_learned_at_once_or_by_the_next_training
         pool = made.desk.learner.pool
         now = Where.LABELLED if exact else Where.EXCLUDED  # not asked for meanwhile
         assert (pool.state[FIRST:120] == now).all()
-        assert made.desk.ledger.classes[-1] == "a new one"
+        assert made.desk.state.classes[-1] == "a new one"
         retrainer = Retrainer(made.desk)
         until(lambda: (made.desk.learner.pool.state[FIRST:120] == Where.LABELLED).all())
         retrainer.close()
-        assert len(made.desk.ledger.labels) == 60
+        assert len(made.desk.state.labels) == 60
     with growing(tmp_path / "log", 120) as made:
-        assert len(made.desk.ledger.labels) == 60
+        assert len(made.desk.state.labels) == 60
         assert (made.desk.learner.pool.state[FIRST:120] == Where.LABELLED).all()
 
 
@@ -149,13 +149,13 @@ def test_items_that_are_gone_are_left_out(tmp_path: Path) -> None:
     with growing(tmp_path / "log") as made:
         label(made, 5)
         more(made, FIRST, 100)
-        labelled = {made.desk.ids[i] for i in made.desk.ledger.labels}
+        labelled = {made.desk.ids[i] for i in made.desk.state.labels}
     kept = [i for i in range(100) if i % 10]
     store = Store(tmp_path / "log", "test")
     desk = Desk(Rows([COMING[i] for i in kept], RAW[kept]), store)
     try:
         assert desk.ids == [COMING[i] for i in kept]
-        assert {desk.ids[i] for i in desk.ledger.labels} == labelled & set(desk.ids)
+        assert {desk.ids[i] for i in desk.state.labels} == labelled & set(desk.ids)
     finally:
         desk.close()
         store.close()

@@ -29,15 +29,15 @@ def test_checks_of_a_class_are_drawn_among_what_is_predicted_so(tmp_path: Path) 
         for _ in range(24):
             task = made.next("me").result()["next"]
             item = made.views.position(task["item"]["id"])
-            out = made.ledger.checked.get(item)
+            out = made.state.checked.get(item)
             if task["reason"] == "check" and out is not None and out.share is not None:
                 seen.append((out.among, int(made.desk.learner.probabilities(item).argmax()), out.share))
                 assert task["probabilities"] is None
             made.label("me", task["item"]["id"], truth(task["item"]["id"])).result()
         assert [(among, guess) for among, guess, _ in seen] == [(3, 3)] * 5
         assert all(0.0 < share < 0.5 for _, _, share in seen)
-        assert made.ledger.wishes == {}
-        assert [check.among for check in made.ledger.checks.values()].count(3) == 5
+        assert made.state.wishes == {}
+        assert [check.among for check in made.state.checks.values()].count(3) == 5
         state = fingerprint(made)
     with service(tmp_path / "log") as made:
         assert fingerprint(made) == state
@@ -48,7 +48,7 @@ def test_class_without_predictions_does_not_block_others(tmp_path: Path) -> None
         label(made, 30)
         made.wish("me", 10, 5).result()
         label(made, 6)
-        assert made.ledger.wishes == {10: 5}
+        assert made.state.wishes == {10: 5}
 
 
 def _with_test(path: Path, n: int, **settings: object) -> None:
@@ -70,15 +70,15 @@ def test_test_items_come_first_blind_and_teach_nothing(tmp_path: Path) -> None:
         assert made.undo("me").result()["next"]["probabilities"] is None
         made.label("me", task["item"]["id"], truth(task["item"]["id"])).result()
         label(made, 40)
-        assert not set(made.ledger.labels) & set(made.ledger.test)
+        assert not set(made.state.labels) & set(made.state.test)
         retrain(made.desk)
         shown = made.next("me").result()["progress"]["test"]
-        guesses = made.desk.learner.pool.logits(list(made.ledger.test)).argmax(axis=1)
-        assert shown["estimate"] == pytest.approx(np.mean(guesses == Y[list(made.ledger.test)]))
+        guesses = made.desk.learner.pool.logits(list(made.state.test)).argmax(axis=1)
+        assert shown["estimate"] == pytest.approx(np.mean(guesses == Y[list(made.state.test)]))
         assert shown["n"] == 12
         page = made.views.predictions(None, 0, 1000).result()
         assert page.total == len(IDS) - 40 - 12
-        assert made.views.states([next(iter(made.ledger.test))]).result()[0]["state"] == "labelled"
+        assert made.views.states([next(iter(made.state.test))]).result()[0]["state"] == "labelled"
         state = fingerprint(made)
     with service(tmp_path / "log") as made:
         assert fingerprint(made) == state

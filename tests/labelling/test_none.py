@@ -30,8 +30,8 @@ def of_classes(made: Service, i: int) -> float:
 
 
 def brute(made: Service) -> np.ndarray:
-    columns = made.ledger.columns
-    idx, y = zip(*sorted(made.ledger.labels.items()), strict=True)
+    columns = made.state.columns
+    idx, y = zip(*sorted(made.state.labels.items()), strict=True)
     x = made.desk.features[list(idx)].astype(float)
     prior = made.desk.learner.pool.posterior.prior_precision
     return np.asarray(fit_map(x, [columns.index(c) for c in y], len(columns), prior))
@@ -43,7 +43,7 @@ def test_all_classes_become_less_likely_there_and_where_it_looks_alike(tmp_path:
         assert of_classes(made, THREES[0]) == pytest.approx(1.0, abs=1e-4)
         for i in THREES[:3]:
             made.none_of_these("me", IDS[i]).result()
-        assert made.ledger.columns[-1] == NONE
+        assert made.state.columns[-1] == NONE
         assert of_classes(made, THREES[0]) < 0.5
         others = np.mean([of_classes(made, i) for i in range(60, 100) if Y[i] != 3])
         assert np.mean([of_classes(made, i) for i in THREES[3:]]) < 0.8 < others
@@ -64,9 +64,9 @@ def test_taken_back_it_leaves_nothing_behind(tmp_path: Path) -> None:
         saved = made.none_of_these("me", IDS[THREES[0]], key="k").result()["saved"]
         assert made.views.history("me", 1, None).result()[0]["kind"] == "none"
         made.classes.add("me", "ten").result()  # its column comes before that of none
-        assert made.ledger.columns == (*range(11), NONE)
+        assert made.state.columns == (*range(11), NONE)
         made.undo("me", saved).result()
-        assert made.ledger.columns == tuple(range(11))
+        assert made.state.columns == tuple(range(11))
         made.classes.remove("me", 10).result()
         np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, before, atol=0.02)
         state = fingerprint(made)
@@ -78,7 +78,7 @@ def test_exports_leave_it_out_and_give_what_is_likely_if_a_class_fits(tmp_path: 
     with service(tmp_path / "log", check_every=0) as made:
         labelled(made)
         made.none_of_these("me", IDS[THREES[0]]).result()
-        shot = LabelSet.of(made.ledger, {})
+        shot = LabelSet.of(made.state, {})
         assert (shot.none, THREES[0] in shot.labels, len(shot.classes)) == ([THREES[0]], False, 10)
         posterior = train_with_none(made.desk.features, shot.labels, shot.none, 10)
         x = np.column_stack([made.desk.features[60:90].astype(float), np.ones(30)])

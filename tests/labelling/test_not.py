@@ -35,10 +35,10 @@ def mean_of(made: Service) -> np.ndarray:
 
 def by_brute_force(made: Service, ruled_out: dict[str, set[int]]) -> np.ndarray:
     """Return the weights that L-BFGS finds for all labels and log(1 - p) of what is ruled out."""
-    columns, features = made.ledger.columns, made.desk.features
-    idx, numbers = zip(*sorted(made.ledger.labels.items()), strict=True)
+    columns, features = made.state.columns, made.desk.features
+    idx, numbers = zip(*sorted(made.state.labels.items()), strict=True)
     y = np.array([columns.index(c) for c in numbers])
-    rows = [made.ledger.position[name] for name in ruled_out]
+    rows = [made.state.position[name] for name in ruled_out]
     x, g = (np.c_[features[list(some)].astype(float), np.ones(len(some))] for some in (idx, rows))
     left = np.array([[c not in gone for c in columns] for gone in ruled_out.values()])
     prior, k = made.desk.learner.pool.posterior.prior_precision, len(columns)
@@ -83,7 +83,7 @@ def test_it_is_learned_at_once_and_trained_to_the_letter(tmp_path: Path) -> None
         assert np.abs(mean_of(made) - exact).max() < 0.7 * np.abs(before - exact).max()  # a round of EM each
         retrain(made.desk)
         close(mean_of(made), exact, atol=1e-3)
-        assert made.desk.learner.pool.where(made.ledger.position[item]) is Where.EXCLUDED
+        assert made.desk.learner.pool.where(made.state.position[item]) is Where.EXCLUDED
         state = fingerprint(made)
     with service(tmp_path / "log") as made:
         assert fingerprint(made) == state
@@ -105,7 +105,7 @@ def test_a_class_takes_its_place_and_undo_goes_back_step_by_step(
         second = proposed(made)[1]
         made.rule_out("me", item, second).result()
         made.label("me", item, truth(item)).result()
-        assert made.ledger.place(made.ledger.position[item]).ruled_out == frozenset()
+        assert made.state.place(made.state.position[item]).ruled_out == frozenset()
         retrain(made.desk)
         close(mean_of(made), by_brute_force(made, {IDS[0]: set()}), atol=1e-3)
         history = made.views.history("me", 3, None).result()
@@ -136,15 +136,15 @@ def test_what_the_model_said_before_is_what_counts_for_its_accuracy(tmp_path: Pa
         task = made.next("me").result()["next"]
         assert task["reason"] == "check"
         item = task["item"]["id"]
-        i = made.ledger.position[item]
+        i = made.state.position[item]
         guess, sure = made.views.guess(i)
         assert guess is not None
         made.rule_out("me", item, guess).result()
         reply = made.label("me", item, (guess + 1) % 10).result()
-        assert list(made.ledger.checks.values())[-1].guess == guess
-        assert made.ledger.foretold()[i] == (guess, sure)
-        assert (reply["progress"]["people"][0]["answers"], made.ledger.n_answers) == (22, 22)
-        assert made.ledger.agreement.figures() is None
+        assert list(made.state.checks.values())[-1].guess == guess
+        assert made.state.foretold()[i] == (guess, sure)
+        assert (reply["progress"]["people"][0]["answers"], made.state.n_answers) == (22, 22)
+        assert made.state.agreement.figures() is None
 
 
 def test_others_add_to_it_and_a_class_of_theirs_goes_first(tmp_path: Path) -> None:
@@ -153,15 +153,15 @@ def test_others_add_to_it_and_a_class_of_theirs_goes_first(tmp_path: Path) -> No
         item, i = IDS[200], 200
         for person, number in (("ann", 1), ("ann", 2), ("bob", 3)):
             made.rule_out(person, item, number).result()
-        assert made.ledger.place(i).ruled_out == {1, 2, 3}
-        assert made.ledger.ruled_out(i, "ann") == {1, 2}
+        assert made.state.place(i).ruled_out == {1, 2, 3}
+        assert made.state.ruled_out(i, "ann") == {1, 2}
         made.label("eve", item, 2).result()
-        assert made.ledger.place(i) == (Where.LABELLED, 2, frozenset())
-        assert (made.ledger.disputed, made.ledger.n_cannot_tell()) == ({}, 0)
+        assert made.state.place(i) == (Where.LABELLED, 2, frozenset())
+        assert (made.state.disputed, made.state.n_cannot_tell()) == ({}, 0)
         made.label("ann", item, 2).result()  # which takes back what she said before,
         made.cannot_tell("ann", item).result()
         made.cannot_tell("eve", item).result()
-        assert made.ledger.place(i).ruled_out == {3}  # and so only Bob's is left
+        assert made.state.place(i).ruled_out == {3}  # and so only Bob's is left
         made.jump("eve", IDS[201]).result()
         with pytest.raises(Refused, match="is with"):
             made.rule_out("bob", IDS[201], 1).result()
@@ -174,18 +174,18 @@ def test_classes_that_are_merged_removed_or_new(tmp_path: Path) -> None:
         for number in (3, 5):
             made.rule_out("me", item, number).result()
         made.none_of_these("me", IDS[251]).result()
-        assert made.ledger.columns[-1] == NONE
+        assert made.state.columns[-1] == NONE
         assert made.desk.learner.pool.ruled_out == {i: {3, 5}}
         made.classes.remove("me", 4, 3).result()  # what is now a 3 can have been a 4
-        assert made.ledger.ruled_out(i) == {5}
+        assert made.state.ruled_out(i) == {5}
         assert made.desk.learner.pool.ruled_out == {i: {4}}  # its column
         made.rule_out("you", item, 3).result()  # this one knows
-        assert made.ledger.ruled_out(i, "you") == frozenset()  # a 4 was not asked
+        assert made.state.ruled_out(i, "you") == frozenset()  # a 4 was not asked
         made.classes.remove("me", 5).result()
-        assert made.ledger.ruled_out(i) == frozenset()
+        assert made.state.ruled_out(i) == frozenset()
         made.classes.restore("me", 5).result()
         made.classes.add("me", "ten").result()
-        assert made.ledger.ruled_out(i) == {5}
+        assert made.state.ruled_out(i) == {5}
         state = fingerprint(made)
     with service(tmp_path / "log") as made:
         assert fingerprint(made) == state
@@ -199,19 +199,19 @@ def test_the_last_class_is_proposed_and_then_none_of_these(tmp_path: Path) -> No
         for name in ("a", "b"):
             reply = made.rule_out("me", item, name).result()
         assert (reply["next"]["ruled_out"], proposed(made)) == ([0, 1], (item, 2))
-        seq = made.ledger.seq
+        seq = made.state.seq
         with pytest.raises(Refused, match="'c' is the last class left; say none of these"):
             made.rule_out("me", item, "c").result()
         with pytest.raises(Refused, match="ruled out 'a' for this item before"):
             made.rule_out("me", item, 0).result()
         with pytest.raises(Refused, match="class is 7"):
             made.rule_out("me", item, 7).result()
-        assert made.ledger.seq == seq
+        assert made.state.seq == seq
         assert made.none_of_these("me", item).result()["next"]["item"]["id"] != item
         with pytest.raises(Refused, match="give another class, or take that back first"):
             made.rule_out("me", item, 0).result()
         made.rule_out("you", IDS[100], 0, key="once").result()
-        assert made.rule_out("you", IDS[100], 0, key="once").result()["saved"] == max(made.ledger.history)
+        assert made.rule_out("you", IDS[100], 0, key="once").result()["saved"] == max(made.state.history)
 
 
 def test_if_people_together_rule_out_all_nothing_is_learned(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_if_people_together_rule_out_all_nothing_is_learned(tmp_path: Path) -> N
         made.rule_out("bob", IDS[9], 1).result()
         assert made.desk.learner.pool.ruled_out == {}
         retrain(made.desk)
-        assert LabelSet.of(made.ledger, {}).ruled_out == {}
+        assert LabelSet.of(made.state, {}).ruled_out == {}
 
 
 def test_test_items_and_other_content_teach_nothing(tmp_path: Path) -> None:
@@ -248,9 +248,9 @@ def test_exports_have_no_label_of_it_and_models_learn_it(tmp_path: Path) -> None
     with service(tmp_path / "log", check_every=0) as made:
         label(made, 30)
         item, guess = proposed(made)
-        i = made.ledger.position[item]
+        i = made.state.position[item]
         made.rule_out("me", item, guess).result()
-        shot = LabelSet.of(made.ledger, {})
+        shot = LabelSet.of(made.state, {})
         assert (i in shot.labels, i in shot.answers) == (False, False)
         assert shot.ruled_out == {i: {guess}}
         assert shot.seen_from(["new", *shot.ids]).ruled_out == {i + 1: {guess}}
@@ -266,5 +266,5 @@ def test_a_training_on_many_labels_at_once_keeps_it(tmp_path: Path) -> None:
         made.rule_out("me", item, guess).result()
         threes = [name for name in IDS if truth(name) == 3 and name != item][:8]
         label_many(made, "me", threes, 3).result()
-        assert made.desk.learner.pool.ruled_out == {made.ledger.position[item]: {guess}}
+        assert made.desk.learner.pool.ruled_out == {made.state.position[item]: {guess}}
         close(mean_of(made), by_brute_force(made, {item: {guess}}), atol=1e-3)

@@ -6,12 +6,12 @@ from msgspec.structs import replace
 from everylabel.labelling import progress
 from everylabel.labelling.state.agreement import Agreement
 from everylabel.labelling.state.reducer import apply
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.log.events import Assessed, CannotTell, Event, Label, Project
 
 
-def ledger(n_labels: int, n_checks: int = 0) -> Ledger:
-    made = Ledger([str(i) for i in range(1000)])
+def state(n_labels: int, n_checks: int = 0) -> State:
+    made = State([str(i) for i in range(1000)])
     apply(made, Event(1, 0.0, "", Project(["a"], {}, seed=0)))
     for i in range(n_labels):
         said = Label(str(i), 0, guess=0, check=True) if i < n_checks else Label(str(i), 0)
@@ -19,19 +19,19 @@ def ledger(n_labels: int, n_checks: int = 0) -> Ledger:
     return made
 
 
-def say(made: Ledger, times: list[float]) -> None:
+def say(made: State, times: list[float]) -> None:
     """Have me answer at these times."""
     for at in times:
         apply(made, Event(made.seq + 1, at, "me", Label("1", 0)))
 
 
 def test_no_figure_is_shown_before_there_are_enough_checks() -> None:
-    made = ledger(40, 3)
+    made = state(40, 3)
     assert progress.accuracy(made)["needed"] == 2
     look = Assessed(100, 12, 0.9, estimate=0.8, low=0.6, high=0.9, commonest=1, share=0.7)
     made.assessed = [look]
     assert progress.accuracy(made)["estimate"] is None  # answers were taken back since
-    made = ledger(100, 12)
+    made = state(100, 12)
     assert progress.accuracy(made)["estimate"] is None  # nobody has looked yet
     made.assessed = [replace(look, estimate=0.5), look]
     found = progress.accuracy(made)
@@ -43,7 +43,7 @@ def test_no_figure_is_shown_before_there_are_enough_checks() -> None:
 
 
 def test_thousands_of_names_do_not_fill_every_reply() -> None:
-    made = ledger(0)
+    made = state(0)
     made.by_person.update({f"robot {i}": 2 for i in range(1900)} | {"anna": 1, "zora": 3})
     shown = progress.people(made, "anna")
     names = {each["name"] for each in shown["people"]}
@@ -53,7 +53,7 @@ def test_thousands_of_names_do_not_fill_every_reply() -> None:
 
 
 def test_a_check_without_an_answer_does_not_count() -> None:
-    made = ledger(100, 6)
+    made = state(100, 6)
     apply(made, Event(made.seq + 1, 0.0, "me", CannotTell("1")))
     assert progress.accuracy(made)["checks"] == 5
 
@@ -82,7 +82,7 @@ def test_agreement_needs_two_answers_and_more_than_one_class() -> None:
 
 
 def test_breaks_are_left_out_of_the_speed() -> None:
-    made = ledger(0)
+    made = state(0)
     times = [0.0, *(1000.0 + 3.0 * i for i in range(10))]
     say(made, times)
     assert progress.per_minute(made, "me") == pytest.approx(20.0)
@@ -92,7 +92,7 @@ def test_breaks_are_left_out_of_the_speed() -> None:
 
 
 def test_the_curve_has_at_most_so_many_points_and_keeps_the_last() -> None:
-    made = ledger(999)
+    made = state(999)
     for n in range(1000):
         made.curve[n] = n / 2000
     made.assessed = [Assessed(999, 9, 0.4, estimate=0.5, low=0.25, high=0.75), Assessed(1200, 9, 0.4)]

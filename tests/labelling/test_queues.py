@@ -83,10 +83,10 @@ def test_a_wrong_label_is_doubted(tmp_path: Path) -> None:
         made.label("me", wrong, 1).result()
         look = made.views.look()  # no training in between is needed
         found = queue(look, Asked("doubted"))
-        assert made.ledger.position[wrong] in [each.item for each in found[:3]]
+        assert made.state.position[wrong] in [each.item for each in found[:3]]
         assert [each.score for each in found] == sorted(each.score or 0.0 for each in found)
-        alike = labelled_otherwise(look, made.ledger.position[wrong])
-        assert any(truth(made.ledger.ids[i]) == 0 for i in alike)
+        alike = labelled_otherwise(look, made.state.position[wrong])
+        assert any(truth(made.state.ids[i]) == 0 for i in alike)
 
 
 def test_what_is_none_of_the_classes_is_in_no_class(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def busy(made: Service, rng: np.random.Generator, n: int) -> None:
     for _ in range(n):
         futures = []
         for person in PEOPLE:
-            lease = made.desk.ledger.leases.get(person)
+            lease = made.desk.state.leases.get(person)
             kinds = ["label", "label", "label", "skip", "undo", "tell", "jump", "class", "remove", "none"]
             what = rng.choice([*kinds, "not", "not", "relabel", "bulk"])
             if lease is None:
@@ -40,8 +40,8 @@ def busy(made: Service, rng: np.random.Generator, n: int) -> None:
             item = made.desk.ids[lease.item]
             if what == "label":
                 futures.append(made.label(person, item, truth(item)))
-            elif what == "relabel" and made.ledger.labels:
-                some = made.desk.ids[next(iter(made.ledger.labels))]
+            elif what == "relabel" and made.state.labels:
+                some = made.desk.ids[next(iter(made.state.labels))]
                 futures.append(made.label(person, some, int(rng.integers(10))))
             elif what == "bulk":
                 several = rng.choice(made.desk.ids, 4).tolist()
@@ -63,8 +63,8 @@ def busy(made: Service, rng: np.random.Generator, n: int) -> None:
                 futures.append(made.classes.remove(person, number, into if into < 6 else None))
                 if rng.random() < 0.5:
                     futures.append(made.classes.restore(person, int(rng.integers(12))))
-                elif made.ledger.class_changes:
-                    futures.append(made.classes.undo(person, made.ledger.class_changes[-1].seq))
+                elif made.state.class_changes:
+                    futures.append(made.classes.undo(person, made.state.class_changes[-1].seq))
             else:
                 futures.append(made.classes.add(person, f"class {rng.integers(3)}"))
         for future in futures:
@@ -82,7 +82,7 @@ def from_scratch(made: Service) -> np.ndarray:
 
 
 def state_of(made: Service) -> str:
-    return str(made.desk.read(lambda: digest(made.desk.ledger)).result())
+    return str(made.desk.read(lambda: digest(made.desk.state)).result())
 
 
 def agree(one: np.ndarray, other: np.ndarray) -> None:
@@ -160,7 +160,7 @@ def test_labels_of_the_model_and_changes_of_classes_outlive_a_restart(
         reply = made.classes.remove("me", 2).result()
         made.classes.undo("anna", reply["last"]["saved"]).result()
         Finishing(made.views).finish("me", 0.02, 0.95, 3).result()
-        assert made.ledger.finished
+        assert made.state.finished
         retrain(made.desk)
         state, before, shown = state_of(made), probabilities(made), made.views.progress("me")
     with service(tmp_path / "log") as made:
@@ -180,13 +180,13 @@ def test_caches_can_be_deleted_at_any_time(tmp_path: Path, deleted: str, seed: i
         busy(made, rng, 10)
     with cached(folder) as made:
         busy(made, rng, 6)
-        state, known, leases = state_of(made), fingerprint(made), dict(made.ledger.leases)
+        state, known, leases = state_of(made), fingerprint(made), dict(made.state.leases)
     for name in ("state.snapshot", "model.mean.npz"):
         assert (folder / name).exists()
         if deleted in (name, "both"):
             (folder / name).unlink()
     with cached(folder) as made:
-        assert (state_of(made), fingerprint(made), made.ledger.leases) == (state, known, leases)
+        assert (state_of(made), fingerprint(made), made.state.leases) == (state, known, leases)
         agree(probabilities(made), from_scratch(made))
         busy(made, rng, 2)  # and everything goes on
 
@@ -211,7 +211,7 @@ def test_training_in_the_background_loses_no_label(tmp_path: Path) -> None:
         label(made, 30)
         busy(made, np.random.default_rng(1), 10)
         retrainer.close()
-        assert sorted(made.desk.learner.pool.labelled_idx.tolist()) == sorted(made.ledger.labels)
+        assert sorted(made.desk.learner.pool.labelled_idx.tolist()) == sorted(made.state.labels)
         retrain(made.desk)
         state, before = state_of(made), probabilities(made)
     with service(tmp_path / "log") as made:
@@ -226,7 +226,7 @@ def test_training_is_on_all_labels(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         label(made, 30)
         retrain(made.desk)
-        idx, y = zip(*sorted(made.desk.ledger.labels.items()), strict=True)
+        idx, y = zip(*sorted(made.desk.state.labels.items()), strict=True)
         mean = fit_map(made.desk.features[list(idx)].astype(float), list(y), 10, suited_precision(10))
         np.testing.assert_allclose(made.desk.learner.pool.posterior.mean, mean, atol=1e-4)
         assert len(made.desk.learner.pool) == N

@@ -65,8 +65,8 @@ def test_labels_that_come_while_a_model_is_trained_are_learned_too(
         before = made.desk.learner
         retrain(made.desk)
         assert made.desk.learner is not before
-        assert sorted(made.desk.learner.pool.labelled_idx.tolist()) == sorted(made.ledger.labels)
-        assert len(made.ledger.labels) == 25
+        assert sorted(made.desk.learner.pool.labelled_idx.tolist()) == sorted(made.state.labels)
+        assert len(made.state.labels) == 25
         retrain(made.desk)
         agree(probabilities(made), from_scratch(made))
 
@@ -89,8 +89,8 @@ def test_votes_that_turn_labels_while_a_model_is_trained_are_learned_too(
         meanwhile(monkeypatch, lambda: vote(made, 3))
         retrain(made.desk)
         pool = made.desk.learner.pool
-        columns = made.ledger.columns
-        assert {i: columns[pool.labels[i]] for i in pool.labelled_idx.tolist()} == made.ledger.labels
+        columns = made.state.columns
+        assert {i: columns[pool.labels[i]] for i in pool.labelled_idx.tolist()} == made.state.labels
 
 
 @pytest.mark.parametrize("change", ["remove", "merge", "rename"])
@@ -108,7 +108,7 @@ def test_a_model_of_other_classes_is_dropped_and_trained_again(
         before = made.desk.learner
         retrain(made.desk)
         assert made.desk.learner is not before
-        assert made.desk.learner.columns == made.ledger.columns
+        assert made.desk.learner.columns == made.state.columns
         assert made.desk.learned.is_set() == (change != "rename")  # it is to be trained again
         retrain(made.desk)
         agree(probabilities(made), from_scratch(made))
@@ -142,9 +142,9 @@ def test_labels_are_trained_on_in_the_background(
     with service(tmp_path / "log") as made:
         running = Retrainer(made.desk)
         label(made, 30)
-        until(lambda: bool(made.ledger.assessed) and made.ledger.assessed[-1].labels >= 20)
+        until(lambda: bool(made.state.assessed) and made.state.assessed[-1].labels >= 20)
         if not exact_up_to:  # each label is worth a training
-            until(lambda: made.ledger.assessed[-1].labels == 30)
+            until(lambda: made.state.assessed[-1].labels == 30)
             agree(probabilities(made), from_scratch(made))
         running.close()
 
@@ -181,7 +181,7 @@ def test_a_failure_is_logged_and_training_goes_on(
     with service(tmp_path / "log") as made:
         label(made, 12)
         running = Retrainer(made.desk)
-        until(lambda: bool(made.ledger.assessed))
+        until(lambda: bool(made.state.assessed))
         running.close()
     assert "training in the background failed: the disk is full" in caplog.text
     assert "ZeroDivisionError" in caplog.text
@@ -194,10 +194,10 @@ def test_the_state_and_the_mean_are_saved_at_the_end(tmp_path: Path) -> None:
         running.close()
         saved = Snapshots(tmp_path).state(made.desk.log, IDS)
         assert saved is not None
-        assert saved.labels == made.ledger.labels
+        assert saved.labels == made.state.labels
         mean = Snapshots(tmp_path).mean()
         assert mean is not None
-        assert (tuple(mean[0]), mean[1].shape) == (made.ledger.columns, (65, 10))
+        assert (tuple(mean[0]), mean[1].shape) == (made.state.columns, (65, 10))
 
 
 def test_the_state_is_saved_now_and_then_while_the_server_runs(

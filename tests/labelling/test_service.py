@@ -259,16 +259,16 @@ def test_random_checks_are_an_unbiased_estimate(tmp_path: Path, seed: int) -> No
     surplus, variance, n = 0.0, 0.0, 0
     for part in range(3):
         with service(tmp_path / f"log{part}", check_every=2, strategy="margin") as made:
-            made.desk.ledger.seed = 10 * seed + part
+            made.desk.state.seed = 10 * seed + part
             label(made, 8)
             for _ in range(50):
                 task = made.next("me").result()["next"]
                 pool = made.desk.learner.pool
-                asked = np.append(pool.free_idx, made.desk.ledger.leases["me"].item)
+                asked = np.append(pool.free_idx, made.desk.state.leases["me"].item)
                 accuracy = np.mean(pool.logits(asked).argmax(axis=1) == Y[asked])
                 made.label("me", task["item"]["id"], truth(task["item"]["id"])).result()
                 if task["reason"] == "check":
-                    check = made.desk.ledger.standing_checks()[-1]
+                    check = made.desk.state.standing_checks()[-1]
                     surplus += (check.guess == Y[check.item]) - accuracy
                     variance, n = variance + accuracy * (1 - accuracy), n + 1
     assert n == 75
@@ -290,7 +290,7 @@ def test_the_background_training_takes_over_and_nothing_goes_backwards(tmp_path:
         assert made.desk.learner is not first_model
         assert counts == list(range(1, 81))
         assert versions == sorted(versions)
-        assert made.desk.ledger.assessed[-1].gain is not None
+        assert made.desk.state.assessed[-1].gain is not None
         before = fingerprint(made)
     with service(tmp_path / "log") as made:
         assert fingerprint(made) == before
@@ -349,7 +349,7 @@ def test_the_accuracy_shown_is_that_of_the_model_now(tmp_path: Path) -> None:
     covered, estimates, truths = [], [], []
     for run in range(8):
         with service(tmp_path / f"log{run}", check_every=3, strategy="margin") as made:
-            made.desk.ledger.seed = run
+            made.desk.state.seed = run
             label(made, 90)
             retrain(made.desk)
             shown = made.next("me").result()["progress"]["accuracy"]
@@ -376,7 +376,7 @@ def test_a_key_belongs_to_one_request(tmp_path: Path) -> None:
 def test_a_key_sent_again_with_something_else_is_refused(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         items = label(made, 3)
-        saved = made.ledger.undoable["me"][-1]
+        saved = made.state.undoable["me"][-1]
         made.label("me", items[0], 1, key="label").result()
         made.skip("me", IDS[-1], key="skip").result()
         made.cannot_tell("me", IDS[-2], key="tell").result()
@@ -441,7 +441,7 @@ def test_more_answers_can_be_wanted_later(tmp_path: Path) -> None:
         made.change_settings("anna", {"annotators_per_item": 2}).result()
         assert made.next("ben").result()["next"]["reason"] == "second"
         made.change_settings("anna", {"annotators_per_item": 1}).result()
-        assert not made.desk.ledger.wanting
+        assert not made.desk.state.wanting
         assert first(made, "ben") == item  # it was handed out before
 
 

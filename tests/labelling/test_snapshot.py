@@ -15,7 +15,7 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.snapshot import Snapshots, decode, digest, encode
 from everylabel.labelling.state.reducer import apply, apply_all
-from everylabel.labelling.state.state import Ledger, new_state
+from everylabel.labelling.state.state import State, new_state
 from everylabel.log import events
 from everylabel.log.events import Event
 from everylabel.log.store import Store
@@ -40,7 +40,7 @@ def every_kind() -> list[Event]:
     ]
 
 
-def fields(state: Ledger) -> dict[str, Any]:
+def fields(state: State) -> dict[str, Any]:
     """Return all fields of a state as plain values, in the order in which a dict has them."""
     found = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
     order = {name: list(value) for name, value in found.items() if isinstance(value, dict)}
@@ -50,7 +50,7 @@ def fields(state: Ledger) -> dict[str, Any]:
 
 def random_log(seed: int, n: int = 300) -> list[Event]:
     """Return a random log of three people."""
-    rng, state, made = np.random.default_rng(seed), Ledger(SOME), list[Event]()
+    rng, state, made = np.random.default_rng(seed), State(SOME), list[Event]()
     first: list[events.Body] = [
         events.Project(["a", "b", "c"], {"annotators_per_item": 2}, seed=3),
         events.Extended(SOME, "digest"),
@@ -90,12 +90,12 @@ def random_log(seed: int, n: int = 300) -> list[Event]:
     return made
 
 
-def reduced(log: list[Event]) -> Ledger:
+def reduced(log: list[Event]) -> State:
     return apply_all(new_state(log, SOME), log, "the log")
 
 
 def test_a_state_comes_back_with_every_field() -> None:
-    state = apply_all(Ledger(["0", "1", "2", "3"]), every_kind(), "the log")
+    state = apply_all(State(["0", "1", "2", "3"]), every_kind(), "the log")
     assert state.labels
     again = decode(encode(state))
     assert fields(again) == fields(state)
@@ -133,7 +133,7 @@ def test_a_state_that_comes_back_goes_on_as_the_first_would(seed: int) -> None:
 
 
 def test_an_empty_state_comes_back() -> None:
-    assert fields(decode(encode(Ledger([])))) == fields(Ledger([]))
+    assert fields(decode(encode(State([])))) == fields(State([]))
 
 
 def test_other_states_have_other_digests() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from everylabel.labelling.state.agreement import Agreement
 from everylabel.labelling.state.reducer import apply
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import CANNOT_TELL, IMPORT, Check, Entry, Place
 from everylabel.log import events
 from everylabel.log.events import Body, Event
@@ -17,15 +17,15 @@ from everylabel.selection.pool import Where
 IDS = [f"i{i}" for i in range(8)]
 
 
-def ledger(*said: tuple[str, Body], settings: dict[str, Any] | None = None) -> Ledger:
-    """Return a ledger after a first event and what people did."""
-    made = Ledger(IDS)
+def state(*said: tuple[str, Body], settings: dict[str, Any] | None = None) -> State:
+    """Return a state after a first event and what people did."""
+    made = State(IDS)
     took(made, ("", events.Project(["a", "b", "c"], settings or {}, seed=3)), *said)
     return made
 
 
-def took(made: Ledger, *said: tuple[str, Body]) -> int | None:
-    """Have a ledger take in events; return the item that the last one was about."""
+def took(made: State, *said: tuple[str, Body]) -> int | None:
+    """Have a state take in events; return the item that the last one was about."""
     item = None
     for person, body in said:
         item = apply(made, Event(made.seq + 1, float(made.seq), person, body))
@@ -37,7 +37,7 @@ def label(item: int, number: int, **more: Any) -> events.Label:
 
 
 def test_where_an_item_is() -> None:
-    made = ledger(
+    made = state(
         ("me", label(0, 2)),
         ("me", events.CannotTell(IDS[1])),
         ("me", events.Skip(IDS[2])),
@@ -65,14 +65,14 @@ def test_where_an_item_is() -> None:
     ],
 )
 def test_most_voices_are_learned(said: list[tuple[str, int]], learned: int) -> None:
-    made = ledger()
+    made = state()
     for person, value in said:
         took(made, (person, label(0, value) if value >= 0 else events.CannotTell(IDS[0])))
     assert made.labels == {0: learned}
 
 
 def test_an_undo_brings_back_what_was_before() -> None:
-    made = ledger(("me", label(0, 0)), ("me", label(0, 1)), ("me", events.Skip(IDS[1])))
+    made = state(("me", label(0, 0)), ("me", label(0, 1)), ("me", events.Skip(IDS[1])))
     last = made.last("me")
     assert last is not None
     assert (last.item, last.body) == (1, events.Skip(IDS[1]))
@@ -86,7 +86,7 @@ def test_an_undo_brings_back_what_was_before() -> None:
 
 
 def test_checks_are_noted_and_go_with_an_undo() -> None:
-    made = ledger(
+    made = state(
         ("me", label(0, 1)),
         ("me", events.Out(IDS[1], "check")),
         ("me", label(1, 2, guess=1, sure=0.75, check=True)),
@@ -103,7 +103,7 @@ def test_checks_are_noted_and_go_with_an_undo() -> None:
 
 
 def test_only_picked_items_count_as_handed_out() -> None:
-    made = ledger(
+    made = state(
         ("me", events.Out(IDS[0], "chosen", expected=0.5)),
         ("me", events.Out(IDS[1], "check", again=True)),
         ("me", events.Out(IDS[2], "second")),
@@ -115,20 +115,20 @@ def test_only_picked_items_count_as_handed_out() -> None:
 
 
 def test_classes_are_known_by_every_name_they_had() -> None:
-    made = ledger(("", events.NewClass("d  e")), ("", events.ClassChanged(0, name="alpha")))
+    made = state(("", events.NewClass("d  e")), ("", events.ClassChanged(0, name="alpha")))
     assert made.classes == ["alpha", "b", "c", "d  e"]
     assert made.names == {"a": 0, "alpha": 0, "b": 1, "c": 2, "d e": 3}
 
 
 def test_events_of_items_that_the_source_no_longer_has_are_ignored() -> None:
     gone = events.Label("gone", 1)
-    made = ledger(("me", gone), ("me", events.Out("gone", "chosen")), ("me", events.Undo(2)))
+    made = state(("me", gone), ("me", events.Out("gone", "chosen")), ("me", events.Undo(2)))
     assert took(made, ("me", events.Skip("gone"))) is None
     assert (dict(made.labels), made.leases, list(made.history), made.seq) == ({}, {}, [], 5)
 
 
 def test_a_key_is_remembered_with_its_event() -> None:
-    made = ledger()
+    made = state()
     event = Event(2, 0.0, "me", label(0, 1), "key")
     apply(made, event)
     entry = Entry(2, 0.0, "me", 0, label(0, 1))
@@ -143,7 +143,7 @@ def test_a_key_is_remembered_with_its_event() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_running_counts_of_answers_equal_counting_from_scratch(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    made, given = ledger(settings={"annotators_per_item": 2}), dict[tuple[int, str], int]()
+    made, given = state(settings={"annotators_per_item": 2}), dict[tuple[int, str], int]()
     for _ in range(150):
         person = str(rng.choice(["anna", "ben", IMPORT]))
         item, value = int(rng.integers(8)), int(rng.integers(3))
@@ -188,7 +188,7 @@ def test_running_counts_of_answers_equal_counting_from_scratch(seed: int) -> Non
         assert +made.agreement.totals == +twin.totals
 
 
-def _anything(made: Ledger, rng: np.random.Generator) -> tuple[str, Body]:
+def _anything(made: State, rng: np.random.Generator) -> tuple[str, Body]:
     """Return something that may happen now, to any item."""
     person, item, number = str(rng.choice(["anna", "ben"])), IDS[int(rng.integers(8))], int(rng.integers(3))
     last, check = made.last(person), bool(rng.integers(2))
@@ -222,7 +222,7 @@ def _anything(made: Ledger, rng: np.random.Generator) -> tuple[str, Body]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_running_counts_of_items_equal_counting_from_scratch(seed: int) -> None:
-    rng, made = np.random.default_rng(seed), ledger()
+    rng, made = np.random.default_rng(seed), state()
     for _ in range(250):
         took(made, _anything(made, rng))
         free = [i for i in made.checked if i not in made.labels and i not in made.holder]
@@ -238,7 +238,7 @@ def test_running_counts_of_items_equal_counting_from_scratch(seed: int) -> None:
 
 
 def test_answers_to_other_content_are_set_aside_until_confirmed_or_given_again() -> None:
-    made = ledger(
+    made = state(
         ("me", label(0, 2)),
         ("anna", label(0, 2)),
         ("me", label(1, 1, check=True, guess=0, sure=0.5)),
@@ -259,7 +259,7 @@ def test_answers_to_other_content_are_set_aside_until_confirmed_or_given_again()
 
 
 def test_a_check_of_a_class_remembers_its_class_and_share() -> None:
-    made = ledger(
+    made = state(
         ("me", label(0, 1)),
         ("me", events.Wish(2, 2)),
         ("me", events.Out(IDS[1], "check", among=2, share=0.25)),
@@ -278,7 +278,7 @@ def test_a_check_of_a_class_remembers_its_class_and_share() -> None:
 
 
 def test_a_test_item_is_never_learned_from() -> None:
-    made = ledger(("me", label(0, 1)), ("me", label(1, 2)), ("", events.HeldOut(IDS[1])))
+    made = state(("me", label(0, 1)), ("me", label(1, 2)), ("", events.HeldOut(IDS[1])))
     assert (dict(made.labels), made.test_labels) == (
         {0: 1},
         {1: 2},
@@ -296,7 +296,7 @@ def test_a_test_item_is_never_learned_from() -> None:
 
 
 def test_the_guess_before_an_item_was_learned_is_that_of_its_first_standing_answer() -> None:
-    made = ledger(
+    made = state(
         ("me", label(0, 1, guess=1, sure=0.5)),
         ("anna", label(0, 1, guess=1, sure=0.99)),
         ("me", label(1, 0, guess=2, sure=0.25)),
@@ -310,7 +310,7 @@ def test_the_guess_before_an_item_was_learned_is_that_of_its_first_standing_answ
 
 
 def test_a_truth_outvotes_all_others_until_it_is_taken_back() -> None:
-    made = ledger(("anna", label(0, 0)), ("ben", label(0, 0)), ("carl", label(0, 1, truth=True)))
+    made = state(("anna", label(0, 0)), ("ben", label(0, 0)), ("carl", label(0, 1, truth=True)))
     assert made.labels == {0: 1}
     assert made.n_answers == 3
     took(made, ("dora", label(0, 2, truth=True)))
@@ -320,7 +320,7 @@ def test_a_truth_outvotes_all_others_until_it_is_taken_back() -> None:
 
 
 def test_an_item_that_left_is_neither_asked_nor_learned_from() -> None:
-    made = ledger(
+    made = state(
         ("me", label(0, 2)),
         ("me", events.Skip(IDS[1])),
         ("me", events.Out(IDS[2], "check")),

@@ -3,12 +3,12 @@
 import pytest
 
 from everylabel.labelling.quality.stopping import LITTLE, stop
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.log.events import Assessed
 
 
-def _ledger(*looks: tuple[int, float | None], labels: int = 200) -> Ledger:
-    made = Ledger([str(i) for i in range(1000)])
+def _ledger(*looks: tuple[int, float | None], labels: int = 200) -> State:
+    made = State([str(i) for i in range(1000)])
     made.labels.update(dict.fromkeys(range(labels), 0))
     made.assessed = [
         Assessed(n, 0, 0.9, gain=gain, without=None if gain is None else n // 5) for n, gain in looks

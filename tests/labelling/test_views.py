@@ -59,7 +59,7 @@ def test_pages_are_small_and_made_in_blocks_where_classes_are_many(
 def test_pages_skip_nothing_while_people_label(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         found = pages(made, 40, lambda: label(made, 5))
-        left = {item for i, item in enumerate(IDS) if i not in made.ledger.labels}
+        left = {item for i, item in enumerate(IDS) if i not in made.state.labels}
         assert left <= set(found)
         assert len(found) == len(set(found))
 
@@ -100,7 +100,7 @@ def test_nothing_is_predicted_before_the_first_label(tmp_path: Path) -> None:
 def test_the_map_has_all_labelled_instances_and_some_of_the_others(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=2) as made:
         items = label(made, 9)
-        check = made.ledger.leases["me"]
+        check = made.state.leases["me"]
         assert check.reason == "check"
         for most in (20, N, 2 * N):
             shown = made.views.points(most)
@@ -117,8 +117,8 @@ def test_items_and_their_states(tmp_path: Path) -> None:
     with service(tmp_path / "log", ids=IDS[:5], features=FEATURES[:5], check_every=0) as made:
         made.label("me", IDS[0], 3).result()
         made.cannot_tell("me", IDS[1]).result()
-        held = made.ledger.leases["me"].item
-        (free,) = {2, 3, 4} - {held, *made.ledger.answers} - {max({2, 3, 4} - {held})}
+        held = made.state.leases["me"].item
+        (free,) = {2, 3, 4} - {held, *made.state.answers} - {max({2, 3, 4} - {held})}
         states = [found["state"] for found in made.views.states([0, 1, held, free]).result()]
         assert states == ["labelled", "cannot_tell", "out", "free"]
         assert made.views.item(IDS[0]).result()["answers"] == [{"person": "me", "class": 3}]

@@ -199,13 +199,13 @@ with service(sys.argv[1]) as made:
         except StoreError as error:
             told = told + 1
             messages.append(str(error))
-            assert made.views.progress("me")["labelled"] == len(made.desk.ledger.labels)  # reading goes on
+            assert made.views.progress("me")["labelled"] == len(made.desk.state.labels)  # reading goes on
             assert made.next("me").result()["next"]["item"]["id"] == item
-    count = len(made.desk.ledger.labels)
+    count = len(made.desk.state.labels)
     print("told", told, messages[0], "loaded", len(loaded))
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     made.label("me", item, 1).result()
-    print("after", len(made.desk.ledger.labels) - count)
+    print("after", len(made.desk.state.labels) - count)
 """
 
 

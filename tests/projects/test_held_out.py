@@ -10,7 +10,7 @@ from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.readers.table import read_table
 from everylabel.labelling.state.reducer import apply
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.log.store import Store
 from everylabel.projects.log import Label, bring_up_to_date, held_out_items, to_set_aside
 
@@ -32,13 +32,13 @@ def test_a_number_or_a_column_tells_them(items: Items) -> None:
 
 
 def test_so_many_are_drawn_from_what_has_no_answer() -> None:
-    ledger = Ledger([str(i) for i in range(50)])
-    found = to_set_aside(ledger, 20)
+    state = State([str(i) for i in range(50)])
+    found = to_set_aside(state, 20)
     assert len(set(found)) == 20
-    assert found == to_set_aside(ledger, 20)  # by the log alone
+    assert found == to_set_aside(state, 20)  # by the log alone
     assert found != sorted(found, key=int)
     with pytest.raises(el.EverylabelError, match="--test is 50, and 50 items have no answer; expected fewer"):
-        to_set_aside(ledger, 50)
+        to_set_aside(state, 50)
 
 
 def test_labels_of_test_items_that_come_with_the_source_are_not_learned(tmp_path: Path) -> None:
@@ -48,11 +48,11 @@ def test_labels_of_test_items_that_come_with_the_source_are_not_learned(tmp_path
     with closing(Store(tmp_path / "log", "test")) as store:
         bring_up_to_date(store, ids, source=labels, test=["3", "4", "gone"], note=told.append)
         bring_up_to_date(store, ids, source=labels, test=["3", "4", "gone"], note=told.append)
-        ledger = Ledger(ids)
+        state = State(ids)
         for event in store.read():
-            apply(ledger, event)
+            apply(state, event)
         kinds = [event.body.kind for event in store.read()]
-    assert ledger.test_labels == {3: ledger.names["a"], 4: ledger.names["b"]}
-    assert set(ledger.labels) == set(range(10)) - {3, 4}
+    assert state.test_labels == {3: state.names["a"], 4: state.names["b"]}
+    assert set(state.labels) == set(range(10)) - {3, 4}
     assert kinds.count("held_out") == 2
     assert told == ["2 items are held out for testing: they are never learned from"]

@@ -16,7 +16,7 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.snapshot import digest
 from everylabel.labelling.state.reducer import apply, apply_all
-from everylabel.labelling.state.state import Ledger, new_state
+from everylabel.labelling.state.state import State, new_state
 from everylabel.log.store import Store, StoreError
 from everylabel.projects.labelled import joined_before
 from everylabel.projects.log import Label, bring_up_to_date, open_log
@@ -26,32 +26,32 @@ from tests.labelling.desks import FEATURES, IDS, service, truth
 LABELS = [Label(IDS[i], str(truth(IDS[i])), "Ann" if i % 2 else None) for i in range(20)]
 
 
-def begun(path: Path, **options: Any) -> tuple[int, Ledger]:
+def begun(path: Path, **options: Any) -> tuple[int, State]:
     with closing(Store(path, "test")) as store:
         state, imported = bring_up_to_date(store, IDS, **options)
-        ledger = Ledger(IDS)
+        state = State(IDS)
         stored = store.read()
         for event in stored:
-            apply(ledger, event)
+            apply(state, event)
     assert digest(state) == digest(apply_all(new_state(stored, IDS), stored, ""))
-    return imported, ledger
+    return imported, state
 
 
 def test_labels_are_imported_once_and_trained_on(tmp_path: Path) -> None:
     path = tmp_path / "l.sqlite"
-    imported, ledger = begun(path, classes=["9"], labels=[*LABELS, Label("gone", "9")])
+    imported, state = begun(path, classes=["9"], labels=[*LABELS, Label("gone", "9")])
     assert imported == 20
-    assert ledger.classes[0] == "9"
-    assert {IDS[i]: ledger.classes[c] for i, c in ledger.labels.items()} == {x.id: x.label for x in LABELS}
-    assert ledger.by_person == {"Ann": 10, "import": 10}
+    assert state.classes[0] == "9"
+    assert {IDS[i]: state.classes[c] for i, c in state.labels.items()} == {x.id: x.label for x in LABELS}
+    assert state.by_person == {"Ann": 10, "import": 10}
     again, same = begun(path, classes=["9"], labels=LABELS)
-    assert (again, same.seq) == (0, ledger.seq)
+    assert (again, same.seq) == (0, state.seq)
     with closing(Store(path, "test")) as store:
         desk = Desk(Rows(IDS, FEATURES, ready=True), store)
-        labelled = np.array(sorted(ledger.labels))
+        labelled = np.array(sorted(state.labels))
         guesses = desk.read(lambda: desk.learner.pool.probs(labelled).argmax(axis=1)).result()
         desk.close()
-    assert [int(guess) for guess in guesses] == [ledger.labels[int(i)] for i in labelled]
+    assert [int(guess) for guess in guesses] == [state.labels[int(i)] for i in labelled]
 
 
 def test_a_later_start_changes_only_what_it_says(tmp_path: Path) -> None:
@@ -60,13 +60,13 @@ def test_a_later_start_changes_only_what_it_says(tmp_path: Path) -> None:
     with service(path) as made:
         made.classes.change("me", 0, name="alpha").result()
         made.label("me", IDS[0], 0).result()
-    _, ledger = begun(path, classes=["a", "b", "c"], labels=[Label(IDS[1], "a")])
-    assert ledger.classes == ["alpha", "b", "c"]  # a is alpha now
-    assert ledger.labels == {0: 0, 1: 0}
-    assert ledger.settings["strategy"] == "margin"
-    _, ledger = begun(path, settings={"check_every": 3})
-    assert (ledger.settings["strategy"], ledger.settings["check_every"]) == ("margin", 3)
-    before = ledger.seq
+    _, state = begun(path, classes=["a", "b", "c"], labels=[Label(IDS[1], "a")])
+    assert state.classes == ["alpha", "b", "c"]  # a is alpha now
+    assert state.labels == {0: 0, 1: 0}
+    assert state.settings["strategy"] == "margin"
+    _, state = begun(path, settings={"check_every": 3})
+    assert (state.settings["strategy"], state.settings["check_every"]) == ("margin", 3)
+    before = state.seq
     assert begun(path, settings={"check_every": 3})[1].seq == before
 
 
@@ -76,7 +76,7 @@ def test_an_imported_label_can_be_taken_over_by_a_person(tmp_path: Path) -> None
     with service(path) as made:
         made.jump("me", IDS[0]).result()
         made.label("me", IDS[0], 1).result()
-        assert made.ledger.labels == {0: 1}
+        assert made.state.labels == {0: 1}
     assert begun(path, labels=[Label(IDS[0], "a")])[1].labels == {0: 1}
 
 
@@ -84,8 +84,8 @@ def test_the_label_imported_last_counts(tmp_path: Path) -> None:
     path, one, two = tmp_path / "l.sqlite", [Label(IDS[0], "1")], [Label(IDS[0], "2")]
     counts = [begun(path, classes=["1", "2"], labels=labels)[0] for labels in (one, two, two, one, one)]
     assert counts == [1, 1, 0, 1, 0]
-    _, ledger = begun(path, classes=["1", "2"], labels=[*two, *one])  # of several in one file, too
-    assert (dict(ledger.labels), ledger.answers[0][0].person) == ({0: 0}, "import")
+    _, state = begun(path, classes=["1", "2"], labels=[*two, *one])  # of several in one file, too
+    assert (dict(state.labels), state.answers[0][0].person) == ({0: 0}, "import")
 
 
 def test_a_start_brings_back_neither_the_sources_label_nor_a_persons_old_one(tmp_path: Path) -> None:
@@ -94,17 +94,17 @@ def test_a_start_brings_back_neither_the_sources_label_nor_a_persons_old_one(tmp
     assert begun(path, classes=["a", "b"], source=source, labels=labels)[0] == 4
     with service(path) as made:
         made.label("Ann", IDS[2], 1).result()
-    imported, ledger = begun(path, source=source, labels=labels)
-    assert (imported, dict(ledger.labels)) == (0, {0: 1, 1: 0, 2: 1})
+    imported, state = begun(path, source=source, labels=labels)
+    assert (imported, dict(state.labels)) == (0, {0: 1, 1: 0, 2: 1})
     assert begun(path, source=[Label(IDS[0], "a"), Label(IDS[1], "b")])[1].labels == {0: 1, 1: 1, 2: 1}
 
 
 def test_names_are_as_the_page_would_take_them(tmp_path: Path) -> None:
     path = tmp_path / "l.sqlite"
     labels = [Label(IDS[0], "a\t b", "Ann\0 B."), Label(IDS[1], "c", "\0")]
-    _, ledger = begun(path, classes=[" a  b"], labels=labels)
-    assert ledger.classes == ["a b", "c"]
-    assert set(ledger.by_person) == {"Ann B.", "import"}
+    _, state = begun(path, classes=[" a  b"], labels=labels)
+    assert state.classes == ["a b", "c"]
+    assert set(state.by_person) == {"Ann B.", "import"}
     for name in ("", "x" * 201, "a\0b"):
         with pytest.raises(
             EverylabelError, match="expected 1 to 200 printable characters: check --label-column"

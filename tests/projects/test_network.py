@@ -83,11 +83,11 @@ def test_fine_tuned_features_take_over_and_survive_a_restart(source: Path, bert:
         assert trainer_of(service)._is_due()
         trainer_of(service)._attempt()
         assert width(service) == 2 * frozen
-        (found,) = service.ledger.generations
+        (found,) = service.state.generations
         assert (found.labels, found.trusted) == (LABELLED, True)
         assert found.tuned_accuracy > found.frozen_accuracy
         assert not trainer_of(service)._is_due()  # before the labels have grown by half
-        sentence = service.views.network.sentence(service.ledger) if service.views.network else ""
+        sentence = service.views.network.sentence(service.state) if service.views.network else ""
         assert f"Since label {LABELLED}" in sentence
         service.label("me", "t120", int(TRUTH[120] == "down")).result()  # learned at once by the new head
         before = service.desk.learner.probabilities(150)
@@ -116,7 +116,7 @@ def test_labels_that_cannot_be_learned_are_refused_and_leave_no_files(source: Pa
         label(service, wrong=True)
         frozen = width(service)
         trainer_of(service)._attempt()
-        (found,) = service.ledger.generations
+        (found,) = service.state.generations
         assert not found.trusted
         assert width(service) == frozen
         assert service.desk.generation is None
@@ -132,7 +132,7 @@ def test_a_deleted_generation_falls_back_to_frozen_features(source: Path, bert: 
     notes: list[str] = []
     with opened(source, bert, notes) as service:
         assert width(service) == frozen
-        assert len(service.ledger.labels) == LABELLED
+        assert len(service.state.labels) == LABELLED
     assert any("generation 1" in note for note in notes)
 
 
@@ -159,12 +159,12 @@ def test_a_killed_attempt_leaves_no_trace_but_a_message(
         monkeypatch.setattr(network, "JOB_MODULE", "everylabel.no_such_module")
         with pytest.raises(EverylabelError, match="no_such_module"):
             trainer_of(service)._attempt()
-        assert service.ledger.generations == []
+        assert service.state.generations == []
         assert list((folder / FOLDER).iterdir()) == []
     (folder / FOLDER / f"7{PART}").mkdir()  # of a server that was killed
     with opened(source, bert) as service:
         assert list((folder / FOLDER).iterdir()) == []
-        assert len(service.ledger.labels) == LABELLED
+        assert len(service.state.labels) == LABELLED
 
 
 def test_changed_files_are_no_generation(source: Path, bert: str) -> None:
@@ -172,7 +172,7 @@ def test_changed_files_are_no_generation(source: Path, bert: str) -> None:
     with opened(source, bert) as service:
         label(service)
         trainer_of(service)._attempt()
-        body = service.ledger.generation
+        body = service.state.generation
     assert load_generation(folder, body) is not None
     features = folder / FOLDER / "1" / "features.npy"
     features.write_bytes(features.read_bytes()[:-4] + b"0000")

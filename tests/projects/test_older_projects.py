@@ -144,7 +144,7 @@ def test_people_go_on_where_they_were(folder: Path) -> None:
             assert service.next("Bob").result()["next"]["item"] == {"id": "t4"}
             assert service.label("me", "t6", 1, key="k1").result()["saved"] == 6  # was sent before
             assert service.undo("me").result()["next"]["item"] == {"id": "t0"}
-            assert desk.ledger.labels == {3: 0, 2: 1, 6: 1}
+            assert desk.state.labels == {3: 0, 2: 1, 6: 1}
             assert service.label("me", "t0", "money").result()["saved"] > 24
     assert read_labels(opened(folder), None).labels == {3: 0, 2: 1, 6: 1, 0: 1}
 

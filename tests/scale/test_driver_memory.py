@@ -105,4 +105,4 @@ def labelled(folder: str, n: int) -> list[Any]:
         service.views.predictions(None, 0, 10).result()
         assert service.views.progress("me")["classes"]
         assert shown.item(str(n - 1))
-        return [service.desk.ledger, service.desk.learner, shown]
+        return [service.desk.state, service.desk.learner, shown]

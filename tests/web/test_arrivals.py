@@ -70,8 +70,8 @@ class Served:
         self.service.label("me", item, name).result()
 
     def labels(self) -> dict[str, str]:
-        ledger = self.service.ledger
-        return {ledger.ids[i]: ledger.classes[number] for i, number in ledger.labels.items()}
+        state = self.service.state
+        return {state.ids[i]: state.classes[number] for i, number in state.labels.items()}
 
     def pool(self) -> tuple[list[str], bytes]:
         """Return the ids and the features of the pool, to the bit."""
@@ -176,13 +176,13 @@ def test_labels_and_test_rows_come_with_rows(inbox: Path) -> None:
         assert made.look() == 20
         inbox.write_text(first + later)
         assert made.look() == 24
-        ledger = made.service.ledger
-        assert (len(ledger.labels), len(ledger.test_labels)) == (20, 3)
-        assert ledger.classes == ["a", "b", "c"]
+        state = made.service.state
+        assert (len(state.labels), len(state.test_labels)) == (20, 3)
+        assert state.classes == ["a", "b", "c"]
         labels = made.labels()
     with served(inbox, **options) as made:
         assert made.labels() == labels
-        assert len(made.service.ledger.test_labels) == 3
+        assert len(made.service.state.test_labels) == 3
         inbox.write_text(first + later + line(24).rstrip())  # no line end yet
         assert made.look() == 24
         assert made.told == ""

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.state.class_book import ClassBook
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import Entry
 from everylabel.log import events
 from everylabel.log.events import Event
@@ -101,25 +101,25 @@ class Known(NamedTuple):
 
 
 class Book:
-    """All annotations that a ledger knows; read on from its keys, and anew if it is another ledger."""
+    """All annotations that a state knows; read on from its keys, and anew if it is another state."""
 
     def __init__(self) -> None:
-        self._ledger: Ledger | None = None
+        self._ledger: State | None = None
         self._known: dict[int, Known] = {}
         self._read = 0
 
-    def of(self, ledger: Ledger) -> dict[int, Known]:
+    def of(self, state: State) -> dict[int, Known]:
         """Return what is known by id; for the desk's thread."""
-        if ledger is not self._ledger:
-            self._ledger, self._known, self._read = ledger, {}, 0
-        for key, seq in islice(ledger.requests.items(), self._read, None):
-            event = ledger.event(seq)
+        if state is not self._ledger:
+            self._ledger, self._known, self._read = state, {}, 0
+        for key, seq in islice(state.requests.items(), self._read, None):
+            event = state.event(seq)
             if event is not None:
-                self._take(key, event, ledger)
-        self._read = len(ledger.requests)
+                self._take(key, event, state)
+        self._read = len(state.requests)
         return self._known
 
-    def _take(self, key: str, event: Event | Entry, ledger: Ledger) -> None:
+    def _take(self, key: str, event: Event | Entry, state: State) -> None:
         found = _KEY.fullmatch(key)
         if found is None:
             return
@@ -130,21 +130,21 @@ class Book:
             if before is not None:
                 self._known[int(number)] = before._replace(deleted=True)
         elif isinstance(body, events.Sent):
-            entry = ledger.history.get(body.saved)
+            entry = state.history.get(body.saved)
             if entry is not None:  # else of an item that is no more
                 self._known[int(number)] = Known(float(told), entry.seq, entry.person, entry.body, own=True)
         elif isinstance(body, events.Answered):
             self._known[int(number)] = Known(float(told), event.seq, event.person, body)
 
 
-def key_of(annotation: Annotation, ledger: Ledger) -> str:
+def key_of(annotation: Annotation, state: State) -> str:
     """Return a key for the event that tells an annotation; no other event has it."""
-    return f"{START} {annotation.id} {annotation.updated!r} {ledger.seq + 1}"
+    return f"{START} {annotation.id} {annotation.updated!r} {state.seq + 1}"
 
 
-def deletion_key(number: int, ledger: Ledger) -> str:
+def deletion_key(number: int, state: State) -> str:
     """Return the same for the event that takes an annotation back for good."""
-    return f"{START} {number} {DELETED} {ledger.seq + 1}"
+    return f"{START} {number} {DELETED} {state.seq + 1}"
 
 
 def same(known: Known, person: str, body: events.Answered, book: ClassBook) -> bool:

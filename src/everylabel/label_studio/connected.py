@@ -98,7 +98,7 @@ class Connected:
     def _train(self) -> None:
         if self._training.acquire(blocking=False):
             try:
-                self._trained = self.service.ledger.n_changes
+                self._trained = self.service.state.n_changes
                 retrain(self.service.desk)
             except EverylabelError:  # the server is stopping
                 pass
@@ -109,7 +109,7 @@ class Connected:
 
     def _train_if_due(self) -> None:
         """Train when it is quiet: the model is that of all labels then, in whatever order they came."""
-        if self.service.ledger.n_changes != self._trained:
+        if self.service.state.n_changes != self._trained:
             self._train()
 
     def configure(self, xml: str) -> None:

@@ -17,7 +17,7 @@ from everylabel.label_studio.annotations import (
 from everylabel.label_studio.configuration import Configuration
 from everylabel.labelling.desk import Finish
 from everylabel.labelling.service import Service
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.log import events
 
 logger = logging.getLogger(__name__)
@@ -38,8 +38,8 @@ class Learning:
         self._count = 0
 
     @property
-    def ledger(self) -> Ledger:
-        return self.desk.ledger
+    def state(self) -> State:
+        return self.desk.state
 
     def mark(self) -> "Future[int]":
         """Return where we are: what a later look at the API says of things told after this is out of date."""
@@ -86,7 +86,7 @@ class Learning:
         """Have tasks that left come back; how many."""
 
         def command() -> Finish:
-            back = [name for item in self.ledger.left if (name := self.ledger.ids[item]) in names]
+            back = [name for item in self.state.left if (name := self.state.ids[item]) in names]
             for name in back:
                 self.desk.emit("", events.Left(name, back=True))
             return lambda: len(back)
@@ -97,7 +97,7 @@ class Learning:
         """Add the classes of the configuration that are not there; how many."""
 
         def command() -> Finish:
-            new = [name for name in self.configuration.classes if name not in self.ledger.names]
+            new = [name for name in self.configuration.classes if name not in self.state.names]
             for name in new:
                 self.desk.emit("", events.NewClass(name))
             return lambda: len(new)
@@ -142,7 +142,7 @@ class Learning:
 
     def known(self) -> dict[int, Known]:
         """Return all annotations that the log knows; for the desk's thread."""
-        return self._book.of(self.ledger)
+        return self._book.of(self.state)
 
     def sent(self, annotation: Annotation) -> "Future[bool]":
         """Note that an answer of ours is an annotation now, unless that is known."""
@@ -160,7 +160,7 @@ class Learning:
             known = self.known().get(number)
             news = known is not None and not known.deleted
             if known is not None and news:
-                self.desk.emit(known.person, events.Sent(known.seq), deletion_key(number, self.ledger))
+                self.desk.emit(known.person, events.Sent(known.seq), deletion_key(number, self.state))
             return lambda: news
 
         return self.desk.submit(command)
@@ -177,10 +177,10 @@ class Learning:
     def _sent(self, annotation: Annotation) -> bool:
         """Note an annotation that is an answer of ours, once; return whether that was news."""
         seq = self.marks.seq(annotation.unique_id)
-        entry = None if seq is None or annotation.id in self.known() else self.ledger.history.get(seq)
+        entry = None if seq is None or annotation.id in self.known() else self.state.history.get(seq)
         if entry is None or entry.body.item != annotation.task:
             return False
-        self.desk.emit(entry.person, events.Sent(entry.seq), key_of(annotation, self.ledger))
+        self.desk.emit(entry.person, events.Sent(entry.seq), key_of(annotation, self.state))
         return True
 
     def _touch(self, number: int) -> None:
@@ -192,8 +192,8 @@ class Learning:
         return self._touched.get(number, 0) > mark
 
     def _is_here(self, name: str) -> bool:
-        item = self.ledger.position.get(name)
-        return item is not None and item not in self.ledger.left
+        item = self.state.position.get(name)
+        return item is not None and item not in self.state.left
 
     def _is_news(self, annotation: Annotation) -> bool:
         """Return whether an annotation says something that the log does not."""
@@ -203,7 +203,7 @@ class Learning:
         if known is None or known.deleted:
             return True
         try:
-            return not same(known, annotation.person, self._body(annotation), self.ledger.book)
+            return not same(known, annotation.person, self._body(annotation), self.state.book)
         except EverylabelError as error:
             logger.warning("annotation %s is left alone: %s", annotation.id, error)
             return False
@@ -218,7 +218,7 @@ class Learning:
             logger.warning("annotation %s is left alone: %s", annotation.id, error)
             return False
         known = self.known().get(annotation.id)
-        self.desk.emit(annotation.person, body, key_of(annotation, self.ledger))
+        self.desk.emit(annotation.person, body, key_of(annotation, self.state))
         if known is not None:
             self._undo(known)
         return True
@@ -230,14 +230,14 @@ class Learning:
         if len(annotation.choices) != 1:
             return events.CannotTell(annotation.task)
         name = self.configuration.class_of(annotation.choices[0])
-        if new and name not in self.ledger.names:
+        if new and name not in self.state.names:
             self.desk.emit(annotation.person, events.NewClass(name))
-        number = self.ledger.names.get(name, -1)
+        number = self.state.names.get(name, -1)
         if later or not new:
             return events.Label(
                 annotation.task, class_=number, imported=FROM if later else False, truth=annotation.truth
             )
-        guess, sure = self.service.views.guess(self.ledger.position[annotation.task])
+        guess, sure = self.service.views.guess(self.state.position[annotation.task])
         return events.Label(annotation.task, class_=number, guess=guess, sure=sure, truth=annotation.truth)
 
     def _take_back(self, number: int) -> bool:
@@ -245,11 +245,11 @@ class Learning:
         known = self.known().get(number)
         if known is None or known.deleted:
             return False
-        return self._undo(known, deletion_key(number, self.ledger))
+        return self._undo(known, deletion_key(number, self.state))
 
     def _undo(self, known: Known, key: str | None = None) -> bool:
         seq = known.seq
-        if seq in self.ledger.undone or seq not in self.ledger.history:
+        if seq in self.state.undone or seq not in self.state.history:
             return False
         self.desk.emit(known.person, events.Undo(seq), key)
         return True

@@ -67,7 +67,7 @@ class Outbox:
 
     def send(self) -> int:
         """Send all that waits; return how much that was."""
-        seq = self.learning.desk.read(lambda: self.learning.ledger.seq).result()
+        seq = self.learning.desk.read(lambda: self.learning.state.seq).result()
         if seq == self._seen:
             return 0
         waiting = self.waiting()
@@ -84,11 +84,11 @@ class Outbox:
         return found
 
     def _look(self) -> Waiting:
-        ledger, known = self.learning.ledger, self.learning.known()
-        theirs = {seq for key, seq in ledger.requests.items() if key.startswith(f"{START} ")}
+        state, known = self.learning.state, self.learning.known()
+        theirs = {seq for key, seq in state.requests.items() if key.startswith(f"{START} ")}
         standing: dict[tuple[int, str], Entry] = {}
-        for entry in ledger.history.values():
-            is_answer = entry.body.sent_to_label_studio and entry.seq not in ledger.undone
+        for entry in state.history.values():
+            is_answer = entry.body.sent_to_label_studio and entry.seq not in state.undone
             if is_answer and entry.seq not in theirs:
                 standing[entry.item, entry.person] = entry
         ours = {one.seq for one in known.values() if one.own and not one.deleted}
@@ -96,7 +96,7 @@ class Outbox:
         answers = [
             entry
             for entry in standing.values()
-            if entry.seq not in ours and entry.item not in ledger.left and entry.seq not in self._refused
+            if entry.seq not in ours and entry.item not in state.left and entry.seq not in self._refused
         ]
         over = [
             number for number, one in known.items() if one.own and not one.deleted and one.seq not in stay
@@ -146,11 +146,11 @@ class Outbox:
         """Return an answer as Label Studio has it: a choice, or nothing."""
         if not isinstance(body, events.Label):
             return []
-        ledger, configuration = self.learning.ledger, self.learning.configuration
-        number = ledger.book.now(body.class_)
+        state, configuration = self.learning.state, self.learning.configuration
+        number = state.book.now(body.class_)
         if number is None:  # the class was removed
             return []
-        name = ledger.book.names[number]
+        name = state.book.names[number]
         return [
             {
                 "from_name": configuration.control,

@@ -15,7 +15,7 @@ import numpy as np
 from everylabel.label_studio.api import Json
 from everylabel.label_studio.configuration import Configuration
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.selection.select import knows_nothing, select
 from everylabel.selection.strategies import DEFAULT
 
@@ -42,7 +42,7 @@ class Predictions:
     def __init__(self, desk: Desk, configuration: Configuration) -> None:
         self.desk, self.configuration = desk, configuration
         self._ranking = Ranking()
-        self._named: tuple[Ledger, int, str] = desk.ledger, -1, ""  # a state, and its version
+        self._named: tuple[State, int, str] = desk.state, -1, ""  # a state, and its version
 
     def version(self) -> "Future[str]":
         """Return what the model is called as it is now."""
@@ -60,52 +60,52 @@ class Predictions:
         """Return n tasks to ask some time, besides those of the ranking: the least sure of a sample."""
 
         def look() -> list[str]:
-            pool, ledger = self.desk.learner.pool, self.desk.ledger
-            ranked = [ledger.position[task] for task in self._ranked().tasks]
-            rng = np.random.default_rng([ledger.seed, ledger.seq])
+            pool, state = self.desk.learner.pool, self.desk.state
+            ranked = [state.position[task] for task in self._ranked().tasks]
+            rng = np.random.default_rng([state.seed, state.seq])
             some = np.setdiff1d(rng.permutation(pool.free_idx)[:DRAWN], ranked)
             if not len(some):
                 return []
             order = np.argsort(pool.probs(some).max(axis=1), kind="stable")
-            return [ledger.ids[int(i)] for i in some[order][:n]]
+            return [state.ids[int(i)] for i in some[order][:n]]
 
         return self.desk.read(look)
 
     def _version(self) -> str:
-        ledger, seq, _ = self._named
-        if (ledger, seq) != (self.desk.ledger, self.desk.ledger.seq):
-            self._named = self.desk.ledger, self.desk.ledger.seq, version_of(self.desk.ledger)
+        state, seq, _ = self._named
+        if (state, seq) != (self.desk.state, self.desk.state.seq):
+            self._named = self.desk.state, self.desk.state.seq, version_of(self.desk.state)
         return self._named[2]
 
     def _ranked(self) -> Ranking:
         """Return the ranking of the model as it is now, made once."""
         version = self._version()
         if self._ranking.version != version:
-            self._ranking = Ranking(version, tuple(self.desk.ledger.ids[i] for i in self._chosen()))
+            self._ranking = Ranking(version, tuple(self.desk.state.ids[i] for i in self._chosen()))
         return self._ranking
 
     def _chosen(self) -> list[int]:
         """Return free instances in the order of our choice."""
-        pool, ledger = self.desk.learner.pool, self.desk.ledger
+        pool, state = self.desk.learner.pool, self.desk.state
         free = len(pool.free_idx)
         if not free:
             return []
-        rng, cold = np.random.default_rng([ledger.seed, ledger.seq]), knows_nothing(pool)
+        rng, cold = np.random.default_rng([state.seed, state.seq]), knows_nothing(pool)
         options: dict[str, Any] = {"candidates": COLD_FROM} if cold and free > COLD_FROM else {}
         if not cold:
             options |= {"n_candidates": CANDIDATES, "n_eval": EVALUATED}
         return [int(i) for i in select(pool, DEFAULT, min(ORDERED, free), rng, **options)]
 
     def _of(self, tasks: Sequence[str]) -> list[Json]:
-        ledger, pool = self.desk.ledger, self.desk.learner.pool
-        (version, _), columns, ranks = self._ranked(), ledger.columns, self._ranked().ranks
-        order = [columns.index(number) for number in ledger.book.order]
-        names = [ledger.book.names[number] for number in ledger.book.order]
-        places = [ledger.position[name] for name in tasks if name in ledger.position]
-        knows = bool(ledger.labels) or self.desk.learner.names is not None
+        state, pool = self.desk.state, self.desk.learner.pool
+        (version, _), columns, ranks = self._ranked(), state.columns, self._ranked().ranks
+        order = [columns.index(number) for number in state.book.order]
+        names = [state.book.names[number] for number in state.book.order]
+        places = [state.position[name] for name in tasks if name in state.position]
+        knows = bool(state.labels) or self.desk.learner.names is not None
         rows = iter(pool.probs(np.array(places))[:, order] if places else ())
         return [
-            self._one(version, ranks.get(task), names, next(rows) if task in ledger.position else None, knows)
+            self._one(version, ranks.get(task), names, next(rows) if task in state.position else None, knows)
             for task in tasks
         ]
 
@@ -131,9 +131,9 @@ class Predictions:
         }
 
 
-def version_of(ledger: Ledger) -> str:
+def version_of(state: State) -> str:
     """Return what a model is called: how many labels it has learned, and a digest of these and the pool."""
-    known = sorted(ledger.labels.items()), ledger.book.order, len(ledger.ids), len(ledger.left)
+    known = sorted(state.labels.items()), state.book.order, len(state.ids), len(state.left)
     digest = hashlib.sha256(repr(known).encode()).hexdigest()[:8]
-    n = len(ledger.labels)
+    n = len(state.labels)
     return f"{n} label{'' if n == 1 else 's'} {digest}"

@@ -86,9 +86,9 @@ def _say_page(note: Say, number: int, address: str) -> None:
 
 
 def _compiled(project: Connected) -> Any:
-    ledger, desk = project.service.ledger, project.service.desk
+    state, desk = project.service.state, project.service.desk
     n_logits = len(desk.features) * desk.learner.pool.n_classes
-    return compiling(desk.features.size, ledger.settings["strategy"], desk.learner.exact, n_logits)
+    return compiling(desk.features.size, state.settings["strategy"], desk.learner.exact, n_logits)
 
 
 def _register(

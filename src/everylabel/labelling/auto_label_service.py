@@ -7,7 +7,7 @@ import numpy as np
 from everylabel.labelling.desk import Finish
 from everylabel.labelling.errors import Refused
 from everylabel.labelling.quality.auto_label import Promise, audit, promise, standing
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.labelling.views import Reply, Views
 from everylabel.log.events import AutoLabel
 from everylabel.selection.pool import Where
@@ -20,8 +20,8 @@ class Finishing:
         self.views, self.desk = views, views.desk
 
     @property
-    def ledger(self) -> Ledger:
-        return self.desk.ledger
+    def state(self) -> State:
+        return self.desk.state
 
     def preview(self, rate: float, confidence: float) -> Future[Reply]:
         """Return what the model would label, and what can be promised."""
@@ -29,7 +29,7 @@ class Finishing:
         def look() -> Reply:
             told = self._promise(rate, confidence)
             items = 0 if told.threshold is None else len(self._above(told.threshold)[0])
-            return {**told._asdict(), "items": items, "finished": audit(self.ledger)}
+            return {**told._asdict(), "items": items, "finished": audit(self.state)}
 
         return self.desk.read(look)
 
@@ -42,10 +42,10 @@ class Finishing:
                 what = f"{told.checks} random checks, {told.wrong} of them wrong, cannot promise {rate:.1%}"
                 raise Refused(409, "no_promise", f"{what}; {told.needed} sure ones without an error would")
             items, classes, sure = self._above(told.threshold)
-            rng = np.random.default_rng([self.ledger.seed, self.ledger.seq])
+            rng = np.random.default_rng([self.state.seed, self.state.seq])
             drawn = set(rng.permutation(len(items))[:sample].tolist())
             for j, item in enumerate(items):
-                name = self.ledger.ids[item]
+                name = self.state.ids[item]
                 self.desk.emit(person, AutoLabel(name, classes[j], round(sure[j], 6), j in drawn))
             self.desk.ask_for(person)
             return lambda: self.views.reply(person, None)
@@ -56,8 +56,8 @@ class Finishing:
         """Make free again all that the model has labelled; what people said since stays."""
 
         def command() -> Finish:
-            for item in list(self.ledger.finished):
-                self.desk.emit(person, AutoLabel(self.ledger.ids[item]))
+            for item in list(self.state.finished):
+                self.desk.emit(person, AutoLabel(self.state.ids[item]))
             self.desk.ask_for(person)
             return lambda: self.views.reply(person, None)
 
@@ -65,12 +65,12 @@ class Finishing:
 
     def _promise(self, rate: float, confidence: float) -> Promise:
         known = self.desk.assessment
-        return promise(standing(self.ledger, {} if known is None else known.left_out), rate, confidence)
+        return promise(standing(self.state, {} if known is None else known.left_out), rate, confidence)
 
     def _above(self, threshold: float) -> tuple[list[int], list[int], list[float]]:
         """Return free instances of which the model is so sure, their classes, and how sure it is."""
         self.views.check_here("letting the model finish")
-        pool, columns = self.desk.learner.pool, np.array(self.ledger.columns)
+        pool, columns = self.desk.learner.pool, np.array(self.state.columns)
         free = np.flatnonzero(pool.state == Where.FREE)
         if not len(free):
             return [], [], []

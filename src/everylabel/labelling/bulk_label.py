@@ -27,10 +27,10 @@ def label_many(
 
     def command() -> Finish:
         sent = service.sent_before(person, key, same)
-        number, ledger = service.class_number(value), service.ledger
+        number, state = service.class_number(value), service.state
         positions = {item: service.views.position(item) for item in wanted}
-        others = {item for item, i in positions.items() if ledger.holder.get(i, person) != person}
-        left_out = [item for item, i in positions.items() if item in others or i in ledger.test]
+        others = {item for item, i in positions.items() if state.holder.get(i, person) != person}
+        left_out = [item for item, i in positions.items() if item in others or i in state.test]
         if sent is None:
             chosen = [item for item in wanted if item not in left_out]
             if not chosen:
@@ -38,15 +38,15 @@ def label_many(
                     409, "leased", "all of these are with others now, or of the test set; nothing was saved"
                 )
             sent = _given(chosen, number)
-        given = ledger.bulks[_bulk(sent)]
+        given = state.bulks[_bulk(sent)]
         desk.ask_for(person)
         told = {"labelled": len(given), "left_out": left_out}
         return lambda: {**service.views.reply(person, given[-1]), "bulk": told}
 
     def _given(chosen: Sequence[str], number: int) -> Event:
         """Emit a label for each; return the first, which has the request's key."""
-        guesses = [service.views.guess(service.ledger.position[item]) for item in chosen]
-        bulk = service.ledger.seq + 1
+        guesses = [service.views.guess(service.state.position[item]) for item in chosen]
+        bulk = service.state.seq + 1
         made = [
             desk.emit(
                 person,

@@ -10,7 +10,7 @@ from everylabel.data.classes import MOST_CLASSES, clean_name
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.errors import Refused
 from everylabel.labelling.requests import class_number, sent_before
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.labelling.views import Reply, Views
 from everylabel.log import events
 
@@ -33,8 +33,8 @@ class ClassService:
         self._naming.shutdown(wait=False, cancel_futures=True)
 
     @property
-    def ledger(self) -> Ledger:
-        return self.desk.ledger
+    def state(self) -> State:
+        return self.desk.state
 
     def add(self, person: str, name: str, key: str | None = None, *, sure: bool = False) -> Future[Reply]:
         """Add a class; its number is how many there ever were.
@@ -44,12 +44,12 @@ class ClassService:
 
         def command() -> Finish:
             new = events.NewClass(_clean(name))
-            if sent_before(self.ledger, person, key, lambda sent: sent == new) is None:
+            if sent_before(self.state, person, key, lambda sent: sent == new) is None:
                 self._check_new(new.name, sure)
-                if len(self.ledger.book.order) >= MOST_CLASSES:
+                if len(self.state.book.order) >= MOST_CLASSES:
                     raise Refused(409, "too_many_classes", f"there are {MOST_CLASSES} classes already")
                 self.desk.emit(person, new, key)
-            number = self.ledger.names[new.name]
+            number = self.state.names[new.name]
             return lambda: {**self._taught([number]), "class": number}
 
         return self.desk.submit(command)
@@ -68,8 +68,8 @@ class ClassService:
         """Give a class another name, description, key or colour; its labels stay."""
 
         def command() -> Finish:
-            class_number(self.ledger, number)
-            book = self.ledger.book
+            class_number(self.state, number)
+            book = self.state.book
             clean = book.names[number] if name is None else _clean(name)
             told = None if description is None else " ".join(description.split())
             key = None if own_key == book.keys.get(number, "") else own_key
@@ -94,8 +94,8 @@ class ClassService:
         """Remove a class: its labels go into another, or its items are free again."""
 
         def body() -> events.Remove:
-            class_number(self.ledger, number)
-            if into is not None and class_number(self.ledger, into) == number:
+            class_number(self.state, number)
+            if into is not None and class_number(self.state, into) == number:
                 raise Refused(422, "same_class", f"into is {into}, the class itself; expected another")
             return events.Remove(number, into)
 
@@ -105,7 +105,7 @@ class ClassService:
         """Bring a class back that was removed, with its labels."""
 
         def body() -> events.Restore:
-            book = self.ledger.book
+            book = self.state.book
             if number not in book.removed:
                 raise Refused(422, "not_removed", f"class is {number}; expected one that was removed")
             self._check_new(book.names[number], sure=True)
@@ -117,8 +117,8 @@ class ClassService:
         """Show the classes in another order; all of them are named."""
 
         def body() -> events.Arrange:
-            if sorted(order) != list(self.ledger.book.present):
-                there = ", ".join(map(str, self.ledger.book.order))
+            if sorted(order) != list(self.state.book.present):
+                there = ", ".join(map(str, self.state.book.order))
                 raise Refused(
                     409, "other_classes", f"order is {list(order)!r:.200}; expected each of {there} once"
                 )
@@ -130,7 +130,7 @@ class ClassService:
         """Take the last change of classes back, whoever made it."""
 
         def body() -> events.Undo:
-            changes = self.ledger.class_changes
+            changes = self.state.class_changes
             if not changes or changes[-1].seq != saved:
                 what = f"saved is {saved}, which is not the last change of classes"
                 raise Refused(409, "stale_undo", f"{what}: look at them again")
@@ -140,18 +140,18 @@ class ClassService:
 
     def teach_all(self) -> None:
         """Have the names of all classes taught that are not yet."""
-        self._taught(self.ledger.book.present)
+        self._taught(self.state.book.present)
 
     def _changed(self, person: str, body: Callable[[], events.OfClasses | events.Undo]) -> Future[Reply]:
         def command() -> Finish:
             self.desk.emit(person, body())
-            return lambda: self._taught(self.ledger.book.present)
+            return lambda: self._taught(self.state.book.present)
 
         return self.desk.submit(command, alone=True)  # the model may begin anew
 
     def _taught(self, numbers: Iterable[int]) -> Reply:
         """Learn the names of classes that have none yet, beside the desk; return the classes."""
-        missing = self.desk.names.missing(self.ledger, [c for c in numbers if c in self.ledger.book.order])
+        missing = self.desk.names.missing(self.state, [c for c in numbers if c in self.state.book.order])
         if missing:
             with suppress(RuntimeError):  # closed: the next start learns them
                 self._naming.submit(self._learn, missing)
@@ -167,7 +167,7 @@ class ClassService:
 
     def _check_new(self, name: str, sure: bool, but: int | None = None) -> None:
         """Refuse a name that a class has; ask about one that hardly differs, unless the person is sure."""
-        book = self.ledger.book
+        book = self.state.book
         if book.named(name) is not None:
             raise Refused(409, "class_exists", f"there is a class {name!r} already; choose another name")
         like = None if sure else book.like(name, but)
@@ -177,9 +177,9 @@ class ClassService:
             )
 
     def _check_key(self, number: int, key: str | None) -> None:
-        others = {self.ledger.book.keys.get(c): c for c in self.ledger.book.order if c != number}
+        others = {self.state.book.keys.get(c): c for c in self.state.book.order if c != number}
         if key and key in others:
-            name = self.ledger.classes[others[key]]
+            name = self.state.classes[others[key]]
             raise Refused(409, "key_taken", f"the key {key!r} is that of {name!r}; choose another")
 
 

@@ -28,7 +28,7 @@ from everylabel.labelling.next_item import Due, LeaseClock, due, left_over
 from everylabel.labelling.quality.assessment import Assessment
 from everylabel.labelling.state.label_set import LabelSet
 from everylabel.labelling.state.reducer import apply, apply_all
-from everylabel.labelling.state.state import Ledger, new_state
+from everylabel.labelling.state.state import State, new_state
 from everylabel.labelling.state.types import FREE, Place
 from everylabel.log import events
 from everylabel.log.events import Body, Event, Out, Release
@@ -61,7 +61,7 @@ class Generation(Protocol):
     def embed(self, items: Sequence[Any]) -> np.ndarray:
         """Return the features of items."""
 
-    def cross_fitted_by(self, state: Ledger) -> dict[int, dict[int, float]]:
+    def cross_fitted_by(self, state: State) -> dict[int, dict[int, float]]:
         """Return honest predictions of the labels it has seen, by item and class."""
 
 
@@ -81,7 +81,7 @@ class Desk:
         The features of the items, by id.
     log : Store
         The event log.
-    state : Ledger, optional
+    state : State, optional
         The state after all events of the log, if it is at hand; else it is computed from the log.
     names : ClassNames, optional
         Vectors of class names.
@@ -95,7 +95,7 @@ class Desk:
         self,
         rows: Rows,
         log: Any,
-        state: Ledger | None = None,
+        state: State | None = None,
         names: ClassNames | None = None,
         mean: Mean | None = None,
         generation: Generation | None = None,
@@ -103,7 +103,7 @@ class Desk:
         self.rows, self.log, self.names = rows, log, names or ClassNames()
         self.frozen_rows = rows  # features by the encoder as it came; others if `rows` are of a generation
         self.generation: Generation | None = generation  # the fine-tuned encoder in use
-        self.ledger: Ledger
+        self.state: State
         self.learner: Learner
         self.update_ms: float | None = None
         self.select_ms: float | None = None
@@ -121,7 +121,7 @@ class Desk:
         self._lease_clock = LeaseClock()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._begin(self._read_state() if state is None else state, mean)
-        if self.ledger.seq == 0:
+        if self.state.seq == 0:
             raise EverylabelError("log holds no event; expected one that `projects.log` has begun")
         self._thread = threading.Thread(target=self._work, name="desk", daemon=True)
         self._thread.start()
@@ -129,7 +129,7 @@ class Desk:
     @property
     def ids(self) -> Sequence[str]:
         """The items in the pool, in the order in which they joined."""
-        ids: Sequence[str] = self.ledger.ids
+        ids: Sequence[str] = self.state.ids
         return ids
 
     @property
@@ -176,27 +176,27 @@ class Desk:
     def emit(self, person: str, body: Body, key: str | None = None) -> Event:
         """Apply an event to the state; the model learns it, and it is written, at the end of the round."""
         self._check_writable()
-        event = Event(self.ledger.seq + 1, time.time(), person, body, key)
+        event = Event(self.state.seq + 1, time.time(), person, body, key)
         self._ahead = True
-        book = self.ledger.book
-        item = apply(self.ledger, event)
+        book = self.state.book
+        item = apply(self.state, event)
         if item is not None:
             self._touched[item] = None
-        if self.ledger.book is not book:  # a class may have taken over the labels of another
-            self._touched |= dict.fromkeys({*self._places, *self.ledger.placed()})
+        if self.state.book is not book:  # a class may have taken over the labels of another
+            self._touched |= dict.fromkeys({*self._places, *self.state.placed()})
         self._fresh.append(event)
         return event
 
     def ask_for(self, person: str) -> None:
         """Lease an item to this person at the end of the round."""
-        if person not in self.ledger.leases:
+        if person not in self.state.leases:
             self._check_writable()
         if person not in self._asking:
             self._asking.append(person)
 
     def training_set(self) -> TrainingSet:
         """Return a copy of all that the model is computed from; for the desk's thread."""
-        state = self.ledger
+        state = self.state
         vectors, tuned = self.names.vectors(state), self.generation is not None
         return TrainingSet(state.columns, dict(self._places), vectors, len(state.ids), tuned)
 
@@ -228,7 +228,7 @@ class Desk:
             self.emit("", body)
         before = self.learner
         self.rows, self.names, self.generation = rows, names, generation
-        self.ledger.source = rows
+        self.state.source = rows
         learner.ids = self.ids
         if not learner.follow(self.training_set()):
             learner.close()
@@ -239,24 +239,24 @@ class Desk:
 
     def label_set(self) -> LabelSet:
         """Return a copy of all labels; for the desk's thread."""
-        return LabelSet.of(self.ledger, self.names.vectors(self.ledger), self.generation is not None)
+        return LabelSet.of(self.state, self.names.vectors(self.state), self.generation is not None)
 
     def cross_fitted(self) -> dict[int, dict[int, float]]:
         """Return predictions of labels that the encoder has seen, by encoders that have not."""
-        return {} if self.generation is None else self.generation.cross_fitted_by(self.ledger)
+        return {} if self.generation is None else self.generation.cross_fitted_by(self.state)
 
-    def _read_state(self) -> Ledger:
+    def _read_state(self) -> State:
         """Return the state after all events of the log."""
         stored = self.log.read()
         return apply_all(new_state(stored, self.rows.ids), stored, self.log.shown)
 
-    def _begin(self, state: Ledger, mean: Mean | None = None) -> None:
+    def _begin(self, state: State, mean: Mean | None = None) -> None:
         """Take a state, and train the model on its labels."""
         state.source = self.rows
         before: Learner | None = getattr(self, "learner", None)
         if before is not None:
             mean = before.columns, np.asarray(before.pool.posterior.mean)
-        self.ledger = state
+        self.state = state
         self._places = {item: state.place(item) for item in state.placed()}
         self.learner = Learner(self.rows, state.ids, self.training_set(), mean=mean)
         if before is not None:
@@ -270,7 +270,7 @@ class Desk:
 
     def _learn(self) -> None:
         """Bring the model up to date with the places of items that changed in this round."""
-        state, names = self.ledger, self.names.vectors(self.ledger)
+        state, names = self.state, self.names.vectors(self.state)
         changed, self._touched = {item: state.place(item) for item in self._touched}, {}
         for item, place in changed.items():
             if place == FREE:
@@ -321,7 +321,7 @@ class Desk:
             if self._stale:  # the log could not be read after a failure: the state here may be wrong
                 self._reload()
             reads = bool(jobs) and all(job.reads for job in jobs)
-            began, before = time.perf_counter(), (self.ledger.n_changes, len(self.ids))
+            began, before = time.perf_counter(), (self.state.n_changes, len(self.ids))
             self._refusal = None if reads or not jobs else self.log.refusal()
             if not reads:
                 self._end_leases()
@@ -334,9 +334,9 @@ class Desk:
                     refused.append((job, error))  # before anything was changed
             if not reads:
                 self._learn()
-                if self.ledger.n_changes > before[0]:
+                if self.state.n_changes > before[0]:
                     self.update_ms = 1e3 * (time.perf_counter() - began)
-                if (self.ledger.n_changes, len(self.ids)) != before:
+                if (self.state.n_changes, len(self.ids)) != before:
                     self.learned.set()
                 self._lease_items()
                 self._write()
@@ -386,8 +386,8 @@ class Desk:
 
     def _end_leases(self) -> None:
         """End the leases that are older than the setting allows."""
-        seconds = self.ledger.settings["lease_seconds"]
-        over = list(self._lease_clock.over(self.ledger.leases, seconds))
+        seconds = self.state.settings["lease_seconds"]
+        over = list(self._lease_clock.over(self.state.leases, seconds))
         if not over or time.monotonic() < self._quiet_until or self._refusal or self.log.refusal():
             return
         for person, lease in over:
@@ -395,29 +395,29 @@ class Desk:
 
     def _lease_items(self) -> None:
         """Lease an item to each person who asks and has none."""
-        asking = [person for person in self._asking if person not in self.ledger.leases]
+        asking = [person for person in self._asking if person not in self.state.leases]
         self._asking = []
         if not asking:
             return
         began = time.perf_counter()
-        rng = np.random.default_rng([self.ledger.seed, self.ledger.seq])
-        expected = round(self.learner.expected(), 6) if self.ledger.labels else None
+        rng = np.random.default_rng([self.state.seed, self.state.seq])
+        expected = round(self.learner.expected(), 6) if self.state.labels else None
         waiting: list[str] = []
         for person in asking:
-            count = self.ledger.handed + len(waiting) + 1
-            found = due(self.ledger, self.learner, person, count, rng)
+            count = self.state.handed + len(waiting) + 1
+            found = due(self.state, self.learner, person, count, rng)
             if found is None:
                 waiting.append(person)
             else:
                 self._give(person, found, expected)
                 self._learn()  # the item is leased: nobody else in this round may get it
-        strategy, among = self.ledger.settings["strategy"], len(self.ledger.leases) + len(waiting)
+        strategy, among = self.state.settings["strategy"], len(self.state.leases) + len(waiting)
         by = acts_for(strategy, self.learner.pool) if waiting else ""
         picked = self.learner.pick(strategy, len(waiting), rng, among)
         for person, item in zip(waiting, picked, strict=False):
             self._give(person, Due(item, "chosen"), expected, by)
         for person in waiting[len(picked) :]:
-            skipped = left_over(self.ledger, person)
+            skipped = left_over(self.state, person)
             if skipped is not None:
                 self._give(person, Due(skipped, "chosen"), expected, "left")
         self._learn()

@@ -52,7 +52,7 @@ def join(
             unknown = [i for i, name in enumerate(ids) if name not in rows]
             if unknown:
                 rows.add([ids[i] for i in unknown], values[unknown])
-        fresh = [i for i, name in enumerate(ids) if name not in desk.ledger.position]
+        fresh = [i for i, name in enumerate(ids) if name not in desk.state.position]
         if fresh:
             digest = features_digest(np.asarray(features[fresh]))
             written = None if sent is None else [dict(sent[ids[i]]) for i in fresh]
@@ -69,6 +69,6 @@ def join(
 def _number(desk: Desk, name: str) -> int:
     """Return a class's number; one never seen before is added."""
     clean = clean_name(name)
-    if clean not in desk.ledger.names:
+    if clean not in desk.state.names:
         desk.emit(IMPORT, events.NewClass(clean))
-    return desk.ledger.names[clean]
+    return desk.state.names[clean]

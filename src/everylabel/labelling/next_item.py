@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from everylabel.labelling.model.learner import Learner
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import Lease
 
 WISHED_EVERY = 2  # hand-outs between checks of a class that is to be tested more
@@ -25,81 +25,81 @@ class Due(NamedTuple):
     share: float | None = None  # and how much of what is free was predicted so
 
 
-def due(ledger: Ledger, learner: Learner, person: str, count: int, rng: np.random.Generator) -> Due | None:
+def due(state: State, learner: Learner, person: str, count: int, rng: np.random.Generator) -> Due | None:
     """Return what this person gets before anything is chosen; None if it is the strategy's turn.
 
     count : which hand-out this is; those who wait for a choice in the same round have theirs already
     """
     for reason, waiting in WAITING.items():
-        item = waiting(ledger, person)
+        item = waiting(state, person)
         if item is not None:
             return Due(item, reason)
-    every = ledger.settings["check_every"]
+    every = state.settings["check_every"]
     if every and count % every == 0:
         item = learner.draw(rng)
         return None if item is None else Due(item, "check")
-    if ledger.wishes and ledger.labels and count % WISHED_EVERY == 0:
-        return _wished(ledger, learner, rng)
+    if state.wishes and state.labels and count % WISHED_EVERY == 0:
+        return _wished(state, learner, rng)
     return None
 
 
-def left_over(ledger: Ledger, person: str) -> int | None:
+def left_over(state: State, person: str) -> int | None:
     """Return an instance that was skipped, when nothing else is left: others' first, the oldest first."""
-    wanted = ledger.settings["annotators_per_item"]
+    wanted = state.settings["annotators_per_item"]
     left = [
         item
-        for item in ledger.skipped
-        if item not in ledger.holder
-        and len(ledger.answers.get(item, [])) < wanted
-        and ledger.answer_of(item, person) is None
-        and (item not in ledger.test or _tests(ledger, person))
+        for item in state.skipped
+        if item not in state.holder
+        and len(state.answers.get(item, [])) < wanted
+        and state.answer_of(item, person) is None
+        and (item not in state.test or _tests(state, person))
     ]
-    return min(left, key=lambda item: ledger.was_skipped(item, person), default=None)
+    return min(left, key=lambda item: state.was_skipped(item, person), default=None)
 
 
-def _changed(ledger: Ledger, person: str) -> int | None:
+def _changed(state: State, person: str) -> int | None:
     """Return an instance whose content is another one since it was answered."""
-    return next((item for item in ledger.set_aside() if _can_have(ledger, item, person)), None)
+    return next((item for item in state.set_aside() if _can_have(state, item, person)), None)
 
 
-def _second(ledger: Ledger, person: str) -> int | None:
+def _second(state: State, person: str) -> int | None:
     """Return an instance that wants another person's answer."""
-    if ledger.not_wanted[person] >= len(ledger.wanting):
+    if state.not_wanted[person] >= len(state.wanting):
         return None
-    return next((item for item in ledger.wanting if _can_have(ledger, item, person)), None)
+    return next((item for item in state.wanting if _can_have(state, item, person)), None)
 
 
-def _test(ledger: Ledger, person: str) -> int | None:
+def _test(state: State, person: str) -> int | None:
     """Return a test item without an answer, for those who answer them."""
-    free = (item for item in ledger.test if item not in ledger.answers and _tests(ledger, person))
-    return next((item for item in free if _can_have(ledger, item, person)), None)
+    free = (item for item in state.test if item not in state.answers and _tests(state, person))
+    return next((item for item in free if _can_have(state, item, person)), None)
 
 
-def _audit(ledger: Ledger, person: str) -> int | None:
+def _audit(state: State, person: str) -> int | None:
     """Return an instance that the model has labelled and nobody has confirmed yet."""
-    free = (item for item in ledger.audits if item not in ledger.answers)
-    return next((item for item in free if _can_have(ledger, item, person)), None)
+    free = (item for item in state.audits if item not in state.answers)
+    return next((item for item in free if _can_have(state, item, person)), None)
 
 
 WAITING = {"changed": _changed, "second": _second, "test": _test, "audit": _audit}  # the most urgent first
 
 
-def _tests(ledger: Ledger, person: str) -> bool:
+def _tests(state: State, person: str) -> bool:
     """Return whether a person labels the test set: everybody, unless one was named."""
-    return ledger.settings["tester"] in ("", person)
+    return state.settings["tester"] in ("", person)
 
 
-def _can_have(ledger: Ledger, item: int, person: str) -> bool:
-    known = ledger.answer_of(item, person) is not None or item in ledger.left
-    return not (known or item in ledger.holder or ledger.was_skipped(item, person))
+def _can_have(state: State, item: int, person: str) -> bool:
+    known = state.answer_of(item, person) is not None or item in state.left
+    return not (known or item in state.holder or state.was_skipped(item, person))
 
 
-def _wished(ledger: Ledger, learner: Learner, rng: np.random.Generator) -> Due | None:
+def _wished(state: State, learner: Learner, rng: np.random.Generator) -> Due | None:
     """Return a check among what is predicted as a class that is to be tested more, if there is any."""
-    for among in ledger.wishes:
-        if among not in ledger.columns:  # the class was removed
+    for among in state.wishes:
+        if among not in state.columns:  # the class was removed
             continue
-        item, share = learner.draw_predicted(ledger.columns.index(among), rng)
+        item, share = learner.draw_predicted(state.columns.index(among), rng)
         if item is not None:
             return Due(item, "check", among, round(share, 6))
     return None

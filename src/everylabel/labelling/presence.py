@@ -36,7 +36,7 @@ class Presence:
         self._desk, self._clock = desk, clock
         self._tabs: dict[str, tuple[Tab, float]] = {}  # and when they last said so
         self._browsers: dict[str, str] = {}  # -> who used it last, also long ago
-        self._before = dict(desk.ledger.leases)  # handed out by an earlier process
+        self._before = dict(desk.state.leases)  # handed out by an earlier process
 
     def here(self, tab: Tab, *, named: bool, known: bool, asks: bool) -> Future[dict[str, Any]]:
         """Note that a page is open; return whether the person has to tell a name first.
@@ -46,7 +46,7 @@ class Presence:
         """
 
         def look() -> dict[str, Any]:
-            people = {name for name in (+self._desk.ledger.by_person) if name != IMPORT}
+            people = {name for name in (+self._desk.state.by_person) if name != IMPORT}
             others = any(browser != tab.browser for browser in self._browsers)
             ask = not named and (asks or others or bool(people and not known))
             reply = {"ask": ask, "elsewhere": self._elsewhere(tab), "guest": self._guest(people)}
@@ -67,7 +67,7 @@ class Presence:
 
     def at_work(self, has_item: Mapping[str, bool]) -> dict[str, bool]:
         """Return who of some people is labelling now; for the desk's thread."""
-        here, leases = {tab.person for tab in self._open()}, self._desk.ledger.leases
+        here, leases = {tab.person for tab in self._open()}, self._desk.state.leases
         known = {*self._browsers.values()}
         known |= {person for person, lease in self._before.items() if leases.get(person) == lease}
         return {person: person in here or (has and person not in known) for person, has in has_item.items()}

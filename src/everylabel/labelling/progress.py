@@ -1,4 +1,4 @@
-"""How far the labelling is: the figures beside the page, from the ledger alone.
+"""How far the labelling is: the figures beside the page, from the state alone.
 
 How good the model is was found in the background (`assessing.py`); here it is read from what was written.
 """
@@ -14,7 +14,7 @@ from everylabel.labelling.quality.accuracy import FEWEST
 from everylabel.labelling.quality.auto_label import audit
 from everylabel.labelling.quality.stopping import stop
 from everylabel.labelling.state.class_book import change_in_words
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import CANNOT_TELL, Answer
 from everylabel.log.events import Answered, Assessed, Label, Not, Skip
 
@@ -26,25 +26,25 @@ BREAK = 120.0  # seconds without an answer that are a break
 FIGURES = ("labels", "expected", "estimate", "low", "high", "commonest", "share")  # of the last look
 
 
-def accuracy(ledger: Ledger) -> dict[str, Any]:
+def accuracy(state: State) -> dict[str, Any]:
     """Return how good the model is on what is left, when last looked at, or how many checks are missing."""
-    checks = ledger.tally.checks
-    last = ledger.assessed[-1] if ledger.assessed else None
+    checks = state.tally.checks
+    last = state.assessed[-1] if state.assessed else None
     known = last if checks >= FEWEST and last is not None and last.estimate is not None else None
     figures = {name: getattr(known, name, None) for name in FIGURES}
-    if figures["commonest"] not in ledger.book.order:
+    if figures["commonest"] not in state.book.order:
         figures |= {"commonest": None, "share": None}
     better = None if known is None else (known.estimate or 0.0) > (known.share or 0.0)
-    missing = {"needed": max(0, FEWEST - checks), "unanswered": ledger.tally.unanswered}
+    missing = {"needed": max(0, FEWEST - checks), "unanswered": state.tally.unanswered}
     told = checks if known is None else known.checks  # as of the same moment as the labels
     return {"checks": told, **missing, **figures, "better": better}
 
 
-def curve(ledger: Ledger) -> list[dict[str, Any]]:
+def curve(state: State) -> list[dict[str, Any]]:
     """Return what the model expected of itself after each label, and how good it was, where that is known."""
-    points = ledger.curve
-    looks = {look.labels: look for look in ledger.assessed}
-    sizes = sorted(n for n in {*points, *looks} if n <= len(ledger.labels))  # after an undo there are fewer
+    points = state.curve
+    looks = {look.labels: look for look in state.assessed}
+    sizes = sorted(n for n in {*points, *looks} if n <= len(state.labels))  # after an undo there are fewer
     if len(sizes) > POINTS:
         sizes = [sizes[i] for i in np.unique(np.linspace(0, len(sizes) - 1, POINTS).astype(int))]
     return [_point(n, points.get(n), looks.get(n)) for n in sizes]
@@ -64,16 +64,16 @@ def _point(labels: int, expected: float | None, look: Assessed | None) -> dict[s
     return {"labels": labels, "expected": look.expected if expected is None else expected, **known}
 
 
-def per_minute(ledger: Ledger, person: str) -> float | None:
+def per_minute(state: State, person: str) -> float | None:
     """Return the person's answers a minute, over the last of them, breaks left out."""
-    entries = (entry for entry in islice(ledger.newest_first(), LATELY) if entry.person == person)
+    entries = (entry for entry in islice(state.newest_first(), LATELY) if entry.person == person)
     times = [entry.at for entry in entries if not isinstance(entry.body, Skip | Not)][:SPEED_OVER][::-1]
     spent = [gap for gap in np.diff(times) if 0 <= gap < BREAK]  # a clock that was set back tells nothing
     return 60.0 * len(spent) / float(sum(spent)) if len(spent) > 1 and sum(spent) > 0 else None
 
 
 def summary(
-    ledger: Ledger,
+    state: State,
     *,
     update_ms: float | None,
     select_ms: float | None,
@@ -81,38 +81,38 @@ def summary(
     tested: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the figures beside the page that are the same for all people, without the curve."""
-    there = len(ledger.ids) - len(ledger.left)
+    there = len(state.ids) - len(state.left)
     return {
-        "version": ledger.seq,
+        "version": state.seq,
         "items": there,
-        "labelled": len(ledger.labels),
-        "answers": ledger.n_answers,
-        "left": there - len(ledger.answers) - ledger.tally.by_model,
-        "cannot_tell": ledger.n_cannot_tell(),
-        "skipped": ledger.tally.skipped,
+        "labelled": len(state.labels),
+        "answers": state.n_answers,
+        "left": there - len(state.answers) - state.tally.by_model,
+        "cannot_tell": state.n_cannot_tell(),
+        "skipped": state.tally.skipped,
         "update_ms": update_ms,
         "select_ms": select_ms,
-        "classes": classes(ledger),
-        "settings": dict(ledger.settings),
-        "accuracy": accuracy(ledger),
-        "agreement": ledger.agreement.figures(),
-        "disputed": len(ledger.disputed),
-        "finished": audit(ledger),
-        "test": test_set(ledger, tested),
-        "stop": stop(ledger),
+        "classes": classes(state),
+        "settings": dict(state.settings),
+        "accuracy": accuracy(state),
+        "agreement": state.agreement.figures(),
+        "disputed": len(state.disputed),
+        "finished": audit(state),
+        "test": test_set(state, tested),
+        "stop": stop(state),
         "names": names,
     }
 
 
-def test_set(ledger: Ledger, tested: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def test_set(state: State, tested: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return how far the test set is labelled, and the accuracy on it when last looked at."""
-    if not ledger.test:
+    if not state.test:
         return None
     known = {name: None if tested is None else tested[name] for name in ("n", "estimate", "low", "high")}
     return {
-        "items": len(ledger.test),
-        "answered": ledger.tally.tested,
-        "labelled": len(ledger.test_labels),
+        "items": len(state.test),
+        "answered": state.tally.tested,
+        "labelled": len(state.test_labels),
         **known,
     }
 
@@ -128,9 +128,9 @@ def names(on: bool, hold: bool, used: bool) -> dict[str, Any]:
     return {"on": on, "hold": hold, "used": used, "sentence": sentence}
 
 
-def classes(ledger: Ledger, predicted: Sequence[int] | None = None) -> list[dict[str, Any]]:
+def classes(state: State, predicted: Sequence[int] | None = None) -> list[dict[str, Any]]:
     """Return the classes as they are shown, with how many labels each has and how many are predicted so."""
-    book = ledger.book
+    book = state.book
     return [
         {
             "id": i,
@@ -138,16 +138,16 @@ def classes(ledger: Ledger, predicted: Sequence[int] | None = None) -> list[dict
             "description": book.descriptions.get(i, ""),
             "key": book.keys.get(i, ""),
             "colour": book.colours.get(i, ""),
-            "labels": ledger.by_class[i],
+            "labels": state.by_class[i],
             "predicted": None if predicted is None or i >= len(predicted) else int(predicted[i]),
         }
         for i in book.order
     ]
 
 
-def class_changes(ledger: Ledger) -> dict[str, Any]:
+def class_changes(state: State) -> dict[str, Any]:
     """Return the classes that were removed, and the change that can be taken back, with its number."""
-    book, last = ledger.book, ledger.class_changes[-1] if ledger.class_changes else None
+    book, last = state.book, state.class_changes[-1] if state.class_changes else None
     return {
         "removed": [{"id": i, "name": book.names[i], "into": into} for i, into in book.removed.items()],
         "last": None
@@ -156,28 +156,28 @@ def class_changes(ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def people(ledger: Ledger, person: str) -> dict[str, Any]:
+def people(state: State, person: str) -> dict[str, Any]:
     """Return who labels here: whoever asks, then those with most answers; and how many are left out."""
-    counts = ledger.by_person
-    everybody = {*(+counts), *ledger.leases}
+    counts = state.by_person
+    everybody = {*(+counts), *state.leases}
     most = sorted(everybody, key=lambda name: (name != person, -counts[name], name))
     names = sorted(most[:PEOPLE])
-    held = {person: ledger.ids[lease.item] for person, lease in ledger.leases.items()}
+    held = {person: state.ids[lease.item] for person, lease in state.leases.items()}
     rows = [{"name": name, "answers": counts[name], "item": held.get(name)} for name in names]
     return {"people": rows, "more_people": len(everybody) - len(rows)}
 
 
-def disputed(ledger: Ledger, limit: int) -> list[dict[str, Any]]:
+def disputed(state: State, limit: int) -> list[dict[str, Any]]:
     """Return items on which no class has most voices, the latest first, with what each person says."""
     return [
-        {"item": ledger.ids[item], "label": ledger.label_of(item), "answers": answers_to(ledger, item)}
-        for item in islice(reversed(ledger.disputed), limit)
+        {"item": state.ids[item], "label": state.label_of(item), "answers": answers_to(state, item)}
+        for item in islice(reversed(state.disputed), limit)
     ]
 
 
-def answers_to(ledger: Ledger, item: int) -> list[dict[str, Any]]:
+def answers_to(state: State, item: int) -> list[dict[str, Any]]:
     """Return who says what of an item; None is "cannot tell"."""
-    return told(ledger.answers.get(item, []))
+    return told(state.answers.get(item, []))
 
 
 def told(answers: Sequence[Answer]) -> list[dict[str, Any]]:
@@ -188,10 +188,10 @@ def told(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     ]
 
 
-def history(ledger: Ledger, person: str, limit: int, before: int | None) -> list[dict[str, Any]]:
+def history(state: State, person: str, limit: int, before: int | None) -> list[dict[str, Any]]:
     """Return answers, the latest first."""
     found: list[dict[str, Any]] = []
-    entries = (e for e in ledger.newest_first(person) if before is None or e.seq < before)
+    entries = (e for e in state.newest_first(person) if before is None or e.seq < before)
     for entry in islice(entries, limit):
         found.append(
             {
@@ -200,16 +200,16 @@ def history(ledger: Ledger, person: str, limit: int, before: int | None) -> list
                 "person": entry.person,
                 "kind": entry.body.kind,
                 "item": entry.body.item,
-                **_class_of(ledger, entry.body),
-                "undone": entry.seq in ledger.undone,
+                **_class_of(state, entry.body),
+                "undone": entry.seq in state.undone,
             }
         )
     return found
 
 
-def _class_of(ledger: Ledger, body: Answered) -> dict[str, Any]:
+def _class_of(state: State, body: Answered) -> dict[str, Any]:
     """Return the class of an answer by the classes of now, and its name, also if it was removed."""
     if not isinstance(body, Label | Not):
         return {"class": None, "class_name": None}
-    now = ledger.book.now(body.class_)
-    return {"class": now, "class_name": ledger.classes[body.class_ if now is None else now]}
+    now = state.book.now(body.class_)
+    return {"class": now, "class_name": state.classes[body.class_ if now is None else now]}

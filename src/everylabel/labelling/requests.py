@@ -3,24 +3,24 @@
 from collections.abc import Callable
 
 from everylabel.labelling.errors import Refused
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import Entry
 from everylabel.log.events import Body, Event
 
 
 def sent_before(
-    ledger: Ledger, person: str, key: str | None, same: Callable[[Body], bool]
+    state: State, person: str, key: str | None, same: Callable[[Body], bool]
 ) -> Event | Entry | None:
     """Return the event of this very request if it has come before; refuse another one with its key."""
-    event = None if key is None else ledger.request(key)
+    event = None if key is None else state.request(key)
     if event is not None and not (event.person == person and same(event.body)):
         raise Refused(409, "key_used", f"key is {key!r}, which another request has used; expected a new one")
     return event
 
 
-def class_number(ledger: Ledger, value: int | str) -> int:
+def class_number(state: State, value: int | str) -> int:
     """Return the number of a class that there is, from its number or name."""
-    book = ledger.book
+    book = state.book
     found = book.named(value) if isinstance(value, str) else value
     if found is not None and found in book.order:
         return found

@@ -8,7 +8,7 @@ from everylabel.labelling.class_service import ClassService
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.errors import Refused
 from everylabel.labelling.requests import class_number, sent_before
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import CANNOT_TELL, Entry
 from everylabel.labelling.views import STRATEGIES, Reply, ShowItem, Views
 from everylabel.log import events
@@ -30,8 +30,8 @@ class Service:
         self.classes.close()
 
     @property
-    def ledger(self) -> Ledger:
-        return self.desk.ledger
+    def state(self) -> State:
+        return self.desk.state
 
     def next(self, person: str) -> Future[Reply]:
         """Return the person's instance: the one they have, or a new one."""
@@ -46,7 +46,7 @@ class Service:
         """Learn the class of an instance."""
 
         def same(sent: Body) -> bool:
-            number = self.ledger.names.get(" ".join(value.split())) if isinstance(value, str) else value
+            number = self.state.names.get(" ".join(value.split())) if isinstance(value, str) else value
             return isinstance(sent, events.Label) and (sent.item, sent.class_) == (item, number)
 
         def answer(i: int) -> events.Label:
@@ -58,7 +58,7 @@ class Service:
         """Learn a class that an instance is not of; it stays with the person."""
 
         def same(sent: Body) -> bool:
-            number = self.ledger.names.get(" ".join(value.split())) if isinstance(value, str) else value
+            number = self.state.names.get(" ".join(value.split())) if isinstance(value, str) else value
             return isinstance(sent, events.Not) and (sent.item, sent.class_) == (item, number)
 
         def answer(i: int) -> events.Not:
@@ -79,7 +79,7 @@ class Service:
             return isinstance(sent, events.NoneOfThese) and sent.item == item
 
         def answer(i: int) -> events.NoneOfThese:
-            if not self.ledger.book.order:
+            if not self.state.book.order:
                 raise Refused(409, "no_classes", "there is no class yet that could not fit; add one first")
             return events.NoneOfThese(item, **self._before(person, i))
 
@@ -142,7 +142,7 @@ class Service:
                 self.desk.emit(person, events.Settings(**changes))
             if changes.get("names"):
                 self.classes.teach_all()
-            return lambda: {"settings": dict(self.ledger.settings)}
+            return lambda: {"settings": dict(self.state.settings)}
 
         return self.desk.submit(command)
 
@@ -175,22 +175,22 @@ class Service:
 
     def sent_before(self, person: str, key: str | None, same: Callable[[Body], bool]) -> Event | Entry | None:
         """Return the event of this very request if it has come before; refuse another one with its key."""
-        return sent_before(self.ledger, person, key, same)
+        return sent_before(self.state, person, key, same)
 
     def _take_back(self, person: str, saved: int | None, key: str | None) -> Event:
-        last = self.ledger.last(person)
+        last = self.state.last(person)
         if last is None:
             raise Refused(409, "nothing_to_undo", f"{person} has given no answer that can be taken back")
         if saved is not None and saved != last.seq:
             what = f"saved is {saved}, but the last answer of {person} is {last.seq}"
             raise Refused(409, "stale_undo", f"{what}: take that one back first")
-        together = self.ledger.given_with(last)
+        together = self.state.given_with(last)
         event = self.desk.emit(person, events.Undo(last.seq), key)
         if isinstance(last.body, events.Label) and last.body.bulk is not None:  # the person's own item stays
             for seq in reversed(together[:-1]):
                 self.desk.emit(person, events.Undo(seq))
             return event
-        lease = self.ledger.leases.get(person)
+        lease = self.state.leases.get(person)
         if isinstance(last.body, events.Not) and lease is not None and lease.item == last.item:
             return event  # they have it still
         reason = "check" if last.body.check else "again"  # a check stays a check
@@ -199,48 +199,48 @@ class Service:
 
     def _before(self, person: str, i: int) -> dict[str, Any]:
         """Return the model's guess before any answer to an item, and whether the item is a random check."""
-        doubt = self.ledger.first_doubt(i)
+        doubt = self.state.first_doubt(i)
         guess, sure = self.views.guess(i) if doubt is None else (doubt.guess, doubt.sure)
         return {"guess": guess, "sure": sure, "check": self._checked(person, i)}
 
     def _check_left(self, person: str, i: int, number: int) -> None:
         """Refuse to rule out a class of an instance that the person has answered, or the last one left."""
-        ledger, name = self.ledger, self.ledger.classes[number]
-        if ledger.answer_of(i, person) not in (None, CANNOT_TELL):
-            what = f"{person} has said what item {ledger.ids[i]!r} is"
+        state, name = self.state, self.state.classes[number]
+        if state.answer_of(i, person) not in (None, CANNOT_TELL):
+            what = f"{person} has said what item {state.ids[i]!r} is"
             raise Refused(409, "answered", f"{what}; give another class, or take that back first")
-        gone = ledger.ruled_out(i, person)
+        gone = state.ruled_out(i, person)
         if number in gone:
             raise Refused(409, "ruled_out", f"{person} has ruled out {name!r} for this item before")
-        if set(ledger.book.order) <= {*gone, number}:
+        if set(state.book.order) <= {*gone, number}:
             raise Refused(
                 409, "last_class", f"{name!r} is the last class left; say none of these, or add one that fits"
             )
 
     def _checked(self, person: str, i: int) -> bool:
         """Return whether an answer is a random check's: noted, so that it stays one after an undo."""
-        lease = self.ledger.leases.get(person)
+        lease = self.state.leases.get(person)
         drawn = lease is not None and lease.item == i and lease.reason == "check"
-        return drawn and bool(self.ledger.labels)
+        return drawn and bool(self.state.labels)
 
     def _hand_over(self, person: str, out: events.Out, key: str | None = None) -> None:
         """Take back what the person has and give them this, unless another has it."""
-        if self.ledger.holder.get(self.ledger.position[out.item], person) != person:
+        if self.state.holder.get(self.state.position[out.item], person) != person:
             return
-        lease = self.ledger.leases.get(person)
+        lease = self.state.leases.get(person)
         if lease is not None:
-            self.desk.emit(person, events.Release(self.ledger.ids[lease.item]))
+            self.desk.emit(person, events.Release(self.state.ids[lease.item]))
         self.desk.emit(person, out, key)
 
     def _check_holder(self, item: int, person: str) -> None:
-        holder = self.ledger.holder.get(item, person)
+        holder = self.state.holder.get(item, person)
         if holder != person:
             raise Refused(
                 409,
                 "leased",
-                f"item {self.ledger.ids[item]!r} is with {holder} now; nothing was saved, ask for another",
+                f"item {self.state.ids[item]!r} is with {holder} now; nothing was saved, ask for another",
             )
 
     def class_number(self, value: int | str) -> int:
         """Return the number of a class that is told by number or name, or refuse it."""
-        return class_number(self.ledger, value)
+        return class_number(self.state, value)

@@ -20,11 +20,11 @@ from everylabel.core.files import VERSION, read_file, write_atomically, write_fi
 from everylabel.data.id_list import IdList, Numbered, ids_from_stored, stored_ids
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.learner import Mean
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 
 FORMAT = 1  # of the snapshot: raise it when the same events give another state
 MEAN = "everylabel mean"
-_HINTS = {name: hint for name, hint in get_type_hints(Ledger).items() if name not in ("source", "by_item")}
+_HINTS = {name: hint for name, hint in get_type_hints(State).items() if name not in ("source", "by_item")}
 _Saved = msgspec.defstruct("_Saved", list(_HINTS.items()))
 
 
@@ -40,7 +40,7 @@ class Snapshots:
 
         def look() -> tuple[int, bytes, tuple[int, ...], np.ndarray]:
             mean = np.asarray(desk.learner.pool.posterior.mean)
-            return desk.ledger.seq, encode(desk.ledger), desk.learner.columns, mean
+            return desk.state.seq, encode(desk.state), desk.learner.columns, mean
 
         seq, content, columns, mean = desk.read(look).result()
         header = {"format": FORMAT, "seq": seq, "chain": desk.log.mark(seq), "digest": _digest(content)}
@@ -49,7 +49,7 @@ class Snapshots:
         known = {"format": MEAN, "version": VERSION, "columns": [int(c) for c in columns]}
         write_file(self.mean_path, known, {"mean": mean}, mode=0o600)
 
-    def state(self, log: Any, source: Sequence[str]) -> Ledger | None:
+    def state(self, log: Any, source: Sequence[str]) -> State | None:
         """Return the saved state if it belongs to this log and these items; log: the event store."""
         try:
             head, _, content = self.state_path.read_bytes().partition(b"\n")
@@ -90,23 +90,23 @@ class Snapshots:
             return None
 
 
-def encode(state: Ledger) -> bytes:
+def encode(state: State) -> bytes:
     """Return all fields of a state as bytes; equal states give equal bytes."""
     values = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
     plain = {name: sorted(value) if isinstance(value, set) else value for name, value in values.items()}
     return msgspec.msgpack.encode(plain | {"ids": stored_ids(state.ids)})
 
 
-def digest(state: Ledger) -> str:
+def digest(state: State) -> str:
     """Return a hash of a state: equal states have equal hashes."""
     return _digest(encode(state))
 
 
-def decode(content: bytes) -> Ledger:
+def decode(content: bytes) -> State:
     """Return the state from its bytes."""
     saved = msgspec.msgpack.decode(content, type=_Saved, dec_hook=lambda kind, value: Counter(value))
     values = {name: getattr(saved, name) for name in _HINTS}
-    return Ledger(**values | {"ids": list(ids_from_stored(values["ids"]))})
+    return State(**values | {"ids": list(ids_from_stored(values["ids"]))})
 
 
 def _digest(content: bytes) -> str:

@@ -22,7 +22,7 @@ from everylabel.labelling.quality.suspect_labels import Doubts
 from everylabel.labelling.queues import Look
 from everylabel.labelling.snapshot import digest
 from everylabel.labelling.state.label_set import LabelSet
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import CANNOT_TELL, Answer, Entry
 from everylabel.log.events import Answered, Event, Not, Skip
 from everylabel.selection import strategies as known_strategies
@@ -55,7 +55,7 @@ class NetworkStatus(Protocol):
     why_frozen: str
     share: float | None
 
-    def sentence(self, state: Ledger) -> str:
+    def sentence(self, state: State) -> str:
         """Return one sentence about the network."""
 
 
@@ -73,8 +73,8 @@ class Views:
         self._shared: tuple[int, Reply] = (-1, {})  # of a round: figures that are the same for all who ask
 
     @property
-    def ledger(self) -> Ledger:
-        return self.desk.ledger
+    def state(self) -> State:
+        return self.desk.state
 
     def session(self, person: str) -> Future[Reply]:
         """Return what the page needs to begin."""
@@ -85,11 +85,11 @@ class Views:
                 title, _, rest = text.partition(": ")
                 titles.append({"name": name, "title": title, "sentence": rest[0].upper() + rest[1:]})
             return {
-                "items": len(self.ledger.ids) - len(self.ledger.left),
-                "classes": progress.classes(self.ledger),
-                "settings": dict(self.ledger.settings),
+                "items": len(self.state.ids) - len(self.state.left),
+                "classes": progress.classes(self.state),
+                "settings": dict(self.state.settings),
                 "strategies": titles,
-                "version": self.ledger.seq,
+                "version": self.state.seq,
                 "person": person,
             }
 
@@ -101,16 +101,16 @@ class Views:
 
     def all_classes(self) -> Reply:
         """Return the same, with those that were removed and what can be taken back; for the desk's thread."""
-        return {"classes": progress.classes(self.ledger), **progress.class_changes(self.ledger)}
+        return {"classes": progress.classes(self.state), **progress.class_changes(self.state)}
 
     def progress(self, person: str) -> Reply:
         """Return all figures, the learning curve, and how many are predicted of each class; this waits."""
         counts = self._guessed()
 
         def look() -> Reply:
-            n = len(self.ledger.classes)
+            n = len(self.state.classes)
             predicted = np.pad(counts, (0, max(0, n - len(counts)))).tolist() if self._knows() else None
-            return {**self.figures(person, predicted), "curve": progress.curve(self.ledger)}
+            return {**self.figures(person, predicted), "curve": progress.curve(self.state)}
 
         reply: Reply = self.desk.read(look).result()
         return reply
@@ -119,10 +119,10 @@ class Views:
         """Return how many instances each class is the most probable of, by number; this waits."""
 
         def look() -> np.ndarray | None:
-            pool, columns = self.desk.learner.pool, self.ledger.columns
+            pool, columns = self.desk.learner.pool, self.state.columns
             if self.can_scan:
                 return None
-            counts = np.zeros(len(self.ledger.classes), np.int64)
+            counts = np.zeros(len(self.state.classes), np.int64)
             present = [number for number in columns if number >= 0]
             counts[present] = pool.guessed(len(columns))[: len(present)]
             return counts
@@ -153,9 +153,9 @@ class Views:
         """
 
         def look() -> tuple[int, tuple[int, ...], np.ndarray | None]:
-            version = self.ledger.seq
+            version = self.state.seq
             known = self._guesses[0] == version
-            return version, self.ledger.columns, None if known else np.array(self.desk.learner.pool.logits())
+            return version, self.state.columns, None if known else np.array(self.desk.learner.pool.logits())
 
         with self._counting:
             version, columns, logits = self.desk.read(look).result()
@@ -171,10 +171,10 @@ class Views:
         """Return the same, for the desk's thread."""
         known = self.desk.assessment
         return {
-            "classes": list(self.ledger.classes),
+            "classes": list(self.state.classes),
             "checks": None if known is None else known.checks,
             "test": None if known is None else known.test,
-            "wishes": [{"class": c, "checks": n} for c, n in self.ledger.wishes.items()],
+            "wishes": [{"class": c, "checks": n} for c, n in self.state.wishes.items()],
             "needed": FEWEST,
         }
 
@@ -186,14 +186,14 @@ class Views:
         """
 
         def look() -> Page:
-            pool, book, columns = self.desk.learner.pool, self.ledger.book, self.ledger.columns
+            pool, book, columns = self.desk.learner.pool, self.state.book, self.state.columns
             place = {number: j for j, number in enumerate(columns)}
-            others = np.array([*self.ledger.test_labels, *self.ledger.left], np.int64)
+            others = np.array([*self.state.test_labels, *self.state.left], np.int64)
             left = all_but(len(pool), np.union1d(pool.placed(Where.LABELLED), others))
             begin = offset + (0 if after is None else int(np.searchsorted(left, after, side="right")))
             some = left[begin : begin + rows_of_page(limit, pool.n_classes)]
             return Page(
-                ids=[self.ledger.ids[i] for i in some],
+                ids=[self.state.ids[i] for i in some],
                 classes=[book.names[number] for number in book.order],
                 logits=np.array(pool.logits(some)),
                 shown=[place[number] for number in book.order],
@@ -212,7 +212,7 @@ class Views:
 
         def look() -> tuple[np.ndarray, dict[int, int], set[int], bool]:
             state = self.desk.learner.pool.state[: len(guesses)][:among].copy()
-            return state, dict(self.ledger.labels), self._checks(), self._knows()
+            return state, dict(self.state.labels), self._checks(), self._knows()
 
         guesses = self.guesses()
         state, labels, checks, knows = self.desk.read(look).result()
@@ -231,11 +231,11 @@ class Views:
         """Return a copy of all that queues are made of; this waits."""
 
         def copied() -> tuple[Look, np.ndarray | None, list[int], Doubts]:
-            ledger, learner = self.ledger, self.desk.learner
+            state, learner = self.state, self.desk.learner
             logits = learner.pool.scan() if self._knows() else None
-            answers = {item: list(given) for item, given in ledger.answers.items()}
-            look = Look(learner.pool.features, None, dict(ledger.labels), answers, {}, self._hidden())
-            return look, logits, list(ledger.book.present), Doubts.of(self.desk)
+            answers = {item: list(given) for item, given in state.answers.items()}
+            look = Look(learner.pool.features, None, dict(state.labels), answers, {}, self._hidden())
+            return look, logits, list(state.book.present), Doubts.of(self.desk)
 
         look, logits, present, doubts = self.desk.read(copied).result()
         if self._doubts is None or self._doubts[0] != doubts.version:
@@ -258,11 +258,11 @@ class Views:
         near = near_copies(self.desk.read(lambda: self.desk.learner.pool.features).result(), item)
 
         def same() -> tuple[int | None, list[int]]:
-            hidden, answers = self._hidden(), self.ledger.answers
+            hidden, answers = self._hidden(), self.state.answers
             free = [i for i in near if i not in hidden and i not in answers]
             if not free or item in hidden or not self._knows():
                 return None, []
-            pool, present = self.desk.learner.pool, self.ledger.book.present
+            pool, present = self.desk.learner.pool, self.state.book.present
             logits = pool.rows([item, *free]) @ np.asarray(pool.posterior.mean)
             guess, *guesses = logits[:, : len(present)].argmax(axis=1).tolist()
             found = [i for i, each in zip(free, guesses, strict=True) if each == guess][:MOST]
@@ -272,11 +272,11 @@ class Views:
 
     def history(self, person: str, limit: int, before: int | None) -> Future[list[Reply]]:
         """Return answers, the latest first."""
-        return self.desk.read(lambda: progress.history(self.ledger, person, limit, before))
+        return self.desk.read(lambda: progress.history(self.state, person, limit, before))
 
     def disputed(self, limit: int) -> Future[list[Reply]]:
         """Return instances on which no class has most voices, the latest first."""
-        return self.desk.read(lambda: progress.disputed(self.ledger, limit))
+        return self.desk.read(lambda: progress.disputed(self.state, limit))
 
     def states(self, items: list[int]) -> Future[list[Reply]]:
         """Return for some instances whether they are labelled, and as what the model sees them."""
@@ -290,29 +290,29 @@ class Views:
             state = self._state(i)
             probs = None if i in self._checks() else self._probabilities(i)
             return {"item": self.show(i), "state": state["state"], "label": state["label"],
-                    "probabilities": probs, "answers": progress.answers_to(self.ledger, i)}  # fmt: skip
+                    "probabilities": probs, "answers": progress.answers_to(self.state, i)}  # fmt: skip
 
         return self.desk.read(look)
 
     def position(self, item: str) -> int:
         """Return an instance's place in the source."""
-        if item not in self.ledger.position:
+        if item not in self.state.position:
             raise Refused(404, "unknown_item", f"item is {item!r:.80}; expected an id of this project")
-        return self.ledger.position[item]
+        return self.state.position[item]
 
     def fingerprint(self) -> Future[Reply]:
         """Return a hash of the state: after a restart it is the same."""
-        return self.desk.read(lambda: {"version": self.ledger.seq, "hash": digest(self.ledger)})
+        return self.desk.read(lambda: {"version": self.state.seq, "hash": digest(self.state)})
 
     def ahead(self, person: str) -> Future[list[str]]:
         """Return what may be handed to the person next, as far as can be known; nothing is handed out."""
 
         def look() -> list[str]:
-            ledger, among = self.ledger, max(1, len(self.ledger.leases))
-            lease = ledger.leases.get(person)
-            rng = np.random.default_rng([ledger.seed, ledger.seq])
-            some = self.desk.learner.pick(ledger.settings["strategy"], AHEAD, rng, among)
-            return [ledger.ids[i] for i in some if lease is None or i != lease.item]
+            state, among = self.state, max(1, len(self.state.leases))
+            lease = state.leases.get(person)
+            rng = np.random.default_rng([state.seed, state.seq])
+            some = self.desk.learner.pick(state.settings["strategy"], AHEAD, rng, among)
+            return [state.ids[i] for i in some if lease is None or i != lease.item]
 
         return self.desk.read(look)
 
@@ -329,8 +329,8 @@ class Views:
         assert isinstance(event.body, Answered)
         said: list[Answer] = []
         if not isinstance(event.body, Skip | Not):
-            item = self.ledger.position[event.body.item]
-            said = self.ledger.meanwhile(item, event.seq)
+            item = self.state.position[event.body.item]
+            said = self.state.meanwhile(item, event.seq)
         return {**self.reply(event.person, event.seq), "meanwhile": progress.told(said)}
 
     def figures(self, person: str, predicted: list[int] | None = None) -> Reply:
@@ -338,18 +338,18 @@ class Views:
         if self._shared[0] != self.desk.rounds:
             self._shared = self.desk.rounds, {**self._summary(), **self._people("")}
         shared = self._shared[1]
-        own: Reply = {"per_minute": progress.per_minute(self.ledger, person)}
+        own: Reply = {"per_minute": progress.per_minute(self.state, person)}
         if shared["more_people"] and all(each["name"] != person for each in shared["people"]):
             own |= self._people(person)
         if predicted is not None:
-            own["classes"] = progress.classes(self.ledger, predicted)
+            own["classes"] = progress.classes(self.state, predicted)
         return {**shared, **own}
 
     def _summary(self) -> Reply:
         """Return what is the same for all who ask."""
         desk = self.desk
         figures = progress.summary(
-            self.ledger,
+            self.state,
             update_ms=desk.update_ms,
             select_ms=desk.select_ms,
             names=self._names(),
@@ -364,11 +364,11 @@ class Views:
         status = self.network
         return {
             "can": not status.why_frozen,
-            "setting": self.ledger.settings["network"],
+            "setting": self.state.settings["network"],
             "share": status.share,
-            "sentence": status.sentence(self.ledger),
+            "sentence": status.sentence(self.state),
             "generations": [
-                {"labels": each.labels, "trusted": each.trusted} for each in self.ledger.generations
+                {"labels": each.labels, "trusted": each.trusted} for each in self.state.generations
             ],
         }
 
@@ -377,22 +377,22 @@ class Views:
         learner = self.desk.learner
         if self.desk.names.encoder is None:
             return None
-        on = bool(self.ledger.settings["names"])
+        on = bool(self.state.settings["names"])
         return progress.names(on, learner.names_hold, on and learner.names is not None)
 
     def _people(self, person: str) -> Reply:
         """Return who labels, whoever asks among them, and who of them is here."""
-        found = progress.people(self.ledger, person)
+        found = progress.people(self.state, person)
         here = self.presence.at_work({each["name"]: each["item"] is not None for each in found["people"]})
         for each in found["people"]:
             each["here"] = here[each["name"]]
         return found
 
     def _task(self, person: str) -> Reply | None:
-        lease = self.ledger.leases.get(person)
+        lease = self.state.leases.get(person)
         if lease is None:
             return None
-        own = self.ledger.answer_of(lease.item, person)
+        own = self.state.answer_of(lease.item, person)
         blind = lease.item in self._checks()  # the answer must not be swayed by the guess it is to check
         return {
             "item": self.show(lease.item),
@@ -400,13 +400,13 @@ class Views:
             "by": lease.by,
             "probabilities": None if blind else self._probabilities(lease.item),
             "answer": None if own == CANNOT_TELL else own,
-            "ruled_out": sorted(self.ledger.ruled_out(lease.item, person)),
-            "lease_seconds": self.ledger.settings["lease_seconds"],
+            "ruled_out": sorted(self.state.ruled_out(lease.item, person)),
+            "lease_seconds": self.state.settings["lease_seconds"],
         }
 
     def _state(self, i: int) -> Reply:
-        label = self.ledger.label_of(i)
-        known = "cannot_tell" if i in self.ledger.answers else "out" if i in self.ledger.holder else "free"
+        label = self.state.label_of(i)
+        known = "cannot_tell" if i in self.state.answers else "out" if i in self.state.holder else "free"
         hidden = i in self._checks() or not self._knows()
         guess = None if hidden else self.guess(i)[0]
         return {"state": "labelled" if label is not None else known, "label": label, "guess": guess}
@@ -414,27 +414,27 @@ class Views:
     def guess(self, i: int) -> tuple[int | None, float]:
         """Return the class that the model thinks most probable of one instance, and how probable."""
         probs = self.desk.learner.probabilities(i)
-        columns = self.ledger.columns
+        columns = self.state.columns
         return (columns[int(probs.argmax())] if columns else None), float(probs.max())
 
     def _knows(self) -> bool:
         """Return whether the model has learned anything: a label, or the names of classes."""
-        return bool(self.ledger.labels) or self.desk.learner.names is not None
+        return bool(self.state.labels) or self.desk.learner.names is not None
 
     def _checks(self) -> set[int]:
         """Return instances that are out as random checks or tests: their guesses are told to nobody."""
-        leases, test = self.ledger.leases.values(), self.ledger.test
+        leases, test = self.state.leases.values(), self.state.test
         return {lease.item for lease in leases if lease.reason in BLIND or lease.item in test}
 
     def _hidden(self) -> frozenset[int]:
         """Return these, the whole test set, and what is no more where it came from."""
-        return frozenset({*self._checks(), *self.ledger.test, *self.ledger.left})
+        return frozenset({*self._checks(), *self.state.test, *self.state.left})
 
     def _probabilities(self, i: int) -> list[float] | None:
         if not self._knows():
             return None
-        probs = np.zeros(len(self.ledger.classes))
-        present = list(self.ledger.book.present)
+        probs = np.zeros(len(self.state.classes))
+        present = list(self.state.book.present)
         probs[present] = self.desk.learner.probabilities(i)[: len(present)]
         by_number: list[float] = probs.round(6).tolist()
         return by_number

@@ -18,7 +18,7 @@ from everylabel.data.readers.memory import read_memory
 from everylabel.labelling.desk import Generation
 from everylabel.labelling.model.scaling import Rows
 from everylabel.models.embedding.embed import Embedder
-from everylabel.notebook.state import State
+from everylabel.notebook.state import SessionState
 from everylabel.projects.project import Project
 
 
@@ -35,7 +35,7 @@ class Tuned(NamedTuple):
 Encoder = Callable[[], Embedder | Tuned | None]
 
 
-def features_of(items: Any, state: State, rows: Rows, encoder: Encoder) -> np.ndarray:
+def features_of(items: Any, state: SessionState, rows: Rows, encoder: Encoder) -> np.ndarray:
     """Return features (n, d) of items, a row for each that was passed; NaN for what cannot be read.
 
     items : None for those of the session, in the order of the source
@@ -68,7 +68,7 @@ def features_of(items: Any, state: State, rows: Rows, encoder: Encoder) -> np.nd
     return whole
 
 
-def _own(state: State, rows: Rows, encoder: Encoder) -> np.ndarray:
+def _own(state: SessionState, rows: Rows, encoder: Encoder) -> np.ndarray:
     """Return features of the session's own items; what is not in the pool yet is embedded."""
     project = state.project
     whole = np.full((state.n_rows, rows.features.shape[1]), np.nan)

@@ -20,7 +20,7 @@ from everylabel.notebook.background import Background
 from everylabel.notebook.columns import with_column
 from everylabel.notebook.predicting import Tuned, features_of
 from everylabel.notebook.shown import HEIGHT, frame, link, shell
-from everylabel.notebook.state import State, n_labels, state_of
+from everylabel.notebook.state import SessionState, n_labels, state_of
 
 LABEL = "label"  # the column of labels, unless another is named
 EVERY = 0.2  # seconds between looks of `wait`
@@ -72,7 +72,7 @@ class Session:
     ) -> None:
         self._source, self._background, self._tidy, self._height = source, background, tidy, height
         self.folder, self.address = folder, background.opened.address
-        self._last: State | None = None  # when it was stopped
+        self._last: SessionState | None = None  # when it was stopped
         self._trained: tuple[tuple[int, int], LaplaceClassifier] | None = None
         self._embedder: Embedder | None = None
         self._lock = threading.RLock()
@@ -249,7 +249,7 @@ class Session:
                 return len(self._last.label_set.labels)
             return n_labels(self._background.opened)
 
-    def _state(self) -> State:
+    def _state(self) -> SessionState:
         with self._lock:
             return state_of(self._background.opened) if self._last is None else self._last
 

@@ -19,7 +19,7 @@ from everylabel.projects.project import Project
 from everylabel.web.server import Opened
 
 
-class State(NamedTuple):
+class SessionState(NamedTuple):
     """All items, those of them that are in the pool, in the order of the source, and what is known of them.
 
     version : the number of the last event
@@ -62,21 +62,21 @@ class State(NamedTuple):
         return as_classifier(trained(ready, self.label_set), ready.scaling, self.label_set.classes)
 
 
-def state_of(opened: Opened) -> State:
+def state_of(opened: Opened) -> SessionState:
     """Return what is known of a project that is open."""
     desk, shown = opened.service.desk, opened.shown
 
     def look() -> tuple[LabelSet, int, dict[str, Any]]:
         return (
             desk.label_set(),
-            desk.ledger.seq,
-            accuracy(desk.ledger),
+            desk.state.seq,
+            accuracy(desk.state),
         )
 
     label_set, version, figures = desk.read(look).result()
     project, there = shown.project, set(label_set.ids)
     here = project.without([i for i, name in enumerate(project.ids) if name not in there])
-    return State(project, here, label_set.seen_from(here.ids), version, _interval(figures))
+    return SessionState(project, here, label_set.seen_from(here.ids), version, _interval(figures))
 
 
 def n_labels(opened: Opened) -> int:
@@ -84,7 +84,7 @@ def n_labels(opened: Opened) -> int:
     desk = opened.service.desk
 
     def look() -> int:
-        return len(desk.ledger.labels) - desk.ledger.by_class[NONE]
+        return len(desk.state.labels) - desk.state.by_class[NONE]
 
     return int(desk.read(look).result())
 

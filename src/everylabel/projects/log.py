@@ -25,7 +25,7 @@ from everylabel.labelling.model.class_names import ClassNames
 from everylabel.labelling.snapshot import Snapshots
 from everylabel.labelling.state.label_set import LabelSet
 from everylabel.labelling.state.reducer import apply, apply_all
-from everylabel.labelling.state.state import Ledger, new_state
+from everylabel.labelling.state.state import State, new_state
 from everylabel.log import events
 from everylabel.log.events import SAID, Event
 from everylabel.log.store import Store, StoreError
@@ -64,13 +64,13 @@ class OpenLog(NamedTuple):
 
     store: Store
     project: Project
-    state: Ledger
+    state: State
 
 
 class _Writer:
     """Events to append, applied to the state as they are made."""
 
-    def __init__(self, state: Ledger) -> None:
+    def __init__(self, state: State) -> None:
         self.state, self.fresh = state, list[Event]()
         self.imported: dict[tuple[str, str, str], int] = {}  # item, person, origin -> class
         for entry in state.history.values():
@@ -159,7 +159,7 @@ def open_log(
         yield OpenLog(log, project, state)
 
 
-def read_events(store: Store, source: Sequence[str], snapshots: Snapshots | None = None) -> Ledger:
+def read_events(store: Store, source: Sequence[str], snapshots: Snapshots | None = None) -> State:
     """Return the state after all events of a log: from a snapshot and the events since, or from the first."""
     state = None if snapshots is None else snapshots.state(store, source)
     if state is not None:
@@ -188,7 +188,7 @@ def bring_up_to_date(
     features: np.ndarray | None = None,
     new_features: bool = False,
     snapshots: Snapshots | None = None,
-) -> tuple[Ledger, int]:
+) -> tuple[State, int]:
     """Write what the command says to a log; return the state and the number of imported labels.
 
     `source` are the labels that came with the items, `labels` those of files. `project` is the project's
@@ -355,21 +355,21 @@ def is_for_test(items: Items, place: int, column: str) -> bool:
     return place < len(cells) and label_of(cells[place]).strip().casefold() in SAYS_TEST
 
 
-def to_set_aside(ledger: Ledger, wanted: int | Sequence[str]) -> list[str]:
+def to_set_aside(state: State, wanted: int | Sequence[str]) -> list[str]:
     """Return ids to set aside now; of a number, so many more that nobody has answered, drawn at random."""
     if not isinstance(wanted, int):
-        return [name for name in wanted if ledger.position.get(name, -1) not in {-1, *ledger.test}]
-    missing = wanted - len(ledger.test)
+        return [name for name in wanted if state.position.get(name, -1) not in {-1, *state.test}]
+    missing = wanted - len(state.test)
     if missing <= 0:
         return []
-    free = all_but(len(ledger.ids), sorted({*ledger.answers, *ledger.test}))
+    free = all_but(len(state.ids), sorted({*state.answers, *state.test}))
     if missing >= len(free):
         raise EverylabelError(
             f"--test is {wanted}, and {len(free):,} items have no answer; expected fewer, so that some are "
             "left to learn from, or a column that names test items"
         )
-    rng = np.random.default_rng([ledger.seed, ledger.seq])
-    return [ledger.ids[i] for i in free[rng.choice(len(free), missing, replace=False)]]
+    rng = np.random.default_rng([state.seed, state.seq])
+    return [state.ids[i] for i in free[rng.choice(len(free), missing, replace=False)]]
 
 
 def read_labels(

@@ -33,7 +33,7 @@ from everylabel.labelling.model.class_names import ClassNames, Encoder, phrases_
 from everylabel.labelling.model.learner import Learner, Mean
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.model.training import TrainingSet
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import NONE
 from everylabel.log import events
 from everylabel.models.embedding.choose import ALIASES
@@ -117,7 +117,7 @@ class Generation:
         names.add(self.phrases)
         return names
 
-    def cross_fitted_by(self, state: Ledger) -> dict[int, dict[int, float]]:
+    def cross_fitted_by(self, state: State) -> dict[int, dict[int, float]]:
         """Return the cross-fitted probabilities by item position and class number."""
         found: dict[int, dict[int, float]] = {}
         for item, probs in self.cross_fitted.items():
@@ -212,7 +212,7 @@ class NetworkState:
     items: int = 0
     trainer: "NetworkTrainer | None" = None
 
-    def sentence(self, state: Ledger) -> str:
+    def sentence(self, state: State) -> str:
         """Return one sentence about the network."""
         if self.why_frozen:
             return f"The network stays as it is. {self.why_frozen}"
@@ -239,7 +239,7 @@ def opened_desk(
     project: Project,
     rows: Rows,
     store: Any,
-    state: Ledger,
+    state: State,
     names: ClassNames,
     mean: Mean | None,
     note: Callable[[str], Any],
@@ -316,13 +316,13 @@ class NetworkTrainer:
                 self._failed(str(error) or type(error).__name__)
 
     def _failed(self, why: str) -> None:
-        self.state.share, self._failed_at = None, len(self.desk.ledger.labels)
+        self.state.share, self._failed_at = None, len(self.desk.state.labels)
         if not self._stopped.is_set():
             self.state.error = why
 
     def _follow_setting(self) -> None:
         """Go back to the frozen features, or forth to the tuned ones, when the setting was changed."""
-        wanted, used = self.desk.ledger.generation, self.desk.generation
+        wanted, used = self.desk.state.generation, self.desk.generation
         if wanted is None and used is not None:
             self._swap(*self.frozen, None)
         elif wanted is not None and wanted != self._unusable and (used is None or used.body != wanted):
@@ -333,7 +333,7 @@ class NetworkTrainer:
 
     def _is_due(self) -> bool:
         """Return whether the labels have grown enough since the last attempt, and nothing is joining."""
-        state = self.desk.ledger
+        state = self.desk.state
         wanted = state.settings["network"]
         if wanted == "frozen" or (wanted == "auto" and self.state.asks) or self.is_growing():
             return False
@@ -346,7 +346,7 @@ class NetworkTrainer:
     def _attempt(self) -> None:
         """Fine-tune on the current labels; take the new features over if they are better."""
         folder = self.project.folder / FOLDER
-        number = 1 + max((each.number for each in self.desk.ledger.generations), default=0)
+        number = 1 + max((each.number for each in self.desk.state.generations), default=0)
         part = folder / f"{number}{PART}"
         ids, job = self.desk.read(self._job).result()
         items = [str(item) for item in self.content(ids)]
@@ -383,7 +383,7 @@ class NetworkTrainer:
 
     def _job(self) -> tuple[list[str], Job]:
         """Return the ids of all items and the job of an attempt; for the desk's thread."""
-        state = self.desk.ledger
+        state = self.desk.state
         book = state.book
         column = {number: j for j, number in enumerate(book.present)}
         labels = {str(item): column[c] for item, c in state.labels.items() if c in column}
@@ -462,10 +462,10 @@ class NetworkTrainer:
         """Train a head on other features beside the desk, and let the desk go on with it."""
         tuned = generation is not None
         with suppress(EverylabelError):  # names of classes that were added since the attempt began
-            names.learn(self.desk.read(lambda: names.missing(self.desk.ledger)).result())
+            names.learn(self.desk.read(lambda: names.missing(self.desk.state)).result())
 
         def look() -> TrainingSet:
-            vectors = names.vectors(self.desk.ledger)
+            vectors = names.vectors(self.desk.state)
             return self.desk.training_set()._replace(names=vectors, trusts_names=tuned)
 
         training = self.desk.read(look).result()

@@ -182,7 +182,7 @@ class Arrivals:
     def _is_here(self, one: Sent) -> bool:
         """Return whether a text has joined already; refuse another by the same id."""
         place = self.shown.place(one.id)
-        if place is None and (one.id in self.desk.ledger.absent or one.id in self._known.keys):
+        if place is None and (one.id in self.desk.state.absent or one.id in self._known.keys):
             raise Refused(409, "id_taken", f"id {one.id!r:.80} is of a row that is gone; expected another")
         if place is not None and self.shown.project.items[place] != one.text:
             raise Refused(409, "id_taken", f"id {one.id!r:.80} has another text here; expected another id")
@@ -194,7 +194,7 @@ class Arrivals:
         sent = project.ids[len(project.ids) - project.sent :]
         items = not_sent(with_clean_classes(found.items), set(sent))
         change = compare(self._known, items, sent)
-        items, absent = replace(items, ids=change.keys), self.desk.ledger.absent
+        items, absent = replace(items, ids=change.keys), self.desk.state.absent
         new = [i for i, name in enumerate(items.ids) if self.shown.place(name) is None]
         late = [i for i in new if items.ids[i] in absent]
         ready = [i for i in new if items.ids[i] not in absent and items.digests[i] not in self._broken]

@@ -155,7 +155,7 @@ def _compiling(service: Service, n: int, d: int) -> contextlib.AbstractContextMa
     """Return what compiles for a service; whoever serves holds no model, which others take the place of."""
     learner = service.desk.learner
     here = n if learner.pool.can_scan else 0
-    strategy = service.ledger.settings["strategy"]
+    strategy = service.state.settings["strategy"]
     return compiling(here * d, strategy, learner.exact, here * learner.pool.n_classes)
 
 

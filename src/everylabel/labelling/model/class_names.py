@@ -13,7 +13,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.core.files import VERSION, read_file, write_file
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.models.names import phrase
 
 FORMAT = "everylabel class names"
@@ -44,7 +44,7 @@ class ClassNames:
         self._vectors: dict[str, np.ndarray] = {} if encoder is None else _read(path, encoder.name)
         self._of_class: dict[int, tuple[tuple[str, ...], np.ndarray]] = {}
 
-    def missing(self, state: Ledger, numbers: Iterable[int] | None = None) -> list[str]:
+    def missing(self, state: State, numbers: Iterable[int] | None = None) -> list[str]:
         """Return the phrases of classes (of all, unless some are given) that have no vector yet."""
         if self.encoder is None or not state.settings["names"]:
             return []
@@ -73,7 +73,7 @@ class ClassNames:
                 **{one: np.asarray(v, np.float64) for one, v in vectors.items()},
             }
 
-    def vectors(self, state: Ledger) -> dict[int, np.ndarray]:
+    def vectors(self, state: State) -> dict[int, np.ndarray]:
         """Return the vectors (m, d) of each class; none if the setting is off.
 
         The vectors of a renamed class stay until those of its new name are learned.
@@ -89,7 +89,7 @@ class ClassNames:
         return {c: self._of_class[c][1] for c in state.book.present if c in self._of_class}
 
     @staticmethod
-    def _phrases(state: Ledger, number: int) -> tuple[str, ...]:
+    def _phrases(state: State, number: int) -> tuple[str, ...]:
         return phrases_of(state.book.names[number], state.book.descriptions.get(number))
 
 

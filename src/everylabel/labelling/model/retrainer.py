@@ -31,7 +31,7 @@ class Retrainer:
     def __init__(self, desk: Desk, snapshots: Snapshots | None = None) -> None:
         self.desk, self.snapshots = desk, snapshots
         self._stopped = threading.Event()
-        self._saved = desk.ledger.seq
+        self._saved = desk.state.seq
         self._seen: tuple[int, int] = -1, 0  # label changes and checks at the last training
         self._thread = threading.Thread(target=self._work, name="retrain", daemon=True)
         self._thread.start()
@@ -52,14 +52,14 @@ class Retrainer:
                 self._stopped.wait(WAIT)
                 continue
             began = time.thread_time()  # without the time it waits for the desk
-            self._seen = self.desk.ledger.n_changes, len(self.desk.ledger.checks)
+            self._seen = self.desk.state.n_changes, len(self.desk.state.checks)
             try:
                 retrain(self.desk)
             except EverylabelError as error:  # the log refuses writes
                 log.warning("training in the background failed: %s", error)
             except Exception:  # labels go on being learned without it
                 log.exception("training in the background failed")
-            if self.desk.ledger.seq - self._saved > SAVE_EVERY:
+            if self.desk.state.seq - self._saved > SAVE_EVERY:
                 self._save()
             self._stopped.wait(REST * (time.thread_time() - began))
 
@@ -67,14 +67,14 @@ class Retrainer:
         if self.snapshots is None or self.desk.rows.refusal() is not None:
             return
         try:
-            self._saved = self.desk.ledger.seq
+            self._saved = self.desk.state.seq
             self.snapshots.save(self.desk)
         except Exception as error:  # a full disk: the next start reads the whole log
             log.warning("the snapshot could not be saved: %s", error)
 
     def _is_due(self) -> bool:
         """Return whether training pays: at once, or after some labels if each is learned exactly anyway."""
-        state, learner = self.desk.ledger, self.desk.learner
+        state, learner = self.desk.state, self.desk.learner
         changes, checks = self._seen
         if learner.deferred or self.desk.rows.scale_is_stale(learner.scaled_on, len(self.desk.ids)):
             return True
@@ -90,7 +90,7 @@ def retrain(desk: Desk) -> None:
     """Train on all current labels, take over with the changes since, and estimate the accuracy."""
 
     def look() -> tuple[TrainingSet, Evidence, Learner, Rows]:
-        state = desk.ledger
+        state = desk.state
         desk.learned.clear()
         evidence = Evidence(
             drawn=check_weights(state.standing_checks()),
@@ -129,7 +129,7 @@ def _note(desk: Desk, found: Assessment) -> None:
 
     def write() -> Finish:
         desk.assessment = found
-        if desk.ledger.assessed[-1:] != [found.body]:
+        if desk.state.assessed[-1:] != [found.body]:
             desk.emit("", found.body)
         return lambda: None
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.labelling.quality.left_out import LeftOut
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
 
@@ -54,19 +54,19 @@ def promise(checks: Sequence[LeftOut], rate: float, confidence: float) -> Promis
     return Promise(None, len(ranked), wrong, bounds[0], needed, least)
 
 
-def standing(ledger: Ledger, left_out: Mapping[int, LeftOut]) -> list[LeftOut]:
+def standing(state: State, left_out: Mapping[int, LeftOut]) -> list[LeftOut]:
     """Return what the model says of each random check without its label, where it has looked."""
-    drawn = (check.item for check in ledger.standing_checks() if check.among is None)
+    drawn = (check.item for check in state.standing_checks() if check.among is None)
     known = (left_out.get(item) for item in drawn)
     return [each for each in known if each is not None]
 
 
-def audit(ledger: Ledger, confidence: float = 0.95) -> dict[str, Any] | None:
+def audit(state: State, confidence: float = 0.95) -> dict[str, Any] | None:
     """Return how many the model has labelled, and what people who looked at a sample of them found."""
-    if not ledger.finished:
+    if not state.finished:
         return None
-    seen = [item for item in ledger.audits if item in ledger.labels]
-    wrong = sum(ledger.labels[item] != ledger.finished[item] for item in seen)
+    seen = [item for item in state.audits if item in state.labels]
+    wrong = sum(state.labels[item] != state.finished[item] for item in seen)
     bound = upper_bound(wrong, len(seen), confidence) if seen else None
-    told = {"audit": len(ledger.audits), "audited": len(seen), "wrong": wrong, "bound": bound}
-    return {"items": len(ledger.finished), **told}
+    told = {"audit": len(state.audits), "audited": len(seen), "wrong": wrong, "bound": bound}
+    return {"items": len(state.finished), **told}

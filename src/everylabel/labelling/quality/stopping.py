@@ -8,7 +8,7 @@ Below LITTLE at two looks at least APART labels apart, the page suggests to stop
 
 from typing import Any
 
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.log.events import Assessed
 
 LITTLE = 0.005  # of 37 development runs 12 stop, none too early; at .0075 one of 14, at .01 seven of 15
@@ -16,10 +16,10 @@ APART = 10  # labels between two looks that both count
 FEWEST = 60  # labels before which nobody is told to stop
 
 
-def stop(ledger: Ledger) -> dict[str, Any]:
+def stop(state: State) -> dict[str, Any]:
     """Return whether more labels would bring little, and the one sentence that says so."""
-    known = (look for look in reversed(ledger.assessed) if look.gain is not None)
-    looks = (look for look in known if look.labels <= len(ledger.labels))  # the latest first
+    known = (look for look in reversed(state.assessed) if look.gain is not None)
+    looks = (look for look in known if look.labels <= len(state.labels))  # the latest first
     last = next(looks, None)
     if last is None:
         return {"suggest": False, "gain": None, "without_last": None, "sentence": ""}

@@ -31,7 +31,7 @@ class Doubts(NamedTuple):
         training, learner = desk.training_set(), desk.learner
         mean = np.array(learner.pool.posterior.mean)
         names, rows = id(learner.names), id(desk.rows)
-        version = desk.ledger.n_changes, names, rows, len(learner.pool), training.n_classes
+        version = desk.state.n_changes, names, rows, len(learner.pool), training.n_classes
         start = mean if mean.shape[1] == training.n_classes else None
         return cls(version, training, learner.names, start, desk.cross_fitted())
 

@@ -1,7 +1,7 @@
 """The classes of a project: names, descriptions, keys, colours, order, and which were removed.
 
 A class has one identity, its number in the log, which never changes and is never reused. The model's column
-of a class (`Ledger.columns`) and its place on the page (`ClassBook.order`) are looked up from it. A removed
+of a class (`State.columns`) and its place on the page (`ClassBook.order`) are looked up from it. A removed
 class passes its labels to another class, or its items are free again; a restored one has its labels back.
 """
 

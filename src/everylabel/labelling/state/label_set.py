@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from everylabel.data.id_list import IdList, Numbered
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import NONE, Answer
 from everylabel.log import events
 
@@ -32,29 +32,29 @@ class LabelSet(NamedTuple):
     generation: events.Generation | None = None  # of features by a fine-tuned encoder
 
     @classmethod
-    def of(cls, ledger: Ledger, vectors: Mapping[int, np.ndarray], trust_names: bool = False) -> LabelSet:
+    def of(cls, state: State, vectors: Mapping[int, np.ndarray], trust_names: bool = False) -> LabelSet:
         """Return the labels of a state; vectors: of class names that may teach, by class number."""
-        book = ledger.book
+        book = state.book
         place = {number: j for j, number in enumerate(book.order)}
-        by_item = sorted(ledger.labels.items())
+        by_item = sorted(state.labels.items())
         labels = {item: place[number] for item, number in by_item if number != NONE}
         none = [item for item, number in by_item if number == NONE]
         answers = {
             item: [answer._replace(value=place.get(answer.value, answer.value)) for answer in given]
-            for item, given in ledger.answers.items()
+            for item, given in state.answers.items()
         }
         names = {place[number]: some for number, some in vectors.items() if number in place}
-        times = {seq: entry.at for seq, entry in ledger.history.items()}
-        test = {item: place[number] for item, number in ledger.test_labels.items() if number != NONE}
-        classes, aside = [book.names[number] for number in book.order], ledger.set_aside()
-        known = {*ledger.labels, *ledger.test_labels}
+        times = {seq: entry.at for seq, entry in state.history.items()}
+        test = {item: place[number] for item, number in state.test_labels.items() if number != NONE}
+        classes, aside = [book.names[number] for number in book.order], state.set_aside()
+        known = {*state.labels, *state.test_labels}
         by_model = {
-            i: place[number] for i, number in ledger.finished.items() if i not in known and number in place
+            i: place[number] for i, number in state.finished.items() if i not in known and number in place
         }
-        gone = {i: frozenset(place[number] for number in ledger.place(i).ruled_out) for i in ledger.doubted}
+        gone = {i: frozenset(place[number] for number in state.place(i).ruled_out) for i in state.doubted}
         gone = {i: some for i, some in gone.items() if 0 < len(some) < len(classes)}
-        given = _copied(ledger.ids), classes, labels, answers, times, names, aside, test, none, by_model
-        return cls(*given, gone, list(ledger.left), trust_names, ledger.generation)
+        given = _copied(state.ids), classes, labels, answers, times, names, aside, test, none, by_model
+        return cls(*given, gone, list(state.left), trust_names, state.generation)
 
     def seen_from(self, ids: Sequence[str]) -> LabelSet:
         """Return the same with the positions of another list of ids that holds all items."""

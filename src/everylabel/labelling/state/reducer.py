@@ -5,7 +5,7 @@ from functools import singledispatch
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.state.class_book import ClassBook
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import AMONG_ALL, IMPORT, Check, ClassChange, Drawn, Entry, Lease, Tally
 from everylabel.labelling.state.vote import count, vote
 from everylabel.log import events
@@ -13,7 +13,7 @@ from everylabel.log.events import Event
 from everylabel.log.integrity import GARBLED, Damaged
 
 
-def apply_all(state: Ledger, stored: Iterable[Event], log: str) -> Ledger:
+def apply_all(state: State, stored: Iterable[Event], log: str) -> State:
     """Apply all events of a log and return the state; log: its name, for errors."""
     for event in stored:
         try:
@@ -24,7 +24,7 @@ def apply_all(state: Ledger, stored: Iterable[Event], log: str) -> Ledger:
     return state
 
 
-def apply(state: Ledger, event: Event) -> int | None:
+def apply(state: State, event: Event) -> int | None:
     """Apply one event; return the item whose place in the pool may have changed."""
     state.seq = event.seq
     item = _apply_to_item(state, event)
@@ -35,7 +35,7 @@ def apply(state: Ledger, event: Event) -> int | None:
     return item
 
 
-def _apply_to_item(state: Ledger, event: Event) -> int | None:
+def _apply_to_item(state: State, event: Event) -> int | None:
     body, item = event.body, None
     if isinstance(body, events.OfItem):
         item = state.position.get(body.item)
@@ -53,25 +53,25 @@ def _apply_to_item(state: Ledger, event: Event) -> int | None:
 
 
 @singledispatch
-def _apply(body: events.Body, state: Ledger, event: Event, item: int) -> None:
+def _apply(body: events.Body, state: State, event: Event, item: int) -> None:
     """Apply an event by its type; `item` is the position of the item it is about, -1 if there is none."""
     raise EverylabelError(f"event {event.seq} is of kind {body.kind!r}, which has no effect in reducer.py")
 
 
 @_apply.register
-def _(body: events.Retired | events.Sent, state: Ledger, event: Event, item: int) -> None:
+def _(body: events.Retired | events.Sent, state: State, event: Event, item: int) -> None:
     pass  # `Sent` is looked up by its key
 
 
 @_apply.register
-def _(body: events.Project, state: Ledger, event: Event, item: int) -> None:
+def _(body: events.Project, state: State, event: Event, item: int) -> None:
     _set_classes(state, state.book.added(body.classes))
     state.seed = body.seed
     state.settings.update(body.settings)
 
 
 @_apply.register
-def _(body: events.OfClasses, state: Ledger, event: Event, item: int) -> None:
+def _(body: events.OfClasses, state: State, event: Event, item: int) -> None:
     if isinstance(body, events.ClassChanged) and body.imported and body.description is not None:
         state.imported_descriptions[body.class_] = body.description
     change = ClassChange(event.seq, body, state.book)
@@ -80,7 +80,7 @@ def _(body: events.OfClasses, state: Ledger, event: Event, item: int) -> None:
 
 
 @_apply.register
-def _(body: events.Settings, state: Ledger, event: Event, item: int) -> None:
+def _(body: events.Settings, state: State, event: Event, item: int) -> None:
     for answered in state.answers:
         count(state, answered, -1)
     state.settings.update(events.to_row(body)[1])
@@ -89,7 +89,7 @@ def _(body: events.Settings, state: Ledger, event: Event, item: int) -> None:
 
 
 @_apply.register
-def _(body: events.Extended, state: Ledger, event: Event, item: int) -> None:
+def _(body: events.Extended, state: State, event: Event, item: int) -> None:
     state.joined = True
     names = body.names
     if state.ids == names:
@@ -100,24 +100,24 @@ def _(body: events.Extended, state: Ledger, event: Event, item: int) -> None:
 
 
 @_apply.register
-def _(body: events.Assessed, state: Ledger, event: Event, item: int) -> None:
+def _(body: events.Assessed, state: State, event: Event, item: int) -> None:
     state.assessed.append(body)
 
 
 @_apply.register
-def _(body: events.Generation, state: Ledger, event: Event, item: int) -> None:
+def _(body: events.Generation, state: State, event: Event, item: int) -> None:
     state.generations.append(body)
 
 
 @_apply.register
-def _(body: events.Wish, state: Ledger, event: Event, item: int) -> None:
+def _(body: events.Wish, state: State, event: Event, item: int) -> None:
     state.wishes.pop(body.class_, None)
     if body.checks:
         state.wishes[body.class_] = body.checks
 
 
 @_apply.register
-def _(body: events.Out, state: Ledger, event: Event, item: int) -> None:
+def _(body: events.Out, state: State, event: Event, item: int) -> None:
     state.leases[event.person] = Lease(item, body.reason, event.at, body.by)
     state.holder[item] = event.person
     state.shown.setdefault(event.person, {})[item] = event.seq
@@ -131,13 +131,13 @@ def _(body: events.Out, state: Ledger, event: Event, item: int) -> None:
 
 
 @_apply.register
-def _(body: events.Release, state: Ledger, event: Event, item: int) -> None:
+def _(body: events.Release, state: State, event: Event, item: int) -> None:
     _release(state, event.person, item)
 
 
 @_apply.register
 def _(
-    body: events.Label | events.NoneOfThese | events.CannotTell, state: Ledger, event: Event, item: int
+    body: events.Label | events.NoneOfThese | events.CannotTell, state: State, event: Event, item: int
 ) -> None:
     if isinstance(body, events.Label) and body.class_ not in range(len(state.classes)):
         raise EverylabelError(f"it gives class {body.class_!r}, which never existed")
@@ -152,7 +152,7 @@ def _(
 
 
 @_apply.register
-def _(body: events.Not, state: Ledger, event: Event, item: int) -> None:
+def _(body: events.Not, state: State, event: Event, item: int) -> None:
     _record(state, body, event, item)
     state.doubted[item] = None
     state.n_changes += 1
@@ -162,14 +162,14 @@ def _(body: events.Not, state: Ledger, event: Event, item: int) -> None:
 
 
 @_apply.register
-def _(body: events.Skip, state: Ledger, event: Event, item: int) -> None:
+def _(body: events.Skip, state: State, event: Event, item: int) -> None:
     _release(state, event.person, item)
     _record(state, body, event, item)
     state.skipped[item] = [*state.skipped.pop(item, []), (event.seq, event.person)]  # the last comes last
 
 
 @_apply.register
-def _(body: events.ContentChanged, state: Ledger, event: Event, item: int) -> None:
+def _(body: events.ContentChanged, state: State, event: Event, item: int) -> None:
     if body.confirmed:
         state.aside.pop(item, None)
     else:
@@ -181,7 +181,7 @@ def _(body: events.ContentChanged, state: Ledger, event: Event, item: int) -> No
 
 
 @_apply.register
-def _(body: events.AutoLabel, state: Ledger, event: Event, item: int) -> None:
+def _(body: events.AutoLabel, state: State, event: Event, item: int) -> None:
     state.finished.pop(item, None)
     state.audits.pop(item, None)
     if body.class_ is not None:
@@ -191,7 +191,7 @@ def _(body: events.AutoLabel, state: Ledger, event: Event, item: int) -> None:
 
 
 @_apply.register
-def _(body: events.Left, state: Ledger, event: Event, item: int) -> None:
+def _(body: events.Left, state: State, event: Event, item: int) -> None:
     if body.back:
         state.left.pop(item, None)
     else:
@@ -203,7 +203,7 @@ def _(body: events.Left, state: Ledger, event: Event, item: int) -> None:
 
 
 @_apply.register
-def _(body: events.HeldOut, state: Ledger, event: Event, item: int) -> None:
+def _(body: events.HeldOut, state: State, event: Event, item: int) -> None:
     answers = state.answers.get(item, [])
     if answers:  # the model must no longer learn from them
         vote(state, item, [])
@@ -213,7 +213,7 @@ def _(body: events.HeldOut, state: Ledger, event: Event, item: int) -> None:
 
 
 @_apply.register
-def _(body: events.Undo, state: Ledger, event: Event, item: int) -> None:
+def _(body: events.Undo, state: State, event: Event, item: int) -> None:
     change = next((change for change in state.class_changes if change.seq == body.saved), None)
     if change is not None:
         state.class_changes = state.class_changes[: state.class_changes.index(change)]
@@ -236,7 +236,7 @@ def _(body: events.Undo, state: Ledger, event: Event, item: int) -> None:
         vote(state, item)
 
 
-def _grant_wish(state: Ledger, among: int | None) -> None:
+def _grant_wish(state: State, among: int | None) -> None:
     """Count a check of a class for which somebody asked for further checks."""
     if among in state.wishes:
         state.wishes[among] -= 1
@@ -244,7 +244,7 @@ def _grant_wish(state: Ledger, among: int | None) -> None:
             del state.wishes[among]
 
 
-def _set_classes(state: Ledger, book: ClassBook) -> None:
+def _set_classes(state: State, book: ClassBook) -> None:
     """Take other classes; where the labels of a class now count for another, vote again on its items."""
     before, state.book = state.book, book
     known = dict(enumerate(before.names))
@@ -261,7 +261,7 @@ def _set_classes(state: Ledger, book: ClassBook) -> None:
     state.tally = Tally(*map(sum, zip(Tally(), *(_tally_of(state, item) for item in items), strict=True)))
 
 
-def _release(state: Ledger, person: str, item: int) -> None:
+def _release(state: State, person: str, item: int) -> None:
     """End the person's lease of an item."""
     lease = state.leases.get(person)
     if lease is not None and lease.item == item:
@@ -270,7 +270,7 @@ def _release(state: Ledger, person: str, item: int) -> None:
             del state.holder[item]
 
 
-def _record(state: Ledger, body: events.Answered, event: Event, item: int) -> None:
+def _record(state: State, body: events.Answered, event: Event, item: int) -> None:
     """Add an answer to the history."""
     entries = state.by_item.setdefault(item, [])
     leased = state.shown.get(event.person, {}).pop(item, None)
@@ -282,7 +282,7 @@ def _record(state: Ledger, body: events.Answered, event: Event, item: int) -> No
     state.undoable.setdefault(event.person, []).append(event.seq)
 
 
-def _tally_of(state: Ledger, item: int | None) -> Tally:
+def _tally_of(state: State, item: int | None) -> Tally:
     """Return what one item adds to the counts."""
     if item is None:
         return Tally()

@@ -34,7 +34,7 @@ Items = dict[int, None]  # items in the order in which they came
 
 
 @dataclass(eq=False)
-class Ledger:
+class State:
     """The state that the events add up to; all fields are plain data, so that a snapshot holds them."""
 
     ids: Any = ()  # an IdList of the items that joined, in that order; any sequence to begin with
@@ -253,7 +253,7 @@ def ruled_out(entries: Iterable[Entry], book: ClassBook, person: str | None = No
     return frozenset(number for number in book.present if number not in left)
 
 
-def new_state(stored: Sequence[Event], source: Sequence[str]) -> Ledger:
+def new_state(stored: Sequence[Event], source: Sequence[str]) -> State:
     """Return the state before the first event of a log; source: ids of the items with features.
 
     The items of the first `extended` event are there from the start; in logs without one, all are.
@@ -264,6 +264,6 @@ def new_state(stored: Sequence[Event], source: Sequence[str]) -> Ledger:
     else:
         members = source.position if isinstance(source, IdList) else set(source)
         given = [name for name in joined if name in members]
-    state = Ledger(given)
+    state = State(given)
     state.source = source.position if isinstance(source, IdList) else set(source)
     return state

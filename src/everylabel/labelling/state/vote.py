@@ -2,12 +2,12 @@
 
 from collections import Counter
 
-from everylabel.labelling.state.state import Ledger
+from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import CANNOT_TELL, IMPORT, Answer, is_tied
 from everylabel.log import events
 
 
-def vote(state: Ledger, item: int, answers: list[Answer] | None = None) -> None:
+def vote(state: State, item: int, answers: list[Answer] | None = None) -> None:
     """Set the label of an item by majority; a tie goes to the latest answer of a person, not of an import.
 
     answers : the standing answers, unless others shall count. An adjudicator's answer outvotes all others.
@@ -33,7 +33,7 @@ def vote(state: Ledger, item: int, answers: list[Answer] | None = None) -> None:
     state.n_changes += 1
 
 
-def _ranked(state: Ledger, answers: list[Answer]) -> list[Answer]:
+def _ranked(state: State, answers: list[Answer]) -> list[Answer]:
     """Return the answers that count, the one that decides a tie last."""
     if len(answers) < 2:
         return answers
@@ -50,13 +50,13 @@ def _majority(values: list[int]) -> int:
     return next(value for value in reversed(values) if counts[value] == most)
 
 
-def _is_truth(state: Ledger, answer: Answer) -> bool:
+def _is_truth(state: State, answer: Answer) -> bool:
     """Return whether an answer is an adjudicator's."""
     entry = state.history.get(answer.seq)
     return entry is not None and isinstance(entry.body, events.Label) and entry.body.truth
 
 
-def count(state: Ledger, item: int, sign: int) -> None:
+def count(state: State, item: int, sign: int) -> None:
     """Add an item's answers to the counts (sign 1), or take them off (sign -1)."""
     answers = state.answers.get(item, [])
     state.n_answers += sign * len(answers)

@@ -38,7 +38,7 @@ def queues(views: Views, shown: Shown) -> APIRouter:
 
     def asked(name: str, class_: str | None, item: str | None, low: float, high: float) -> Asked:
         value = int(class_) if class_ is not None and re.fullmatch("[0-9]{1,9}", class_) else class_
-        known = None if value is None else class_number(views.ledger, value)
+        known = None if value is None else class_number(views.state, value)
         return Asked(name, known, None if item is None else views.position(item), low, high)
 
     async def listed(ids: list[str]) -> list[dict[str, Any]]:

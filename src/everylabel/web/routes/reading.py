@@ -102,7 +102,7 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
         """
         ids = views.desk.ids
         if isinstance(shown.project.ids, Numbered):
-            place = views.ledger.position.get(q.strip())
+            place = views.state.position.get(q.strip())
             if place is None:
                 told = "items in shards are found by their row number only; no text is searched"
                 raise Refused(409, "in_shards", told)
