@@ -9,7 +9,10 @@ class IdList(Sequence[str]):
 
     def __init__(self, ids: Iterable[str] = ()) -> None:
         self._ids = list(ids)
-        self.position: Mapping[str, int] = {name: i for i, name in enumerate(self._ids)}
+        known = ids.position if isinstance(ids, IdList) else None
+        self.position: Mapping[str, int] = (
+            dict(known) if isinstance(known, dict) else {name: i for i, name in enumerate(self._ids)}
+        )
 
     def extend(self, ids: Iterable[str]) -> None:
         """Append ids that are not in the list yet."""
@@ -98,6 +101,11 @@ class _Numbers(Mapping[str, int]):
 
     def __len__(self) -> int:
         return self._n
+
+
+def id_list(ids: Sequence[str]) -> IdList:
+    """Return ids with their positions, for those that only read them: an `IdList` is returned itself."""
+    return ids if isinstance(ids, IdList) else IdList(ids)
 
 
 def stored_ids(ids: Sequence[str]) -> int | list[str]:

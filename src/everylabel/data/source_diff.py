@@ -18,7 +18,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.digests import Digests, features_digest
-from everylabel.data.id_list import IdList, Numbered
+from everylabel.data.id_list import IdList, Numbered, id_list
 from everylabel.data.items import Items
 
 NOT_NOTED = "?"  # whether ids were the source's own: versions before did not note it
@@ -72,7 +72,7 @@ class Known(NamedTuple):
         """Return the rows of a source as it is now, by the log's names, then all that are gone."""
         items = items.of_source()
         known = self.resolved(items)
-        keys = items.ids if isinstance(items.ids, Numbered) else IdList(items.ids)
+        keys = id_list(items.ids)
         now = Known(keys, Digests(items.digests), items.own_ids and list(items.own_ids))
         now = now._replace(id_column=items.id_column)
         if not (known.is_of_each and now.is_of_each):
@@ -230,7 +230,8 @@ def _compare(known: Known, items: Items, sent: Sequence[str]) -> Change:
     there = len(known.keys) - known.gone
     by_id = known.knows_ids_of(items)
     if _as_it_was(known, items, there, by_id):
-        return Change(keys=IdList(known.keys[:there]))
+        keys = known.keys[:there]
+        return Change(keys=id_list(items.ids) if items.ids == keys else IdList(keys))
     if known.is_of_each and len(items.digests) == len(items.ids):
         names = known.own_ids if by_id else known.digests
         found = match_rows(names or (), (items.own_ids if by_id else items.digests) or ())
@@ -241,13 +242,13 @@ def _compare(known: Known, items: Items, sent: Sequence[str]) -> Change:
     else:
         found = match_rows(known.keys, items.ids)
         changed = [] if _same_arrays(known, items) else [j for j, i in enumerate(found) if i is not None]
-    keys, taken = _keys(known.keys, items.ids, found, sent), set(found)
+    now, taken = _keys(known.keys, items.ids, found, sent), set(found)
     return Change(
         appended=tuple(items.known_as(j) for j, i in enumerate(found) if i is None or i >= there),
         gone=tuple(known.name(i) for i in range(there) if i not in taken),
         changed=tuple(items.known_as(j) for j in changed),
-        keys=IdList(keys),
-        changed_keys=tuple(keys[j] for j in changed),
+        keys=IdList(now),
+        changed_keys=tuple(now[j] for j in changed),
         swapped=_swapped(known, items, changed) if by_id else 0,
         moved=_moved([i for i in found if i is not None and i < there]),
         alike=0 if by_id else _alike(items.digests),

@@ -17,7 +17,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.core.files import VERSION, read_file, write_atomically, write_file
-from everylabel.data.id_list import IdList, Numbered, ids_from_stored, stored_ids
+from everylabel.data.id_list import Numbered, id_list, ids_from_stored, stored_ids
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.learner import Mean
 from everylabel.labelling.state.state import State
@@ -71,7 +71,7 @@ class Snapshots:
                 state.ids = source
         except (msgspec.MsgspecError, KeyError, TypeError, ValueError):
             return None
-        members = IdList(source).position if not isinstance(source, IdList) else source.position
+        members = id_list(source).position
         same = state.ids == source or (state.joined and all(name in members for name in state.ids))
         if not same or any(name in members for name in state.absent):
             return None

@@ -18,7 +18,7 @@ from everylabel.core.errors import EverylabelError, counted, listed
 from everylabel.data.cells import label_of
 from everylabel.data.classes import check_class_count, clean_name, meant
 from everylabel.data.digests import features_digest
-from everylabel.data.id_list import IdList, Numbered, stored_ids
+from everylabel.data.id_list import IdList, Numbered, id_list, stored_ids
 from everylabel.data.items import Items
 from everylabel.data.source_diff import Known, compare
 from everylabel.labelling.model.class_names import ClassNames
@@ -197,7 +197,7 @@ def bring_up_to_date(
     pool; other features than before are refused unless `new_features` are expected. `test` are items to hold
     out, by id or a number to draw at random.
     """
-    ids = ids if isinstance(ids, Numbered) else IdList(ids)
+    ids = id_list(ids)
     state = read_events(store, ids, snapshots)
     writer, settings = _Writer(state), settings or {}
     if state.seq == 0:

@@ -14,7 +14,7 @@ from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import label_of
 from everylabel.data.digests import UNREADABLE
 from everylabel.data.display import Pictures, fields_of
-from everylabel.data.id_list import IdList, Numbered
+from everylabel.data.id_list import Numbered, id_list
 from everylabel.data.items import Items
 from everylabel.data.media import Picture
 from everylabel.labelling.errors import Refused
@@ -90,7 +90,7 @@ class Shown:
     def become(self, project: Project) -> None:
         """Show this project from now on."""
         self._told, self._bare = _labels_of(project), _folders_are_classes(project)
-        self._now = project, IdList(project.ids).position
+        self._now = project, id_list(project.ids).position
 
     @property
     def project(self) -> Project:
