@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from everylabel.data.digests import text_digests
-from everylabel.data.id_list import IdList, Numbered, stored_ids
+from everylabel.data.items import IdList, Numbered, stored_ids
 from everylabel.data.source_diff import NOT_NOTED, Known
 from everylabel.log.codec import from_text, to_text
 from everylabel.log.events import Event, Extended, Label

@@ -16,8 +16,7 @@ from everylabel.scale.features import ShardedFeatures
 from everylabel.scale.manifest import open_or_create
 from everylabel.scale.pool import ShardPool
 from everylabel.scale.project import ShardRows, on_ray
-from everylabel.selection.pool.complement import Complement
-from everylabel.selection.pool.sparse import Sparse
+from everylabel.selection.pool.sparse import Complement, Sparse
 from everylabel.web.server import ServeOptions, opened_project
 from tests.selection.problems import problem
 

@@ -13,7 +13,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import no_labels
 from everylabel.data.digests import UNREADABLE
 from everylabel.data.display import Rows
-from everylabel.data.id_list import Numbered
+from everylabel.data.items import Numbered
 from everylabel.data.options import Options
 from everylabel.labelling.errors import Refused
 from everylabel.projects.project import Project

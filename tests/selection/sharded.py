@@ -7,8 +7,7 @@ import numpy as np
 
 import everylabel as el
 from everylabel.selection.pool import PoolView, Where
-from everylabel.selection.pool.view import LearningPool
-from everylabel.selection.ranking import best
+from everylabel.selection.pool.view import LearningPool, best
 
 
 class Sharded(LearningPool):

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.sent import Sent
+from everylabel.data.items import Sent
 from everylabel.data.source_diff import Known
 from everylabel.formats.beside import beside
 from everylabel.labelling.desk import Desk

@@ -203,7 +203,7 @@ def _sharded(source: str, ray: str | None, others: dict[str, Any]) -> dict[str, 
 
 def _rows_of(project: "Project") -> dict[str, Any]:
     """Return how the server gets features that lie in shards on a Ray cluster."""
-    from everylabel.data.id_list import Numbered
+    from everylabel.data.items import Numbered
 
     if not isinstance(project.ids, Numbered):
         return {}

@@ -13,10 +13,8 @@ from everylabel.label_studio.annotations import Marks
 from everylabel.label_studio.api import Api
 from everylabel.label_studio.configuration import read_configuration
 from everylabel.label_studio.learning import Learning
-from everylabel.label_studio.outbox import Outbox
-from everylabel.label_studio.predictions import Predictions
-from everylabel.label_studio.reconcile import Reconciler
-from everylabel.label_studio.renewal import Renewal
+from everylabel.label_studio.predictions import Predictions, Renewal
+from everylabel.label_studio.sync import Outbox, Reconciler
 from everylabel.label_studio.tasks import ID, Tasks
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.service import Service

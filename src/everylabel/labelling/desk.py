@@ -33,7 +33,7 @@ from everylabel.labelling.state.types import FREE, Place
 from everylabel.log import events
 from everylabel.log.events import Body, Event, Out, Release
 from everylabel.models.scaling import Scaling
-from everylabel.selection.pool.scaled import Scaled
+from everylabel.selection.pool.features import Scaled
 from everylabel.selection.select import acts_for
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ Of pairs with a cosine above COPY 89 % are of one class on Banking-77, 99 % on C
 import numpy as np
 
 from everylabel.labelling.queues import cosines
-from everylabel.selection.pool.scaled import Scaled
+from everylabel.selection.pool.features import Scaled
 
 COPY = 0.85  # cosine from which on two items are near copies
 MOST = 25  # beside the item itself: as many as can be looked at, and letters to take one out

@@ -14,7 +14,7 @@ from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.quality.left_out import LeftOut
 from everylabel.labelling.state.types import CANNOT_TELL, NONE, Answer, is_tied
-from everylabel.selection.pool.scaled import Scaled
+from everylabel.selection.pool.features import Scaled
 
 LOW, HIGH = 0.5, 0.7  # probabilities between which the model is half sure
 PLAUSIBLE = 0.1  # probability from which an item may well be of a class

@@ -27,7 +27,7 @@ from everylabel.labelling.state.types import CANNOT_TELL, Answer, Entry
 from everylabel.log.events import Answered, Event, Not, Skip
 from everylabel.selection import strategies as known_strategies
 from everylabel.selection.pool import Where
-from everylabel.selection.pool.complement import all_but
+from everylabel.selection.pool.sparse import all_but
 
 STRATEGIES = {
     "herding": "Coverage: recommended. Asks about unsure items that stand for many no label has reached.",

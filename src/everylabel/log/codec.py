@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from everylabel.data.digests import Digests
-from everylabel.data.id_list import IdList, Numbered, ids_from_stored, stored_ids
+from everylabel.data.items import IdList, Numbered, ids_from_stored, stored_ids
 from everylabel.data.source_diff import NOT_NOTED, Known
 
 MOST_NAMED = 10**7  # rows whose ids are held in memory without a digest for each

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from everylabel.core.errors import EverylabelError, listed
-from everylabel.data.readers.frames import frame_of
+from everylabel.data.readers.memory import frame_of
 
 Column = Sequence[str | None]
 

@@ -12,9 +12,8 @@ from everylabel.data.cells import is_missing
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.read import read
-from everylabel.data.readers.frames import frame_of
-from everylabel.data.readers.ids import NO_IDS
-from everylabel.data.readers.memory import read_memory
+from everylabel.data.readers.columns import NO_IDS
+from everylabel.data.readers.memory import frame_of, read_memory
 from everylabel.labelling.desk import Generation
 from everylabel.labelling.model.scaling import Rows
 from everylabel.models.embedding.embed import Embedder

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from everylabel.core.errors import need
-from everylabel.data.readers.frames import frame_of
+from everylabel.data.readers.memory import frame_of
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.quality.accuracy import Interval
 from everylabel.models.classifier import LaplaceClassifier

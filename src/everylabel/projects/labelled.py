@@ -14,9 +14,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError, counted, listed
 from everylabel.data.digests import features_digest
-from everylabel.data.id_list import IdList, stored_ids
-from everylabel.data.items import Items
-from everylabel.data.sent import Sent, with_sent
+from everylabel.data.items import IdList, Items, Sent, stored_ids, with_sent
 from everylabel.data.source_diff import Known, compare
 from everylabel.log import events
 from everylabel.log.events import SAID

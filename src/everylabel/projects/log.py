@@ -18,8 +18,7 @@ from everylabel.core.errors import EverylabelError, counted, listed
 from everylabel.data.cells import label_of
 from everylabel.data.classes import check_class_count, clean_name, meant
 from everylabel.data.digests import features_digest
-from everylabel.data.id_list import IdList, Numbered, id_list, stored_ids
-from everylabel.data.items import Items
+from everylabel.data.items import IdList, Items, Numbered, id_list, stored_ids
 from everylabel.data.source_diff import Known, compare
 from everylabel.labelling.model.class_names import ClassNames
 from everylabel.labelling.snapshot import Snapshots
@@ -42,7 +41,7 @@ from everylabel.projects.labelled import (
 )
 from everylabel.projects.network import load_generation
 from everylabel.projects.project import Project
-from everylabel.selection.pool.complement import all_but
+from everylabel.selection.pool.sparse import all_but
 
 IMPORTER = "import"  # the person of labels that came with the source
 SOURCE, FILE = "source", "file"  # origins of imported labels

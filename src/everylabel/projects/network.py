@@ -26,7 +26,7 @@ import msgspec
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.id_list import IdList
+from everylabel.data.items import IdList
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.errors import Refused
 from everylabel.labelling.model.class_names import ClassNames, Encoder, phrases_of

@@ -12,7 +12,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.read import ARRAYS, TABLES, read
-from everylabel.data.readers.ids import NO_IDS
+from everylabel.data.readers.columns import NO_IDS
 from everylabel.data.readers.rows import column_names
 from everylabel.labelling.errors import Refused
 from everylabel.labelling.model.scaling import Prepared, prepare

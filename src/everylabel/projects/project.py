@@ -21,7 +21,7 @@ from everylabel.data.items import Items
 from everylabel.data.media import why_unreadable
 from everylabel.data.options import Options
 from everylabel.data.read import dataset_name, read
-from everylabel.data.readers.ids import NO_IDS
+from everylabel.data.readers.columns import NO_IDS
 from everylabel.labelling.desk import Generation
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.arrivals import Growing, growing

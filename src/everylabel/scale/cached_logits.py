@@ -18,7 +18,7 @@ from everylabel.core.posterior import Posterior
 from everylabel.scale.features import BESIDE, ShardedFeatures
 from everylabel.scale.worker import Behind
 from everylabel.selection.pool import PoolView
-from everylabel.selection.pool.scaled import Scaled
+from everylabel.selection.pool.features import Scaled
 from everylabel.selection.pool.sparse import Sparse
 from everylabel.selection.pool.view import shares_cov
 

@@ -14,7 +14,7 @@ from everylabel.scale.shards import load
 from everylabel.selection.pool import PoolView, Where
 from everylabel.selection.pool.cached_logits import LocalLogits
 from everylabel.selection.pool.features import Features
-from everylabel.selection.ranking import TIE
+from everylabel.selection.pool.view import TIE
 
 SPARE = 64  # candidates beyond those asked for, to break ties between parts
 Score = Callable[[PoolView, np.ndarray], np.ndarray]

@@ -10,9 +10,8 @@ from everylabel.core.checks import came, check_count, check_positions, check_rng
 from everylabel.core.errors import EverylabelError
 from everylabel.selection import strategies
 from everylabel.selection.pool import PoolView, Where
-from everylabel.selection.pool.complement import without
-from everylabel.selection.pool.view import LearningPool, check_view
-from everylabel.selection.ranking import best
+from everylabel.selection.pool.sparse import without
+from everylabel.selection.pool.view import LearningPool, best, check_view
 from everylabel.selection.strategies.strategy import Score, Strategy, best_of_few
 
 COLD = ("random", "coreset", "typiclust")  # these need no model

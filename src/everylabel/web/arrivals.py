@@ -15,9 +15,7 @@ from itertools import islice
 from typing import Any
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.id_list import Numbered
-from everylabel.data.items import Items
-from everylabel.data.sent import Sent, not_sent, sent_items
+from everylabel.data.items import Items, Numbered, Sent, not_sent, sent_items
 from everylabel.data.source_diff import Change, Known, compare
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.errors import Refused

@@ -17,7 +17,7 @@ import numpy as np
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from everylabel.data.id_list import Numbered
+from everylabel.data.items import Numbered
 from everylabel.formats.exports import Export, model_export, table_export
 from everylabel.formats.queue_tables import Of
 from everylabel.labelling.desk import Desk

@@ -14,8 +14,7 @@ from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import label_of
 from everylabel.data.digests import UNREADABLE
 from everylabel.data.display import Pictures, fields_of
-from everylabel.data.id_list import Numbered, id_list
-from everylabel.data.items import Items
+from everylabel.data.items import Items, Numbered, id_list
 from everylabel.data.media import Picture
 from everylabel.labelling.errors import Refused
 from everylabel.projects.project import Project

@@ -9,7 +9,7 @@ import numpy as np
 
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import need
-from everylabel.selection.pool.scaled import Scaled
+from everylabel.selection.pool.features import Scaled
 
 SAMPLE = 4000  # rows that directions are learned from
 UMAP_SAMPLE = 20_000

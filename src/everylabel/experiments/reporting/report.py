@@ -15,19 +15,26 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from everylabel.core.errors import EverylabelError
-from everylabel.experiments.catalogue import EXPERIMENTS, rows_of
-from everylabel.experiments.reporting import illustrations, pages
-from everylabel.experiments.reporting.checks import UNMEASURED
-from everylabel.experiments.reporting.claims import judge
+from everylabel.experiments.reporting import pages
+from everylabel.experiments.reporting.claims import UNMEASURED, judge
 from everylabel.experiments.reporting.pages import TRAININGS, VERDICTS, Picture, Section, Table
-from everylabel.experiments.reporting.plots import STYLES, as_png, panels, step_panels
+from everylabel.experiments.reporting.plots import (
+    STYLES,
+    as_png,
+    boundary_picture,
+    monte_carlo_picture,
+    panels,
+    step_panels,
+)
 from everylabel.experiments.reporting.summary import (
+    EXPERIMENTS,
     TITLES,
     curve_mean,
     curves,
     datasets_of,
     over_repetitions,
     points,
+    rows_of,
     times,
 )
 from everylabel.experiments.results import Results, Row
@@ -275,7 +282,7 @@ def _closeness(training: str, rows: list[Row]) -> Section:
 
 
 def _illustrations() -> Section:
-    reweighted, boundary = illustrations.monte_carlo_picture(), illustrations.boundary_picture()
+    reweighted, boundary = monte_carlo_picture(), boundary_picture()
     drawn = [
         _picture("monte-carlo", "Monte Carlo reweighting in one dimension (Fig. 1)", reweighted),
         _picture("boundary", "A decision boundary before, after and retrained", boundary),

@@ -1,4 +1,4 @@
-"""Means and standard errors over repetitions, straight from the rows of the results file."""
+"""All experiments by name, in the order of the paper, and means and standard errors of their results."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -7,10 +7,23 @@ from typing import NamedTuple
 import numpy as np
 
 from everylabel.experiments.data import SETTINGS
-from everylabel.experiments.results import Row
+from everylabel.experiments.engine import Experiment
+from everylabel.experiments.results import Results, Row
+from everylabel.experiments.selecting import SELECTING
+from everylabel.experiments.updating import UPDATING
 
+EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in (*UPDATING, *SELECTING)}
+FIGURES = {"fig2": "step-size", "fig3": "stages", "fig4": "new-sizes", "fig5": "speed-up"}
+FIGURES |= {"fig6": "batch-selection", "fig7": "look-ahead"}
 TITLES = {"digits": "Digits", "cifar10": "CIFAR-10", "snacks": "Snacks", "dtd": "DTD", "dbpedia": "DBpedia"}
 TITLES |= {"banking77": "Banking-77", "clinc150": "Clinc-150"}
+
+
+def rows_of(results: Results, name: str, training: str) -> list[Row]:
+    """Return an experiment's measurements; of a grid that several share, those it shows."""
+    experiment = EXPERIMENTS[name]
+    rows, shown = results.rows(experiment.grid, training), experiment.strategies
+    return [row for row in rows if not shown or row.variant in shown]
 
 
 class Estimate(NamedTuple):

@@ -10,8 +10,7 @@ from collections import defaultdict
 from typing import Any
 
 from everylabel.core.errors import EverylabelError, need
-from everylabel.experiments.catalogue import EXPERIMENTS, rows_of
-from everylabel.experiments.reporting.summary import curves
+from everylabel.experiments.reporting.summary import EXPERIMENTS, curves, rows_of
 from everylabel.experiments.results import Results, Row
 
 EXPERIMENT = "everylabel reproduce"

@@ -17,7 +17,7 @@ from everylabel.labelling.model.training import TrainingSet, columns_out, in_ord
 from everylabel.labelling.state.types import FREE, Place
 from everylabel.selection import Pool, select
 from everylabel.selection.pool import Where
-from everylabel.selection.pool.scaled import Scaled
+from everylabel.selection.pool.features import Scaled
 from everylabel.selection.select import knows_nothing, looks_at_each
 
 SAMPLED = 1000  # items from which the expected accuracy of the whole pool is estimated

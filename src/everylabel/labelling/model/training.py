@@ -12,7 +12,7 @@ from everylabel.core.updates.partial import expected_shares, note_shares
 from everylabel.labelling.state.types import Place
 from everylabel.models.names import NameRows, are_of_use, name_rows
 from everylabel.models.scaling import Scaling, suited_precision
-from everylabel.selection.pool.scaled import Scaled
+from everylabel.selection.pool.features import Scaled
 
 RuledOut = Mapping[int, Collection[int]]
 

@@ -21,7 +21,7 @@ from everylabel.labelling.quality.by_class import class_figures, confusion
 from everylabel.labelling.quality.left_out import LeftOut, LeftOuts
 from everylabel.log.events import Assessed
 from everylabel.models.names import NameRows
-from everylabel.selection.pool.scaled import Scaled
+from everylabel.selection.pool.features import Scaled
 
 SHRUNK = 10  # checks that set the shares of classes half right
 CLASSIFIES = 1e-3  # tolerance of weights that are good enough to classify by

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everylabel.data.id_list import IdList, Numbered
+from everylabel.data.items import IdList, Numbered
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import NONE, Answer
 from everylabel.log import events

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from everylabel.data.id_list import IdList, Numbered
+from everylabel.data.items import IdList, Numbered
 from everylabel.labelling.state.agreement import Agreement
 from everylabel.labelling.state.class_book import ClassBook
 from everylabel.labelling.state.types import (

@@ -28,9 +28,8 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 from everylabel.core.updates import METHODS, default_step
 from everylabel.selection.pool.cached_logits import LocalLogits, follow, follow_classes
-from everylabel.selection.pool.features import Features
+from everylabel.selection.pool.features import Features, Folded, Scaled
 from everylabel.selection.pool.history import History, Options
-from everylabel.selection.pool.scaled import Folded, Scaled
 from everylabel.selection.pool.view import LearningPool, Where
 
 

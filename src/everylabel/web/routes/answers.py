@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from everylabel.data.sent import Sent
+from everylabel.data.items import Sent
 from everylabel.labelling.auto_label_service import Finishing
 from everylabel.labelling.bulk_label import label_many
 from everylabel.labelling.presence import Presence, Tab

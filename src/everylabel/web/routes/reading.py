@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
-from everylabel.data.id_list import Numbered
+from everylabel.data.items import Numbered
 from everylabel.labelling.errors import Refused
 from everylabel.labelling.predicted import Page
 from everylabel.labelling.views import Views
