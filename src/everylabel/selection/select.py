@@ -178,6 +178,6 @@ def free_candidates(pool: PoolView, candidates: Any, rng: np.random.Generator) -
     taken = int(np.sum(pool.state[idx] != Where.FREE))
     if taken:
         raise EverylabelError(
-            f"candidates holds {taken} instance(s) that are labelled or out; expected free ones"
+            f"candidates holds {taken} instance(s) that are labelled or leased; expected free ones"
         )
     return idx

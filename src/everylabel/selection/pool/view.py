@@ -44,7 +44,7 @@ def smallest(values: np.ndarray, n: int) -> np.ndarray:
 
 
 class Where(IntEnum):
-    """Where an instance is: free to be chosen, labelled, out with an annotator, or set aside."""
+    """Where an instance is: free to be chosen, labelled, leased to an annotator, or excluded."""
 
     FREE = 0
     LABELLED = 1
@@ -105,7 +105,7 @@ class PoolView(Protocol):
         return self.placed(Where.LABELLED)
 
     @property
-    def out_idx(self) -> np.ndarray:
+    def leased_idx(self) -> np.ndarray:
         return self.placed(Where.LEASED)
 
     def probs(self, idx: Any = None) -> np.ndarray:
@@ -167,15 +167,7 @@ class LearningPool(PoolView, Protocol):
         """Raise if `add` would refuse this method and step size."""
 
     @abstractmethod
-    def add(
-        self,
-        idx: int,
-        label: int,
-        weight: float = 1.0,
-        *,
-        method: str | None = None,
-        step_size: float | str | None = None,
-    ) -> None:
+    def add(self, idx: int, label: int, *, step_size: float | str | None = None) -> None:
         """Learn the label of one instance."""
 
 
