@@ -43,7 +43,7 @@ def _written(folder: Path, kind: str) -> str:
 def _opened(path: Path | str, options: Options, size: int = 100) -> tuple[Source, Manifest]:
     folder = f"{path}.shards"
     source = open_source(str(path), options, folder)
-    manifest = open_or_create(folder, {}, ".npy", source, size)
+    manifest = open_or_create(folder, {}, ".npy", source.place, source.files, source.counts, size)
     return source.with_rows(manifest), manifest
 
 

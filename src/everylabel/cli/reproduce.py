@@ -108,7 +108,7 @@ def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, m
     need("matplotlib", "plot", "the report's plots")  # before hours of work, not after
     from everylabel.experiments.reporting.pages import TRAININGS
     from everylabel.experiments.reporting.report import check_folder, write_report
-    from everylabel.experiments.reporting.tracking import log_to_mlflow, need_mlflow
+    from everylabel.experiments.reporting.summary import log_to_mlflow, need_mlflow
     from everylabel.experiments.results import Results
 
     _check_names(run)

@@ -170,16 +170,10 @@ class ShardPool(Pool):
 
     def put(self, idx: int, where: Where, label: int | None = None, weight: float = 1.0, **how: Any) -> None:
         i = self._check_one(idx)
-        before = dict(self.numbers.moves)
-        self.numbers.moves[i] = int(where) if where in list(Where) else int(self.state[i])
-        self._free = None
         if self._sample is not None:
             self._sample.keep(i)  # its row stays here, whatever becomes of its shard
-        try:
-            super().put(idx, where, label, weight, **how)
-        except BaseException:
-            self.numbers.moves = before
-            raise
+        super().put(idx, where, label, weight, **how)
+        self.numbers.moves[i], self._free = int(where), None
 
     def refit(self, posterior: Posterior) -> None:
         self._free = None

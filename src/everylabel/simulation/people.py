@@ -1,4 +1,4 @@
-"""People who label at once by the truth through clients of the HTTP API, and measurements while they do.
+"""People who label at once by the truth through clients of the HTTP API, what is measured, and the curve.
 
 accuracy        share of items without a label whose most probable class is the true one
 estimate        the page's own, from random checks, with its 95 % interval
@@ -10,19 +10,23 @@ keys            one a label. Hands that label in bulk open a list of near copies
                 (one key), as they do where nothing is proposed
 """
 
+import csv
 import http.client
+import io
 import json
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError
+from everylabel.core.errors import EverylabelError, need
+from everylabel.core.files import write_atomically
 
 TIMEOUT = 60  # seconds
 PAGE = 10_000  # predictions asked for at a time
@@ -30,6 +34,7 @@ POINTS = 20  # of the curve
 NOES = 2  # to an item, before one looks for its class oneself
 COUNTED = ("keys", "groups", "wrong", "noes", "looked_up")  # by each person
 HANDS = ("one", "bulk", "yes-no")
+ENDINGS = (".png", ".svg", ".csv")
 
 
 class Client:
@@ -291,3 +296,43 @@ def _accuracy(client: Client, truth: dict[str, str]) -> float | None:
                 right += truth[name] == page["classes"][guess]
         query = None if page["after"] is None else {"limit": PAGE, "after": page["after"]}
     return right / n if n else None
+
+
+def check_ending(out: Path | None) -> None:
+    """Refuse a file that could not be written in the end."""
+    if out is not None and (out.suffix.lower() not in ENDINGS or not out.absolute().parent.is_dir()):
+        raise EverylabelError(
+            f"--out is {str(out)!r}; expected an ending of {', '.join(ENDINGS)}, in a folder that is there"
+        )
+    if out is not None and out.suffix.lower() != ".csv":
+        need("matplotlib", "plot", f"a curve as {out.suffix.lower()}")
+
+
+def write_curve(points: Sequence[Point], out: Path, name: str) -> None:
+    """Write the curve; the file's ending tells how."""
+    if out.suffix.lower() == ".csv":
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows([Point._fields, *points])
+        write_atomically(out, lambda file: file.write(text.getvalue().encode()), follow=True)
+        return
+    _plot(points, out, name)
+
+
+def _plot(points: Sequence[Point], out: Path, name: str) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.subplots()
+    true = [(p.labels, p.accuracy) for p in points if p.accuracy is not None]
+    axes.plot(*zip(*true, strict=True), marker="o", label="true accuracy on the rest") if true else None
+    known = [p for p in points if p.estimate is not None]
+    if known:
+        x = [p.labels for p in known]
+        estimate, low, high = ([float(p[field] or 0.0) for p in known] for field in (2, 3, 4))
+        axes.plot(x, estimate, linestyle="--", label="the page's estimate, 95 %")
+        axes.fill_between(x, low, high, alpha=0.2)
+    axes.set(xlabel="labels", ylabel="accuracy", title=name, ylim=(0, 1.02))
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right")
+    figure.savefig(out, dpi=120)
