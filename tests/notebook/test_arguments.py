@@ -9,8 +9,7 @@ import pytest
 from PIL import Image
 
 import everylabel as el
-from everylabel.notebook.given import classes_of, folders_of
-from everylabel.notebook.label import _plain
+from everylabel.notebook.label import _plain, classes_of, folders_of
 from everylabel.web.bodies import check_settings
 from tests.notebook.people import TEXTS
 

@@ -13,7 +13,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.formats.exports import table_export
 from everylabel.formats.imports import read_labels
 from everylabel.labelling.model.scaling import prepare
-from everylabel.projects import encoders, features
+from everylabel.projects import features
 from everylabel.projects.labelled import check_labelled
 from everylabel.projects.log import Label, open_log
 from everylabel.projects.log import read_labels as labels_of
@@ -141,7 +141,7 @@ def test_labels_stay_with_their_rows(
     edited = EDITS[edit](rows)
     write(source, edited, ids)
     embedded: list[str] = []
-    usual = encoders.embed_as
+    usual = features.embed_as
 
     def counted(items: list[str], *rest: Any) -> np.ndarray:
         embedded.extend(items)

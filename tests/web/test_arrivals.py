@@ -18,14 +18,14 @@ from everylabel.data.sent import Sent
 from everylabel.data.source_diff import Known
 from everylabel.formats.beside import beside
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.errors import Refused
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.service import Service
+from everylabel.labelling.state.types import Refused
 from everylabel.log.store import StoreError
 from everylabel.models.embedding.tfidf import Tfidf
 from everylabel.projects import arrivals
 from everylabel.projects.arrivals import Watched, read_watched, whole_rows
-from everylabel.projects.feature_files import Pieces
+from everylabel.projects.files import Pieces
 from everylabel.projects.labelled import check_labelled
 from everylabel.projects.log import open_log
 from everylabel.projects.project import open_project

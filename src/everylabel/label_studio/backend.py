@@ -17,7 +17,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.access import OnlyLabelStudio
 from everylabel.label_studio.annotations import read_annotation
 from everylabel.label_studio.connected import Connected
-from everylabel.labelling.errors import Refused
+from everylabel.labelling.state.types import Refused
 
 logger = logging.getLogger(__name__)
 PATIENCE = 0.025  # seconds after which a webhook is answered, whether or not all is learned

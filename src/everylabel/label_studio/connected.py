@@ -20,7 +20,7 @@ from everylabel.label_studio.renewal import Renewal
 from everylabel.label_studio.tasks import ID, Tasks
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.service import Service
-from everylabel.projects.encoders import Progress
+from everylabel.projects.features import Progress
 from everylabel.projects.files import check_own_files
 from everylabel.projects.labelled import check_labelled, joined_before
 from everylabel.projects.project import ENDING, Project, open_project

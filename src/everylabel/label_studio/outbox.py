@@ -13,8 +13,7 @@ from typing import NamedTuple
 from everylabel.label_studio.annotations import START, Annotation, read_annotation
 from everylabel.label_studio.api import Api, ApiError, Json
 from everylabel.label_studio.learning import Learning
-from everylabel.labelling.errors import Refused
-from everylabel.labelling.state.types import Entry
+from everylabel.labelling.state.types import Entry, Refused
 from everylabel.log import events
 
 logger = logging.getLogger(__name__)

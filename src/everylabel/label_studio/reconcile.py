@@ -15,7 +15,7 @@ from everylabel.label_studio.annotations import Annotation, read_annotation
 from everylabel.label_studio.api import Api, ApiError
 from everylabel.label_studio.learning import Learning
 from everylabel.label_studio.tasks import Tasks
-from everylabel.labelling.errors import Refused
+from everylabel.labelling.state.types import Refused
 
 logger = logging.getLogger(__name__)
 EVERY = 60.0  # seconds between looks

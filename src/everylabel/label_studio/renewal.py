@@ -15,7 +15,7 @@ from typing import Any
 
 from everylabel.label_studio.api import Api, ApiError
 from everylabel.label_studio.predictions import Predictions
-from everylabel.labelling.errors import Refused
+from everylabel.labelling.state.types import Refused
 
 logger = logging.getLogger(__name__)
 MORE = 160  # tasks that get a prediction besides the ranked ones, when it is quiet

@@ -14,8 +14,8 @@ from everylabel.label_studio.backend import make_backend
 from everylabel.label_studio.connected import Connected, ConnectOptions, connect
 from everylabel.label_studio.page import page_of
 from everylabel.label_studio.registering import register
-from everylabel.labelling.model.compile_ahead import compiling
-from everylabel.projects.encoders import Progress
+from everylabel.labelling.model.retrainer import compiling
+from everylabel.projects.features import Progress
 from everylabel.web.access import is_local
 from everylabel.web.server import Server, address_of, bound_socket, one_thread, server_config
 

@@ -11,19 +11,14 @@ import numpy as np
 from everylabel.core.softmax import softmax
 from everylabel.labelling import progress
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.errors import Refused
-from everylabel.labelling.groups import MOST, near_copies
 from everylabel.labelling.joining import Arriving
-from everylabel.labelling.predicted import Page, rows_of_page
 from everylabel.labelling.presence import Presence
-from everylabel.labelling.quality.by_class import FEWEST
-from everylabel.labelling.quality.left_out import LeftOut
-from everylabel.labelling.quality.suspect_labels import Doubts
-from everylabel.labelling.queues import Look
+from everylabel.labelling.quality.accuracy import FEWEST_OF_CLASS
+from everylabel.labelling.quality.assessment import LeftOut
+from everylabel.labelling.queues import MOST, Doubts, Look, Page, near_copies, rows_of_page
 from everylabel.labelling.snapshot import digest
-from everylabel.labelling.state.label_set import LabelSet
-from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import CANNOT_TELL, Answer, Entry
+from everylabel.labelling.state.state import LabelSet, State
+from everylabel.labelling.state.types import CANNOT_TELL, Answer, Entry, Refused
 from everylabel.log.events import Answered, Event, Not, Skip
 from everylabel.selection import strategies as known_strategies
 from everylabel.selection.pool import Where
@@ -175,7 +170,7 @@ class Views:
             "checks": None if known is None else known.checks,
             "test": None if known is None else known.test,
             "wishes": [{"class": c, "checks": n} for c, n in self.state.wishes.items()],
-            "needed": FEWEST,
+            "needed": FEWEST_OF_CLASS,
         }
 
     def predictions(self, after: int | None, offset: int, limit: int) -> Future[Page]:

@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from inspect import signature
@@ -13,14 +13,12 @@ from typing import Any
 
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError, need
+from everylabel.data.classes import ClassList, class_list
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.readers.memory import read_memory
-from everylabel.notebook.background import Background
-from everylabel.notebook.given import classes_of, fields_of, folders_of
-from everylabel.notebook.session import Session, Source
-from everylabel.notebook.shown import HEIGHT
-from everylabel.notebook.shown import show as show_session
+from everylabel.notebook.session import HEIGHT, Background, Session, Source
+from everylabel.notebook.session import show as show_session
 from everylabel.projects.arrivals import read_watched
 from everylabel.projects.labelled import check_labelled, joined_before
 from everylabel.projects.project import ENDING, IN_MEMORY, Project, open_project
@@ -259,3 +257,35 @@ def _in_python() -> Iterator[None]:
 
 _ARGUMENTS = {"--" + name.replace("_", "-"): name for name in signature(label).parameters}
 _ARGUMENTS |= {"--project": "folder"}
+
+
+def classes_of(given: Any, encoding: str | None) -> ClassList:
+    """Return the classes that are named; a string is what the command takes."""
+    if given is None or isinstance(given, str):
+        return class_list(given, encoding)
+    names = list(given) if isinstance(given, Iterable) else [given]
+    told = list(given.values()) if isinstance(given, Mapping) else []
+    _check_strings("classes", [*names, *told])
+    return ClassList(names, dict(zip(names, told, strict=True)) if told else {}, {})
+
+
+def fields_of(given: Any) -> list[str] | None:
+    """Return columns; one by itself is no sequence of letters."""
+    if given is None:
+        return None
+    names = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    _check_strings("fields", names)
+    return names
+
+
+def folders_of(given: Sequence[str | os.PathLike[str]] | str | os.PathLike[str]) -> list[Path]:
+    """Return folders; one by itself is no sequence of letters."""
+    return [Path(given)] if isinstance(given, str | os.PathLike) else [*map(Path, given)]
+
+
+def _check_strings(what: str, names: Sequence[Any]) -> None:
+    odd = [each for each in names if not isinstance(each, str)]
+    if odd:
+        raise EverylabelError(
+            f"{what} has {odd[0]!r:.80}, a {type(odd[0]).__name__}; expected names that are strings"
+        )

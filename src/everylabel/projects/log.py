@@ -21,15 +21,14 @@ from everylabel.data.digests import features_digest
 from everylabel.data.id_list import IdList, Numbered, id_list, stored_ids
 from everylabel.data.items import Items
 from everylabel.data.source_diff import Known, compare
-from everylabel.labelling.model.class_names import ClassNames
+from everylabel.labelling.model.training import ClassNames
 from everylabel.labelling.snapshot import Snapshots
-from everylabel.labelling.state.label_set import LabelSet
 from everylabel.labelling.state.reducer import apply, apply_all
-from everylabel.labelling.state.state import State, new_state
+from everylabel.labelling.state.state import LabelSet, State, new_state
 from everylabel.log import events
 from everylabel.log.events import SAID, Event
 from everylabel.log.store import Store, StoreError
-from everylabel.projects.encoders import word_encoder
+from everylabel.projects.features import word_encoder
 from everylabel.projects.labelled import (
     are_made_anew,
     by_log_names,

@@ -28,13 +28,11 @@ import numpy as np
 from everylabel.core.errors import EverylabelError
 from everylabel.data.id_list import IdList
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.errors import Refused
-from everylabel.labelling.model.class_names import ClassNames, Encoder, phrases_of
 from everylabel.labelling.model.learner import Learner, Mean
 from everylabel.labelling.model.scaling import Rows
-from everylabel.labelling.model.training import TrainingSet
+from everylabel.labelling.model.training import ClassNames, Encoder, TrainingSet, phrases_of
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import NONE
+from everylabel.labelling.state.types import NONE, Refused
 from everylabel.log import events
 from everylabel.models.embedding.choose import ALIASES
 from everylabel.models.finetuning.job import (
@@ -47,8 +45,7 @@ from everylabel.models.finetuning.job import (
     Job,
     write_job,
 )
-from everylabel.projects.feature_files import USUAL, record_of
-from everylabel.projects.files import file_digest
+from everylabel.projects.files import USUAL, file_digest, record_of
 from everylabel.projects.project import Project
 
 log = logging.getLogger(__name__)

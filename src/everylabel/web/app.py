@@ -11,8 +11,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from everylabel.labelling.service import Service
 from everylabel.web.access import LINK, Access
 from everylabel.web.arrivals import Arrivals
+from everylabel.web.bodies import answer_errors
 from everylabel.web.downloads import Downloads
-from everylabel.web.errors import answer_errors
 from everylabel.web.item_view import Shown
 from everylabel.web.routes.answers import answers, finishing, people, sending
 from everylabel.web.routes.classes import classes

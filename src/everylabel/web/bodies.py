@@ -1,20 +1,52 @@
-"""What requests and settings may hold: the bodies of POST and PATCH, single values, options of a start."""
+"""What requests and settings may hold, and errors as replies.
 
+Bodies of POST and PATCH, single values, options of a start; {"error": {"code", "message"}} if one is wrong.
+"""
+
+import logging
 import unicodedata
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import numpy as np
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from starlette.exceptions import HTTPException
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.items import LONGEST_ID
+from everylabel.labelling.state.types import Refused
 from everylabel.labelling.views import STRATEGIES
+from everylabel.log.store import StoreError
 from everylabel.projects.log import IMPORTER, LONGEST_PERSON
 
 NETWORK = ("auto", "on", "frozen")  # whether the encoder is fine-tuned
 MOST_CHECKS = 1000  # labels between two random checks
 PORTS = 65535
+Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
+Name = Annotated[str, StringConstraints(max_length=1000)]
+FieldValue = (
+    bool
+    | Annotated[int, Field(ge=-(2**53), le=2**53)]
+    | Annotated[float, Field(allow_inf_nan=False)]
+    | Annotated[str, StringConstraints(max_length=2000)]
+    | None
+)
+AGAIN = 10  # seconds after which a request that was too much may come again
+log = logging.getLogger(__name__)
+_MEANING = {
+    400: "not JSON",
+    404: "there is no such thing",
+    409: "not as things are",
+    413: "too large",
+    415: "not sent as JSON",
+    422: "not as described",
+    429: "too many at once: try again after the seconds of Retry-After",
+    503: "the server is stopping, or the features' file is not whole",
+    507: "the log, or a file, cannot be written",
+}
 
 
 def _no_bool(value: Any) -> Any:
@@ -65,20 +97,11 @@ Person = Annotated[
 Anybody = Annotated[  # "" is all people
     str, StringConstraints(max_length=LONGEST_PERSON), AfterValidator(no_control), AfterValidator(_composed)
 ]
-Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
 Handle = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(no_control)]
 Key = Annotated[Handle, AfterValidator(_no_annotation)] | None
-Name = Annotated[str, StringConstraints(max_length=1000)]
 Whole = Annotated[int, BeforeValidator(_no_bool)]  # JSON's 3.0 is whole, true is not
 Number = Annotated[Whole, Field(ge=0, le=2**31)]
 FieldName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(no_control)]
-FieldValue = (
-    bool
-    | Annotated[int, Field(ge=-(2**53), le=2**53)]
-    | Annotated[float, Field(allow_inf_nan=False)]
-    | Annotated[str, StringConstraints(max_length=2000)]
-    | None
-)
 
 
 class PersonBody(BaseModel):
@@ -275,3 +298,61 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "network": _network,
     "tester": _person,
 }
+
+
+def problems(*more: int) -> dict[int | str, dict[str, Any]]:
+    """Return the descriptions of replies that are errors."""
+    example = {"error": {"code": "unknown_item", "message": "item is 'x'; expected an id of this project"}}
+    content = {"application/json": {"example": example}}
+    statuses = sorted({400, 413, 415, 422, 503, 507, *more})
+    return {status: {"description": _MEANING[status], "content": content} for status in statuses}
+
+
+def answer_errors(app: FastAPI) -> None:
+    """Have the application tell what went wrong."""
+
+    async def refused(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, Refused)
+        reply = _error(error.status, error.code, str(error))
+        if error.status == 429:
+            reply.headers["retry-after"] = str(AGAIN)
+        return reply
+
+    async def not_saved(_: Request, error: Exception) -> JSONResponse:
+        return _error(507, "not_saved", str(error))
+
+    async def wrong(_: Request, error: Exception) -> JSONResponse:
+        return _error(422, "bad_request", str(error))
+
+    async def invalid(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        return _error(422, "bad_request", _told(error.errors()[0]))
+
+    async def http(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        return _error(error.status_code, "http", str(error.detail))
+
+    async def failed(_: Request, error: Exception) -> JSONResponse:
+        log.error("a request failed", exc_info=error)
+        return _error(500, "internal", "something went wrong here; nothing was lost, try again")
+
+    handlers: dict[Any, Any] = {
+        Refused: refused, StoreError: not_saved, EverylabelError: wrong, RequestValidationError: invalid,
+        HTTPException: http, Exception: failed,
+    }  # fmt: skip
+    for kind, handler in handlers.items():
+        app.add_exception_handler(kind, handler)
+
+
+def _error(status: int, code: str, message: str) -> JSONResponse:
+    return JSONResponse({"error": {"code": code, "message": message}}, status)
+
+
+def _told(error: dict[str, Any]) -> str:
+    """Return what is wrong with a request: the field, and what is expected of it."""
+    where, *field = error["loc"]
+    name = str(field[0]) if field and isinstance(field[0], str) else f"the {where}"
+    expected = str(error["msg"]).removeprefix("Value error, ")
+    if name == "class" and error["type"] != "missing":
+        expected = "expected a class's number or name"
+    return f"{name}: {expected}; see /openapi.json for what is expected"

@@ -19,8 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from threadpoolctl import threadpool_limits
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.model.compile_ahead import compiling
-from everylabel.labelling.model.retrainer import Retrainer
+from everylabel.labelling.model.retrainer import Retrainer, compiling
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.service import Service
 from everylabel.labelling.snapshot import Snapshots
@@ -35,8 +34,7 @@ from everylabel.web.app import make_app
 from everylabel.web.arrivals import Arrivals, Told
 from everylabel.web.bodies import check_port, check_settings
 from everylabel.web.downloads import Downloads
-from everylabel.web.guidelines import Guidelines
-from everylabel.web.item_view import Shown, allowed_images, check_fields
+from everylabel.web.item_view import Guidelines, Shown, allowed_images, check_fields
 from everylabel.web.tokens import tokens_of
 
 Say = Callable[[str], Any]
