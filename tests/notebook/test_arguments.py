@@ -10,7 +10,7 @@ from PIL import Image
 
 import everylabel as el
 from everylabel.notebook.label import _plain, classes_of, folders_of
-from everylabel.web.bodies import check_settings
+from everylabel.projects.options import LabelOptions
 from tests.notebook.people import TEXTS
 
 
@@ -73,7 +73,7 @@ def test_settings_are_checked_before_anything_is_written(
 
 
 def test_settings_of_numpy_are_plain_ones() -> None:
-    found = check_settings({"check_every": np.int64(3), "names": np.True_, "tester": "", "strategy": None})
+    found = LabelOptions(check_every=np.int64(3), names_prior=np.True_, tester="").settings
     assert found == {"check_every": 3, "names": True, "tester": ""}
     assert [type(value) for value in found.values()] == [int, bool, str]
 

@@ -13,6 +13,7 @@ from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
 from everylabel.log.engines import make_file
 from everylabel.projects.files import Pieces, read_json, write_json
+from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import Project, open_project
 from everylabel.web.item_view import Guidelines
 
@@ -94,7 +95,7 @@ def test_doctor_looks_at_them_too(source: Path) -> None:
     from everylabel.projects.log import open_log
 
     project = opened(source)
-    with open_log(project, None, {}, [], {}, False, print):
+    with open_log(project, LabelOptions(), print):
         pass
     run = CliRunner()
     assert run.invoke(app, ["doctor", str(source)]).exit_code == 0

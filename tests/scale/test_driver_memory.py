@@ -11,6 +11,7 @@ import pytest
 
 import everylabel as el
 from everylabel.labelling.model.retrainer import retrain
+from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import Project, open_project
 from everylabel.scale.features import ShardedFeatures
 from everylabel.scale.manifest import open_or_create
@@ -18,7 +19,7 @@ from everylabel.scale.pool import ShardPool
 from everylabel.scale.project import ShardRows, on_ray
 from everylabel.selection.pool.complement import Complement
 from everylabel.selection.pool.sparse import Sparse
-from everylabel.web.server import ServeOptions, opened_project
+from everylabel.web.server import opened_project
 from tests.selection.problems import problem
 
 pytest.importorskip("ray", reason="needs the extra everylabel[ray]")
@@ -89,7 +90,7 @@ def labelled(folder: str, n: int) -> list[Any]:
     """Open shards as the page does, label some items, train, and close."""
     project: Project = open_project(folder, classes=CLASSES, reader=on_ray("local"))
     features: Any = project.features
-    options = ServeOptions(test="3", settings={"check_every": 4}, rows=lambda _: ShardRows(features))
+    options = LabelOptions(test="3", check_every=4, rows=lambda _: ShardRows(features))
     with opened_project(project, options, print, None) as (service, shown, _):
         reply = service.next("me").result()
         for turn in range(20):

@@ -1,7 +1,7 @@
 """The event log of a project in a database: SQLite in a file, or PostgreSQL by its URL.
 
 An event that `append` has returned from survives a power cut: SQLite waits for the disk at every commit, and
-PostgreSQL does so by default. One server writes to a project's log at a time (`locks.py`); readers, such as
+PostgreSQL does so by default. One server writes to a project's log at a time (`engines.py`); readers, such as
 `everylabel export`, may read beside it. The hash chain (`integrity.py`) is checked when a log is opened for
 writing and whenever events are read.
 """

@@ -26,8 +26,9 @@ from everylabel.labelling.quality.accuracy import Interval
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.embedding.embed import Embedder
 from everylabel.notebook.results import SessionState, Tuned, features_of, n_labels, state_of, with_column
+from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import Project
-from everylabel.web.server import ServeOptions, opened_server
+from everylabel.web.server import opened_server
 
 HEIGHT = 680  # pixels of the frame
 LABEL = "label"  # the column of labels, unless another is named
@@ -67,7 +68,7 @@ def show(session: Any) -> None:
 class Background:
     """A project that is served until it is stopped; what is wrong with it is raised here, before it is."""
 
-    def __init__(self, project: Project, options: ServeOptions, note: Callable[[str], Any]) -> None:
+    def __init__(self, project: Project, options: LabelOptions, note: Callable[[str], Any]) -> None:
         self._stack, self._started = ExitStack(), threading.Event()
         self._failed: BaseException | None = None  # why it did not start
         self._thread = threading.Thread(target=self._serve, name="everylabel", daemon=True)

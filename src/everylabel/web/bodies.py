@@ -1,14 +1,12 @@
-"""What requests and settings may hold, and errors as replies.
+"""What requests may hold, and errors as replies.
 
-Bodies of POST and PATCH, single values, options of a start; {"error": {"code", "message"}} if one is wrong.
+Bodies of POST and PATCH, and single values; {"error": {"code", "message"}} if one is wrong.
 """
 
 import logging
 import unicodedata
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -18,13 +16,10 @@ from starlette.exceptions import HTTPException
 from everylabel.core.errors import EverylabelError
 from everylabel.data.items import LONGEST_ID
 from everylabel.labelling.state.types import Refused
-from everylabel.labelling.views import STRATEGIES
 from everylabel.log.store import StoreError
-from everylabel.projects.log import IMPORTER, LONGEST_PERSON
+from everylabel.projects.log import IMPORTER
+from everylabel.projects.options import LONGEST_PERSON, MOST_CHECKS
 
-NETWORK = ("auto", "on", "frozen")  # whether the encoder is fine-tuned
-MOST_CHECKS = 1000  # labels between two random checks
-PORTS = 65535
 Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
 Name = Annotated[str, StringConstraints(max_length=1000)]
 FieldValue = (
@@ -237,67 +232,6 @@ class SettingsBody(PersonBody):
     check_every: Annotated[Whole, Field(ge=0, le=MOST_CHECKS)] | None = None
     names: bool | None = None
     network: Literal["auto", "on", "frozen"] | None = None
-
-
-def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings that are given; refuse what the log must not hold."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    return {name: _CHECKS[name](value) for name, value in given.items()}
-
-
-def check_port(port: Any) -> int:
-    """Return a port's number; 0 takes any that is free."""
-    return _whole("--port", 0, PORTS)(port)
-
-
-def _strategy(value: Any) -> str:
-    if not isinstance(value, str) or value not in STRATEGIES:
-        raise EverylabelError(f"--strategy is {value!r:.80}; expected one of {', '.join(STRATEGIES)}")
-    return value
-
-
-def _whole(name: str, least: int, most: int | None = None) -> Callable[[Any], int]:
-    expected = f"a whole number of at least {least}" if most is None else f"a whole number, {least} to {most}"
-
-    def check(value: Any) -> int:
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or value < least or (most is not None and value > most):
-            raise EverylabelError(f"{name} is {value!r:.80}; expected {expected}")
-        return int(value)
-
-    return check
-
-
-def _switch(value: Any) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise EverylabelError(f"--names-prior is {value!r:.80}; expected on (True) or off (False)")
-    return bool(value)
-
-
-def _network(value: Any) -> str:
-    if value not in NETWORK:
-        raise EverylabelError(f"--network is {value!r:.80}; expected one of {', '.join(NETWORK)}")
-    return str(value)
-
-
-def _person(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > LONGEST_PERSON or not value.isprintable():
-        raise EverylabelError(
-            f"--tester is {value!r:.80}; expected a person's name of at most {LONGEST_PERSON} printable "
-            "characters, or '' for everybody"
-        )
-    return _composed(value)
-
-
-_CHECKS: dict[str, Callable[[Any], Any]] = {
-    "strategy": _strategy,
-    "check_every": _whole("--check-every", 0, MOST_CHECKS),
-    "annotators_per_item": _whole("--annotators-per-item", 1),
-    "lease_seconds": _whole("--lease-seconds", 1),
-    "names": _switch,
-    "network": _network,
-    "tester": _person,
-}
 
 
 def problems(*more: int) -> dict[int | str, dict[str, Any]]:
