@@ -68,7 +68,7 @@ CORE = [
     Mutant("integrations/river.py", "old = np.r_[: d - 1, d + n - 1]", "old = np.r_[:d]", "integrations/test_river.py"),
     Mutant("integrations/river.py", "= 1.0 / posterior.prior_precision", "= posterior.prior_precision", "integrations/test_river.py"),
     Mutant("integrations/river.py", "np.insert(mean, [d - 1] * n, 0.0, axis=0)", "np.insert(mean, [d] * n, 0.0, axis=0)", "integrations/test_river.py"),
-    Mutant("labelling/auto_label.py", "betaincinv(wrong + 1, n - wrong, confidence)", "betaincinv(wrong + 0.5, n - wrong, confidence)", "labelling/test_auto_label.py"),
+    Mutant("labelling/quality/accuracy.py", "betaincinv(wrong + 1, n - wrong, confidence)", "betaincinv(wrong + 0.5, n - wrong, confidence)", "labelling/test_auto_label.py"),
     Mutant("labelling/auto_label.py", "1.0 - (1.0 - confidence) / len(SHARES)", "confidence", "labelling/test_auto_label.py"),
     Mutant("labelling/auto_label.py", "min(bounds)", "bounds[0]", "labelling/test_auto_label.py"),
     Mutant("labelling/queues.py", "np.argsort(-scores", "np.argsort(scores", "labelling/test_queues.py"),

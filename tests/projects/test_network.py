@@ -62,8 +62,8 @@ def opened(source: Path, bert: str, notes: list[str] | None = None, **settings: 
 def trainer_of(service: Service) -> NetworkTrainer:
     """Return the trainer behind a service."""
     status = service.views.network
-    assert isinstance(status, network.NetworkState)
-    assert status.trainer is not None
+    assert status is not None
+    assert isinstance(status.trainer, NetworkTrainer)
     return status.trainer
 
 

@@ -9,6 +9,7 @@ Below LITTLE at two looks at least APART labels apart, the page suggests to stop
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -20,6 +21,7 @@ from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import CANNOT_TELL, Answer, change_in_words
 from everylabel.log.events import Answered, Assessed, Label, Not, Skip
 
+SECONDS_AN_ITEM = 0.02  # of an attempt to fine-tune, for the estimate that people see
 POINTS = 200  # of the learning curve at most
 SPEED_OVER = 20  # answers that labels a minute are taken from,
 LATELY = 500  # among so many of all
@@ -29,6 +31,41 @@ FIGURES = ("labels", "expected", "estimate", "low", "high", "commonest", "share"
 LITTLE = 0.005  # of 37 development runs 12 stop, none too early; at .0075 one of 14, at .01 seven of 15
 APART = 10  # labels between two looks that both count
 STOP_AFTER = 60  # labels before which nobody is told to stop
+
+
+@dataclass
+class NetworkState:
+    """The progress of fine-tuning, for the page."""
+
+    why_frozen: str = ""  # why it cannot be trained
+    asks: bool = False  # the pool is so large that a person has to agree
+    share: float | None = None  # of the running attempt
+    message: str = ""
+    error: str = ""
+    items: int = 0
+    trainer: Any = None  # `projects.network.NetworkTrainer`
+
+    def sentence(self, state: State) -> str:
+        """Return one sentence about the network."""
+        if self.why_frozen:
+            return f"The network stays as it is. {self.why_frozen}"
+        if state.settings["network"] == "frozen":
+            return "The network stays as it is: that is switched off in the settings."
+        if self.share is not None:
+            return f"Learning to read your items: {self.share:.0%}. You can go on labelling."
+        if self.error:
+            return f"The last attempt to fine-tune the network failed: {self.error}"
+        if self.asks and state.settings["network"] == "auto":
+            minutes = max(1, round(self.items * SECONDS_AN_ITEM / 60))
+            return f"Fine-tuning would take about {minutes} minutes: switch it on in the settings."
+        if not state.generations:
+            return "The network learns once there are enough labels."
+        last = state.generations[-1]
+        if not last.trusted:
+            return f"At {last.labels} labels fine-tuning did not help; it is tried again later."
+        before, after = last.frozen_accuracy, last.tuned_accuracy
+        better = f"Since label {last.labels} the model reads your items better"
+        return f"{better}: {before:.0%} to {after:.0%} expected."
 
 
 def accuracy(state: State) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class Look(NamedTuple):
     labels: Mapping[int, int]
     answers: Mapping[int, Sequence[Answer]]
     left_out: Mapping[int, LeftOut]  # what the model says of each label without it, when last looked
-    hidden: frozenset[int] = frozenset()  # random checks that are out, and the test set
+    hidden: frozenset[int] = frozenset()  # random checks that are leased, and the test set
 
 
 class Asked(NamedTuple):

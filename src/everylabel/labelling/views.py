@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -44,16 +44,6 @@ ShowItem = Callable[[int], dict[str, Any]]
 BLIND = ("check", "audit")  # hand-outs whose guess is told to nobody
 
 
-class NetworkStatus(Protocol):
-    """The progress of fine-tuning: `projects.network.NetworkState`."""
-
-    why_frozen: str
-    share: float | None
-
-    def sentence(self, state: State) -> str:
-        """Return one sentence about the network."""
-
-
 class Views:
     """The state of a project as replies. `show(i)` tells how an instance is shown."""
 
@@ -61,7 +51,7 @@ class Views:
         self.desk, self.show = desk, show
         self.presence = Presence(desk)
         self.arriving = Arriving()  # what is on its way into the pool
-        self.network: NetworkStatus | None = None  # progress of fine-tuning the encoder
+        self.network: progress.NetworkState | None = None  # progress of fine-tuning the encoder
         self._counting = threading.Lock()
         self._guesses: tuple[int, np.ndarray] = (-1, np.zeros(0, int))  # of a version
         self._doubts: tuple[tuple[int, ...], Mapping[int, LeftOut]] | None = None  # and of what
@@ -417,7 +407,7 @@ class Views:
         return bool(self.state.labels) or self.desk.learner.names is not None
 
     def _checks(self) -> set[int]:
-        """Return instances that are out as random checks or tests: their guesses are told to nobody."""
+        """Return instances that are leased as random checks or tests: their guesses are told to nobody."""
         leases, test = self.state.leases.values(), self.state.test
         return {lease.item for lease in leases if lease.reason in BLIND or lease.item in test}
 
