@@ -25,7 +25,7 @@ from everylabel.labelling.model.training import TrainingSet
 from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Assessment, Evidence, assess
 from everylabel.labelling.snapshot import Snapshots
-from everylabel.labelling.state.types import Place
+from everylabel.labelling.state.types import Check, Place
 from everylabel.selection.pool import Pool, Where
 from everylabel.selection.pool.features import LARGE, compile_products
 from everylabel.selection.threads import SMALL
@@ -103,20 +103,20 @@ class Retrainer:
 def retrain(desk: Desk) -> None:
     """Train on all current labels, take over with the changes since, and estimate the accuracy."""
 
-    def look() -> tuple[TrainingSet, Evidence, Learner, Rows]:
+    def look() -> tuple[TrainingSet, list[Check], Evidence, Learner, Rows]:
         state = desk.state
         desk.learned.clear()
         evidence = Evidence(
-            drawn=check_weights(state.standing_checks()),
+            drawn={},
             foretold=state.foretold(),
             given=dict(state.first),
             test=dict(state.test_labels),
             held_out=set(state.test),
             cross_fitted=desk.cross_fitted(),
         )
-        return desk.training_set(), evidence, desk.learner, desk.rows
+        return desk.training_set(), state.standing_checks(), evidence, desk.learner, desk.rows
 
-    training, evidence, now, rows = desk.read(look).result()
+    training, checks, evidence, now, rows = desk.read(look).result()
     labels = training.labels()
     stale = rows.scale_is_stale(now.scaled_on, training.n_items)
     if not labels and not training.names and not stale:
@@ -130,6 +130,7 @@ def retrain(desk: Desk) -> None:
         raise
     desk.submit(lambda: _taken_over(desk, learner), alone=True).result()
     if desk.learner is learner and len(set(labels.values())) > 1:
+        evidence = evidence._replace(drawn=check_weights(checks))
         _note(desk, assess(training, trained, learner, evidence))
 
 
