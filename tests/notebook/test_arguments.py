@@ -73,7 +73,8 @@ def test_settings_are_checked_before_anything_is_written(
 
 
 def test_settings_of_numpy_are_plain_ones() -> None:
-    found = LabelOptions(check_every=np.int64(3), names_prior=np.True_, tester="").settings
+    given: Any = {"check_every": np.int64(3), "names_prior": np.True_, "tester": ""}
+    found = LabelOptions(**given).settings
     assert found == {"check_every": 3, "names": True, "tester": ""}
     assert [type(value) for value in found.values()] == [int, bool, str]
 

@@ -32,8 +32,10 @@ LONGEST_PERSON = 64  # characters of a name
 MOST_CHECKS = 1000  # labels between two random checks
 NETWORK = ("auto", "on", "frozen")  # whether the encoder is fine-tuned
 PORTS = 65535
-_READING = ("text_column", "image_column", "label_column", "id_column", "show", "model", "trust_model_code")
-_READING += ("folder", "encoding", "long_rows")  # options of `open_project`
+_READING = (  # options of `open_project`
+    *("text_column", "image_column", "label_column", "id_column", "show"),
+    *("model", "trust_model_code", "folder", "encoding", "long_rows"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
