@@ -154,7 +154,7 @@ def test_labels_are_trained_on_in_the_background(tmp_path: Path, exact_up_to: in
 def test_deferred_labels_are_trained_on_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learner, "EXACT_UP_TO", 0)
     with service(tmp_path / "log") as made:
-        from everylabel.labelling.bulk_label import label_many
+        from everylabel.labelling.service import label_many
 
         by_class = {c: [name for name in IDS if truth(name) == c] for c in range(10)}
         monkeypatch.setattr(learner, "DEFERRED_FROM", 5)

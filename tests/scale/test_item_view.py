@@ -15,7 +15,7 @@ from everylabel.data.digests import UNREADABLE
 from everylabel.data.display import Rows
 from everylabel.data.items import Numbered
 from everylabel.data.options import Options
-from everylabel.labelling.errors import Refused
+from everylabel.labelling.state.types import Refused
 from everylabel.projects.project import Project
 from everylabel.scale import filesystem, project, sources
 from everylabel.scale.manifest import Manifest, open_or_create

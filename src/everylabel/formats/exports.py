@@ -17,11 +17,10 @@ from everylabel.formats.model import export_model
 from everylabel.formats.queue_tables import Of, queue_records
 from everylabel.formats.records import Given, answer_records, label_records, prediction_records
 from everylabel.formats.tables import Records, write_table
-from everylabel.labelling.errors import Refused
 from everylabel.labelling.model.scaling import Prepared
 from everylabel.labelling.queues import QUEUES
-from everylabel.labelling.state.label_set import LabelSet
-from everylabel.labelling.state.types import CANNOT_TELL, NONE
+from everylabel.labelling.state.state import LabelSet
+from everylabel.labelling.state.types import CANNOT_TELL, NONE, Refused
 from everylabel.projects.predictions import Predicted, trained
 from everylabel.projects.project import Project
 

@@ -28,11 +28,11 @@ from everylabel.core.errors import EverylabelError, need
 from everylabel.data.cells import text_of
 from everylabel.formats.exports import check_learned
 from everylabel.labelling.model.scaling import prepare
-from everylabel.labelling.state.label_set import LabelSet
+from everylabel.labelling.state.state import LabelSet
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.classifier_files import as_classifier, load_classifier, save_classifier
 from everylabel.models.embedding.embed import Embedder
-from everylabel.projects.encoders import made_by
+from everylabel.projects.features import made_by
 from everylabel.projects.predictions import trained
 from everylabel.projects.project import Project
 from everylabel.projects.trust import NONE_NAMED

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.annotations import read_annotation
 from everylabel.label_studio.connected import Connected
-from everylabel.labelling.errors import Refused
+from everylabel.labelling.state.types import Refused
 from everylabel.web.access import is_local, limited, too_large
 
 USER = "everylabel"

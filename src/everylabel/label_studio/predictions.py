@@ -24,8 +24,8 @@ import numpy as np
 from everylabel.label_studio.api import Api, ApiError, Json
 from everylabel.label_studio.configuration import Configuration
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.errors import Refused
 from everylabel.labelling.state.state import State
+from everylabel.labelling.state.types import Refused
 from everylabel.selection.select import knows_nothing, select
 from everylabel.selection.strategies import DEFAULT
 

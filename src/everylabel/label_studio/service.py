@@ -15,8 +15,8 @@ from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.api import Api, ApiError, Json
 from everylabel.label_studio.backend import USER, authorization, make_backend, password_of
 from everylabel.label_studio.connected import Connected, ConnectOptions, connect
-from everylabel.labelling.model.compile_ahead import compiling
-from everylabel.projects.encoders import Progress
+from everylabel.labelling.model.retrainer import compiling
+from everylabel.projects.features import Progress
 from everylabel.web.access import is_local
 from everylabel.web.app import make_app
 from everylabel.web.downloads import Downloads

@@ -21,8 +21,7 @@ from everylabel.label_studio.annotations import START, Annotation, read_annotati
 from everylabel.label_studio.api import Api, ApiError, Json
 from everylabel.label_studio.learning import Learning
 from everylabel.label_studio.tasks import Tasks
-from everylabel.labelling.errors import Refused
-from everylabel.labelling.state.types import Entry
+from everylabel.labelling.state.types import Entry, Refused
 from everylabel.log import events
 
 logger = logging.getLogger(__name__)

@@ -19,17 +19,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.errors import Refused
-from everylabel.labelling.model.class_names import ClassNames
 from everylabel.labelling.model.learner import Learner, Mean
 from everylabel.labelling.model.scaling import Rows
-from everylabel.labelling.model.training import TrainingSet
+from everylabel.labelling.model.training import ClassNames, TrainingSet
 from everylabel.labelling.next_item import Due, LeaseClock, due, left_over
 from everylabel.labelling.quality.assessment import Assessment
-from everylabel.labelling.state.label_set import LabelSet
 from everylabel.labelling.state.reducer import apply, apply_all
-from everylabel.labelling.state.state import State, new_state
-from everylabel.labelling.state.types import FREE, Place
+from everylabel.labelling.state.state import LabelSet, State, new_state
+from everylabel.labelling.state.types import FREE, Place, Refused
 from everylabel.log import events
 from everylabel.log.events import Body, Event, Out, Release
 from everylabel.models.scaling import Scaling

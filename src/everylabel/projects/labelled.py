@@ -19,8 +19,7 @@ from everylabel.data.source_diff import Known, compare
 from everylabel.log import events
 from everylabel.log.events import SAID
 from everylabel.log.store import Damaged, NoLog, Store, StoreError
-from everylabel.projects.feature_files import is_fit
-from everylabel.projects.files import Remembered, remembered
+from everylabel.projects.files import Remembered, is_fit, remembered
 from everylabel.projects.project import Begin, Check, Opening, Project
 
 STORE = "labels.sqlite"  # in the project's folder

@@ -25,10 +25,8 @@ from everylabel.data.readers.columns import NO_IDS
 from everylabel.labelling.desk import Generation
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.arrivals import Growing, growing
-from everylabel.projects.encoders import Progress, embedder_as
-from everylabel.projects.feature_files import record_of, settle
-from everylabel.projects.features import features_of, kept_items
-from everylabel.projects.files import Remembered, remember, remembered
+from everylabel.projects.features import Progress, embedder_as, features_of, kept_items
+from everylabel.projects.files import Remembered, record_of, remember, remembered, settle
 from everylabel.projects.trust import NONE_NAMED, Trust, check_show, check_source
 
 ENDING = ".everylabel"

@@ -15,7 +15,7 @@ from everylabel.formats.known import TABLES
 from everylabel.formats.records import prediction_records
 from everylabel.formats.tables import write_table
 from everylabel.labelling.model.scaling import prepare
-from everylabel.labelling.state.label_set import LabelSet
+from everylabel.labelling.state.state import LabelSet
 from everylabel.models.scaling import Scaling
 from everylabel.projects.predictions import trained
 from everylabel.projects.project import Project

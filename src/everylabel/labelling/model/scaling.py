@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.data.items import IdList, Numbered
-from everylabel.labelling.errors import Refused
+from everylabel.labelling.state.types import Refused
 from everylabel.models.scaling import Scaling, fit_pool_scaling
 from everylabel.selection import Pool
 from everylabel.selection.pool.features import Scaled
