@@ -27,7 +27,7 @@ from everylabel.core.preconditioner import Preconditioner, build
 from everylabel.core.training import minimise
 from everylabel.core.updates.dual import solve_dual
 
-TOLERANCE = 1e-7  # squared distance to the optimum that a weight may keep, in posterior variances,
+TOLERANCE = 2.5e-8  # squared distance to the optimum that a weight may keep, in posterior variances,
 USUAL = 40.0  # for features of up to this |h|^2 / prior_precision; less for larger ones, in proportion
 GROWTH = 1.4  # labels there are to labels the preconditioner was built on, from which it is built anew
 REBUILD = 8  # Newton steps after which it is built anew: they have led far away
