@@ -10,7 +10,12 @@ from everylabel.experiments.data import SETTINGS
 from everylabel.experiments.results import Row
 
 TITLES = {"digits": "Digits", "cifar10": "CIFAR-10", "snacks": "Snacks", "dtd": "DTD", "dbpedia": "DBpedia"}
-TITLES |= {"banking77": "Banking-77", "clinc150": "Clinc-150"}
+TITLES |= {
+    "banking77": "Banking-77",
+    "clinc150": "Clinc-150",
+    "fashion-mnist": "Fashion-MNIST",
+    "texts": "Texts",
+}
 
 
 class Estimate(NamedTuple):
