@@ -9,6 +9,7 @@ from everylabel.models.finetuning import TunedClassifier, TunedEncoder  # noqa: 
 from everylabel.models.last_layer import LastLayer  # noqa: E402
 from everylabel.models.members import dropout_logits, ensemble_logits, train_ensemble  # noqa: E402
 from everylabel.models.recipe import train_head  # noqa: E402
+from everylabel.models.trainers import train_with  # noqa: E402
 
 __all__ = [
     "ActiveLearner",
@@ -20,4 +21,5 @@ __all__ = [
     "train_ensemble",
     "train_head",
     "train_network",
+    "train_with",
 ]
