@@ -22,6 +22,7 @@ from everylabel.experiments.network import (
     NetworkIntervals,
     NetworkUpdates,
 )
+from everylabel.experiments.selecting import CHOOSERS
 from everylabel.experiments.updating import Stages
 
 pytest.importorskip("torch", reason="needs the extra everylabel[torch]")
@@ -111,7 +112,7 @@ def test_batches_are_chosen_by_the_retrained_network(
     rows = NetworkBatches().run(cell(images, "network-batches", strategy), images)
     assert [row.x for row in rows] == [20, 40, 60]
     assert rows[-1].value > 1 / CLASSES
-    assert set(NetworkBatches.strategies) <= set(network.CHOOSERS)
+    assert set(NetworkBatches.strategies) <= set(CHOOSERS)
 
 
 @pytest.mark.parametrize("how", [PAPER, EXACT, NONE])
@@ -121,9 +122,12 @@ def test_network_is_retrained_as_often_as_its_interval_says(
     monkeypatch.setattr(NetworkIntervals, "n", 20)
     fits: list[int] = []
     fit = network.Network.fit
-    monkeypatch.setattr(
-        network.Network, "fit", lambda self, idx: fits.append(len(set(idx.tolist()))) or fit(self, idx)
-    )
+
+    def counted(self: network.Network, idx: np.ndarray) -> network.State:
+        fits.append(len(set(idx.tolist())))
+        return fit(self, idx)
+
+    monkeypatch.setattr(network.Network, "fit", counted)
     rows = NetworkIntervals().run(cell(images, "network-intervals", f"every 10, {how}"), images)
     assert fits == [20, 30, 40]  # of different items each time
     assert [row.x for row in rows] == [20, 25, 30, 35, 40]

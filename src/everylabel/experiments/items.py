@@ -47,7 +47,7 @@ def load_items(name: str, folder: str) -> Split:
             f"(Debian: dataset-fashion-mnist), or {TEXTS} (columns text and label) and {ENCODER}/ (a folder "
             "that sentence-transformers opens), and torch"
         )
-    rng = np.random.default_rng(1)
+    rng, parts = np.random.default_rng(1), tuple[np.ndarray, ...]()
     if name == "texts":
         with place.open(newline="", encoding="utf-8") as file:
             rows = [(row["text"], row["label"]) for row in DictReader(file)]

@@ -142,7 +142,9 @@ def _save_tuned(project: Project, label_set: LabelSet, path: str | os.PathLike[s
 class Served:
     """What `mlflow.pyfunc.load_model` wraps."""
 
-    def __init__(self, classes: Sequence[str], proba: Callable[[Any], np.ndarray], takes_texts: bool) -> None:
+    def __init__(
+        self, classes: Sequence[str] | np.ndarray, proba: Callable[[Any], np.ndarray], takes_texts: bool
+    ) -> None:
         """Proba : returns probabilities of texts, or of features."""
         self.classes, self.proba, self.takes_texts = np.asarray(classes), proba, takes_texts
 

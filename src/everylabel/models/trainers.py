@@ -117,7 +117,7 @@ def _lightning(
     lightning = _library("lightning")
     place = next(model.parameters()).device
 
-    class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
+    class Module(lightning.LightningModule):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.network = model

@@ -70,7 +70,7 @@ class TunedClassifier:
         mean = np.asarray(to_numpy(posterior.mean), np.float64)
         if posterior.likelihood == "binary":
             mean = np.concatenate([np.zeros_like(mean), mean], axis=1)
-        return cls(encoder, *classifier._scaling.fold(mean[:-1], mean[-1]), classifier.classes_)
+        return cls(encoder, *classifier._scaling.fold(mean[:-1], mean[-1]), list(classifier.classes_))
 
     def predict_proba(self, items: Sequence[Any]) -> np.ndarray:
         """Return probabilities (n, k), columns in the order of `classes`."""
