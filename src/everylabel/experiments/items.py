@@ -19,7 +19,7 @@ POOL, TESTED = 3000, 1000  # items at most
 def places(folder: str) -> dict[str, Path]:
     """Return where the items of each dataset lie; none without torch."""
     own, texts = Path(folder) / IMAGES, Path(folder) / TEXTS
-    found = {}
+    found: dict[str, Path] = {}
     if find_spec("torch") is not None:
         images = next((place for place in (own, SYSTEM) if place.is_dir()), None)
         found |= {} if images is None else {"fashion-mnist": images}
@@ -47,7 +47,7 @@ def load_items(name: str, folder: str) -> Split:
             f"(Debian: dataset-fashion-mnist), or {TEXTS} (columns text and label) and {ENCODER}/ (a folder "
             "that sentence-transformers opens), and torch"
         )
-    rng, parts = np.random.default_rng(1), tuple[np.ndarray, ...]()
+    rng, parts = np.random.default_rng(1), list[np.ndarray]()
     if name == "texts":
         with place.open(newline="", encoding="utf-8") as file:
             rows = [(row["text"], row["label"]) for row in DictReader(file)]
@@ -55,14 +55,15 @@ def load_items(name: str, folder: str) -> Split:
         y = np.unique(names.astype(str), return_inverse=True)[1]
         order, n_test = rng.permutation(len(x)), min(TESTED, len(x) // 3)
         train, test = order[n_test:][:POOL], order[:n_test]
-        parts = x[train], y[train], x[test], y[test]
+        parts = [x[train], y[train], x[test], y[test]]
     else:
         whole = [_read_idx(place, part, kind) for part in ("train", "t10k") for kind in ("images", "labels")]
         train, test = (rng.permutation(len(y))[:most] for y, most in ((whole[1], POOL), (whole[3], TESTED)))
-        parts = tuple(array[idx] for array, idx in zip(whole, (train, train, test, test), strict=True))
+        parts = [array[idx] for array, idx in zip(whole, (train, train, test, test), strict=True)]
     told = [repr(part.tolist()).encode() if part.dtype == object else part.tobytes() for part in parts]
     digest = hashlib.sha256(b"".join(told)).hexdigest()[:12]
-    return Split(*parts, digest, str(place.parent / ENCODER) if name == "texts" else "")
+    x, y, test_x, test_y = parts
+    return Split(x, y, test_x, test_y, digest, str(place.parent / ENCODER) if name == "texts" else "")
 
 
 def _read_idx(folder: Path, part: str, kind: str) -> np.ndarray:
