@@ -175,13 +175,20 @@ def _check_export(export: Path, results: Path) -> None:
 
 
 def _cells(run: _Run) -> "list[Cell]":
+    from everylabel.core.errors import EverylabelError
     from everylabel.experiments.data import available, load
     from everylabel.experiments.engine import cells_of
     from everylabel.experiments.reporting.summary import EXPERIMENTS, FIGURES
 
     names = [FIGURES.get(name, name) for name in run.names] or list(EXPERIMENTS)
     chosen = [load(name, run.folder) for name in run.datasets or available(run.folder)]
-    return cells_of([EXPERIMENTS[name] for name in names], chosen, run.reps, run.training)
+    cells = cells_of([EXPERIMENTS[name] for name in names], chosen, run.reps, run.training)
+    if not cells:
+        raise EverylabelError(
+            f"{', '.join(run.names)} on {', '.join(data.name for data in chosen)}: nothing to run; expected "
+            "network experiments on items (fashion-mnist, texts), the others on features"
+        )
+    return cells
 
 
 def _run_cells(run: _Run, cells: "list[Cell]", stored: "Results", command: str) -> None:

@@ -63,6 +63,7 @@ class Experiment:
     title: str
     strategies: tuple[str, ...] = ()  # which variants of its grid it shows; all if none is named
     small_only: tuple[str, ...] = ()  # of these, those left out where acquisitions are large
+    on_items = False  # it trains a network on items; the others work on features
 
     def parts(self, data: Data) -> Sequence[str]:
         """Return the parts a repetition is split into."""
@@ -88,6 +89,7 @@ def cells_of(
         for repetition in range(repetitions)
         for experiment in experiments
         for data in datasets
+        if experiment.on_items == (data.setting.kind == "items")
         for part in experiment.parts(data)
     )
     return list(dict.fromkeys(cells))

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from itertools import groupby
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -51,6 +52,10 @@ class Generation(Protocol):
     @property
     def body(self) -> events.Generation:
         """Return its event."""
+
+    @property
+    def encoder_folder(self) -> Path:
+        """Return where its encoder lies, as `TunedEncoder.save` wrote it."""
 
     def load(self) -> None:
         """Load the encoder, if it is not loaded yet."""

@@ -79,11 +79,16 @@ class Generation:
         """The fine-tuned encoder, for class names."""
         return Encoder(f"generation {self.body.number} {self.body.weights}", self.embed)
 
+    @property
+    def encoder_folder(self) -> Path:
+        """The files of the encoder, as `TunedEncoder.save` wrote them."""
+        return self.folder / ENCODER
+
     @cached_property
     def _tuned(self) -> Any:
         from everylabel.models.finetuning import TunedEncoder
 
-        return TunedEncoder.load(self.folder / ENCODER)
+        return TunedEncoder.load(self.encoder_folder)
 
     def load(self) -> None:
         """Load the encoder, if it is not loaded yet."""

@@ -77,7 +77,8 @@ class Downloads:
     def model(self, label_set: LabelSet, form: str) -> File:
         """Return the model."""
         _, label_set = self._in_order(label_set)
-        return self._file(model_export(self._prepared(label_set), label_set, form), "model")
+        made = model_export(self._prepared(label_set), label_set, form, self.desk.generation)
+        return self._file(made, "model")
 
     def layout(self) -> tuple[np.ndarray, str]:
         """Return the pool in two dimensions, computed when it is first asked for or has grown by half."""

@@ -45,7 +45,13 @@ STYLES: dict[str, tuple[str, str]] = {  # colour, line
     "look-ahead": (PINK, "-"),
     "look-ahead, whole pool": (PINK, "-."),
     "herding": (PURPLE, "-"),
+    "no update": (GREY, ":"),
+    "last layer retrained": (GREEN, "-"),
+    "network retrained": (BLACK, "-"),
 }
+for _every, _colour in ((10, BLUE), (25, GREEN), (50, ORANGE), (100, RED)):
+    for _how, _dashes in (("no update", ":"), ("second order", "--"), ("exact", "-")):
+        STYLES[f"every {_every}, {_how}"] = (_colour, _dashes)
 STEPS = (SKY, BLUE, GREEN, ORANGE, RED, PINK)  # from the smallest
 BENEATH = "retraining"  # drawn wide, below what may cover it
 COLOURS = 256  # of a PNG: a quarter of the size

@@ -16,15 +16,21 @@ import numpy as np
 from everylabel.core.errors import EverylabelError, need
 from everylabel.experiments.data import SETTINGS
 from everylabel.experiments.engine import Experiment
+from everylabel.experiments.network import NETWORK
 from everylabel.experiments.results import Results, Row
 from everylabel.experiments.selecting import SELECTING
 from everylabel.experiments.updating import UPDATING
 
-EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in (*UPDATING, *SELECTING)}
+EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in (*UPDATING, *SELECTING, *NETWORK)}
 FIGURES = {"fig2": "step-size", "fig3": "stages", "fig4": "new-sizes", "fig5": "speed-up"}
 FIGURES |= {"fig6": "batch-selection", "fig7": "look-ahead"}
 TITLES = {"digits": "Digits", "cifar10": "CIFAR-10", "snacks": "Snacks", "dtd": "DTD", "dbpedia": "DBpedia"}
-TITLES |= {"banking77": "Banking-77", "clinc150": "Clinc-150"}
+TITLES |= {
+    "banking77": "Banking-77",
+    "clinc150": "Clinc-150",
+    "fashion-mnist": "Fashion-MNIST",
+    "texts": "Texts",
+}
 EXPERIMENT = "everylabel reproduce"
 
 
