@@ -19,9 +19,9 @@ answer of a person replaces the suggestions of its item.
 
 Measured at 25 to 200 labels on digits, TREC-6, MPQA, DBpedia-14 and Banking-77. Many classes: for sources
 that are right in 60 to 75 % of cases a weight of .05 is best, for 90 % .1 to .2; two classes, where the prior
-is stronger: .2. A weight of 1 costs 2 to 15 points. After one round the head is up to 25 points worse than
-after four. An E-step by heads of other folds changes a point up or down at twice the time. How good it is:
-`benchmarks/sources.py`.
+is stronger: .05 to .2 by set, and cross-validation cannot tell. A weight of 1 costs 2 to 15 points. After
+one round the head is up to 25 points worse than after four. An E-step by heads of other folds changes a point
+up or down at twice the time. How good it is: `benchmarks/sources.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ from everylabel.models.names import NameRows
 from everylabel.models.scaling import suited_precision
 from everylabel.selection.pool.scaled import Scaled
 
-PER_ODDS, PER_PRIOR = 1 / 80, 1 / 10  # weight of an item with suggestions, against a label of people
+PER_ODDS, PER_PRIOR = 1 / 80, 1 / 20  # weight of an item with suggestions, against a label of people
 LIGHTEST, HEAVIEST = 0.05, 0.2
 ROUNDS = 5  # of EM
 USELESS_FROM = 0.8  # probability of being useless above which a source does not teach
