@@ -17,12 +17,11 @@ source is of one label against another of its own. The checks decide how far:
 and the odds of the suggested class are multiplied by the item's odds against those of the source's mean. An
 answer of a person replaces the suggestions of its item.
 
-Measured at 25 to 200 labels on digits, TREC-6, MPQA, DBpedia-14 and Banking-77, one or two draws
-each. Many classes: for sources
-that are right in 60 to 75 % of cases a weight of .05 is best, for 90 % .1 to .2; two classes, where the prior
-is stronger: .05 to .2 by set, and cross-validation cannot tell. A weight of 1 costs up to 16 points. After
-one round the head is up to 25 points worse than after four. An E-step by heads of other folds changes a point
-up or down at twice the time. How good it is: `benchmarks/sources.py`.
+Measured at 25 to 200 labels on digits, TREC-6, MPQA, DBpedia-14 and Banking-77, one or two draws each. Many
+classes: for sources that are right in 60 to 75 % of cases a weight of .05 is best, for 90 % .1 to .2; two
+classes, where the prior is stronger: .05 to .2 by set, and cross-validation cannot tell. A weight of 1
+costs up to 16 points. After one round the head is up to 25 points worse than after four. An E-step by heads
+of other folds changes a point up or down at twice the time. How good it is: `benchmarks/sources.py`.
 """
 
 from collections.abc import Mapping, Sequence
