@@ -15,6 +15,7 @@ NAMES: dict[str, tuple[str, list[list[str]]]] = {  # what it measures, and the c
     "selection": ("speed of selection against other libraries", [["selection"]]),
     "quality": ("paired active-learning curves", [["quality", *DATA]]),
     "accuracy": ("whether the accuracy on the page can be trusted", [["accuracy", *DATA]]),
+    "sources": ("labels of sources that are not fully trusted", [["sources", *DATA]]),
     "noes": ("the value of a ruled-out class", [["noes", *DATA]]),
     "network": ("accuracy with and without fine-tuning the encoder", [["network", *DATA]]),
     "labels": ("accuracy for each label, against other tools", [["labels", *DATA, *BEFORE]]),

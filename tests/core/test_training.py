@@ -92,3 +92,31 @@ def test_too_few_steps_warn() -> None:
     x, y = rng.normal(size=(50, 3)), rng.integers(2, size=50)
     with pytest.warns(RuntimeWarning, match="raise max_iter"):
         el.fit_map(x, y, 2, max_iter=1)
+
+
+@pytest.mark.parametrize(("k", "binary"), [(2, False), (2, True), (4, False)])
+def test_soft_labels_equal_an_instance_for_each_class_with_its_share_as_weight(k: int, binary: bool) -> None:
+    rng = np.random.default_rng(k)
+    x, shares, weights = rng.normal(size=(30, 5)), rng.dirichlet(np.ones(k), 30), rng.uniform(0.1, 2, 30)
+    soft = el.fit_map(x, shares, k, 0.7, weights=weights, binary=binary)
+    repeated, each = np.repeat(x, k, axis=0), (weights[:, None] * shares).ravel()
+    hard = el.fit_map(repeated, np.tile(np.arange(k), 30), k, 0.7, weights=each, binary=binary)
+    close(soft, hard, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.full((4, 3), 0.5), "labels holds rows that are no probabilities"),
+        (np.array([[1.5, -0.5, 0.0]] * 4), "labels holds rows that are no probabilities"),
+        (np.full((4, 2), 0.5), r"labels has shape \(4, 2\); expected \(4,\) class numbers or \(4, 3\)"),
+    ],
+)
+def test_soft_labels_that_are_no_probabilities_are_refused(labels: np.ndarray, message: str) -> None:
+    with pytest.raises(el.EverylabelError, match=message):
+        el.fit_map(np.ones((4, 2)), labels, 3)
+
+
+def test_class_weights_with_soft_labels_are_refused() -> None:
+    with pytest.raises(el.EverylabelError, match="class_weight is given with soft labels"):
+        el.fit_map(np.ones((4, 2)), np.full((4, 2), 0.5), 2, class_weight="balanced")

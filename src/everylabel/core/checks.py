@@ -168,6 +168,23 @@ def check_labels(labels: Any, n: int, n_classes: int, like: Array, name: str = "
     return xp.astype(array, xp.int64)
 
 
+def check_shares(shares: Any, n: int, k: int, like: Array, name: str = "labels") -> Array:
+    """Return the class probabilities (n, k) of n instances as float64; each row sums to 1."""
+    array = check_matrix(shares, name, like, "features", f"({n}, {k}): a probability for each class")
+    xp = namespace(**{name: array, "features": like})
+    if tuple(array.shape) != (n, k):
+        raise EverylabelError(
+            f"{name} has shape {tuple(array.shape)}; expected ({n},) class numbers "
+            f"or ({n}, {k}) probabilities"
+        )
+    if n and (float(xp.min(array)) < 0.0 or float(xp.max(xp.abs(xp.sum(array, axis=1) - 1.0))) > 1e-6):
+        raise EverylabelError(
+            f"{name} holds rows that are no probabilities; expected numbers from 0 on that sum to 1 "
+            "in each row"
+        )
+    return array
+
+
 def _is_whole(array: Array, xp: Any) -> bool:
     """Return whether real numbers are whole."""
     if type(array) is np.ndarray and array.dtype.kind in "biu":

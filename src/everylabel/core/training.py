@@ -25,6 +25,7 @@ from everylabel.core.checks import (
     check_labels,
     check_matrix,
     check_positive,
+    check_shares,
     check_weights,
     with_bias,
 )
@@ -60,8 +61,8 @@ def fit_map(
 
     Parameters
     ----------
-    features, labels : array (n, d), array (n,)
-        Training data as it comes; labels are class numbers.
+    features, labels : array (n, d), array (n,) or (n, k)
+        Training data as it comes; labels are class numbers, or a probability for each class (soft targets).
     n_classes : int
         Number of classes; some may have no instance yet.
     prior_precision : float
@@ -94,17 +95,22 @@ def fit_map(
     n_classes = check_count(n_classes, "n_classes")
     if binary and n_classes != 2:
         raise EverylabelError(f"n_classes is {n_classes}; expected 2 with binary=True")
-    labels = check_labels(labels, array.shape[0], n_classes, array)
+    soft = len(getattr(labels, "shape", ())) == 2
+    labels = (check_shares if soft else check_labels)(labels, array.shape[0], n_classes, array)
     if array.shape[0] == 0 and partial is None:
         raise EverylabelError("features has no rows; expected at least one instance to train on")
     prior_precision = check_positive(prior_precision, "prior_precision")
     tol, max_iter = check_positive(tol, "tol"), check_count(max_iter, "max_iter")
     weights = check_weights(weights, array.shape[0], array)
-    weights = weights * _class_weights(class_weight, labels, n_classes, array)
+    if soft and class_weight is not None:
+        raise EverylabelError("class_weight is given with soft labels (n, k); give weights (n,) instead")
+    if not soft:
+        weights = weights * _class_weights(class_weight, labels, n_classes, array)
     halved = n_classes == 2 and not binary and partial is None
     kind = LIKELIHOODS["binary" if binary or halved else "gaussian"]
     k = 1 if binary or halved else n_classes
-    targets, candidates = kind.targets(labels, k), None
+    candidates = None
+    targets = (labels[:, -k:] if k == 1 else labels) if soft else kind.targets(labels, k)
     if partial is not None:
         array, targets, weights, candidates = _joined(array, targets, weights, partial)
     design = with_bias(array) if bias else array

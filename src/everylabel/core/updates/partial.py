@@ -71,13 +71,19 @@ def step_back(
 
 
 def note_shares(
-    posterior: Posterior, features: Float[Array, "b d"], shares: Float[Array, "b k"]
+    posterior: Posterior,
+    features: Float[Array, "b d"],
+    shares: Float[Array, "b k"],
+    weights: Float[Array, " b"] | None = None,
 ) -> Posterior:
     """Return the posterior with soft labels among its data, for one that was trained with them."""
     if posterior.data is None:
         return posterior
     counted = posterior.data.counted(LIKELIHOODS[posterior.likelihood].targets)
-    return posterior.replace(data=counted.append(_rows(posterior, features), lambda labels, k: shares))
+    new = _rows(posterior, features)
+    if weights is not None:
+        new = new._replace(weights=weights)
+    return posterior.replace(data=counted.append(new, lambda labels, k: shares))
 
 
 def forget_shares(

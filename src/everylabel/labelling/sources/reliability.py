@@ -1,0 +1,113 @@
+"""Reliability of a source: its confusion matrix, and its accuracy with an interval valid at all times.
+
+k classes; N[y, s] counts items of class y, by people, that the source calls s; pi[s] is the share of s
+among all that the source says. The source is useless, or it has a level r and a concentration a:
+    useless        theta[y, s] = pi[s]
+    informative    theta[y, :] ~ Dirichlet(a m_y),   m_y = r e_y + (1 - r) pi
+Half of the prior is on useless, the rest is spread evenly over a grid of r and a. All marginal likelihoods
+are closed, and theta is the posterior mean over the whole grid. With few labels and many classes the grid
+is the only parameter (m_y); with many labels the rows are the counts. r = 0 with a small a is a source that
+names classes by another's name. Labels that a strategy chose are harder than the rest, so a source seems
+worse on them than it is. They count CHOSEN in N: reliability errs on the safe side, and random checks,
+which count 1, correct it.
+
+x right of n random checks. By Ville's inequality the true accuracy p leaves the set
+    { p : p^x (1 - p)^(n - x) > level B(x + 1, n - x + 1) }      B the Beta function, level = 1 - confidence
+at any time of a run with probability `level` at most (Robbins 1970): people may look after each check.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import betaln, gammaln
+
+from everylabel.labelling.quality.accuracy import Interval
+
+LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.97)  # r
+CONCENTRATIONS = (1.0, 4.0, 16.0, 64.0)  # a, in labels
+USELESS = 0.5  # prior probability that a source is useless
+CHOSEN = 0.5  # count of an item that was not drawn at random
+CONFIDENCE = 0.95
+BISECTIONS = 50  # halvings of the unit interval: beyond double precision
+
+
+class Confusion(NamedTuple):
+    """A source's confusion matrix, and the probability that the source is useless."""
+
+    theta: np.ndarray  # (k, k) P(source says s | class y)
+    useless: float
+
+    def likelihood(self, said: np.ndarray) -> np.ndarray:
+        """Return P(said | class) (m, k) of labels (m,)."""
+        return np.asarray(self.theta.T[said])
+
+    def odds(self, classes: np.ndarray, shares: np.ndarray) -> float:
+        """Return right to wrong of the class that is most probable given what the source says.
+
+        classes, shares : (k,) shares of the classes, and of what the source says
+        """
+        joint = classes[:, None] * self.theta
+        right = float(shares @ (joint.max(axis=0) / joint.sum(axis=0)))
+        return right / max(1.0 - right, 1e-9)
+
+
+def count(truth: np.ndarray, said: np.ndarray, k: int, weights: np.ndarray | None = None) -> np.ndarray:
+    """Return N (k, k); truth is classes (m,) or class probabilities (m, k)."""
+    shares = np.eye(k)[truth] if truth.ndim == 1 else truth
+    counts = np.zeros((k, k))
+    np.add.at(counts.T, said, shares if weights is None else weights[:, None] * shares)
+    return counts
+
+
+def label_shares(said: np.ndarray, k: int) -> np.ndarray:
+    """Return pi (k,): the share of each class among all labels of a source, none of them zero."""
+    return np.asarray((np.bincount(said, minlength=k) + 0.5) / (len(said) + 0.5 * k))
+
+
+def confusion(counts: np.ndarray, shares: np.ndarray, useless: float = USELESS) -> Confusion:
+    """Return the posterior mean of the confusion matrix, given counts N (k, k) and label shares pi (k,)."""
+    k, rows = len(shares), counts.sum(axis=1)
+    y, s = np.nonzero(counts)
+    seen, grid = counts[y, s], [(r, a) for r in LEVELS for a in CONCENTRATIONS]
+    evidence = [np.log(useless) + float(seen @ np.log(shares[s]))]
+    for r, a in grid:
+        prior = a * (r * (y == s) + (1.0 - r) * shares[s])
+        rising = np.sum(gammaln(prior + seen) - gammaln(prior)) - np.sum(gammaln(a + rows) - gammaln(a))
+        evidence.append(np.log((1.0 - useless) / len(grid)) + float(rising))
+    posterior = np.exp(np.array(evidence) - max(evidence))
+    posterior /= posterior.sum()
+    theta = np.tile(posterior[0] * shares, (k, 1))
+    for (r, a), weight in zip(grid, posterior[1:], strict=True):
+        scale = weight / (rows + a)
+        theta += scale[:, None] * (counts + a * (1.0 - r) * shares)
+        theta[np.diag_indices(k)] += scale * a * r
+    return Confusion(theta, float(posterior[0]))
+
+
+def accuracy(right: Sequence[bool] | np.ndarray, confidence: float = CONFIDENCE) -> Interval:
+    """Return the share of random checks that a source got right, with an interval valid at all times."""
+    n, x = len(right), int(np.sum(right))
+    if n == 0:
+        return Interval(0.5, 0.0, 1.0)
+    bound = np.log(1.0 - confidence) + float(betaln(x + 1, n - x + 1))
+
+    def inside(p: float) -> bool:
+        return bool(_times(x, p) + _times(n - x, 1.0 - p) > bound)
+
+    return Interval(x / n, _edge(inside, x / n, 0.0), _edge(inside, x / n, 1.0))
+
+
+def _times(count: int, p: float) -> float:
+    """Return count log p, 0 of nothing."""
+    return 0.0 if count == 0 else count * float(np.log(p)) if p > 0.0 else -np.inf
+
+
+def _edge(inside: Callable[[float], bool], start: float, end: float) -> float:
+    """Return where a set that holds `start` ends on the way to `end`."""
+    if inside(end):
+        return end
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (start + end)
+        start, end = (middle, end) if inside(middle) else (start, middle)
+    return end
