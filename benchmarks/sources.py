@@ -33,7 +33,8 @@ from everylabel.labelling.model.scaling import prepare
 from everylabel.labelling.sources.consensus import agree, combine, out_of_sample
 from everylabel.labelling.sources.reliability import accuracy
 from everylabel.labelling.sources.review import number_wrong, review
-from everylabel.labelling.sources.teaching import Suggestions, balance, evidence, posterior_of, teach
+from everylabel.labelling.sources.teaching import balance, evidence, posterior_of, teach
+from everylabel.labelling.state.types import Suggestions
 from everylabel.models.scaling import suited_precision
 
 OUT = Path("docs/results/sources.json")

@@ -47,6 +47,7 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
     ("class_changed", {"class": 1, "description": "a second letter", "imported": True}),
     ("class_changed", {"class": 1, "key": "b"}),
     ("extended", {"ids": ["4", "5"], "digest": "abc"}),
+    ("suggested", {"source": "llm", "items": ["0", "4"], "classes": [1, 0], "scores": [0.5, None]}),
     ("wish", {"class": 1, "checks": 10}),
     ("out", {"item": "3", "reason": "check", "among": 1, "share": 0.25}),
     ("release", {"item": "3"}),

@@ -20,13 +20,13 @@ from everylabel.labelling.sources.reliability import (
 from everylabel.labelling.sources.review import number_wrong, review
 from everylabel.labelling.sources.teaching import (
     Balance,
-    Suggestions,
     balance,
     evidence,
     measure,
     posterior_of,
     teach,
 )
+from everylabel.labelling.state.types import Suggestions
 from everylabel.models.scaling import suited_precision
 
 close = np.testing.assert_allclose

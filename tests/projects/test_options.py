@@ -11,7 +11,7 @@ from everylabel.cli import label as command
 from everylabel.projects.options import LabelOptions
 
 OPTIONS = {field.name for field in fields(LabelOptions)}
-BROUGHT = {"labels", "framed", "rows"}  # by the caller, no options of a person
+BROUGHT = {"labels", "proposed", "framed", "rows"}  # by the caller, no options of a person
 OF_COMMAND = {"import_file", "import_label_column", "import_id_column", "import_text_column"}
 OF_COMMAND |= {"token_file", "proxy", "ray"}  # a session's process holds labels, tokens and features itself
 OF_FUNCTION = {"display", "height"}  # of a frame in a notebook

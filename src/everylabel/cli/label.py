@@ -51,6 +51,16 @@ def label(
     ] = None,
     import_id_column: Annotated[str | None, typer.Option(help="The imported table's ids.")] = None,
     import_text_column: Annotated[str | None, typer.Option(help="The imported table's texts.")] = None,
+    suggestions: Annotated[
+        Path | None, typer.Option(help="Classes by a source that is not fully trusted: a table, or JSON.")
+    ] = None,
+    suggestion_column: Annotated[
+        str | None, typer.Option(help="The source's column that holds such classes.")
+    ] = None,
+    suggestion_score_column: Annotated[
+        str | None, typer.Option(help="How sure their source is of each, 0 to 1.")
+    ] = None,
+    suggestion_source_column: Annotated[str | None, typer.Option(help="Which source each is of.")] = None,
     store: options.Store = None,
     host: Annotated[str, typer.Option(help="Another address than this needs a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8765,
@@ -114,6 +124,10 @@ def label(
         import_label_column=import_label_column,
         import_id_column=import_id_column,
         import_text_column=import_text_column,
+        suggestions=suggestions,
+        suggestion_column=suggestion_column,
+        suggestion_score_column=suggestion_score_column,
+        suggestion_source_column=suggestion_source_column,
         store=store,
         host=host,
         port=port,
@@ -143,6 +157,7 @@ def label(
 
 
 def _label(source: str, given: "LabelOptions") -> None:
+    from everylabel.formats.suggestions import read_suggestions
     from everylabel.projects.labelled import STORE, kept_in
     from everylabel.web.server import check_free, serve
 
@@ -155,7 +170,8 @@ def _label(source: str, given: "LabelOptions") -> None:
         return items
 
     project = opened(source, **how | {"check": checked} | sharded)
-    serving = replace(given, labels=_imported(project, given), **_rows_of(project))
+    proposed = read_suggestions(project, given, note)
+    serving = replace(given, labels=_imported(project, given), proposed=proposed, **_rows_of(project))
     with embedding_bar() as progress:
         serve(project, serving, lambda address: _ready(address, given.host), note, progress)
     again = command(*(part for part in sys.argv[1:] if part not in ONCE))
@@ -176,7 +192,8 @@ def _sharded(source: str, given: "LabelOptions") -> dict[str, Any]:
                 f"--ray is for shards, and {source!r} is none; expected a folder that everylabel embed wrote"
             )
         return {}
-    refused = {"--watch": given.watch, "--import": given.import_file}
+    refused = {"--watch": given.watch, "--import": given.import_file, "--suggestions": given.suggestions}
+    refused["--suggestion-column"] = given.suggestion_column
     for name in (name for name, value in refused.items() if value):
         raise EverylabelError(f"{name} is not offered for a folder of shards; expected no such option")
     from everylabel.scale.project import in_memory, on_ray

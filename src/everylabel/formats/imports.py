@@ -50,7 +50,7 @@ def read_labels(
     matcher, suffix = Matcher(project), file.suffix.lower()
     told = Told(id_column, label_column, person_column, text_column)
     if suffix == ".json":
-        entries = _json(file, encoding)
+        entries = read_json(file, encoding)
         if any("annotations" in entry or "completions" in entry for entry in entries):
             return read_tasks(file, entries, matcher, label_column)
         names = list(dict.fromkeys(name for entry in entries for name in entry))
@@ -61,7 +61,8 @@ def read_labels(
     return row_labels(rows, columns, matcher, guarded=suffix in GUARDED)
 
 
-def _json(path: Path, encoding: str | None) -> list[dict[str, Any]]:
+def read_json(path: Path, encoding: str | None) -> list[dict[str, Any]]:
+    """Return the objects of a JSON file that is a list."""
     try:
         stored = json.loads(path.read_text(encoding=encoding or "utf-8-sig"))
     except (OSError, ValueError, LookupError, RecursionError) as error:

@@ -59,13 +59,7 @@ def read_tasks(path: Path, tasks: list[Entry], matcher: Matcher, control: str | 
 def _collect(tasks: list[Entry], matcher: Matcher, control: str | None, by_task: bool) -> Imported:
     imported = Imported()
     for number, task in enumerate(tasks, 1):
-        data = task.get("data")
-        values = data if isinstance(data, dict) else {}
-        ids = [str(values["id"])] if "id" in values else []
-        if by_task and "id" in task:
-            ids.append(str(task["id"]))
-        texts = (value for value in values.values() if isinstance(value, str))
-        items = matcher.find(ids, texts, str(values.get(ROW, "")))
+        items = _items(task, matcher, by_task)
         if not items:
             imported.unmatched.append(f"task {task.get('id', number)}")
             continue
@@ -75,6 +69,39 @@ def _collect(tasks: list[Entry], matcher: Matcher, control: str | None, by_task:
                 person = _person(annotation.get("completed_by"))
                 imported.labels += [Label(item, label, person) for item in items]
     return imported
+
+
+def _items(task: Entry, matcher: Matcher, by_task: bool) -> list[str]:
+    """Return the items that a task means."""
+    data = task.get("data")
+    values = data if isinstance(data, dict) else {}
+    ids = [str(values["id"])] if "id" in values else []
+    if by_task and "id" in task:
+        ids.append(str(task["id"]))
+    texts = (value for value in values.values() if isinstance(value, str))
+    return matcher.find(ids, texts, str(values.get(ROW, "")))
+
+
+Predicted = tuple[str | None, Any, Any]  # the one choice, if there is one; score; version of the model
+
+
+def predictions_of(
+    path: Path, tasks: list[Entry], matcher: Matcher
+) -> Iterator[tuple[list[str], str, list[Predicted]]]:
+    """Yield the items of each task, what to call it, and its predictions."""
+    _check_control(path, tasks, None, _predictions)
+    by_task = not any(_items(task, matcher, False) for task in tasks)
+    for number, task in enumerate(tasks, 1):
+        said = [
+            (_choice(one, None, Imported()), one.get("score"), one.get("model_version"))
+            for one in _predictions(task)
+        ]
+        yield _items(task, matcher, by_task), f"task {task.get('id', number)}", said
+
+
+def _predictions(task: Entry) -> Iterator[Entry]:
+    entries = task.get("predictions")
+    yield from (entry for entry in entries if isinstance(entry, dict)) if isinstance(entries, list) else ()
 
 
 def _annotations(task: Entry) -> Iterator[Entry]:
@@ -112,12 +139,15 @@ def _person(completed_by: Any) -> str | None:
     return f"annotator {completed_by}" if isinstance(completed_by, int) else str(completed_by)
 
 
-def _check_control(path: Path, tasks: Iterable[Entry], control: str | None) -> None:
+def _check_control(
+    path: Path,
+    tasks: Iterable[Entry],
+    control: str | None,
+    entries: Callable[[Entry], Iterator[Entry]] = _annotations,
+) -> None:
     """Ask which of several Choices is meant."""
     names = list(
-        dict.fromkeys(
-            name for task in tasks for annotation in _annotations(task) for name, _ in _choices(annotation)
-        )
+        dict.fromkeys(name for task in tasks for entry in entries(task) for name, _ in _choices(entry))
     )
     if control is not None and names and control not in names:
         raise EverylabelError(

@@ -1,6 +1,6 @@
 """Tables of labels that exist already: which column holds what, and which items its rows mean."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ IDS = ("id", "item", "item_id", "key")
 LABELS = ("label", "class", "category", "choice", "y")
 PEOPLE = ("person", "annotator", "user", "completed_by")
 TEXTS = ("shown", "text", "image", "file", "path", "body")
+ADVICE = "name others by --import-label-column and --import-id-column or --import-text-column"
 
 
 class Columns(NamedTuple):
@@ -42,7 +43,9 @@ class Told(NamedTuple):
     text: str | None = None
 
 
-def label_columns(path: Path, names: Sequence[str], given: Told, project: Project) -> Columns:
+def label_columns(
+    path: Path, names: Sequence[str], given: Told, project: Project, advice: str = ADVICE
+) -> Columns:
     """Return the columns of a table of labels, as told, as the project's own source has them, or as usual."""
     for told in given:
         if told is not None and told not in names:
@@ -62,7 +65,7 @@ def label_columns(path: Path, names: Sequence[str], given: Told, project: Projec
         raise EverylabelError(
             f"labels file {str(path)!r} has columns {listed(list(names), 30)}; expected one of labels "
             f"({', '.join(LABELS)}) and one of ids ({', '.join(IDS)}), {ROW} or texts ({', '.join(TEXTS)}); "
-            "name others by --import-label-column and --import-id-column or --import-text-column"
+            f"{advice}"
         )
     return Columns(ids, label, given.person or _first(PEOPLE, names), texts, row)
 
@@ -85,16 +88,24 @@ def row_labels(
         if row.get("by") == "model":  # in an export of ours: a model's word is not a person's
             imported.skipped["the model's own"] += 1
             continue
-        own, texts = _cell(row, columns.id), [_cell(row, name) for name in columns.texts]
-        ids = [plain(own), plain(own.strip()), own.strip()]  # as written here; as others write it
-        items = matcher.find(ids, [*map(plain, texts), *texts], _cell(row, columns.row), columns.id)
+        items, name = items_of(row, columns, matcher, plain, number)
         person = plain(_cell(row, columns.person).strip()) or None
         imported.labels += [Label(item, label, person) for item in items]
         if not items:
-            where = _cell(row, columns.row)
-            imported.unmatched.append(ids[1] or (f"row {where}" if where else f"entry {number}"))
+            imported.unmatched.append(name)
     return imported
 
 
-def _cell(row: dict[str, Any], name: str | None) -> str:
+def items_of(
+    row: Mapping[str, Any], columns: Columns, matcher: Matcher, plain: Callable[[str], str], number: int
+) -> tuple[list[str], str]:
+    """Return the items that a row means, and what to call the row."""
+    own, texts = _cell(row, columns.id), [_cell(row, name) for name in columns.texts]
+    ids = [plain(own), plain(own.strip()), own.strip()]  # as written here; as others write it
+    where = _cell(row, columns.row)
+    items = matcher.find(ids, [*map(plain, texts), *texts], where, columns.id)
+    return items, ids[1] or (f"row {where}" if where else f"entry {number}")
+
+
+def _cell(row: Mapping[str, Any], name: str | None) -> str:
     return "" if name is None else label_of(row.get(name))

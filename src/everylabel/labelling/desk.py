@@ -24,6 +24,7 @@ from everylabel.labelling.model.learner import Learner, Mean
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.model.training import ClassNames, TrainingSet
 from everylabel.labelling.next_item import Due, LeaseClock, due, left_over
+from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Assessment
 from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import LabelSet, State, new_state
@@ -200,7 +201,11 @@ class Desk:
         """Return a copy of all that the model is computed from; for the desk's thread."""
         state = self.state
         vectors, tuned = self.names.vectors(state), self.generation is not None
-        return TrainingSet(state.columns, dict(self._places), vectors, len(state.ids), tuned)
+        known = TrainingSet(state.columns, dict(self._places), vectors, len(state.ids), tuned)
+        if not state.suggestions:
+            return known
+        drawn = check_weights(state.standing_checks())
+        return known._replace(suggestions=state.suggested(), unheard=state.unheard(), drawn=drawn)
 
     def take_over(self, learner: Learner) -> None:
         """Go on with a retrained model after applying the changes since; for the desk's thread.

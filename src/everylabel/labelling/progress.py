@@ -8,6 +8,7 @@ Below LITTLE at two looks at least APART labels apart, the page suggests to stop
 `benchmarks/accuracy.py`; after Bloodgood & Vijay-Shanker (2009), who count instances that change their class.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.labelling.quality.accuracy import FEWEST, upper_bound
+from everylabel.labelling.sources.reliability import accuracy as accuracy_of
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import CANNOT_TELL, Answer, change_in_words
 from everylabel.log.events import Answered, Assessed, Label, Not, Skip
@@ -30,6 +32,7 @@ BREAK = 120.0  # seconds without an answer that are a break
 FIGURES = ("labels", "expected", "estimate", "low", "high", "commonest", "share")  # of the last look
 LITTLE = 0.005  # of 37 development runs 12 stop, none too early; at .0075 one of 14, at .01 seven of 15
 APART = 10  # labels between two looks that both count
+ERRORS = 3  # pairs of classes that a source mistakes, in a reply
 STOP_AFTER = 60  # labels before which nobody is told to stop
 
 
@@ -143,7 +146,34 @@ def summary(
         "test": test_set(state, tested),
         "stop": stop(state),
         "names": names,
+        "sources": len(state.suggestions),
     }
+
+
+def sources(state: State) -> list[dict[str, Any]]:
+    """Return of each source how many suggestions it made, how often random checks agree, and its errors."""
+    drawn = {check.item for check in state.standing_checks() if check.among is None}
+    found = []
+    for name, said_of in state.suggestions.items():
+        known = ((item, said_of.get(state.ids[item]), label) for item, label in state.labels.items())
+        both = [(item, state.book.now(one.class_), label) for item, one, label in known if one is not None]
+        right = [said == label for item, said, label in both if item in drawn]
+        share = accuracy_of(right)._asdict() if right else dict.fromkeys(("estimate", "low", "high"))
+        wrong = Counter((said, label) for _, said, label in both if said is not None and said != label)
+        most = wrong.most_common(ERRORS)
+        found.append(
+            {
+                "name": name,
+                "suggestions": len(said_of),
+                "answered": len(both),
+                "agree": sum(said == label for _, said, label in both),
+                "checks": len(right),
+                "accuracy": share.pop("estimate"),
+                **share,
+                "confusions": [{"said": said, "label": label, "n": n} for (said, label), n in most],
+            }
+        )
+    return found
 
 
 def audit(state: State, confidence: float = 0.95) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from typing import Any
 from everylabel.labelling.class_service import ClassService
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import CANNOT_TELL, Entry, Refused
+from everylabel.labelling.state.types import CANNOT_TELL, Entry, Refused, Suggestion, suggested_fields
 from everylabel.labelling.views import STRATEGIES, Reply, ShowItem, Views
 from everylabel.log import events
 from everylabel.log.events import Body, Event
@@ -289,3 +289,22 @@ def _bulk(event: Event | Entry) -> int:
     """Return the first event of a bulk, from the one that has the request's key."""
     assert isinstance(event.body, events.Label)
     return event.body.bulk or event.seq
+
+
+def suggest(
+    service: Service, person: str, source: str, said: Sequence[tuple[str, int | str, float | None]]
+) -> Future[Reply]:
+    """Take what a source suggests for instances, as item, class and score; what is known counts once."""
+
+    def command() -> Finish:
+        state, before = service.state, service.state.suggestions.get(source, {})
+        for item, _, _ in said:
+            service.views.position(item)
+        all_said = {item: Suggestion(state.book.number(value), score) for item, value, score in said}
+        new = {item: one for item, one in all_said.items() if before.get(item) != one}
+        if new:
+            service.desk.emit(person, events.Suggested(source, *suggested_fields(new)))
+        total = len({*before, *all_said})
+        return lambda: {"new": len(new), "suggestions": total}
+
+    return service.desk.submit(command)

@@ -18,7 +18,7 @@ from everylabel.labelling.quality.assessment import LeftOut
 from everylabel.labelling.queues import MOST, Doubts, Look, Page, near_copies, rows_of_page
 from everylabel.labelling.snapshot import digest
 from everylabel.labelling.state.state import LabelSet, State
-from everylabel.labelling.state.types import CANNOT_TELL, Answer, Entry, Refused
+from everylabel.labelling.state.types import CANNOT_TELL, Answer, Entry, Lease, Refused
 from everylabel.log.events import Answered, Event, Not, Skip
 from everylabel.selection import strategies as known_strategies
 from everylabel.selection.pool import Where
@@ -162,6 +162,10 @@ class Views:
             "wishes": [{"class": c, "checks": n} for c, n in self.state.wishes.items()],
             "needed": FEWEST_OF_CLASS,
         }
+
+    def sources(self) -> Future[Reply]:
+        """Return how far sources of suggestions can be trusted."""
+        return self.desk.read(lambda: {"sources": progress.sources(self.state)})
 
     def predictions(self, after: int | None, offset: int, limit: int) -> Future[Page]:
         """Return class probabilities of instances that have no label, in the order of the source.
@@ -384,10 +388,21 @@ class Views:
             "reason": lease.reason,
             "by": lease.by,
             "probabilities": None if blind else self._probabilities(lease.item),
+            "suggestions": self._suggestions(lease),
             "answer": None if own == CANNOT_TELL else own,
             "ruled_out": sorted(self.state.ruled_out(lease.item, person)),
             "lease_seconds": self.state.settings["lease_seconds"],
         }
+
+    def _suggestions(self, lease: Lease) -> list[Reply]:
+        """Return what sources say of a leased instance; nothing if it was ever a random check or a test."""
+        state, i = self.state, lease.item
+        if lease.reason in BLIND or i in state.checked or i in state.test or i in state.audits:
+            return []
+        return [
+            {"source": source, "class": one.class_, "score": one.score}
+            for source, one in state.suggestions_to(i)
+        ]
 
     def _state(self, i: int) -> Reply:
         label = self.state.label_of(i)
@@ -403,8 +418,9 @@ class Views:
         return (columns[int(probs.argmax())] if columns else None), float(probs.max())
 
     def _knows(self) -> bool:
-        """Return whether the model has learned anything: a label, or the names of classes."""
-        return bool(self.state.labels) or self.desk.learner.names is not None
+        """Return whether the model has learned anything: a label, suggestions, or the names of classes."""
+        learner = self.desk.learner
+        return bool(self.state.labels) or learner.names is not None or learner.hears_sources
 
     def _checks(self) -> set[int]:
         """Return instances that are leased as random checks or tests: their guesses are told to nobody."""

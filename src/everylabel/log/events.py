@@ -212,6 +212,16 @@ class Extended(_Kind, frozen=True, tag="extended"):
         return ids_from_stored(self.ids)
 
 
+class Suggested(_Kind, frozen=True, tag="suggested"):
+    """A source that is not fully trusted named classes of items; of an item named again the later counts."""
+
+    source: str
+    items: list[str]
+    classes: list[int]
+    scores: list[float | None] | None = None  # probability of each by the source
+    columns: list[str] = []  # of the source that hold them: the page shows them beside no item
+
+
 class Assessed(_Kind, frozen=True, tag="assessed"):
     """The model's accuracy after this many labels, estimated in the background."""
 
@@ -250,7 +260,7 @@ OfClasses = NewClass | ClassChanged | Arrange | Remove | Restore
 Answered = Label | NoneOfThese | CannotTell | Skip | Not  # all subclasses of `Answer`
 OfItem = Out | Release | HeldOut | AutoLabel | ContentChanged | Left | Answered
 OfModel = Assessed | Generation
-Body = Project | OfClasses | Settings | OfItem | Wish | Undo | Sent | Extended | OfModel | Retired
+Body = Project | OfClasses | Settings | OfItem | Wish | Undo | Sent | Extended | Suggested | OfModel | Retired
 KINDS: dict[str, type[Body]] = {str(body.__struct_config__.tag): body for body in get_args(Body)}
 # Kinds whose events say something about an item: a source with such labels must not change unnoticed.
 SAID = tuple(

@@ -17,6 +17,7 @@ from everylabel.data.classes import ClassList, class_list
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.readers.memory import read_memory
+from everylabel.formats.suggestions import read_suggestions
 from everylabel.notebook.session import HEIGHT, Background, Session, Source
 from everylabel.notebook.session import show as show_session
 from everylabel.projects.options import LabelOptions
@@ -58,6 +59,10 @@ def label(
     watch: bool = False,
     encoding: str | None = None,
     long_rows: str | None = None,
+    suggestions: Any = None,
+    suggestion_column: str | None = None,
+    suggestion_score_column: str | None = None,
+    suggestion_source_column: str | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
     token: str | None = None,
@@ -99,6 +104,11 @@ def label(
         folder that is gone with the session; what the session has of them stays until Python ends.
     store, accept_changes, confirm_labels, watch, encoding, long_rows
         As the options of `everylabel label`.
+    suggestions : table or path, optional
+        Classes by a source that is not fully trusted, such as a language model: columns id (or text), label,
+        and maybe score (0 to 1) and source. The model trusts it as far as labels bear it out.
+    suggestion_column, suggestion_score_column, suggestion_source_column : str, optional
+        The same in columns of the source itself.
     host, port, token, look_token
         Where the page is: on this machine alone, at any port that is free, unless told otherwise.
     browser : bool
@@ -144,6 +154,10 @@ def label(
             watch=watch,
             encoding=encoding,
             long_rows=long_rows,
+            suggestions=suggestions,
+            suggestion_column=suggestion_column,
+            suggestion_score_column=suggestion_score_column,
+            suggestion_source_column=suggestion_source_column,
             host=host,
             port=port,
             token=token,
@@ -154,6 +168,7 @@ def label(
         place, tidy, kept = _place(source, folder)
         try:
             project = _opened(source, in_memory, replace(options, folder=place))
+            options = replace(options, proposed=read_suggestions(project, options, _note))
             background = Background(project, options, _note)
         except BaseException:
             tidy()

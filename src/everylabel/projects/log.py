@@ -24,6 +24,7 @@ from everylabel.labelling.model.training import ClassNames
 from everylabel.labelling.snapshot import Snapshots
 from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import LabelSet, State, new_state
+from everylabel.labelling.state.types import Suggestion, suggested_fields
 from everylabel.log import events
 from everylabel.log.events import SAID, Event
 from everylabel.log.store import Store, StoreError
@@ -55,6 +56,15 @@ class Label(NamedTuple):
     id: str
     label: str
     person: str | None = None
+
+
+class Proposed(NamedTuple):
+    """What a source that is not fully trusted says of one item."""
+
+    id: str
+    label: str
+    source: str
+    score: float | None = None
 
 
 class OpenLog(NamedTuple):
@@ -126,6 +136,8 @@ def open_log(
             settings=options.settings,
             source=[Label(project.ids[i], project.classes[int(project.labels[i])]) for i in project.labelled],
             labels=options.labels,
+            proposed=options.proposed,
+            suggestion_columns=options.suggestion_columns,
             project=project.id,
             descriptions=options.classes.descriptions,
             class_keys=options.classes.keys,
@@ -164,6 +176,8 @@ def bring_up_to_date(
     settings: dict[str, Any] | None = None,
     source: Iterable[Label] = (),
     labels: Iterable[Label] = (),
+    proposed: Iterable[Proposed] = (),
+    suggestion_columns: Sequence[str] = (),
     project: str = "",
     descriptions: Mapping[str, str] = MappingProxyType({}),
     class_keys: Mapping[str, str] = MappingProxyType({}),
@@ -183,7 +197,8 @@ def bring_up_to_date(
     id, noted in the first event: see `store_name`. Labels of items with other content (`changed`) are set
     aside, or all restored by `confirm`; `known_as` names an item for people. `features` of the ids join the
     pool; other features than before are refused unless `new_features` are expected. `test` are items to hold
-    out, by id or a number to draw at random.
+    out, by id or a number to draw at random. `proposed` are suggestions, of `suggestion_columns` if they came
+    with the source.
     """
     ids = id_list(ids)
     state = read_events(store, ids, snapshots)
@@ -200,6 +215,10 @@ def bring_up_to_date(
     _define_classes(writer, classes, descriptions, class_keys, note)
     _set_aside(writer, () if confirm else changed, confirm)
     imported = _import(writer, source, SOURCE) + _import(writer, labels, FILE)
+    suggested = _suggest(writer, proposed, suggestion_columns)
+    if suggested:
+        many = counted(suggested, "suggestion")
+        note(f"{many} imported; the model trusts their sources as far as labels bear them out")
     held_out = to_set_aside(state, test)
     for name in held_out:
         writer.emit("", events.HeldOut(name))
@@ -309,6 +328,22 @@ def _import(writer: _Writer, labels: Iterable[Label], origin: str) -> int:
         if writer.imported.get((item, person, origin)) != number:
             writer.emit(person, events.Label(item, class_=number, imported=origin))
             count += 1
+    return count
+
+
+def _suggest(writer: _Writer, proposed: Iterable[Proposed], columns: Sequence[str]) -> int:
+    """Write suggestions that are others than before, one event a source; return how many."""
+    by_source: dict[str, dict[str, Suggestion]] = {}
+    for one in proposed:
+        said = by_source.setdefault(_person(one.source), {})
+        said[one.id] = Suggestion(_number(writer, one.label), one.score)  # of several, the last counts
+    count = 0
+    for source, said in by_source.items():
+        before = writer.state.suggestions.get(source, {})
+        new = {name: one for name, one in said.items() if before.get(name) != one}
+        if new:
+            writer.emit(IMPORTER, events.Suggested(source, *suggested_fields(new), list(columns)))
+        count += len(new)
     return count
 
 

@@ -24,7 +24,7 @@ from everylabel.projects.labelled import check_labelled, joined_before
 from everylabel.projects.project import Project
 
 if TYPE_CHECKING:
-    from everylabel.projects.log import Label
+    from everylabel.projects.log import Label, Proposed
 
 NO_CLASSES = ClassList(None, {}, {})
 ALL = "all"  # fields: those that are shown unless others are named
@@ -58,7 +58,10 @@ class LabelOptions:
     token : asked for unless host is this machine's own, without a proxy; made up and shown if none is given
     look_token : another that may only look; token_file : both, in a file that may change meanwhile
     proxy : one on this machine stands in front, and tells who asks
+    suggestions : a table, or a file's path, of classes by sources that are not fully trusted
+    suggestion_column ... suggestion_source_column : columns of the source that hold such
     labels : that exist already, besides the source's own
+    proposed : suggestions that were read
     framed : a notebook of this machine may show the page inside of its own
     rows : gives the features of a project to the desk
     """
@@ -94,6 +97,10 @@ class LabelOptions:
     import_label_column: str | None = None
     import_id_column: str | None = None
     import_text_column: str | None = None
+    suggestions: Any = None
+    suggestion_column: str | None = None
+    suggestion_score_column: str | None = None
+    suggestion_source_column: str | None = None
     host: str = "127.0.0.1"
     port: int = 8765
     token: str | None = None
@@ -103,6 +110,7 @@ class LabelOptions:
     browser: bool = False
     ray: str | None = None
     labels: "Sequence[Label]" = ()
+    proposed: "Sequence[Proposed]" = ()
     framed: bool = False
     rows: Callable[[Project], Rows] = lambda project: Rows(project.ids_here, project.features)
 
@@ -122,6 +130,12 @@ class LabelOptions:
         given = {"names" if name == "names_prior" else name: getattr(self, name) for name in _CHECKS}
         checks = zip(given, _CHECKS.values(), strict=True)
         return {name: check(given[name]) for name, check in checks if given[name] is not None}
+
+    @property
+    def suggestion_columns(self) -> list[str]:
+        """The columns of the source that hold suggestions."""
+        named = (self.suggestion_column, self.suggestion_score_column, self.suggestion_source_column)
+        return [name for name in named if name is not None]
 
     @property
     def accepts(self) -> bool:

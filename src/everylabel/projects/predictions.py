@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from everylabel.data.readers.columns import NO_IDS
 from everylabel.data.readers.rows import column_names
 from everylabel.labelling.model.scaling import Prepared, prepare
 from everylabel.labelling.model.training import teaching_names, train_with_none
+from everylabel.labelling.sources.teaching import train_with_suggestions
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import Refused
 from everylabel.models.names import NameRows, name_rows
@@ -36,9 +38,12 @@ class Predicted:
 def trained(prepared: Prepared, label_set: LabelSet) -> Posterior:
     """Return the model trained exactly on all labels and class names."""
     names = names_that_teach(prepared, label_set)
-    if not label_set.labels and names is None:
+    if not (label_set.labels or names is not None or label_set.suggestions):
         raise Refused(409, "nothing_learned", "there are no labels yet; label some first")
     labels, none, k = label_set.labels, label_set.none, len(label_set.classes)
+    if label_set.suggestions:
+        how: dict[str, Any] = {"drawn": label_set.drawn, "ruled_out": label_set.ruled_out}
+        return train_with_suggestions(prepared.features, labels, none, label_set.suggestions, k, names, **how)
     return train_with_none(prepared.features, labels, none, k, names, label_set.ruled_out)
 
 

@@ -150,6 +150,27 @@ class ManyBody(PersonBody):
     key: Key = None
 
 
+class SuggestedItem(BaseModel):
+    """A class that a source suggests for an item, and how sure it is."""
+
+    model_config = ConfigDict(extra="forbid")
+    item: Id
+    class_: Number | Name = Field(alias="class")
+    score: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+
+
+class SuggestionsBody(PersonBody):
+    """Suggestions of one source that is not fully trusted; of an item sent again the later counts."""
+
+    source: Annotated[
+        str,
+        StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_PERSON),
+        AfterValidator(no_control),
+        AfterValidator(_composed),
+    ]
+    suggestions: Annotated[list[SuggestedItem], Field(min_length=1, max_length=5000)]
+
+
 class FinishBody(PersonBody):
     """How many of the model's labels may be wrong, how sure one wants to be, and how many to confirm."""
 

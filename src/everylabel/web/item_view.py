@@ -87,21 +87,27 @@ class Shown:
     """The items of a project as the page sees them."""
 
     def __init__(
-        self, project: Project, fields: Sequence[str] | None = None, allowed: Allowed = EVERYTHING
+        self,
+        project: Project,
+        fields: Sequence[str] | None = None,
+        allowed: Allowed = EVERYTHING,
+        hidden: Sequence[str] = (),
     ) -> None:
         """Show a project.
 
         fields : the columns beside an item, all but those of labels unless given
         allowed : the images that may be shown
+        hidden : columns that are not shown in any case, since they would tell what a check is about
         """
         check_fields(project, fields)
-        self._fields = fields
+        self._hidden = {*hidden}
+        self._fields = None if fields is None else [name for name in fields if name not in self._hidden]
         self._allowed = allowed
         self.become(project)
 
     def become(self, project: Project) -> None:
         """Show this project from now on."""
-        self._told, self._bare = _labels_of(project), _folders_are_classes(project)
+        self._told, self._bare = _labels_of(project) | self._hidden, _folders_are_classes(project)
         self._now = project, id_list(project.ids).position
 
     @property

@@ -159,7 +159,7 @@ def opened_project(
         rows = options.rows(project)
         desk, network = opened_desk(project, rows, store, state, names, snapshots.mean(), note)
         project = project.without_features()
-        shown = Shown(project, columns, allowed)
+        shown = Shown(project, columns, allowed, state.hidden_columns)
         network.content = shown.content
         service = Service(desk, lambda i: shown.item(desk.ids[i]))
         watched = None

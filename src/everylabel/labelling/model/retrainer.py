@@ -119,7 +119,7 @@ def retrain(desk: Desk) -> None:
     training, checks, evidence, now, rows = desk.read(look).result()
     labels = training.labels()
     stale = rows.scale_is_stale(now.scaled_on, training.n_items)
-    if not labels and not training.names and not stale:
+    if not (labels or training.names or training.suggestions or stale):
         return
     learner = Learner(rows, desk.ids, training, before=now)
     trained = learner.trained

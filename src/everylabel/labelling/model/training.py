@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.files import VERSION, read_file, write_file
 from everylabel.core.updates.partial import expected_shares, note_shares
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import Place
+from everylabel.labelling.state.types import Place, Suggestions
 from everylabel.models.names import NameRows, are_of_use, name_rows, phrase
 from everylabel.models.scaling import Scaling, suited_precision
 from everylabel.selection.pool.features import Scaled
@@ -122,6 +123,9 @@ class TrainingSet(NamedTuple):
     names : vectors of class names that may teach, by class
     n_items : number of items in the pool
     trusts_names : the names teach whether or not leave-one-out bears them out
+    suggestions : what sources that are not fully trusted say
+    unheard : items that nothing is learned of by suggestions
+    drawn : weights of labelled items that were drawn at random
     """
 
     columns: tuple[int, ...]
@@ -129,6 +133,9 @@ class TrainingSet(NamedTuple):
     names: Mapping[int, np.ndarray]
     n_items: int
     trusts_names: bool = False
+    suggestions: tuple[Suggestions, ...] = ()
+    unheard: frozenset[int] = frozenset()
+    drawn: Mapping[int, float] = MappingProxyType({})
 
     @property
     def n_classes(self) -> int:
@@ -138,6 +145,11 @@ class TrainingSet(NamedTuple):
         """Return the column of each labelled item, the earliest label first."""
         column = {number: j for j, number in enumerate(self.columns)}
         return {item: column[place.label] for item, place in self.places.items() if place.label is not None}
+
+    def sources(self) -> list[Suggestions]:
+        """Return the suggestions to learn from, by columns."""
+        column = {number: j for j, number in enumerate(self.columns)}
+        return [one.translated(column, self.unheard) for one in self.suggestions]
 
     def ruled_out(self) -> dict[int, frozenset[int]]:
         """Return the columns ruled out for items without a label."""

@@ -233,13 +233,18 @@ def _gain(
 ) -> dict[str, Any]:
     """Return what the last fifth of the labels has brought, where there is something to compare with.
 
-    Labels that a fine-tuned encoder has seen cannot be left out: then nothing is said.
+    Labels that a fine-tuned encoder has seen cannot be left out: then nothing is said. Nor is it where
+    suggestions teach: training without the last labels would measure their sources anew.
     """
     labels = training.labels()
     last = max(10, len(labels) // 5)
     in_time = sorted(labels, key=lambda item: evidence.given.get(item, 0))
     kept = {item: labels[item] for item in in_time[:-last]}
-    if len(set(kept.values())) < 2 or not evidence.cross_fitted.keys().isdisjoint(in_time[-last:]):
+    if (
+        training.suggestions
+        or len(set(kept.values())) < 2
+        or not evidence.cross_fitted.keys().isdisjoint(in_time[-last:])
+    ):
         return {}
     features, gone = learner.pool.features, training.ruled_out()
     then_trained = train(features, kept, training.n_classes, learner.names, ruled_out=gone, tol=CLASSIFIES)

@@ -25,6 +25,7 @@ of other folds changes a point up or down at twice the time. How good it is: `be
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ from everylabel.core import Posterior, fit_map, laplace
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.softmax import log_softmax, softmax
 from everylabel.core.updates.partial import note_shares
-from everylabel.labelling.model.training import in_order
+from everylabel.labelling.model.training import RuledOut, in_order
 from everylabel.labelling.sources.reliability import (
     CHOSEN,
     USELESS,
@@ -42,6 +43,7 @@ from everylabel.labelling.sources.reliability import (
     count,
     label_shares,
 )
+from everylabel.labelling.state.types import Suggestions
 from everylabel.models.names import NameRows
 from everylabel.models.scaling import suited_precision
 from everylabel.selection.pool.features import Scaled
@@ -57,16 +59,8 @@ MOST = 20_000  # items with suggestions that the head is trained on
 FOLDS = 5  # of labels, by which confusion matrices are made for the others
 HEADS, SPOKEN = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0), (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)  # factors of `Balance`
 WIDTH = 0.7  # standard deviation of the prior on the logarithm of a head's factor
+IMPOSSIBLE = -1e3  # logarithm of a probability
 NEARLY, EDGE = 1e-3, 0.01  # tolerance of all trainings but the last; scores are kept so far from 0 and 1
-
-
-class Suggestions(NamedTuple):
-    """What one source says of some items; classes are columns of the model."""
-
-    source: str
-    items: np.ndarray  # (m,) positions in the pool, each once
-    classes: np.ndarray  # (m,)
-    scores: np.ndarray | None = None  # (m,) probability of the class by the source; nan where it gave none
 
 
 class SoftTargets(NamedTuple):
@@ -114,9 +108,13 @@ def teach(
     *,
     names: NameRows | None = None,
     drawn: Mapping[int, float] | None = None,
+    ruled_out: RuledOut = MappingProxyType({}),
     tol: float = 1e-8,
 ) -> Taught:
-    """Return the head trained on people's labels (row -> column), class names and suggestions."""
+    """Return the head trained on people's labels (row -> column), class names and suggestions.
+
+    ruled_out : rows without a label -> columns that people ruled out; such a row counts as a label does
+    """
     k = max(1, n_classes)
     confusions = {one.source: measure(one, labels, k, drawn) for one in sources}
     x, y, weights = _rows(features, labels, names)
@@ -125,12 +123,13 @@ def teach(
     if len(y):
         mean = fit_map(x, y, k, precision, weights=weights, tol=tol)
     heard = [one for one in sources if len(one.items) and confusions[one.source].useless <= USELESS_FROM]
-    items, said = evidence(heard, confusions, labels, k)
+    items, said = evidence(heard, confusions, labels, k, ruled_out)
     if not len(items):
         return Taught(mean, None, confusions)
     more = features[items].astype(np.float64)
     design, certain = np.concatenate([x, more]), np.eye(k)[y]
     light = _weights(heard, confusions, items, np.bincount(y, minlength=k) + 1.0, PER_PRIOR * precision)
+    light[np.isin(items, list(ruled_out))] = 1.0
     weights = np.concatenate([weights, light])
     for i in range(ROUNDS):
         q = np.asarray(softmax(more @ mean[:-1] + mean[-1] + said))
@@ -161,11 +160,32 @@ def posterior_of(
     return note_shares(whole.replace(data=posterior.data), more, probs, light)
 
 
+def train_with_suggestions(
+    features: "np.ndarray | Scaled",
+    labels: Mapping[int, int],
+    none: Sequence[int],
+    sources: Sequence[Suggestions],
+    n_classes: int,
+    names: NameRows | None = None,
+    *,
+    drawn: Mapping[int, float] | None = None,
+    ruled_out: RuledOut = MappingProxyType({}),
+) -> Posterior:
+    """Return the posterior of the classes alone, as `train_with_none` does, taught by suggestions, too."""
+    k = n_classes + bool(none)
+    all_labels = {**labels, **dict.fromkeys(none, n_classes)}
+    taught = teach(features, all_labels, sources, k, names=names, drawn=drawn, ruled_out=ruled_out)
+    x, y, weights = _rows(features, labels, names)
+    mean = taught.mean[:, :n_classes]
+    return laplace(mean, x, prior_precision=suited_precision(k), weights=weights, labels=y)
+
+
 def evidence(
     sources: Sequence[Suggestions],
     confusions: Mapping[str, Confusion],
     labels: Mapping[int, int],
     k: int,
+    ruled_out: RuledOut = MappingProxyType({}),
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return items that people have not labelled, MOST of them, and log P(said | class) (m, k)."""
     found = [one.items for one in sources]
@@ -173,7 +193,11 @@ def evidence(
     items = items[~np.isin(items, list(labels))]
     if len(items) > MOST:
         items = items[np.linspace(0, len(items) - 1, MOST).astype(np.int64)]
-    return items, said_of(items, sources, confusions, labels, k)
+    items = np.union1d(items, np.array([i for i in ruled_out if i not in labels], np.int64))
+    said = said_of(items, sources, confusions, labels, k)
+    for row in np.flatnonzero(np.isin(items, list(ruled_out))).tolist():
+        said[row, list(ruled_out[int(items[row])])] = IMPOSSIBLE
+    return items, said
 
 
 def said_of(

@@ -17,6 +17,7 @@ from everylabel.labelling.state.types import (
     Drawn,
     Entry,
     Lease,
+    Suggestion,
     Tally,
     is_tied,
 )
@@ -195,6 +196,18 @@ def _(body: events.Assessed, state: State, event: Event, item: int) -> None:
 @_apply.register
 def _(body: events.Generation, state: State, event: Event, item: int) -> None:
     state.generations.append(body)
+
+
+@_apply.register
+def _(body: events.Suggested, state: State, event: Event, item: int) -> None:
+    if any(number not in range(len(state.classes)) for number in set(body.classes)):
+        raise EverylabelError("it suggests a class which never existed")
+    scores = body.scores or [None] * len(body.items)
+    said = {name: Suggestion(*rest) for name, *rest in zip(body.items, body.classes, scores, strict=True)}
+    state.suggestions.setdefault(body.source, {}).update(said)
+    state.suggested_at = event.seq
+    state.hidden_columns = list(dict.fromkeys([*state.hidden_columns, *body.columns]))
+    state.n_changes += 1
 
 
 @_apply.register

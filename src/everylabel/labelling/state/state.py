@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.data.items import IdList, Numbered
+from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.state.types import (
     CANNOT_TELL,
     DEFAULTS,
@@ -30,6 +31,8 @@ from everylabel.labelling.state.types import (
     Lease,
     Place,
     Refused,
+    Suggestion,
+    Suggestions,
     Tally,
 )
 from everylabel.log import events
@@ -81,6 +84,9 @@ class State:
     curve: dict[int, float] = field(default_factory=dict)  # number of labels -> mean largest probability
     assessed: list[events.Assessed] = field(default_factory=list)
     generations: list[events.Generation] = field(default_factory=list)  # attempts to fine-tune the encoder
+    suggestions: dict[str, dict[str, Suggestion]] = field(default_factory=dict)  # source -> id of an item
+    suggested_at: int = 0  # number of the last event with suggestions
+    hidden_columns: list[str] = field(default_factory=list)  # of the source, which hold suggestions
     tally: Tally = field(default_factory=Tally)
     n_changes: int = 0  # of labels, so far
     n_answers: int = 0
@@ -97,6 +103,7 @@ class State:
         self.by_item: dict[int, list[Entry]] = {}  # the history of each item
         for entry in self.history.values():
             self.by_item.setdefault(entry.item, []).append(entry)
+        self._suggested: tuple[Any, tuple[Suggestions, ...]] = None, ()  # and of what
 
     @property
     def position(self) -> Any:
@@ -194,6 +201,33 @@ class State:
     def set_aside(self) -> list[int]:
         """Return items whose content changed after they were answered, without an answer since."""
         return [item for item in self.aside if item not in self.answers]
+
+    def suggested(self) -> tuple[Suggestions, ...]:
+        """Return what each source says of the items that joined, by the classes there are now."""
+        now = self.suggested_at, len(self.ids), self.book
+        if self._suggested[0] != now:
+            self._suggested = now, tuple(self._of_source(name) for name in self.suggestions)
+        return self._suggested[1]
+
+    def _of_source(self, source: str) -> Suggestions:
+        classes = {number: self.book.now(number) for number in range(len(self.classes))}
+        pairs = ((self.position.get(name), one) for name, one in self.suggestions[source].items())
+        found = [(item, classes[one.class_], one.score) for item, one in pairs if item is not None]
+        rows = [(item, c, np.nan if score is None else score) for item, c, score in found if c is not None]
+        items, numbers, scores = zip(*rows, strict=True) if rows else ((), (), ())
+        return Suggestions(source, np.array(items, np.int64), np.array(numbers, np.int64), np.array(scores))
+
+    def suggestions_to(self, item: int) -> list[tuple[str, Suggestion]]:
+        """Return what the sources say of one item, by the classes there are now."""
+        name = self.ids[item] if self.suggestions else ""
+        said = ((source, of[name]) for source, of in self.suggestions.items() if name in of)
+        now = ((source, one, self.book.now(one.class_)) for source, one in said)
+        return [(source, one._replace(class_=number)) for source, one, number in now if number is not None]
+
+    def unheard(self) -> frozenset[int]:
+        """Return items that nothing is learned of by suggestions: tests, what is gone, "cannot tell"."""
+        told = (item for item in self.answers if item not in self.labels)
+        return frozenset({*self.test, *self.left, *told})
 
     def label_of(self, item: int) -> int | None:
         """Return the class of an item, also of one in the test set."""
@@ -301,6 +335,8 @@ class LabelSet(NamedTuple):
     left: Sequence[int] = ()  # items that are gone from their source
     trust_names: bool = False  # names teach whether or not the labels bear them out
     generation: events.Generation | None = None  # of features by a fine-tuned encoder
+    suggestions: Sequence[Suggestions] = ()  # of sources that are not fully trusted, which teach, too
+    drawn: Mapping[int, float] | None = None  # weights of labelled items that were drawn at random
 
     @classmethod
     def of(cls, state: State, vectors: Mapping[int, np.ndarray], trust_names: bool = False) -> LabelSet:
@@ -325,7 +361,10 @@ class LabelSet(NamedTuple):
         gone = {i: frozenset(place[number] for number in state.place(i).ruled_out) for i in state.doubted}
         gone = {i: some for i, some in gone.items() if 0 < len(some) < len(classes)}
         given = _copied(state.ids), classes, labels, answers, times, names, aside, test, none, by_model
-        return cls(*given, gone, list(state.left), trust_names, state.generation)
+        unheard = state.unheard() if state.suggestions else ()
+        suggestions = [one.translated(place, unheard) for one in state.suggested()]
+        drawn = check_weights(state.standing_checks())
+        return cls(*given, gone, list(state.left), trust_names, state.generation, suggestions, drawn)
 
     def seen_from(self, ids: Sequence[str]) -> LabelSet:
         """Return the same with the positions of another list of ids that holds all items."""
@@ -349,6 +388,8 @@ class LabelSet(NamedTuple):
             by_model=by_model,
             ruled_out={to[item]: some for item, some in self.ruled_out.items()},
             left=[to[item] for item in self.left],
+            suggestions=[one._replace(items=np.array(to, np.int64)[one.items]) for one in self.suggestions],
+            drawn={to[item]: weight for item, weight in (self.drawn or {}).items()},
         )
 
 

@@ -11,10 +11,12 @@ one more answer costs nothing however many there are. "Cannot tell" is a missing
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.log import events
@@ -245,6 +247,39 @@ class Check(NamedTuple):
     guess: int
     among: int | None = None  # the class it was predicted as, if it was drawn among those
     share: float = 1.0  # of what was free that was predicted so
+
+
+class Suggestion(NamedTuple):
+    """What a source that is not fully trusted says of one item."""
+
+    class_: int
+    score: float | None = None  # probability of the class by the source
+
+
+def suggested_fields(
+    said: Mapping[str, Suggestion],
+) -> tuple[list[str], list[int], list[float | None] | None]:
+    """Return items, classes and scores as an event has them."""
+    scores = [one.score for one in said.values()]
+    scored = any(score is not None for score in scores)
+    return list(said), [one.class_ for one in said.values()], scores if scored else None
+
+
+class Suggestions(NamedTuple):
+    """What one source says of some items; classes are columns of the model, or numbers of the log."""
+
+    source: str
+    items: np.ndarray  # (m,) positions in the pool, each once
+    classes: np.ndarray  # (m,)
+    scores: np.ndarray | None = None  # (m,) probability of the class by the source; nan where it gave none
+
+    def translated(self, to: Mapping[int, int], but: Collection[int] = ()) -> Suggestions:
+        """Return those of classes that are known by `to`, as it says, without some items."""
+        known = {number: to.get(number, -1) for number in np.unique(self.classes).tolist()}
+        classes = np.array([known[number] for number in self.classes.tolist()], np.int64)
+        keep = (classes >= 0) & ~np.isin(self.items, list(but))
+        scores = None if self.scores is None else self.scores[keep]
+        return Suggestions(self.source, self.items[keep], classes[keep], scores)
 
 
 class Drawn(NamedTuple):

@@ -17,6 +17,7 @@ import { nameCheck, startPresence } from "./presence.js";
 import { openQueues } from "./queues.js";
 import { openMenu, openSettings, startTheme, toggleProbabilities, toggleTheme } from "./settings.js";
 import { startSide } from "./side.js";
+import { accept, openSources, startSources } from "./sources.js";
 import { on, state } from "./state.js";
 import { startTask, toggleZoom } from "./task.js";
 import { no, startYesNo, toggleYesNo, unfold, yes } from "./yes_no.js";
@@ -30,6 +31,8 @@ const COMMANDS = {
   yes,
   no,
   others: unfold,
+  accept,
+  sources: openSources,
   yesno: toggleYesNo,
   filter: () => {
     unfold();
@@ -63,7 +66,7 @@ function startButtons() {
     const button = event.target.closest("[data-do]");
     if (!button) return;
     // As with classes: after a click, Space and Enter must not do it again.
-    if (event.detail > 0 && button.closest(".actions, .proposal")) button.blur();
+    if (event.detail > 0 && button.closest(".actions, .proposal, .suggestion")) button.blur();
     run(button.dataset.do);
   });
 }
@@ -95,6 +98,7 @@ startYesNo();
 startSide();
 startGuidelines();
 startCopies();
+startSources();
 startButtons();
 startSession();
 startLease();

@@ -10,6 +10,7 @@ const SHORTCUTS = [
   { keys: ["s", " "], does: "skip", text: "Skip this item for now" },
   { keys: ["-"], does: "none", text: "None of these classes: the model learns that, too" },
   { keys: ["x"], does: "cannot", text: "Cannot tell: the model learns nothing from it" },
+  { keys: [";"], does: "accept", text: "Take the suggested class" },
   { keys: ["p"], does: "probabilities", text: "Hide or show the model's probabilities" },
   { keys: ["."], does: "yesno", text: "Yes / no: one proposal at a time, or all classes" },
   { keys: ["f"], does: "filter", text: "Filter the classes (when there are more than ten; of more than twenty, any letter does)" },

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from everylabel.data.items import Sent
 from everylabel.labelling.auto_label import Finishing
 from everylabel.labelling.presence import Presence, Tab
-from everylabel.labelling.service import Service, label_many
+from everylabel.labelling.service import Service, label_many, suggest
 from everylabel.labelling.views import Views
 from everylabel.web.arrivals import Arrivals
 from everylabel.web.bodies import (
@@ -20,6 +20,7 @@ from everylabel.web.bodies import (
     ManyBody,
     PersonBody,
     SentBody,
+    SuggestionsBody,
     UndoBody,
     problems,
 )
@@ -76,6 +77,12 @@ def answers(service: Service) -> APIRouter:
     async def many(body: ManyBody) -> dict[str, Any]:
         """Learn one class for several instances and return the next; one undo takes all of them back."""
         return await wrap_future(label_many(service, body.person, body.items, body.class_, body.key))
+
+    @router.post("/suggestions", responses=problems(404, 409))
+    async def suggestions(body: SuggestionsBody) -> dict[str, Any]:
+        """Learn classes that a source suggests, as far as labels bear it out; return how many are new."""
+        said = [(one.item, one.class_, one.score) for one in body.suggestions]
+        return await wrap_future(suggest(service, body.person, body.source, said))
 
     return router
 

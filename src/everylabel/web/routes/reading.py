@@ -91,6 +91,11 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
         items = await wrap_future(views.disputed(limit))
         return {"items": await to_thread(lambda: [{**found, **seen(found["item"])} for found in items])}
 
+    @router.get("/sources", responses=problems())
+    async def sources() -> dict[str, Any]:
+        """Return how many suggestions each source has made, and how often it is right."""
+        return await wrap_future(views.sources())
+
     @router.get("/search", responses=problems(409))
     async def search(
         q: Annotated[str, Query(max_length=200)] = "", limit: Annotated[int, Query(ge=1, le=100)] = 20

@@ -1,0 +1,223 @@
+"""Suggestions of sources that are not fully trusted: of a file, a table in memory, or columns of the source.
+
+A row has an item (by id, row, text or image's name), a class, maybe a score from 0 to 1, maybe its source.
+Label Studio's tasks with predictions and Argilla's flat records (label.suggestion, label.suggestion.score,
+label.suggestion.agent) are read, too.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from everylabel.core.errors import EverylabelError, counted, listed
+from everylabel.data.cells import is_missing, label_of
+from everylabel.data.classes import clean_name, meant
+from everylabel.data.readers.memory import frame_of
+from everylabel.data.readers.rows import column_names, read_rows
+from everylabel.formats.imports import GUARDED, read_json
+from everylabel.formats.label_studio import predictions_of
+from everylabel.formats.label_tables import Told, items_of, label_columns
+from everylabel.formats.matching import Matcher
+from everylabel.formats.tables import unguarded
+from everylabel.projects.log import Proposed, class_names
+from everylabel.projects.options import LabelOptions
+from everylabel.projects.project import Project
+
+LABELS = ("suggestion", "label", "class", "category", "prediction", "predicted", "choice")
+SCORES = ("score", "confidence", "probability")
+SOURCES = ("source", "agent", "model", "model_version")
+IN_MEMORY = "suggestions"  # the source of a table in memory that names none
+ADVICE = "name the columns so"
+Note = Callable[[str], Any]
+
+
+@dataclass
+class Found:
+    """Suggestions in their order, names of what matches no item, and how many rows had no class."""
+
+    proposed: list[Proposed] = field(default_factory=list)
+    unmatched: list[str] = field(default_factory=list)
+    empty: int = 0
+
+    def __str__(self) -> str:
+        sources = Counter(one.source for one in self.proposed)
+        items = len({one.id for one in self.proposed})
+        parts = [f"{counted(len(self.proposed), 'suggestion')} of {counted(items, 'item')}"]
+        if sources:
+            parts[0] += f" by {listed(list(sources), 12)}"
+        if self.unmatched:
+            many = counted(len(self.unmatched), "matches", "match")
+            parts.append(f"{many} no item: {listed(self.unmatched)}")
+        if self.empty:
+            parts.append(f"{self.empty:,} skipped (no class)")
+        twice = [key for key, n in Counter((one.id, one.source) for one in self.proposed).items() if n > 1]
+        if twice:
+            many = counted(len(twice), "item has", "items have")
+            names = listed([item for item, _ in twice])
+            parts.append(f"{many} several suggestions of one source, the later counts: {names}")
+        return "; ".join(parts)
+
+
+def read_suggestions(project: Project, options: LabelOptions, note: Note) -> list[Proposed]:
+    """Return all suggestions that the options name for a project's items; what they hold is told.
+
+    Classes that the project does not have are refused, unless it has none at all.
+    """
+    found = []
+    if options.suggestions is not None:
+        found.append(_of_any(project, options))
+    if options.suggestion_column is not None:
+        found.append(_of_columns(project, options))
+    elif options.suggestion_score_column or options.suggestion_source_column:
+        raise EverylabelError(
+            "--suggestion-score-column and --suggestion-source-column go with --suggestion-column, which is "
+            "not given; expected the column of the suggested classes, too"
+        )
+    known = class_names(project, options.store) if found else set()
+    for name, some in found:
+        note(f"{name}: {some}")
+        _check_classes(name, some.proposed, known, note)
+    return [one for _, some in found for one in some.proposed]
+
+
+def _of_any(project: Project, options: LabelOptions) -> tuple[str, Found]:
+    """Return the suggestions of a file or of a table in memory, and what it is called."""
+    given, matcher = options.suggestions, Matcher(project)
+    if not isinstance(given, str | os.PathLike):
+        frame = frame_of(given)
+        if frame is None:
+            raise EverylabelError(
+                f"--suggestions is a {type(given).__name__}; expected a table (a data frame, a list of "
+                "dicts) with columns of ids or texts and of labels, or a file's path"
+            )
+        cells = zip(*(frame.column(name) for name in frame.names), strict=True)
+        rows = (dict(zip(frame.names, row, strict=True)) for row in cells)
+        return IN_MEMORY, _of_rows(IN_MEMORY, IN_MEMORY, rows, frame.names, matcher, str)
+    file = Path(given)
+    if not file.is_file():
+        raise EverylabelError(
+            f"--suggestions {str(file)!r} is not there; expected a CSV, JSONL or Parquet file, or Label "
+            "Studio's JSON"
+        )
+    if file.suffix.lower() == ".json":
+        entries = read_json(file, options.encoding)
+        if any("predictions" in entry for entry in entries):
+            return file.name, _of_tasks(file, entries, matcher)
+        names = list(dict.fromkeys(name for entry in entries for name in entry))
+        return file.name, _of_rows(file.name, file.stem, entries, names, matcher, str)
+    names = column_names(file, options.encoding)
+    plain = unguarded if file.suffix.lower() in GUARDED else str
+    read = read_rows(file, names, options.encoding, options.long_rows)
+    return file.name, _of_rows(file.name, file.stem, read, names, matcher, plain)
+
+
+def _of_rows(
+    file: str,
+    usual: str,
+    rows: Iterable[Mapping[str, Any]],
+    names: Sequence[str],
+    matcher: Matcher,
+    plain: Callable[[str], str],
+) -> Found:
+    """Return the suggestions of a table's rows; usual : the source of rows that name none."""
+    whole = next((name for name in names if name.endswith(".suggestion")), None)  # Argilla's
+    label = whole or next((name for name in LABELS if name in names), None)
+    if label is None:
+        raise EverylabelError(
+            f"--suggestions {file!r} has columns {listed(list(names), 30)}; expected one of classes "
+            f"({', '.join(LABELS)})"
+        )
+    scores, sources = ((f"{whole}.score",), (f"{whole}.agent",)) if whole else (SCORES, SOURCES)
+    score = next((name for name in scores if name in names), None)
+    source = next((name for name in sources if name in names and name != label), None)
+    columns = label_columns(Path(file), names, Told(label=label), matcher.project, ADVICE)
+    found = Found()
+    for number, row in enumerate(rows, 1):
+        said = plain(label_of(row.get(label)).strip())
+        if not said:
+            found.empty += 1
+            continue
+        by = _source(row.get(source) if source else None, usual)
+        sure = _score(row.get(score) if score else None, f"{file}, row {number}")
+        items, name = items_of(row, columns, matcher, plain, number)
+        found.proposed += [Proposed(item, said, by, sure) for item in items]
+        if not items:
+            found.unmatched.append(name)
+    return found
+
+
+def _of_tasks(file: Path, tasks: list[dict[str, Any]], matcher: Matcher) -> Found:
+    """Return the predictions of Label Studio's tasks."""
+    found = Found()
+    for items, name, predictions in predictions_of(file, tasks, matcher):
+        if not items:
+            found.unmatched.append(name)
+        for label, score, source in predictions if items else ():
+            if label is None:
+                found.empty += 1
+                continue
+            by, sure = _source(source, file.stem), _score(score, f"{file.name}, {name}")
+            found.proposed += [Proposed(item, label, by, sure) for item in items]
+    return found
+
+
+def _of_columns(project: Project, options: LabelOptions) -> tuple[str, Found]:
+    """Return the suggestions in columns of the source itself."""
+    column = options.suggestion_column
+    assert column is not None
+    named = {
+        "--suggestion-column": column,
+        "--suggestion-score-column": options.suggestion_score_column,
+        "--suggestion-source-column": options.suggestion_source_column,
+    }
+    for option, name in named.items():
+        if name is not None and name not in project.columns:
+            there = listed(list(project.columns), 30) or "none: the source has no columns"
+            raise EverylabelError(f"{option} is {name!r}; expected one of the columns: {there}")
+    labels, scores, sources = (None if name is None else project.columns[name] for name in named.values())
+    assert labels is not None
+    found = Found()
+    for i, item in enumerate(project.ids):
+        said = label_of(labels[i]).strip()
+        if not said:
+            found.empty += 1
+            continue
+        sure = _score(None if scores is None else scores[i], f"item {project.known_as(i)}")
+        by = _source(None if sources is None else sources[i], column)
+        found.proposed.append(Proposed(item, said, by, sure))
+    return f"column {column}", found
+
+
+def _source(value: Any, usual: str) -> str:
+    return label_of(value).strip() or usual
+
+
+def _score(value: Any, where: str) -> float | None:
+    """Return a score; nothing where none is given."""
+    if is_missing(value) or (isinstance(value, str) and not value.strip()):
+        return None
+    try:
+        score = float(value)
+    except (TypeError, ValueError):
+        score = float("nan")
+    if not 0.0 <= score <= 1.0:
+        raise EverylabelError(f"score is {value!r:.40} ({where}); expected a number from 0 to 1, or nothing")
+    return score
+
+
+def _check_classes(name: str, proposed: Sequence[Proposed], known: set[str], note: Note) -> None:
+    """Refuse classes that the project does not have; if it has none, they are added."""
+    new = [each for each in dict.fromkeys(clean_name(one.label) for one in proposed) if each not in known]
+    if not new:
+        return
+    many = counted(len(new), "class", "classes")
+    if known:
+        raise EverylabelError(
+            f"{name} suggests {many} that the project does not have: {listed(new, 12)}{meant(new, known)}; "
+            f"expected some of {listed(sorted(known), 12)}. To add them, name them with --classes; otherwise "
+            "correct the suggestions"
+        )
+    note(f"{name} adds {many}: {listed(new, 12)}")

@@ -1,0 +1,83 @@
+// Sources that are not fully trusted: what they suggest for this item, and how far they can be trusted.
+import { canAnswer, label } from "./actions.js";
+import { get } from "./api.js";
+import { showDialog } from "./dialogs.js";
+import { breakable, byId, count, make, percent, plural, range, setText } from "./dom.js";
+import { nothing } from "./missed.js";
+import { className, on, state } from "./state.js";
+
+/** The suggested classes with their sources, the one of most sources first. */
+function grouped() {
+  const groups = new Map();
+  for (const each of state.task?.suggestions ?? []) groups.set(each.class, [...(groups.get(each.class) ?? []), each]);
+  return [...groups.entries()].sort((a, b) => b[1].length - a[1].length);
+}
+
+const said = ({ source, score }) => (score === null ? source : `${source} (${score.toFixed(2)})`);
+
+function sentence([number, sources]) {
+  const names = sources.length === 1 ? sources[0].source : sources.map(said).join(", ");
+  const score = sources.length === 1 && sources[0].score !== null ? `, ${sources[0].score.toFixed(2)}` : "";
+  return `${names} ${sources.length === 1 ? "suggests" : "suggest"} ${className(number)}${score}`;
+}
+
+/** What one key takes: the class that more sources suggest than any other. */
+function accepted() {
+  const [first, second] = grouped();
+  return first && (!second || first[1].length > second[1].length) ? first[0] : null;
+}
+
+export function accept() {
+  const number = accepted();
+  if (number !== null && canAnswer()) label(number);
+  else if (grouped().length) nothing("The sources suggest different classes: choose one.");
+  else nothing("There is no suggestion for this item.");
+}
+
+function drawSuggestion() {
+  const groups = grouped();
+  byId("suggestion").hidden = !groups.length;
+  setText(byId("suggestion-text"), groups.map(sentence).join("; "));
+  byId("suggestion-accept").hidden = accepted() === null;
+}
+
+function accuracyText({ accuracy, low, high, checks }) {
+  if (accuracy === null) return "not known: no random check yet";
+  return `${percent(accuracy)}, ${range(low, high)} (${plural(checks, "random check")})`;
+}
+
+function row(each) {
+  const pair = ({ said: one, label: other, n }) => `${className(one)} for ${className(other)} (${count(n)})`;
+  const errs = each.confusions.map(pair).join(", ") || "–";
+  const agrees = each.answered ? `${count(each.agree)} of ${count(each.answered)}` : "–";
+  const cells = [count(each.suggestions), accuracyText(each), agrees, errs].map((text) => make("td", { dir: "auto" }, text));
+  return make("tr", {}, make("th", { scope: "row", dir: "auto" }, ...breakable(each.name)), ...cells);
+}
+
+const NOTE =
+  "Accuracy is measured by random checks alone, where no suggestion is shown; its range holds at all times with 95 % probability. " +
+  "Items that were chosen are harder than the rest. The model trusts a source as far as labels bear it out.";
+
+export async function openSources() {
+  const status = make("p", { className: "note", role: "status" }, "Looking …");
+  const body = make("div", {});
+  showDialog("figures", "Sources", [status, body]);
+  try {
+    const { sources } = await get("/api/sources");
+    const titles = ["source", "suggestions", "right", "agrees with labels", "says … for …"];
+    const head = make("thead", {}, make("tr", {}, ...titles.map((title) => make("th", { scope: "col" }, title))));
+    body.replaceChildren(make("div", { className: "table-box" }, make("table", { className: "figures-table" }, head, make("tbody", {}, ...sources.map(row)))));
+    setText(status, NOTE);
+  } catch (error) {
+    setText(status, error.message);
+  }
+}
+
+export function startSources() {
+  on("task", drawSuggestion);
+  on("classes", drawSuggestion);
+  on("progress", () => {
+    byId("sources-section").hidden = !state.progress.sources;
+    setText(byId("sources-note"), `${plural(state.progress.sources, "source")} of suggestions`);
+  });
+}

@@ -1,0 +1,130 @@
+"""Suggestions of files, tables in memory and columns, matched to items; what is wrong with them is told."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from everylabel.core.errors import EverylabelError
+from everylabel.formats.suggestions import read_suggestions
+from everylabel.projects.log import Proposed
+from everylabel.projects.options import LabelOptions
+from tests.formats.items import TEXTS, project
+
+ROWS = [
+    {"id": "a", "label": "card", "score": 0.75, "source": "llm"},
+    {"id": "b", "label": "transfer", "score": None, "source": "llm"},
+    {"id": "-c", "label": "card", "score": 0.25, "source": "rules"},
+]
+FOUND = [
+    Proposed("a", "card", "llm", 0.75),
+    Proposed("b", "transfer", "llm"),
+    Proposed("-c", "card", "rules", 0.25),
+]
+
+
+def read(given: Any = None, told: list[str] | None = None, **options: Any) -> list[Proposed]:
+    notes = [] if told is None else told
+    columns = options.pop("columns", {})
+    options.setdefault("store", "no such folder/log.sqlite")
+    own = replace(project(), columns=columns, classes=options.pop("classes", ()))
+    return read_suggestions(own, LabelOptions(suggestions=given, **options), notes.append)
+
+
+def test_all_kinds_of_tables_say_the_same(tmp_path: Path) -> None:
+    frame = pd.DataFrame(ROWS)
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    frame.to_parquet(tmp_path / "s.parquet")
+    (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+    (tmp_path / "s.json").write_text(json.dumps(ROWS))
+    files = [tmp_path / f"s.{ending}" for ending in ("csv", "parquet", "jsonl", "json")]
+    for given in [*files, str(files[0]), frame, ROWS]:
+        assert read(given) == FOUND, given
+
+
+def test_texts_will_do_and_the_source_is_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "gpt.jsonl"
+    path.write_text("\n".join(json.dumps({"text": text, "class": "card"}) for text in TEXTS[:2]))
+    assert read(path) == [Proposed("a", "card", "gpt"), Proposed("b", "card", "gpt")]
+    assert read([{"text": TEXTS[0], "label": "card"}]) == [Proposed("a", "card", "suggestions")]
+
+
+def test_predictions_of_label_studio(tmp_path: Path) -> None:
+    def task(text: str, *predictions: dict[str, Any]) -> dict[str, Any]:
+        return {"id": 9, "data": {"text": text}, "predictions": list(predictions)}
+
+    def prediction(label: str, **more: Any) -> dict[str, Any]:
+        value = {"choices": [label]}
+        return {"result": [{"from_name": "k", "type": "choices", "value": value}], **more}
+
+    tasks = [
+        task(TEXTS[0], prediction("card", score=0.5, model_version="bert"), prediction("transfer")),
+        task("unknown words", prediction("card")),
+        task(TEXTS[1], {"result": []}),
+    ]
+    path = tmp_path / "tasks.json"
+    path.write_text(json.dumps(tasks))
+    told: list[str] = []
+    assert read(path, told) == [Proposed("a", "card", "bert", 0.5), Proposed("a", "transfer", "tasks")]
+    assert "1 matches no item: task 9; 1 skipped (no class)" in told[0]
+
+
+def test_records_of_argilla() -> None:
+    record = {"text": TEXTS[0], "label.suggestion": "card", "label.suggestion.score": 0.5}
+    assert read([record | {"label.suggestion.agent": "gpt"}]) == [Proposed("a", "card", "gpt", 0.5)]
+
+
+def test_columns_of_the_source() -> None:
+    columns = {"guess": ["card", "", "transfer", "card"], "sure": [0.5, 0.1, None, 1.0]}
+    found = read(columns=columns, suggestion_column="guess", suggestion_score_column="sure")
+    assert [(one.id, one.label, one.score) for one in found] == [
+        ("a", "card", 0.5),
+        ("-c", "transfer", None),
+        ("d", "card", 1.0),
+    ]
+    assert {one.source for one in found} == {"guess"}
+    named = read(
+        columns=columns | {"by": ["x"] * 4}, suggestion_column="guess", suggestion_source_column="by"
+    )
+    assert {one.source for one in named} == {"x"}
+
+
+def test_what_matches_nothing_and_what_is_said_twice_is_told() -> None:
+    told: list[str] = []
+    read([*ROWS, {"id": "nobody", "label": "card"}, {**ROWS[0], "label": "transfer"}], told)
+    assert "4 suggestions of 3 items by llm, rules; 1 matches no item: nobody" in told[0]
+    assert "1 item has several suggestions of one source, the later counts: a" in told[0]
+
+
+def test_unknown_classes_are_refused_with_an_offer_and_added_where_there_are_none() -> None:
+    told: list[str] = []
+    read(ROWS, told)
+    assert told[1] == "suggestions adds 2 classes: card, transfer"
+    with pytest.raises(EverylabelError, match=r"suggests 1 class .*: transfer.* --classes"):
+        read(ROWS, classes=("card", "loan"))
+    assert read(ROWS, classes=("card", "transfer")) == FOUND
+
+
+@pytest.mark.parametrize("score", [1.5, -0.1, "high", float("inf")])
+def test_scores_outside_0_to_1_are_refused(score: Any) -> None:
+    with pytest.raises(EverylabelError, match=r"^score is .* \(suggestions, row 1\); expected a number"):
+        read([{"id": "a", "label": "card", "score": score}])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"given": "missing.csv"}, r"^--suggestions 'missing.csv' is not there; expected"),
+        ({"given": 7}, r"^--suggestions is a int; expected"),
+        ({"given": [{"id": "a", "score": 1}]}, r"has columns id, score; expected one of classes"),
+        ({"given": [{"label": "card"}]}, r"expected one of labels .* and one of ids"),
+        ({"suggestion_column": "guess"}, r"^--suggestion-column is 'guess'; expected one of the columns"),
+        ({"suggestion_score_column": "sure"}, r"go with --suggestion-column"),
+    ],
+)
+def test_what_cannot_be_read_is_told(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(EverylabelError, match=message):
+        read(**options)
