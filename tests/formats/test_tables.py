@@ -16,7 +16,7 @@ import everylabel as el
 from everylabel.core.errors import EverylabelError
 from everylabel.formats.beside import Beside, beside
 from everylabel.formats.imports import read_labels
-from everylabel.formats.records import Given, answer_records, label_records, prediction_records
+from everylabel.formats.records import Given, all_records, answer_records, label_records, prediction_records
 from everylabel.formats.tables import Records, guarded, unguarded, write_table
 from tests.formats.items import project
 
@@ -70,6 +70,30 @@ def test_predictions(form: str) -> None:
     assert [row["label"] for row in rows] == ["abc"[i] for i in probs[items].argmax(axis=1)]
     assert rows[7]["id"] == "i14"
     assert float(rows[7]["probability"]) == stored[7].max()
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_labels_and_predictions_in_one_table_and_only_labels_come_back(tmp_path: Path, form: str) -> None:
+    probs = np.array([[0.25, 0.75], [0.5, 0.5], [0.9, 0.1], [0.2, 0.8]])
+    own = project()
+    labels = {1: ("card", "Ann, Bob"), 3: ("loan", "Ann")}
+    records = all_records(beside(own), labels, [0, 2, 3], lambda at: probs[at], ["card", "loan"])
+    rows = [(row["label"], row["source"], row["probability"] or None) for row in whole(records, form)]
+    assert [(label, source) for label, source, _ in rows] == [
+        ("loan", "model"),
+        ("card", "Ann, Bob"),
+        ("card", "model"),
+        ("loan", "Ann"),
+    ]
+    assert [None if p is None else float(p) for _, _, p in rows] == [0.75, None, 0.9, None]
+    records = all_records(beside(own), labels, [0, 2], lambda at: probs[at], ["card", "loan"])
+    path = tmp_path / f"all.{form}"
+    path.write_bytes(b"".join(write_table(records, form)))
+    found = read_labels(path, own)
+    assert [(one.id, one.label) for one in found.labels] == [("b", "card"), ("d", "loan")]
+    assert found.skipped == {"the model's own": 2}
+    records = all_records(beside(own), labels, [], lambda at: probs[at], ["card", "loan"])
+    assert len(whole(records, form)) == 2
 
 
 def test_pieces_come_before_all_rows_are_read() -> None:

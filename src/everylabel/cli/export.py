@@ -21,9 +21,7 @@ def export(
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
     what: Annotated[
         str,
-        typer.Option(
-            help="labels, answers, predictions, test, model; or a queue: doubted, between, more ..."
-        ),
+        typer.Option(help="labels, answers, predictions, all, test, model; or a queue: doubted, more ..."),
     ] = "labels",
     form: Annotated[
         str | None,
@@ -97,14 +95,15 @@ def export(
         names = listed([project.known_as(i) for i in label_set.aside])
         many = counted(len(label_set.aside), "label is", "labels are")
         note(f"{many} left out: the content of their items has changed since ({names})")
-    if label_set.none and what in ("labels", "predictions"):
+    if label_set.none and what in ("labels", "predictions", "all"):
         many = counted(len(label_set.none), "item is", "items are")
         note(f"{many} left out, of none of the classes: they are among --what answers")
     labelled, n = len(label_set.labels), len(project)
-    predicted = len(to_predict(n, label_set)) if what == "predictions" else 0
+    left = len(to_predict(n, label_set)) if what in ("predictions", "all") else 0
     done = {
         "answers": f"answers on {counted(len(label_set.answers), 'item')}",
-        "predictions": f"predictions of {counted(predicted, 'item')} without a label",
+        "predictions": f"predictions of {counted(left, 'item')} without a label",
+        "all": f"labels and predictions of {counted(labelled + len(label_set.test) + left, 'item')}",
         "test": f"labels and predictions of {counted(len(label_set.test), 'test item')}",
         "model": f"model of {counted(labelled, 'labelled item')}",
         **{name: f"queue {about.title!r}" for name, about in QUEUES.items()},

@@ -17,7 +17,7 @@ from everylabel.formats.known import LABEL_STUDIO, MODELS, PROGRAMS, TABLES, For
 from everylabel.formats.label_studio import label_studio_tasks
 from everylabel.formats.model import export_model, linear
 from everylabel.formats.queue_tables import Of, queue_records
-from everylabel.formats.records import Given, answer_records, label_records, prediction_records
+from everylabel.formats.records import Given, all_records, answer_records, label_records, prediction_records
 from everylabel.formats.tables import Records, write_table
 from everylabel.labelling.desk import Generation
 from everylabel.labelling.model.scaling import Prepared, prepare
@@ -27,7 +27,7 @@ from everylabel.labelling.state.types import CANNOT_TELL, NONE, Refused
 from everylabel.projects.predictions import Predicted, trained
 from everylabel.projects.project import Project
 
-WHAT = ("labels", "answers", "predictions", "test", *QUEUES)
+WHAT = ("labels", "answers", "predictions", "all", "test", *QUEUES)
 FORMATS = TABLES | PROGRAMS
 ALL = Of()
 
@@ -140,7 +140,20 @@ def _records(told: Beside, prepared: Callable[[], Prepared], label_set: LabelSet
 
     if what == "test":
         return held_out_records(told, label_set.test, probabilities, classes)
-    return prediction_records(told, to_predict(len(ready.features), label_set), probabilities, classes)
+    left = to_predict(len(ready.features), label_set)
+    if what == "all":
+        return all_records(told, _labels_of_people(label_set), left, probabilities, classes)
+    return prediction_records(told, left, probabilities, classes)
+
+
+def _labels_of_people(label_set: LabelSet) -> dict[int, tuple[str, str]]:
+    """Return the class of each labelled item, and who gave it."""
+    labels = label_set.labels | label_set.test
+    by = {
+        i: dict.fromkeys(answer.person for answer in label_set.answers.get(i, ()) if answer.value == label)
+        for i, label in labels.items()
+    }
+    return {i: (label_set.classes[label], ", ".join(by[i])) for i, label in labels.items()}
 
 
 def to_predict(n: int, label_set: LabelSet) -> np.ndarray:

@@ -8,6 +8,7 @@ from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import label_of
 from everylabel.formats.beside import ROW
 from everylabel.formats.matching import Imported, Matcher
+from everylabel.formats.records import MODEL
 from everylabel.formats.tables import unguarded
 from everylabel.projects.log import Label
 from everylabel.projects.project import Project
@@ -27,10 +28,11 @@ class Columns(NamedTuple):
     person: str | None
     texts: tuple[str, ...]
     row: str | None = None
+    by: str | None = None  # in an export of ours: whose word the label is
 
     def names(self) -> list[str]:
         """Return all of them, each once."""
-        named = (self.id, self.label, self.person, *self.texts, self.row)
+        named = (self.id, self.label, self.person, *self.texts, self.row, self.by)
         return list(dict.fromkeys(name for name in named if name is not None))
 
 
@@ -67,7 +69,8 @@ def label_columns(
             f"({', '.join(LABELS)}) and one of ids ({', '.join(IDS)}), {ROW} or texts ({', '.join(TEXTS)}); "
             f"{advice}"
         )
-    return Columns(ids, label, given.person or _first(PEOPLE, names), texts, row)
+    by = "source" if {"source", "probability"} <= {*names} else _first(["by"], names)
+    return Columns(ids, label, given.person or _first(PEOPLE, names), texts, row, by)
 
 
 def _first(usual: Sequence[str], names: Sequence[str]) -> str | None:
@@ -85,7 +88,7 @@ def row_labels(
         if not label:
             imported.skipped["no label"] += 1
             continue
-        if row.get("by") == "model":  # in an export of ours: a model's word is not a person's
+        if _cell(row, columns.by) == MODEL:  # in an export of ours: a model's word is not a person's
             imported.skipped["the model's own"] += 1
             continue
         items, name = items_of(row, columns, matcher, plain, number)

@@ -12,6 +12,7 @@ from everylabel.formats.tables import Records
 
 PREDICTED = 4096  # instances predicted at a time
 LABELS: dict[str, type] = {"label": str}
+MODEL = "model"  # whose word a label is, if no person's
 ANSWERS: dict[str, type] = {"label": str, "person": str, "at": str, "saved": int, "none_of_these": bool}
 
 
@@ -35,7 +36,7 @@ def label_records(
     """Return the label of every labelled item, in the order of the source; the model's own are marked."""
     if by_model:
         said = {i: (classes[label], "person") for i, label in labels.items()}
-        said |= {i: (classes[label], "model") for i, label in by_model.items()}
+        said |= {i: (classes[label], MODEL) for i, label in by_model.items()}
         return beside.records({**LABELS, "by": str}, ((i, said[i]) for i in sorted(said)))
     return beside.records(LABELS, ((i, (classes[labels[i]],)) for i in sorted(labels)))
 
@@ -58,6 +59,38 @@ def answer_records(beside: Beside, answers: Iterable[Given], classes: Sequence[s
         for answer in answers
     )
     return beside.records(ANSWERS, rows)
+
+
+def all_records(
+    beside: Beside,
+    labels: Mapping[int, tuple[str, str]],
+    items: Sequence[int] | np.ndarray,
+    probabilities: Callable[[np.ndarray], np.ndarray],
+    classes: Sequence[str],
+) -> Records:
+    """Return labels and predictions in one table, in the order of the source; `source` tells whose it is.
+
+    labels : class and people, of each labelled item
+    items : those that the model predicts
+    probabilities : from positions (b,) to (b, k)
+    """
+    predicted = {*np.asarray(items).tolist()} - labels.keys()
+    order = sorted({*labels, *predicted})
+
+    def rows() -> Iterator[tuple[int, Sequence[Any]]]:
+        for at in range(0, len(order), PREDICTED):
+            chunk = order[at : at + PREDICTED]
+            free = [i for i in chunk if i in predicted]
+            probs = probabilities(np.array(free, np.int64)) if free else ()
+            said = dict(zip(free, probs, strict=True))
+            for i in chunk:
+                if i in predicted:
+                    top = int(said[i].argmax())
+                    yield i, (classes[top], MODEL, round(float(said[i][top]), 6))
+                else:
+                    yield i, (*labels[i], None)
+
+    return beside.records({"label": str, "source": str, "probability": float}, rows())
 
 
 def prediction_records(

@@ -8,6 +8,7 @@ const TABLES = [
   ["labels", "Labels", "one row an item"],
   ["answers", "Answers", "every answer of every person"],
   ["predictions", "Predictions", "probabilities for all that is not labelled"],
+  ["all", "Labels and predictions", "one table: label, whose it is, and the model's probability"],
   ["test", "Test set", "its labels, and what the model says, which never learned from them"],
 ];
 
