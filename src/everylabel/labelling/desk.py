@@ -207,6 +207,14 @@ class Desk:
         drawn = check_weights(state.standing_checks())
         return known._replace(suggestions=state.suggested(), unheard=state.unheard(), drawn=drawn)
 
+    def _at_once(self) -> TrainingSet:
+        """Return the same to train on while people wait: many suggestions are left to the background."""
+        training = self.training_set()
+        some = sum(len(one.items) for one in training.suggestions)
+        if some * self.rows.features.shape[1] * max(1, training.n_classes) <= RETRAINED_UP_TO:
+            return training
+        return training._replace(suggestions=())
+
     def take_over(self, learner: Learner) -> None:
         """Go on with a retrained model after applying the changes since; for the desk's thread.
 
@@ -239,7 +247,7 @@ class Desk:
         learner.ids = self.ids
         if not learner.follow(self.training_set()):
             learner.close()
-            learner = Learner(rows, self.ids, self.training_set())
+            learner = Learner(rows, self.ids, self._at_once())
         self.learner, self.assessment = learner, None
         before.close()
         self.learned.set()
@@ -265,7 +273,7 @@ class Desk:
             mean = before.columns, np.asarray(before.pool.posterior.mean)
         self.state = state
         self._places = {item: state.place(item) for item in state.placed()}
-        self.learner = Learner(self.rows, state.ids, self.training_set(), mean=mean)
+        self.learner = Learner(self.rows, state.ids, self._at_once(), mean=mean)
         if before is not None:
             before.close()
         self._touched, self._fresh, self._asking, self._stale, self._ahead = {}, [], [], False, False
@@ -288,7 +296,7 @@ class Desk:
         if not learner.can_follow(columns, names):
             self.learned.set()
             if not self._names_can_wait(columns):
-                self.learner = Learner(self.rows, state.ids, self.training_set(), before=learner)
+                self.learner = Learner(self.rows, state.ids, self._at_once(), before=learner)
                 learner.close()
                 return
         learner.update(changed, columns, len(state.ids))

@@ -146,7 +146,6 @@ def summary(
         "test": test_set(state, tested),
         "stop": stop(state),
         "names": names,
-        "sources": len(state.suggestions),
     }
 
 

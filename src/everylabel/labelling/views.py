@@ -74,6 +74,7 @@ class Views:
                 "classes": progress.classes(self.state),
                 "settings": dict(self.state.settings),
                 "strategies": titles,
+                "sources": len(self.state.suggestions),
                 "version": self.state.seq,
                 "person": person,
             }

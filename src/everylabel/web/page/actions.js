@@ -212,6 +212,7 @@ export async function start() {
     state.kind = session.kind;
     state.guidelines = session.guidelines;
     state.strategies = session.strategies;
+    state.sources = session.sources;
     setSettings(session.settings);
     setClasses(session.classes);
     state.looks = session.looks;

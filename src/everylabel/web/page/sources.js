@@ -39,6 +39,7 @@ function drawSuggestion() {
   byId("suggestion").hidden = !groups.length;
   setText(byId("suggestion-text"), groups.map(sentence).join("; "));
   byId("suggestion-accept").hidden = accepted() === null;
+  if (groups.length) byId("sources-section").hidden = false; // they came while the page was open
 }
 
 function accuracyText({ accuracy, low, high, checks }) {
@@ -76,8 +77,7 @@ export async function openSources() {
 export function startSources() {
   on("task", drawSuggestion);
   on("classes", drawSuggestion);
-  on("progress", () => {
-    byId("sources-section").hidden = !state.progress.sources;
-    setText(byId("sources-note"), `${plural(state.progress.sources, "source")} of suggestions`);
+  on("session", () => {
+    byId("sources-section").hidden = !state.sources;
   });
 }

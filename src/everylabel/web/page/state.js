@@ -11,6 +11,7 @@ export const state = {
   classes: [],
   settings: { strategy: "", check_every: 10 },
   strategies: [],
+  sources: 0, // of suggestions
   looks: false, // may change nothing
   task: null,
   finished: false,
