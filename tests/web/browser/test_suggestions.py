@@ -32,7 +32,7 @@ def test_a_suggestion_is_taken_by_one_key_and_hidden_on_random_checks(
     page.open("Ann")
     seen = set()
     for _ in range(4):
-        item, box = page.item(), page.find("#suggestion")
+        item, box = page.item, page.find("#suggestion")
         check = "Random check" in page.text("#reason")
         seen.add(check)
         assert box.is_displayed() != check
