@@ -16,12 +16,12 @@ const MOST = 0.5; // that may be wrong, as the server takes it
 
 /** What would make a promise possible, and where nothing can, what is possible instead. */
 function advice({ checks, needed, least }, rate) {
-  const wanted = `${count(needed)} sure ones without an error are the least for ${share(rate)}`;
+  const wanted = `An error rate of ${share(rate)} needs ${count(needed)} confirmations without an error. You have ${count(checks)}`;
   const left = state.progress?.left ?? Infinity;
-  if (checks + left >= needed) return `${wanted}; more random checks (Settings) get there.`;
+  if (checks + left >= needed) return `${wanted}.`;
   const known = Math.ceil(1000 * least) / 1000; // rounded up, so that it can be promised when it is typed above
   const instead = known <= MOST ? `${share(known)} can be promised now, or label the rest yourself.` : "Label the rest yourself.";
-  return `${wanted}, and only ${plural(left, "item")} ${left === 1 ? "is" : "are"} left: too few. ${instead}`;
+  return `${wanted}, and only ${plural(left, "item")} ${left === 1 ? "is" : "are"} left. ${instead}`;
 }
 
 export function told(plan, rate) {
@@ -41,7 +41,7 @@ function found(finished) {
 }
 
 export function openFinishing() {
-  const [rate, rateRow] = number("finish-rate", "At most so many may be wrong, in % ", 2, 100 * MOST);
+  const [rate, rateRow] = number("finish-rate", "Allowed error rate, in % ", 2, 100 * MOST);
   const [sure, sureRow] = number("finish-confidence", "Confidence, in % ", 95, 99.9);
   const [sample, sampleRow] = number("finish-audit", "Then show me so many of them to confirm ", 50, 1000);
   const status = make("p", { className: "note", role: "status" });
