@@ -25,10 +25,10 @@ from benchmarks import made_by
 from benchmarks.labels.sets import DEVELOPED_ON, FILES, load
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.softmax import softmax
+from everylabel.labelling import progress
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.model.training import TrainingSet, in_order, train
-from everylabel.labelling.quality import stopping
 from everylabel.labelling.quality.accuracy import FEWEST, Interval, Verdicts, accuracy_left, wilson
 from everylabel.labelling.state.types import Place
 from everylabel.selection.pool import Where
@@ -231,7 +231,7 @@ def stops(rows: list[dict[str, Any]], title: str) -> str:
     runs = _runs([row for row in rows if row["by"] == "ours"])
     for run in runs.values():
         for before, now in pairwise(run):
-            if now["n"] >= stopping.FEWEST and max(before["gain"], now["gain"]) < stopping.LITTLE:
+            if now["n"] >= progress.STOP_AFTER and max(before["gain"], now["gain"]) < progress.LITTLE:
                 came, at = came + 1, [*at, now["n"]]
                 wrong += run[-1]["truth"] - now["truth"] > RISE
                 break

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.made_by import ROOT, WHOLE, changed, records, version
-from everylabel.experiments.machine import code
+from everylabel.experiments.engine import code
 
 FOLDER = ROOT / "docs" / "results"
 PAGE = FOLDER / "README.md"

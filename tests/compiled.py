@@ -4,7 +4,7 @@ python -m tests.compiled
 """
 
 from everylabel.core.arrays import can_compile
-from everylabel.labelling.model.compile_ahead import compile_loops
+from everylabel.labelling.model.retrainer import compile_loops
 from everylabel.selection.pool.features import LARGE
 from everylabel.selection.threads import SMALL
 

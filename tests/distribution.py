@@ -44,7 +44,7 @@ IMPORTS = {
     "ray": "ray, pyarrow, fsspec",
 }  # of each extra
 MISSING = {
-    "plot": "from everylabel.simulation.curve import check_ending; check_ending(Path('a.png'))",
+    "plot": "from everylabel.simulation.people import check_ending; check_ending(Path('a.png'))",
     "text": "el.embed(['a', 'b'], model='sentence-transformers/all-MiniLM-L6-v2')",
     "timm": "el.embed([np.zeros((8, 8, 3), np.uint8)] * 3, model='timm:resnet18')",
     "onnx": "el.embed([np.zeros((8, 8, 3), np.uint8)] * 3, model='some.onnx')",

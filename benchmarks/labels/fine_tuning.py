@@ -19,7 +19,7 @@ from benchmarks.labels.curve import guesses
 from benchmarks.labels.sets import POOL, Data, encoder_path, load_all
 from benchmarks.labels.trust import some_of_each
 from everylabel.core.errors import need
-from everylabel.data.datasets.texts import read_banking77, read_clinc150
+from everylabel.data.datasets.catalog import read_banking77, read_clinc150
 
 READERS = {"banking77": read_banking77, "clinc150": read_clinc150}
 FIELDS = ("set", "seed", "a_class", "arm")

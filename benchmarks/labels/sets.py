@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 import everylabel as el
-from everylabel.data.datasets.features import open_npz
+from everylabel.data.datasets.load import open_npz
 from everylabel.models.names import phrase
 
 POOL = 2000

@@ -9,7 +9,7 @@ import numpy as np
 import everylabel as el
 from benchmarks.updates.datasets import Dataset
 from benchmarks.updates.rivals import EQUAL_TIME, EXACT, LEARNERS, PAPER, WarmLBFGS, softmax
-from everylabel.experiments.metrics import accuracy, distance
+from everylabel.experiments.training import accuracy, distance
 
 SIZES, ADDED = (50, 100, 500, 1000), (1, 10, 50)
 FEW = 3  # repetitions of the learners of other libraries, which take most of the time

@@ -15,7 +15,7 @@ from benchmarks.timing import seconds
 from benchmarks.updates.datasets import Dataset
 from benchmarks.updates.rivals import Learner, Updated, WarmFitMap, WarmLBFGS, softmax
 from everylabel.core.updates import exact
-from everylabel.experiments.metrics import distance
+from everylabel.experiments.training import distance
 
 SEED = 77_003
 ITERATIONS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 17, 20, 25, 30, 40)

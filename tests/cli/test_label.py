@@ -315,7 +315,7 @@ def test_imported_labels_that_add_classes_are_told(tmp_path: Path) -> None:
 
 
 def test_umap_that_is_not_installed_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("everylabel.cli.label.find_spec", lambda _: None)
+    monkeypatch.setattr("everylabel.projects.options.find_spec", lambda _: None)
     result = run("label", "digits", "--layout", "umap", "--no-browser")
     assert result.exit_code == 2
     assert "pip install 'everylabel[umap]'" in result.output

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from everylabel.cli import app
 from everylabel.experiments import engine, selecting, updating
 from everylabel.experiments.reporting import report
-from everylabel.experiments.reporting.checks import UNMEASURED
+from everylabel.experiments.reporting.claims import UNMEASURED
 
 
 def _run(*arguments: str, folder: Path) -> Result:

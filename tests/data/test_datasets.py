@@ -13,7 +13,7 @@ import pytest
 
 import everylabel as el
 from everylabel.core.errors import EverylabelWarning
-from everylabel.data.datasets import digits
+from everylabel.data.datasets import catalog
 from everylabel.data.datasets.catalog import CATALOG
 
 RNG = np.random.default_rng(0)
@@ -156,9 +156,9 @@ def test_contents_are_as_they_are_in_the_files(tmp_path: Path) -> None:
 def test_digits_are_those_of_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     from sklearn.datasets import load_digits
 
-    for file in (digits.FILE, ("nowhere.csv.gz",)):
-        monkeypatch.setattr(digits, "FILE", file)
-        for found, theirs in zip(digits.read_digits(), load_digits(return_X_y=True), strict=True):
+    for file in (catalog.FILE, ("nowhere.csv.gz",)):
+        monkeypatch.setattr(catalog, "FILE", file)
+        for found, theirs in zip(catalog.read_digits(), load_digits(return_X_y=True), strict=True):
             np.testing.assert_array_equal(found, theirs)
             assert found.dtype == theirs.dtype
 

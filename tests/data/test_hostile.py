@@ -16,7 +16,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data import digests, media
 from everylabel.data.options import Options
 from everylabel.data.read import read
-from everylabel.data.readers import spreadsheet
+from everylabel.data.readers import rows
 from everylabel.data.readers.rows import read_rows
 from everylabel.projects.files import remembered
 from tests.data.spreadsheets import MAIN, write_xlsx
@@ -130,8 +130,8 @@ def test_a_sheet_of_few_cells_far_apart_is_told_before_it_fills_the_memory(
     path = sheet(tmp_path / "x.xlsx", "".join(f"<row>{wide.format(i)}</row>" for i in range(3, 500)))
     with zipfile.ZipFile(path) as archive:
         size = sum(entry.file_size for entry in archive.infolist())
-    monkeypatch.setattr(spreadsheet, "XML", 1.0)
-    monkeypatch.setattr(spreadsheet, "CELLS", 0.001)  # of what the XML takes
+    monkeypatch.setattr(rows, "XML", 1.0)
+    monkeypatch.setattr(rows, "CELLS", 0.001)  # of what the XML takes
     monkeypatch.setattr(room, "memory", lambda: float(size))
     with pytest.raises(EverylabelError, match="too much for this machine's memory"):
         read(str(path), Options(text_column="text"))

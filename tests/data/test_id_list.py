@@ -2,7 +2,7 @@
 
 import pytest
 
-from everylabel.data.id_list import IdList, Numbered, ids_from_stored, stored_ids
+from everylabel.data.items import IdList, Numbered, ids_from_stored, stored_ids
 
 
 def test_positions_follow_appended_ids() -> None:

@@ -17,8 +17,7 @@ import pytest
 import everylabel as el
 from everylabel.experiments import selecting, updating
 from everylabel.experiments.data import Data, load
-from everylabel.experiments.engine import Cell, Experiment, cells_of, run_cells, seeded
-from everylabel.experiments.machine import code
+from everylabel.experiments.engine import Cell, Experiment, cells_of, code, run_cells, seeded
 from everylabel.experiments.results import Measurement, Results, Row
 
 

@@ -3,16 +3,7 @@
 import numpy as np
 import pytest
 
-from everylabel.experiments.metrics import (
-    brier_score,
-    calibration_error,
-    distance,
-    flips,
-    log_loss,
-    share_of_gain,
-)
-from everylabel.experiments.reporting.checks import Found, smaller_share, tally, within
-from everylabel.experiments.reporting.claims import CLAIMS, judge
+from everylabel.experiments.reporting.claims import CLAIMS, Found, judge, smaller_share, tally, within
 from everylabel.experiments.reporting.summary import (
     Estimate,
     curve_mean,
@@ -23,6 +14,14 @@ from everylabel.experiments.reporting.summary import (
     times,
 )
 from everylabel.experiments.results import Row
+from everylabel.experiments.training import (
+    brier_score,
+    calibration_error,
+    distance,
+    flips,
+    log_loss,
+    share_of_gain,
+)
 
 PROBS = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
 

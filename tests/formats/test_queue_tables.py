@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 from everylabel.cli import app
 from everylabel.labelling.queues import Asked, queue
 from everylabel.projects.log import Label, open_log
+from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
-from everylabel.web.server import ServeOptions, opened_project
+from everylabel.web.server import opened_project
 from tests.labelling.desks import X, Y
 
 N = 120
@@ -31,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
     np.savez(tmp_path / "digits.npz", X=X[:N], classes=[f"digit {i}" for i in range(10)])
     project = open_project(tmp_path / "digits.npz")
     labels = [Label(project.ids[i], f"digit {(Y[i] + (i == 7)) % 10}") for i in range(90)]  # one is wrong
-    with open_log(project, None, {}, labels, {}, False, lambda _: None):
+    with open_log(project, LabelOptions(labels=labels), lambda _: None):
         pass
     return tmp_path
 
@@ -63,7 +64,7 @@ def test_a_class_that_is_not_there_is_told(folder: Path) -> None:
 
 def test_page_and_file_doubt_the_same_labels(folder: Path) -> None:
     project = open_project(folder / "digits.npz")
-    with opened_project(project, ServeOptions(), lambda _: None, None) as (service, _, _):
+    with opened_project(project, LabelOptions(), lambda _: None, None) as (service, _, _):
         views = service.views
         for i in range(90, 105):  # labels since the last training, some wrong, and some of no class
             if i % 5 == 0:

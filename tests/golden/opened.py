@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 
 from everylabel.cli import app as commands
 from everylabel.projects.labelled import check_labelled, joined_before
+from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
-from everylabel.web.server import ServeOptions, one_thread, opened_server
+from everylabel.web.server import one_thread, opened_server
 from tests.golden.scripted import restore
 
 HERE = Path(__file__).parent
@@ -57,7 +58,7 @@ def opened(source: Path, **how: Any) -> Iterator[TestClient]:
     """
     check, begin = check_labelled(None), joined_before(None)
     project = open_project(source, keep=False, check=check, begin=begin, **how)
-    opening = opened_server(project, ServeOptions(port=0), _silent, _silent, None)
+    opening = opened_server(project, LabelOptions(port=0), _silent, _silent, None)
     with one_thread(), opening as server:
         app: Any = server.server.config.app
         yield TestClient(app, base_url="http://127.0.0.1")

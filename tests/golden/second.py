@@ -248,7 +248,7 @@ def make_named(to: Path) -> None:
         return np.stack([np.mean([meaning[word] for word in phrase.split()], axis=0) for phrase in phrases])
 
     options = ServeOptions(settings={"check_every": 3, "lease_seconds": FOREVER})
-    with mock.patch("everylabel.projects.encoders.embed", encode):
+    with mock.patch("everylabel.projects.features.embed", encode):
         how = {"model": ENCODER, "classes": names}
         with session(source, truth, requests, options, **how) as begun:
             begun.people.label("me", 5, keys="me-")
@@ -266,7 +266,7 @@ def make_named(to: Path) -> None:
     with session(source, truth, requests, ServeOptions(), model="tfidf") as other:  # which knows no words
         other.people.label("me", 1)
     with (
-        mock.patch("everylabel.projects.encoders.embed", encode),
+        mock.patch("everylabel.projects.features.embed", encode),
         session(source, truth, requests, ServeOptions(), model=ENCODER) as last,
     ):
         last.people.label("me", 2)

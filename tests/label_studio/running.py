@@ -14,7 +14,7 @@ import numpy as np
 from everylabel.label_studio.api import Api
 from everylabel.label_studio.backend import make_backend
 from everylabel.label_studio.connected import Connected, ConnectOptions, connect
-from everylabel.label_studio.registering import register
+from everylabel.label_studio.service import register
 from everylabel.log import events
 from everylabel.web.server import server_config
 from tests.label_studio.stand_in import LabelStudio

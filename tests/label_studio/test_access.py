@@ -8,8 +8,7 @@ import pytest
 from fastapi import FastAPI, Request
 from starlette.testclient import TestClient
 
-from everylabel.label_studio.access import OnlyLabelStudio
-from everylabel.label_studio.backend import make_backend
+from everylabel.label_studio.backend import OnlyLabelStudio, make_backend
 from everylabel.web.server import server_config
 from tests.web.servers import served
 

@@ -13,10 +13,9 @@ from typer.testing import CliRunner
 
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
-from everylabel.label_studio.access import authorization, password_of
 from everylabel.label_studio.api import Api, ApiError
-from everylabel.label_studio.backend import make_backend
-from everylabel.label_studio.registering import SAMPLING, register
+from everylabel.label_studio.backend import authorization, make_backend, password_of
+from everylabel.label_studio.service import SAMPLING, register
 from tests.label_studio.running import running
 from tests.label_studio.stand_in import TOKEN, LabelStudio
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from everylabel.label_studio.renewal import OURS, Renewal
+from everylabel.label_studio.predictions import OURS, Renewal
 from tests.label_studio.running import Running, kind_of, running, until
 from tests.label_studio.stand_in import LabelStudio
 
@@ -214,7 +214,7 @@ def test_old_versions_are_removed_later_and_others_never(
         studio.annotate(task, "fruit")
     renewal.tidy()
     assert {each["model_version"] for each in studio.predictions} == {"their own", *versions}
-    monkeypatch.setattr("everylabel.label_studio.renewal.KEPT", 0.0)
+    monkeypatch.setattr("everylabel.label_studio.predictions.KEPT", 0.0)
     renewal.tidy()
     assert {each["model_version"] for each in studio.predictions} == {"their own", versions[-1]}
     assert all(OURS.fullmatch(version) for version in versions)

@@ -7,9 +7,9 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.api import ApiError
-from everylabel.label_studio.page import page_of
+from everylabel.label_studio.service import page_of
 from everylabel.log import events
-from everylabel.simulation.client import Client
+from everylabel.simulation.people import Client
 from tests.label_studio.running import TEXTS, Running, kind_of, running, until
 from tests.label_studio.stand_in import LabelStudio
 

@@ -10,8 +10,8 @@ from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.model.training import TrainingSet, train
+from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Evidence, assess
-from everylabel.labelling.quality.check_weights import check_weights
 from everylabel.labelling.state.types import Place
 from everylabel.selection.pool import Where
 from tests.labelling.desks import FEATURES, IDS, N, Y, fingerprint, label, service

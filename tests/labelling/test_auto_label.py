@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from everylabel.labelling import auto_label_service as finishing
-from everylabel.labelling.auto_label_service import Finishing
-from everylabel.labelling.errors import Refused
-from everylabel.labelling.quality.auto_label import SHARES, Promise, promise, upper_bound
-from everylabel.labelling.quality.left_out import LeftOut
-from everylabel.labelling.state.label_set import LabelSet
+from everylabel.labelling import auto_label as finishing
+from everylabel.labelling.auto_label import SHARES, Finishing, Promise, promise
+from everylabel.labelling.quality.accuracy import upper_bound
+from everylabel.labelling.quality.assessment import LeftOut
+from everylabel.labelling.state.state import LabelSet
+from everylabel.labelling.state.types import Refused
 from tests.labelling.desks import fingerprint, label, service, truth
 
 

@@ -5,11 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from everylabel.labelling.bulk_label import label_many
-from everylabel.labelling.errors import Refused
 from everylabel.labelling.model import learner as learning
 from everylabel.labelling.model.retrainer import retrain
-from everylabel.labelling.service import Service
+from everylabel.labelling.service import Service, label_many
+from everylabel.labelling.state.types import Refused
 from everylabel.log.events import Label
 from tests.labelling.desks import IDS, Y, fingerprint, label, service
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from everylabel.labelling.quality.accuracy import wilson
-from everylabel.labelling.quality.by_class import class_figures, confusion
+from everylabel.labelling.quality.accuracy import class_figures, confusion, wilson
 
 TRUTH = np.array([0] * 12 + [1] * 10 + [2] * 3)
 GUESS = np.array([0] * 9 + [1] * 3 + [1] * 8 + [0] * 2 + [2] * 3)

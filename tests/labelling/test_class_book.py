@@ -2,10 +2,9 @@
 
 import pytest
 
-from everylabel.labelling.state.class_book import ClassBook, change_in_words
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import IMPORT, Place
+from everylabel.labelling.state.types import IMPORT, ClassBook, Place, change_in_words
 from everylabel.log import events
 from everylabel.log.events import Body, Event
 from everylabel.selection.pool import Where

@@ -11,10 +11,10 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling import desk as desk_module
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.model.class_names import ClassNames, Encoder, phrases_of
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.model.scaling import Rows, prepare
+from everylabel.labelling.model.training import ClassNames, Encoder, phrases_of
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import State

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from everylabel.core import fit_map
-from everylabel.labelling.errors import Refused
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.service import Service
-from everylabel.labelling.state.label_set import LabelSet
+from everylabel.labelling.state.state import LabelSet
+from everylabel.labelling.state.types import Refused
 from everylabel.models.scaling import suited_precision
 from tests.labelling.desks import fingerprint, label, service, truth
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from everylabel.labelling.model import compile_ahead
+from everylabel.labelling.model import retrainer
 from everylabel.labelling.model.learner import Learner
 from everylabel.selection.pool.features import LARGE, _product
 from everylabel.selection.threads import SMALL
@@ -17,13 +17,13 @@ from everylabel.selection.threads import SMALL
 
 @pytest.mark.parametrize("size", [1000, SMALL])
 def test_it_runs_for_every_size(size: int) -> None:
-    compile_ahead.compile_loops(size, "margin")
+    retrainer.compile_loops(size, "margin")
 
 
 def test_python_may_end_while_it_compiles() -> None:
     code = """
 import threading, time
-from everylabel.labelling.model import compile_ahead
+from everylabel.labelling.model import retrainer
 from everylabel.selection.threads import share
 
 def compile_loops(*given):
@@ -31,8 +31,8 @@ def compile_loops(*given):
         time.sleep(0.01)
     print(share(lambda start, stop: (start, stop), 10))
 
-compile_ahead.compile_loops = compile_loops
-block = compile_ahead.compiling(1000, "margin")
+retrainer.compile_loops = compile_loops
+block = retrainer.compiling(1000, "margin")
 block.__enter__().set()
 """
     env = {**os.environ, "OMP_NUM_THREADS": "2"}
@@ -44,7 +44,7 @@ def test_no_loop_of_a_large_pool_is_left_to_a_label() -> None:
     pytest.importorskip("numba")
     code = """
 import numpy as np
-from everylabel.labelling.model.compile_ahead import compile_loops
+from everylabel.labelling.model.retrainer import compile_loops
 from everylabel.labelling.model.learner import Learner, local_pool
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.model.training import TrainingSet
@@ -81,7 +81,7 @@ print(before["move"], compiled() == before)
 def test_loops_of_many_logits_are_left_alone_where_there_are_few() -> None:
     code = """
 import sys
-from everylabel.labelling.model.compile_ahead import compile_loops
+from everylabel.labelling.model.retrainer import compile_loops
 from everylabel.selection.threads import SMALL
 compile_loops(10 * SMALL, "herding", False, SMALL // 2)
 print("numba" in sys.modules)
@@ -96,11 +96,11 @@ def test_a_failure_is_logged_and_a_stop_before_the_start_is_quick(
     def fails(*_: object) -> None:
         raise ZeroDivisionError
 
-    with compile_ahead.compiling(1000, "margin"):
+    with retrainer.compiling(1000, "margin"):
         pass  # never begun
     assert caplog.text == ""
-    monkeypatch.setattr(compile_ahead, "compile_loops", fails)
-    with compile_ahead.compiling(1000, "margin") as begin:
+    monkeypatch.setattr(retrainer, "compile_loops", fails)
+    with retrainer.compiling(1000, "margin") as begin:
         begin.set()
         for thread in threading.enumerate():
             if thread.name == "compile":
@@ -118,7 +118,7 @@ def test_nobody_waits_for_a_loop_that_is_being_compiled(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Learner, "expected", step)
     monkeypatch.setattr(Learner, "pick", lambda *_: went_on.append("pick"))
-    with compile_ahead.compiling(1000, "margin") as begin:
+    with retrainer.compiling(1000, "margin") as begin:
         begin.set()
         begun.wait()
     (thread,) = set(threading.enumerate()) - others  # the block was left, and it is there
@@ -131,7 +131,7 @@ def test_nobody_waits_for_a_loop_that_is_being_compiled(monkeypatch: pytest.Monk
 def test_the_loop_that_reads_a_large_file_is_compiled_ahead(dtype: type, tmp_path: Path) -> None:
     from everylabel.selection.pool import loops
 
-    compile_ahead.compile_loops(LARGE * SMALL, "margin", exact=False)
+    retrainer.compile_loops(LARGE * SMALL, "margin", exact=False)
     before, out = len(loops.product.signatures), np.zeros(3, np.float32)
     np.save(tmp_path / "x.npy", np.ones((3, 2), dtype))
     _product(np.load(tmp_path / "x.npy", mmap_mode="r"), np.ones(2), 0.5, out)

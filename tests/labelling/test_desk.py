@@ -11,10 +11,10 @@ import pytest
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling import desk as module
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.errors import Refused
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.snapshot import digest
+from everylabel.labelling.state.types import Refused
 from everylabel.log import events
 from everylabel.log.events import Event
 from everylabel.selection.pool import Where

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from everylabel.labelling.desk import Finish
-from everylabel.labelling.errors import Refused
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.next_item import LeaseClock
-from everylabel.labelling.state.types import Lease
+from everylabel.labelling.state.types import Lease, Refused
 from everylabel.log import events
 from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date

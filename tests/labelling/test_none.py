@@ -7,12 +7,11 @@ import pytest
 
 from everylabel.core import fit_map
 from everylabel.core.softmax import softmax
-from everylabel.labelling.errors import Refused
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.model.training import train_with_none
 from everylabel.labelling.service import Service
-from everylabel.labelling.state.label_set import LabelSet
-from everylabel.labelling.state.types import NONE
+from everylabel.labelling.state.state import LabelSet
+from everylabel.labelling.state.types import NONE, Refused
 from tests.labelling.desks import IDS, Y, fingerprint, service
 
 SEEN = [i for i in range(60) if Y[i] != 3]  # the threes are none of the classes

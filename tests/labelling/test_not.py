@@ -7,13 +7,11 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from everylabel.labelling.bulk_label import label_many
-from everylabel.labelling.errors import Refused
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.model.training import train_with_none
-from everylabel.labelling.service import Service
-from everylabel.labelling.state.label_set import LabelSet
-from everylabel.labelling.state.types import NONE
+from everylabel.labelling.service import Service, label_many
+from everylabel.labelling.state.state import LabelSet
+from everylabel.labelling.state.types import NONE, Refused
 from everylabel.log import events
 from everylabel.selection.pool import Where
 from tests.labelling.desks import IDS, fingerprint, label, service, truth

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from everylabel.labelling import progress
-from everylabel.labelling.state.agreement import Agreement
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import State
+from everylabel.labelling.state.types import Agreement
 from everylabel.log.events import Assessed, CannotTell, Event, Label, Project
 
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.groups import COPY, MOST
-from everylabel.labelling.quality.left_out import LeftOut
-from everylabel.labelling.queues import QUEUES, Asked, Look, labelled_otherwise, queue
+from everylabel.labelling.quality.assessment import LeftOut
+from everylabel.labelling.queues import COPY, MOST, QUEUES, Asked, Look, labelled_otherwise, queue
 from everylabel.labelling.state.types import CANNOT_TELL, Answer
 from tests.labelling.desks import label, service, truth
 

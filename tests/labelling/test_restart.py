@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 
 from everylabel.core.softmax import softmax
-from everylabel.labelling import auto_label_service
-from everylabel.labelling.auto_label_service import Finishing
-from everylabel.labelling.bulk_label import label_many
+from everylabel.labelling import auto_label
+from everylabel.labelling.auto_label import Finishing, Promise
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model import learner
 from everylabel.labelling.model.retrainer import Retrainer, retrain
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.model.training import train
-from everylabel.labelling.quality.auto_label import Promise
-from everylabel.labelling.service import Service
+from everylabel.labelling.service import Service, label_many
 from everylabel.labelling.snapshot import Snapshots, digest
 from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date
@@ -143,7 +141,7 @@ def test_the_model_after_a_restart_is_that_of_the_last_training(tmp_path: Path) 
 def test_labels_of_the_model_and_changes_of_classes_outlive_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auto_label_service, "promise", lambda *_: Promise(0.5, 300, 0, 0.01, 217))
+    monkeypatch.setattr(auto_label, "promise", lambda *_: Promise(0.5, 300, 0, 0.01, 217))
     with service(tmp_path / "log", check_every=5) as made:
         label(made, 20)
         label(made, 10, "anna")

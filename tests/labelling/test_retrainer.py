@@ -54,11 +54,17 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> None:
     monkeypatch.setattr(Learner, "__init__", train)
 
 
-@pytest.mark.parametrize("exact_up_to", [0, learner.EXACT_UP_TO], ids=["stepwise", "exact"])
+@pytest.fixture(params=[0, learner.EXACT_UP_TO], ids=["stepwise", "exact"])
+def exact_up_to(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return up to how many labels each is learned exactly: all steps, then all exact."""
+    monkeypatch.setattr(learner, "EXACT_UP_TO", request.param)
+    most: int = request.param
+    return most
+
+
 def test_labels_that_come_while_a_model_is_trained_are_learned_too(
     tmp_path: Path, exact_up_to: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(learner, "EXACT_UP_TO", exact_up_to)
     with service(tmp_path / "log") as made:
         first = label(made, 20)
         meanwhile(monkeypatch, lambda: (label(made, 5), made.label("anna", first[0], 3).result()))
@@ -134,11 +140,7 @@ def test_two_trainings_at_once_lose_no_label(tmp_path: Path, monkeypatch: pytest
         assert fingerprint(again) == state
 
 
-@pytest.mark.parametrize("exact_up_to", [0, learner.EXACT_UP_TO], ids=["stepwise", "exact"])
-def test_labels_are_trained_on_in_the_background(
-    tmp_path: Path, exact_up_to: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(learner, "EXACT_UP_TO", exact_up_to)
+def test_labels_are_trained_on_in_the_background(tmp_path: Path, exact_up_to: int) -> None:
     with service(tmp_path / "log") as made:
         running = Retrainer(made.desk)
         label(made, 30)
@@ -152,7 +154,7 @@ def test_labels_are_trained_on_in_the_background(
 def test_deferred_labels_are_trained_on_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learner, "EXACT_UP_TO", 0)
     with service(tmp_path / "log") as made:
-        from everylabel.labelling.bulk_label import label_many
+        from everylabel.labelling.service import label_many
 
         by_class = {c: [name for name in IDS if truth(name) == c] for c in range(10)}
         monkeypatch.setattr(learner, "DEFERRED_FROM", 5)

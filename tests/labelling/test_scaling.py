@@ -9,8 +9,8 @@ from everylabel.labelling.model import learner, scaling
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.model.scaling import as_folded, prepare
 from everylabel.labelling.queues import cosines
-from everylabel.selection.pool.scaled import Scaled
-from everylabel.web.layout import layout
+from everylabel.selection.pool.features import Scaled
+from everylabel.web.downloads import layout
 from tests.labelling.desks import N, fingerprint, label, probabilities
 from tests.labelling.test_joining import FIRST, RAW, growing, more
 from tests.labelling.test_restart import agree, busy, from_scratch

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from everylabel.labelling.errors import Refused
 from everylabel.labelling.model.retrainer import Retrainer, retrain
 from everylabel.labelling.model.scaling import prepare
 from everylabel.labelling.service import Service
+from everylabel.labelling.state.types import Refused
 from everylabel.log.store import StoreError
 from tests.labelling.desks import CLASSES, FEATURES, IDS, N, Y, fingerprint, label, service, truth, until
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from everylabel.data.id_list import IdList, stored_ids
+from everylabel.data.items import IdList, stored_ids
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.snapshot import Snapshots, decode, digest, encode

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from everylabel.labelling.state.agreement import Agreement
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import CANNOT_TELL, IMPORT, Check, Entry, Place
+from everylabel.labelling.state.types import CANNOT_TELL, IMPORT, Agreement, Check, Entry, Place
 from everylabel.log import events
 from everylabel.log.events import Body, Event
 from everylabel.selection.pool import Where

@@ -2,7 +2,7 @@
 
 import pytest
 
-from everylabel.labelling.quality.stopping import LITTLE, stop
+from everylabel.labelling.progress import LITTLE, stop
 from everylabel.labelling.state.state import State
 from everylabel.log.events import Assessed
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from everylabel.labelling import predicted, progress
+from everylabel.labelling import progress, queues
 from tests.labelling.desks import FEATURES, IDS, N, label, service, truth
 
 
@@ -44,8 +44,8 @@ def test_pages_are_small_and_made_in_blocks_where_classes_are_many(
     with service(tmp_path / "log") as made:
         label(made, 7)
         whole = made.views.predictions(None, 0, N).result()
-        monkeypatch.setattr(predicted, "MOST_NUMBERS", 400)
-        monkeypatch.setattr(predicted, "BLOCK", 150)
+        monkeypatch.setattr(queues, "MOST_NUMBERS", 400)
+        monkeypatch.setattr(queues, "AT_ONCE", 150)
         assert pages(made, N, lambda: None) == whole.ids
         page = made.views.predictions(None, 0, N).result()
         assert len(page.ids) == 40  # of ten classes

@@ -9,9 +9,8 @@ import pytest
 from PIL import Image
 
 import everylabel as el
-from everylabel.notebook.given import classes_of, folders_of
-from everylabel.notebook.label import _plain
-from everylabel.web.bodies import check_settings
+from everylabel.notebook.label import _plain, classes_of, folders_of
+from everylabel.projects.options import LabelOptions
 from tests.notebook.people import TEXTS
 
 
@@ -74,7 +73,8 @@ def test_settings_are_checked_before_anything_is_written(
 
 
 def test_settings_of_numpy_are_plain_ones() -> None:
-    found = check_settings({"check_every": np.int64(3), "names": np.True_, "tester": "", "strategy": None})
+    given: Any = {"check_every": np.int64(3), "names_prior": np.True_, "tester": ""}
+    found = LabelOptions(**given).settings
     assert found == {"check_every": 3, "names": True, "tester": ""}
     assert [type(value) for value in found.values()] == [int, bool, str]
 

@@ -13,10 +13,11 @@ from everylabel.core.errors import EverylabelError
 from everylabel.formats.exports import table_export
 from everylabel.formats.imports import read_labels
 from everylabel.labelling.model.scaling import prepare
-from everylabel.projects import encoders, features
+from everylabel.projects import features
 from everylabel.projects.labelled import check_labelled
 from everylabel.projects.log import Label, open_log
 from everylabel.projects.log import read_labels as labels_of
+from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import Project, open_project
 
 Rows = list[dict[str, str]]
@@ -49,8 +50,8 @@ def start(source: Path, *given: Label, **options: Any) -> list[str]:
     accept, confirm = options.pop("accept", False), options.pop("confirm", False)
     check, test = check_labelled(None, accept=accept or confirm), options.pop("test", None)
     project = open_project(source, model="tfidf", keep=False, check=check, **options)
-    how: dict[str, Any] = {"confirm": confirm, "test": test}
-    with open_log(project, None, {}, given, {}, accept, said.append, **how) as (_, opened, _state):
+    how = LabelOptions(labels=given, accept_changes=accept, confirm_labels=confirm, test=test)
+    with open_log(project, how, said.append) as (_, opened, _state):
         opened.keep()
     return [*project.notes, *said]
 
@@ -141,7 +142,7 @@ def test_labels_stay_with_their_rows(
     edited = EDITS[edit](rows)
     write(source, edited, ids)
     embedded: list[str] = []
-    usual = encoders.embed_as
+    usual = features.embed_as
 
     def counted(items: list[str], *rest: Any) -> np.ndarray:
         embedded.extend(items)
@@ -254,7 +255,8 @@ def test_a_row_taken_out_of_a_file_of_features_shifts_nothing(tmp_path: Path) ->
     for accept in (False, True):
         project = open_project(source, keep=False, check=check_labelled(None, accept=accept))
         labels = [] if accept else [Label(str(i), f"class {i % 4}") for i in range(20)]
-        with open_log(project, None, {}, labels, {}, accept, said.append) as (_, known, _state):
+        how = LabelOptions(labels=labels, accept_changes=accept)
+        with open_log(project, how, said.append) as (_, known, _state):
             known.keep()
         np.save(source, np.delete(values, 7, axis=0))
     kept = [i for i in range(20) if i != 7]

@@ -20,6 +20,7 @@ from everylabel.labelling.state.state import State, new_state
 from everylabel.log.store import Store, StoreError
 from everylabel.projects.labelled import joined_before
 from everylabel.projects.log import Label, bring_up_to_date, open_log
+from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from tests.labelling.desks import FEATURES, IDS, service, truth
 
@@ -158,8 +159,8 @@ def test_labels_of_items_that_are_yet_to_be_embedded_are_told_to_follow(tmp_path
     source.write_text("text,kind\nred apple,fruit\ngreen pear,fruit\nold train,ride\nnew bus,ride\n")
     project = open_project(source, label_column="kind", model="tfidf")
     part, told = replace(project, here=[0, 2], features=project.features[[0, 2]]), list[str]()
-    with open_log(part, None, {}, (), {}, False, told.append):
+    with open_log(part, LabelOptions(), told.append):
         assert told == ["2 labels imported; those of items that are yet to be embedded follow"]
     told.clear()
-    with open_log(project, None, {}, (), {}, False, told.append):
+    with open_log(project, LabelOptions(), told.append):
         assert told == ["2 labels imported"]

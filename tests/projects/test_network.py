@@ -16,8 +16,9 @@ from everylabel.labelling.service import Service
 from everylabel.projects import network
 from everylabel.projects.labelled import check_labelled
 from everylabel.projects.network import FOLDER, PART, NetworkTrainer, load_generation
+from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
-from everylabel.web.server import ServeOptions, opened_project
+from everylabel.web.server import opened_project
 from tests.models.tiny import some_texts, tiny_bert
 
 pytest.importorskip("sentence_transformers", reason="needs the extra everylabel[text]")
@@ -53,7 +54,7 @@ def opened(source: Path, bert: str, notes: list[str] | None = None, **settings: 
     """Yield the service of a project, with its trainer as `service.trainer`."""
     columns = {"text_column": "text", "id_column": "id", "classes": ["up", "down"]}
     project = open_project(source, model=bert, check=check_labelled(None), **columns)  # type: ignore[arg-type]
-    options, told = ServeOptions(settings=settings), [] if notes is None else notes
+    options, told = LabelOptions(**settings), [] if notes is None else notes
     with opened_project(project, options, told.append, None) as (service, *_):
         yield service
 
@@ -61,8 +62,8 @@ def opened(source: Path, bert: str, notes: list[str] | None = None, **settings: 
 def trainer_of(service: Service) -> NetworkTrainer:
     """Return the trainer behind a service."""
     status = service.views.network
-    assert isinstance(status, network.NetworkState)
-    assert status.trainer is not None
+    assert status is not None
+    assert isinstance(status.trainer, NetworkTrainer)
     return status.trainer
 
 

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
 from everylabel.log.engines import make_file
-from everylabel.projects.feature_files import Pieces
-from everylabel.projects.files import read_json, write_json
+from everylabel.projects.files import Pieces, read_json, write_json
+from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import Project, open_project
-from everylabel.web.guidelines import Guidelines
+from everylabel.web.item_view import Guidelines
 
 TEXTS = [f"text {word}" for word in ("one", "two", "three", "four", "five", "six", "seven", "eight")]
 
@@ -95,7 +95,7 @@ def test_doctor_looks_at_them_too(source: Path) -> None:
     from everylabel.projects.log import open_log
 
     project = opened(source)
-    with open_log(project, None, {}, [], {}, False, print):
+    with open_log(project, LabelOptions(), print):
         pass
     run = CliRunner()
     assert run.invoke(app, ["doctor", str(source)]).exit_code == 0

@@ -8,7 +8,7 @@ import pytest
 
 import everylabel as el
 from everylabel.core.errors import EverylabelError
-from everylabel.projects.encoders import word_encoder
+from everylabel.projects.features import word_encoder
 from everylabel.projects.project import open_project
 from everylabel.projects.trust import Trust
 from everylabel.scale import filesystem

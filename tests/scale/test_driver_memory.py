@@ -11,14 +11,14 @@ import pytest
 
 import everylabel as el
 from everylabel.labelling.model.retrainer import retrain
+from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import Project, open_project
 from everylabel.scale.features import ShardedFeatures
 from everylabel.scale.manifest import open_or_create
 from everylabel.scale.pool import ShardPool
 from everylabel.scale.project import ShardRows, on_ray
-from everylabel.selection.pool.complement import Complement
-from everylabel.selection.pool.sparse import Sparse
-from everylabel.web.server import ServeOptions, opened_project
+from everylabel.selection.pool.sparse import Complement, Sparse
+from everylabel.web.server import opened_project
 from tests.selection.problems import problem
 
 pytest.importorskip("ray", reason="needs the extra everylabel[ray]")
@@ -39,20 +39,8 @@ def nothing_is_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(kind, "__array__", refused)
 
 
-class Rows:
-    """What shards of n rows are said to be made of."""
-
-    place, files = "/gone/rows.csv", (__file__,)
-
-    def __init__(self, n: int) -> None:
-        self.n = n
-
-    def counts(self) -> list[int]:
-        return [self.n]
-
-
 def shards(folder: Path, n: int) -> str:
-    made = open_or_create(str(folder), {}, ".npy", Rows(n), n // 4)
+    made = open_or_create(str(folder), {}, ".npy", "/gone/rows.csv", [__file__], lambda: [n], n // 4)
     for part in made.parts:
         rows = np.random.default_rng(part.number).normal(size=(part.rows, 1))
         np.save(made.place(part), rows.astype(np.float16))
@@ -89,7 +77,7 @@ def labelled(folder: str, n: int) -> list[Any]:
     """Open shards as the page does, label some items, train, and close."""
     project: Project = open_project(folder, classes=CLASSES, reader=on_ray("local"))
     features: Any = project.features
-    options = ServeOptions(test="3", settings={"check_every": 4}, rows=lambda _: ShardRows(features))
+    options = LabelOptions(test="3", check_every=4, rows=lambda _: ShardRows(features))
     with opened_project(project, options, print, None) as (service, shown, _):
         reply = service.next("me").result()
         for turn in range(20):

@@ -13,9 +13,9 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import no_labels
 from everylabel.data.digests import UNREADABLE
 from everylabel.data.display import Rows
-from everylabel.data.id_list import Numbered
+from everylabel.data.items import Numbered
 from everylabel.data.options import Options
-from everylabel.labelling.errors import Refused
+from everylabel.labelling.state.types import Refused
 from everylabel.projects.project import Project
 from everylabel.scale import filesystem, project, sources
 from everylabel.scale.manifest import Manifest, open_or_create
@@ -43,7 +43,7 @@ def _written(folder: Path, kind: str) -> str:
 def _opened(path: Path | str, options: Options, size: int = 100) -> tuple[Source, Manifest]:
     folder = f"{path}.shards"
     source = open_source(str(path), options, folder)
-    manifest = open_or_create(folder, {}, ".npy", source, size)
+    manifest = open_or_create(folder, {}, ".npy", source.place, source.files, source.counts, size)
     return source.with_rows(manifest), manifest
 
 

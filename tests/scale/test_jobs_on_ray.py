@@ -13,7 +13,8 @@ from everylabel.models.scaling import no_scaling
 from everylabel.scale.cluster import connect, run
 from everylabel.scale.embedding import embed_shards
 from everylabel.scale.manifest import ROWS, open_or_create
-from everylabel.scale.predicting import Head, Predicting, Shards
+from everylabel.scale.predicting import Head, Predicting
+from everylabel.scale.shards import find_shards
 from tests.scale.shards import BODY, TEXTS, content, source
 from tests.scale.starting import started
 
@@ -63,9 +64,12 @@ def test_predictions_on_ray_are_the_same_files(tmp_path: Path, cluster: str) -> 
         np.save(tmp_path / "shards" / f"{i}.npy", rng.normal(size=(50 + i, 4)).astype(np.float32))
     x, y = rng.normal(size=(30, 4)), np.arange(30) % 3
     head = Head(laplace(fit_map(x, y, 3), x), no_scaling(4), ("a", "b", "c"))
-    shards = Shards(str(tmp_path), tuple(str(tmp_path / "shards" / f"{i}.npy") for i in range(3)))
+    shards = find_shards(str(tmp_path / "shards"))
+    files, rows = [shard.place for shard in shards], [shard.rows for shard in shards]
     for folder, ray in (("here", None), ("there", cluster)):
-        out = open_or_create(str(tmp_path / folder), {"model": head.digest}, ".csv", shards, 0)
+        about = {"model": head.digest}
+        out = open_or_create(str(tmp_path / folder), about, ".csv", str(tmp_path), files, lambda: rows)
         job = Predicting(shards, head, out, "csv")
-        assert sorted(part.rows for part, _ in run(job, out.missing(), ray and connect(ray))) == [50, 51, 52]
+        made = run(job.make, job.key, out.missing(), ray and connect(ray))
+        assert sorted(part.rows for part, _ in made) == [50, 51, 52]
     assert content(tmp_path / "there") == content(tmp_path / "here")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.id_list import Numbered
+from everylabel.data.items import Numbered
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model import learner
 from everylabel.labelling.model import scaling as scales
@@ -20,7 +20,7 @@ from everylabel.labelling.service import Service
 from everylabel.labelling.state.types import Place
 from everylabel.log.store import Store
 from everylabel.projects.log import bring_up_to_date
-from everylabel.scale import driver_sample
+from everylabel.scale import pool as shard_pool
 from everylabel.scale.features import ShardedFeatures
 from everylabel.scale.project import ShardRows
 from everylabel.selection.pool import Where
@@ -74,8 +74,8 @@ def test_the_page_learns_as_on_one_machine(
 ) -> None:
     monkeypatch.setattr(learner, "EXACT_UP_TO", 0)
     monkeypatch.setattr(scales, "FOLDED_FROM", 0)
-    monkeypatch.setattr(driver_sample, "SIZE", 200)
-    monkeypatch.setattr(driver_sample, "FIXED", 50)
+    monkeypatch.setattr(shard_pool, "SIZE", 200)
+    monkeypatch.setattr(shard_pool, "FIXED", 50)
     handed, reply = list[str](), None
     with service(tmp_path / "shards.sqlite", ShardRows(sharded)) as made:
         reply = made.next("me").result()
@@ -115,9 +115,9 @@ def test_the_page_learns_as_on_one_machine(
 def test_what_is_at_hand_is_a_sample_that_changes(
     sharded: ShardedFeatures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver_sample, "SIZE", 100)
-    monkeypatch.setattr(driver_sample, "FIXED", 20)
-    monkeypatch.setattr(driver_sample, "EXCHANGED", 10 * 64 * 2)
+    monkeypatch.setattr(shard_pool, "SIZE", 100)
+    monkeypatch.setattr(shard_pool, "FIXED", 20)
+    monkeypatch.setattr(shard_pool, "EXCHANGED", 10 * 64 * 2)
     given = ShardRows(sharded)
     monkeypatch.setattr(scales, "FOLDED_FROM", 0)
     places = {i: Place(Where.LABELLED, i) for i in (1, 2, 3, 4)}

@@ -24,7 +24,7 @@ def in_parts(place: Path | str, options: Options, size: int) -> list[Any]:
     """Return all values, part by part, and see that the parts say what they hold."""
     with TemporaryDirectory() as folder:
         source = open_source(str(place), options, folder)
-        manifest = open_or_create(folder, {}, ".npy", source, size)
+        manifest = open_or_create(folder, {}, ".npy", source.place, source.files, source.counts, size)
         return _values(source.with_rows(manifest), manifest, size)
 
 

@@ -7,8 +7,7 @@ import numpy as np
 
 import everylabel as el
 from everylabel.selection.pool import PoolView, Where
-from everylabel.selection.pool.view import LearningPool
-from everylabel.selection.ranking import best
+from everylabel.selection.pool.view import LearningPool, best
 
 
 class Sharded(LearningPool):
@@ -47,19 +46,11 @@ class Sharded(LearningPool):
     def learns_by(self, method: str | None = None, step_size: float | str | None = None) -> Any:
         return self.parts[0].learns_by(method, step_size)
 
-    def add(
-        self,
-        idx: int,
-        label: int,
-        weight: float = 1.0,
-        *,
-        method: str | None = None,
-        step_size: float | str | None = None,
-    ) -> None:
+    def add(self, idx: int, label: int, *, step_size: float | str | None = None) -> None:
         step: Any = self.auto_step if step_size == "auto" else step_size
         at = int(np.searchsorted(self.starts, idx, side="right")) - 1
         h = self.parts[at].features[idx - self.starts[at]][None]
-        posterior = el.update(self.posterior, h, [label], method, step, weights=[weight])
+        posterior = el.update(self.posterior, h, [label], step_size=step)
         for part in self.parts:
             part.refit(posterior)
         self.state[idx], self.labels[idx] = Where.LABELLED, label

@@ -9,7 +9,7 @@ from everylabel.selection import threads
 from everylabel.selection.pool import loops
 from everylabel.selection.pool.cached_logits import LocalLogits, margins
 from everylabel.selection.pool.features import Features
-from everylabel.selection.ranking import TIE
+from everylabel.selection.pool.view import TIE
 
 N, D = 5000, 6  # more than two blocks of the loops
 Step = Callable[[LocalLogits, np.random.Generator], None]

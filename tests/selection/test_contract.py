@@ -133,7 +133,10 @@ def test_every_strategy_says_what_it_is() -> None:
         (lambda p: el.select(p, "margin", 1, rng(), depth=3), "depth is not an option of strategy 'margin'"),
         (lambda p: el.select(p, "margin", 1, rng(), candidates=0), "candidates is 0"),
         (lambda p: el.select(p, "margin", 1, rng(), candidates=[1.5]), "candidates is"),
-        (lambda p: el.select(p, "margin", 1, rng(), candidates=p.labelled_idx), "that are labelled or out"),
+        (
+            lambda p: el.select(p, "margin", 1, rng(), candidates=p.labelled_idx),
+            "that are labelled or leased",
+        ),
         (lambda p: el.select(p, "lookahead", 1, rng(), risk="regret"), "risk is 'regret'"),
         (lambda p: el.select(p, "lookahead", 1, rng(), n_eval=0), "n_eval is 0"),
         (lambda p: el.select(p, "margin", 1, rng(), ask=lambda i: 9), "label runs from 9 to 9"),
@@ -145,7 +148,7 @@ def test_every_strategy_says_what_it_is() -> None:
         (lambda p: p.add(int(p.free_idx[0]), 0, step_size="big"), "step_size is 'big'"),
         (lambda p: p.add(int(p.free_idx[0]), 0, method="magic"), "method is 'magic'"),
         (lambda p: p.condition(int(p.labelled_idx[0])), "which is labelled; expected a free"),
-        (lambda p: p.release(int(p.free_idx[0])), "which is free; expected one that is out"),
+        (lambda p: p.release(int(p.free_idx[0])), "which is free; expected a leased instance"),
         (lambda p: p.remove_label(int(p.free_idx[0])), "which is free; expected a labelled"),
         (lambda p: p.refit(el.laplace(np.zeros((3, 3)), np.zeros((1, 2)))), "posterior has 2 features"),
         (

@@ -63,10 +63,10 @@ def test_people_who_label_at_once_are_sent_to_different_ground() -> None:
     pool = el.Pool(*_taught(6, each=20))
     for _ in range(4):
         pool.condition(int(el.select(pool, rng=rng())[0]))  # out with a person
-    assert len(set(y[pool.out_idx].tolist())) == 4
-    for i in pool.out_idx:
+    assert len(set(y[pool.leased_idx].tolist())) == 4
+    for i in pool.leased_idx:
         pool.add(int(i), int(y[i]))
-    assert len(pool.out_idx) == 0
+    assert len(pool.leased_idx) == 0
 
 
 def test_a_choice_from_a_sample_is_the_same_for_the_same_generator() -> None:

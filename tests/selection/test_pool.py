@@ -30,7 +30,7 @@ def check_cache(pool: el.Pool, rtol: float = 1e-7) -> None:
 def mixed_operations(pool: el.Pool, labels: Any, trained: Any, n: int, seed: int = 1) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(n):
-        out, free = pool.out_idx, pool.free_idx
+        out, free = pool.leased_idx, pool.free_idx
         known = np.setdiff1d(pool.labelled_idx, trained)
         what = rng.choice(["add", "add", "answer", "condition", "release", "remove"])
         if what == "add" and len(free) > 5:

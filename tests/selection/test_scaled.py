@@ -8,7 +8,7 @@ import pytest
 
 import everylabel as el
 from everylabel.selection.pool import Pool
-from everylabel.selection.pool.scaled import BLOCK, Folded, Scaled
+from everylabel.selection.pool.features import BLOCK, Folded, Scaled
 
 N, D, K = 9000, 60, 4  # enough for the compiled loops
 

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from everylabel.selection.pool.complement import Complement, all_but, without
-from everylabel.selection.pool.sparse import Sparse
+from everylabel.selection.pool.sparse import Complement, Sparse, all_but, without
 
 N = 50
 

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import everylabel as el
-from everylabel.selection import ranking, threads
-from everylabel.selection.kmeans import kmeans
+from everylabel.selection import threads
 from everylabel.selection.pool import PoolView, Where
-from everylabel.selection.ranking import best
-from everylabel.selection.sampling import Members, entropies
+from everylabel.selection.pool.view import best
+from everylabel.selection.sampling import Members, entropies, kmeans
 from everylabel.selection.strategies import bait, batchbald, get
 from everylabel.selection.strategies.badge import badge, badge_norm
 from everylabel.selection.strategies.bemps import core_scores
@@ -363,7 +362,7 @@ def test_the_best_of_those_tried_is_the_best_of_all_scores(name: str) -> None:
         every = all_scores(get(name), pool, pool.free_idx, np.random.default_rng(n), n_candidates=50)
         assert np.isfinite(every).sum() == 50
         picked = el.select(pool, name, n, np.random.default_rng(n), n_candidates=50)
-        assert picked.tolist() == pool.free_idx[ranking.best(every, n)].tolist()
+        assert picked.tolist() == pool.free_idx[best(every, n)].tolist()
 
 
 def test_of_ties_among_those_tried_the_lowest_position_wins() -> None:

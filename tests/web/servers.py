@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import uvicorn
 
-from everylabel.simulation.client import Client
+from everylabel.simulation.people import Client
 from everylabel.web.server import bound_socket
 
 READY = "everylabel is ready: "

@@ -20,7 +20,7 @@ from everylabel.data.classes import no_labels
 from everylabel.data.display import Texts
 from everylabel.data.items import Items
 from everylabel.formats.queue_tables import Of
-from everylabel.labelling.state.label_set import LabelSet
+from everylabel.labelling.state.state import LabelSet
 from everylabel.log.store import Store
 from everylabel.projects.project import Project
 from everylabel.web.app import PAGE, make_app

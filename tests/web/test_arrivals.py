@@ -14,20 +14,21 @@ import pytest
 from PIL import Image
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.sent import Sent
+from everylabel.data.items import Sent
 from everylabel.data.source_diff import Known
 from everylabel.formats.beside import beside
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.errors import Refused
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.service import Service
+from everylabel.labelling.state.types import Refused
 from everylabel.log.store import StoreError
 from everylabel.models.embedding.tfidf import Tfidf
 from everylabel.projects import arrivals
 from everylabel.projects.arrivals import Watched, read_watched, whole_rows
-from everylabel.projects.feature_files import Pieces
+from everylabel.projects.files import Pieces
 from everylabel.projects.labelled import check_labelled
 from everylabel.projects.log import open_log
+from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from everylabel.web import arrivals as web_arrivals
 from everylabel.web.arrivals import Arrivals
@@ -86,7 +87,7 @@ def served(path: Path, accept: bool = False, test: str | None = None, **options:
     check = check_labelled(None, accept=accept)
     project = open_project(path, keep=False, check=check, reader=read_watched, **known)
     with ExitStack() as stack:
-        opening = open_log(project, None, {"check_every": 0}, [], {}, accept, print, test=test)
+        opening = open_log(project, LabelOptions(check_every=0, accept_changes=accept, test=test), print)
         store, project, state = stack.enter_context(opening)
         project.keep()
         desk = Desk(Rows(project.ids_here, project.features), store, state)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from everylabel.cli import app
 from everylabel.log.store import Store
-from everylabel.simulation.client import Client
+from everylabel.simulation.people import Client
 from tests.log.test_integrity import change
 from tests.web.servers import label
 

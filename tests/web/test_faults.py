@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.simulation.client import Client, new_key
+from everylabel.simulation.people import Client, new_key
 from tests.projects.proxies import proxied
 from tests.web.servers import label
 

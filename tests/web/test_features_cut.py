@@ -7,7 +7,7 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.model.scaling import Rows
-from everylabel.simulation.client import Client
+from everylabel.simulation.people import Client
 from tests.web import servers
 
 MAPPED = (

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.web.guidelines import Guidelines, read_guidelines, rendered
+from everylabel.web.item_view import Guidelines, read_guidelines, rendered
 
 
 def test_what_a_labeller_needs_is_there() -> None:

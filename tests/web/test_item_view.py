@@ -7,8 +7,8 @@ from PIL import Image
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.digests import UNREADABLE
-from everylabel.data.sent import Sent, sent_items
-from everylabel.labelling.errors import Refused
+from everylabel.data.items import Sent, sent_items
+from everylabel.labelling.state.types import Refused
 from everylabel.projects.project import open_project
 from everylabel.web import item_view
 from everylabel.web.item_view import Allowed, Shown, allowed_images

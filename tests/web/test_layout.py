@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from everylabel.core.errors import EverylabelError
-from everylabel.web.layout import layout
+from everylabel.web.downloads import layout
 
 
 def test_layout_lies_within_the_square_and_is_repeatable() -> None:

@@ -19,10 +19,10 @@ from everylabel.cli import app
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.projects.labelled import kept_in, store_name
+from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from everylabel.web import server
-from everylabel.web.bodies import check_settings
-from everylabel.web.server import ServeOptions, Server, bound_socket, opened_server, serve, server_config
+from everylabel.web.server import Server, bound_socket, opened_server, serve, server_config
 from tests.web.servers import label, served
 
 
@@ -64,7 +64,7 @@ def test_threads_are_given_back_when_the_server_stops(
         else:
             monkeypatch.setenv("OMP_NUM_THREADS", before)
         with threadpool_limits(2):
-            serve(project, ServeOptions(port=0), ready=stop)
+            serve(project, LabelOptions(port=0), ready=stop)
             assert limits() == {2}
         assert os.environ.get("OMP_NUM_THREADS") == before
     assert while_serving == [("1", {1})] * 2
@@ -87,7 +87,7 @@ def test_no_password_is_told(tmp_path: Path) -> None:
     told = kept_in(project, "postgresql://me:secret@db.example.org/labels")
     assert "secret" not in told
     assert "db.example.org/labels" in told
-    assert check_settings({"strategy": None, "check_every": 0}) == {"check_every": 0}
+    assert LabelOptions(strategy=None, check_every=0).settings == {"check_every": 0}
 
 
 def test_projects_of_one_name_share_a_store(where: str, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_classes_are_checked_before_anything_is_embedded(tmp_path: Path) -> None
 
 def test_who_serves_holds_no_model_that_another_has_replaced(tmp_path: Path) -> None:
     project = open_project("digits", folder=tmp_path / "p")
-    with opened_server(project, ServeOptions(port=0), print, print, None) as opened:
+    with opened_server(project, LabelOptions(port=0), print, print, None) as opened:
         desk = opened.service.desk
         first = weakref.ref(desk.learner)
         for i in range(3):

@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from everylabel.labelling import predicted
-from everylabel.labelling.predicted import Page
+from everylabel.labelling import queues
+from everylabel.labelling.queues import Page
 from everylabel.web.routes.reading import pieces
 
 
 @pytest.mark.parametrize("n", [0, 1, 7])
 def test_pieces_are_one_reply(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predicted, "BLOCK", 6)
+    monkeypatch.setattr(queues, "AT_ONCE", 6)
     logits = np.random.default_rng(0).normal(size=(n, 3))
     page = Page([f'"{i}\u2028' for i in range(n)], ["a", "b"], logits, [2, 0], 9, None)
     parts = list(pieces(page))

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from everylabel.cli import (
-    backup,
     demo,
     doctor,
     embed,
@@ -52,6 +51,6 @@ app.command()(label_studio.label_studio)
 app.command()(simulate.simulate)
 app.command()(export.export)
 app.command()(predict.predict)
-app.command()(backup.backup)
+app.command()(doctor.backup)
 app.command()(doctor.doctor)
 app.command()(reproduce.reproduce)

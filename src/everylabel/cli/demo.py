@@ -41,10 +41,10 @@ def demo(
     if find_spec("matplotlib") is None:
         told = "for the plot and the report: pip install 'everylabel[plot]'"
     else:
-        from everylabel.experiments.reporting.demo import plot
+        from everylabel.experiments.reporting.plots import plot_demo
         from everylabel.experiments.reporting.report import write_report
 
-        plot(updating, rows, out / "demo.png")
+        plot_demo(updating, rows, out / "demo.png")
         page = write_report(results, f"everylabel demo --reps {reps}", out)
         told = f"plot saved as {out / 'demo.png'}; report: {page.resolve().as_uri()}"
     results.close()

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from everylabel.cli import options
 from everylabel.cli.console import note, opened
-from everylabel.formats.known import MLFLOW, MODELS, PROGRAMS, TABLES, Format
+from everylabel.formats.known import ENCODER, MLFLOW, MODELS, PROGRAMS, TABLES, Format
 
 if TYPE_CHECKING:
     from everylabel.labelling.model.scaling import Prepared
@@ -28,7 +28,8 @@ def export(
     form: Annotated[
         str | None,
         typer.Option(
-            "--format", help=f"{', '.join([*TABLES, *PROGRAMS])}; {', '.join([*MODELS, MLFLOW])} (a folder)."
+            "--format",
+            help=f"{', '.join([*TABLES, *PROGRAMS])}; {', '.join(MODELS)}; folders: {MLFLOW}, {ENCODER}.",
         ),
     ] = None,
     columns: options.Columns = None,
@@ -45,7 +46,14 @@ def export(
     from everylabel.core.checks import check_choice
     from everylabel.core.errors import counted, listed
     from everylabel.core.files import write_atomically
-    from everylabel.formats.exports import FORMATS, WHAT, model_export, table_export, to_predict
+    from everylabel.formats.exports import (
+        FORMATS,
+        WHAT,
+        model_export,
+        save_network,
+        table_export,
+        to_predict,
+    )
     from everylabel.formats.queue_tables import Of
     from everylabel.labelling.model.scaling import prepare
     from everylabel.labelling.queues import QUEUES
@@ -61,6 +69,8 @@ def export(
     label_set = read_labels(project, store, names=class_names_of(project) if needs_model else None)
     if needs_model:
         project = with_generation(project, label_set.generation)
+    if form is None and what == "model" and not out.suffix and project.generation is not None:
+        form = ENCODER
     chosen = form or format_of(out, MODELS if what == "model" else FORMATS if what == "answers" else TABLES)
 
     def prepared() -> "Prepared":
@@ -70,9 +80,16 @@ def export(
         from everylabel.integrations.mlflow import save_project
 
         save_project(project, label_set, out)
+    elif what == "model" and chosen == ENCODER:
+        save_network(project, label_set, out)
     else:
         if what == "model":
-            written = model_export(prepared, label_set, chosen)
+            written = model_export(prepared, label_set, chosen, project.generation)
+            if project.generation is not None and chosen != "onnx":
+                note(
+                    "the file holds the head alone, on the features of the fine-tuned network; --format "
+                    f"{ENCODER}, onnx or {MLFLOW} holds the network, too"
+                )
         else:
             written = table_export(project, prepared, label_set, what, chosen, beside, Of(class_, item))
         write_atomically(out, lambda file: file.writelines(written.pieces), follow=True)

@@ -3,7 +3,8 @@
 import signal
 import socket
 import sys
-from importlib.util import find_spec
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,9 +16,9 @@ from everylabel.cli.console import command, embedding_bar, note, opened
 if TYPE_CHECKING:
     from everylabel.data.items import Items
     from everylabel.projects.log import Label
+    from everylabel.projects.options import LabelOptions
     from everylabel.projects.project import Opening, Project
 
-ALL = "all"  # --fields all: those that are shown unless others are named
 ONCE = ("--accept-changes", "--confirm-labels")  # of the change that was there
 
 
@@ -94,63 +95,25 @@ def label(
     ray: options.Ray = None,
 ) -> None:
     """Label texts, images or features on a page; the model learns from every click."""
-    from everylabel.core.checks import check_choice
     from everylabel.data.classes import class_list
-    from everylabel.projects.arrivals import read_watched
-    from everylabel.projects.labelled import STORE, check_labelled, joined_before, kept_in
-    from everylabel.web.bodies import check_settings
-    from everylabel.web.server import ServeOptions, check_free, serve
+    from everylabel.projects.options import LabelOptions
 
-    check_choice(layout, "--layout", ["pca", "umap"])
-    _check_layout(layout)
-    settings = check_settings(
-        {
-            "annotators_per_item": annotators_per_item,
-            "check_every": check_every,
-            "lease_seconds": lease_seconds,
-            "strategy": strategy,
-            "names": None if names_prior is None else names_prior is options.OnOff.ON,
-            "network": None if network is None else network.value,
-            "tester": tester,
-        }
-    )
-    names, descriptions, class_keys = class_list(classes, encoding)
-    sharded = _sharded(source, ray, {"--watch": watch, "--import": import_file})
-    usual = check_labelled(store, accept=accept_changes or confirm_labels)
-
-    def checked(opening: "Opening") -> "Items | None":
-        items = usual(opening)
-        check_free(host, port)
-        return items
-
-    project = opened(
-        source,
+    given = LabelOptions(
         text_column=text_column,
         image_column=image_column,
         label_column=label_column,
         id_column=id_column,
-        classes=names,
+        classes=class_list(classes, encoding),
+        fields=fields,
+        guidelines=guidelines,
+        images_in=images_in or (),
         show=show,
         model=model,
         trust_model_code=trust_model_code,
-        folder=folder,
-        encoding=encoding,
-        long_rows=long_rows,
-        fields=fields,
-        keep=False,  # before all is checked, nothing changes
-        check=checked,
-        begin=joined_before(store) if import_file is None and not _drawn(test) and not sharded else None,
-        **sharded or ({"reader": read_watched} if watch else {}),
-    )
-    columns = {
-        "label_column": import_label_column,
-        "id_column": import_id_column,
-        "text_column": import_text_column,
-        "encoding": encoding,
-        "long_rows": long_rows,
-    }
-    labels = [] if import_file is None else _imported(import_file, project, store, columns)
-    serving = ServeOptions(
+        import_file=import_file,
+        import_label_column=import_label_column,
+        import_id_column=import_id_column,
+        import_text_column=import_text_column,
         store=store,
         host=host,
         port=port,
@@ -159,22 +122,42 @@ def label(
         token_file=token_file,
         proxy=proxy,
         browser=browser,
+        annotators_per_item=annotators_per_item,
+        check_every=check_every,
+        test=test,
+        tester=tester,
+        lease_seconds=lease_seconds,
+        strategy=strategy,
+        names_prior=options.is_on(names_prior),
+        network=None if network is None else network.value,
+        layout=layout,
+        folder=folder,
         accept_changes=accept_changes,
         confirm_labels=confirm_labels,
-        settings=settings,
-        labels=labels,
-        layout=layout,
-        descriptions=descriptions,
-        class_keys=class_keys,
-        test=test,
-        fields=_fields(project),
-        images_in=images_in or (),
-        guidelines=guidelines,
         watch=watch,
-        **_rows_of(project),
+        encoding=encoding,
+        long_rows=long_rows,
+        ray=ray,
     )
+    _label(source, given)
+
+
+def _label(source: str, given: "LabelOptions") -> None:
+    from everylabel.projects.labelled import STORE, kept_in
+    from everylabel.web.server import check_free, serve
+
+    sharded, how, store = _sharded(source, given), given.opening(), given.store
+    usual = how["check"]
+
+    def checked(opening: "Opening") -> "Items | None":
+        items = usual(opening)
+        check_free(given.host, given.port)
+        return items
+
+    project = opened(source, **how | {"check": checked} | sharded)
+    serving = replace(given, labels=_imported(project, given), **_rows_of(project))
     with embedding_bar() as progress:
-        serve(project, serving, lambda address: _ready(address, host), note, progress)
+        serve(project, serving, lambda address: _ready(address, given.host), note, progress)
     again = command(*(part for part in sys.argv[1:] if part not in ONCE))
     log = Path(store or project.folder / STORE)
     if "://" not in (store or "") and not log.exists():
@@ -182,28 +165,28 @@ def label(
     print(f"stopped; everything is kept in {kept_in(project, store)}; to go on: {again}", flush=True)
 
 
-def _sharded(source: str, ray: str | None, others: dict[str, Any]) -> dict[str, Any]:
+def _sharded(source: str, given: "LabelOptions") -> dict[str, Any]:
     """Return how shards are read: by a Ray cluster, or into memory; nothing if the source is none."""
     from everylabel.core.errors import EverylabelError
     from everylabel.scale.manifest import shards_behind
 
     if shards_behind(source) is None:
-        if ray is not None:
+        if given.ray is not None:
             raise EverylabelError(
                 f"--ray is for shards, and {source!r} is none; expected a folder that everylabel embed wrote"
             )
         return {}
-    given = [name for name, value in others.items() if value]
-    if given:
-        raise EverylabelError(f"{given[0]} is not offered for a folder of shards; expected no such option")
+    refused = {"--watch": given.watch, "--import": given.import_file}
+    for name in (name for name, value in refused.items() if value):
+        raise EverylabelError(f"{name} is not offered for a folder of shards; expected no such option")
     from everylabel.scale.project import in_memory, on_ray
 
-    return {"reader": in_memory() if ray is None else on_ray(ray, note)}
+    return {"reader": in_memory() if given.ray is None else on_ray(given.ray, note), "begin": None}
 
 
 def _rows_of(project: "Project") -> dict[str, Any]:
     """Return how the server gets features that lie in shards on a Ray cluster."""
-    from everylabel.data.id_list import Numbered
+    from everylabel.data.items import Numbered
 
     if not isinstance(project.ids, Numbered):
         return {}
@@ -212,19 +195,6 @@ def _rows_of(project: "Project") -> dict[str, Any]:
 
     features: Any = project.features
     return {"rows": lambda _: ShardRows(features)} if isinstance(features, ShardedFeatures) else {}
-
-
-def _drawn(test: str | None) -> bool:
-    """Return whether test items are drawn at random, among all items; else a column names them."""
-    return test is not None and test.strip().isdigit()
-
-
-def _fields(project: "Project") -> list[str] | None:
-    """Return the columns that are shown beside an item, as they were named now or last time; None for all."""
-    from everylabel.data.classes import column_list
-
-    named = None if project.about is None else project.about.options.fields
-    return None if named == ALL else column_list(named)
 
 
 def _ready(address: str, host: str) -> None:
@@ -251,25 +221,27 @@ def _own_address() -> str | None:
             return None
 
 
-def _check_layout(layout: str) -> None:
-    from everylabel.core.errors import EverylabelError
-
-    if layout == "umap" and find_spec("umap") is None:
-        raise EverylabelError(
-            "--layout is 'umap' and umap-learn is not installed; pip install 'everylabel[umap]', or leave "
-            "--layout out: the map is made by PCA then"
-        )
-
-
-def _imported(path: Path, project: "Project", store: str | None, columns: dict[str, Any]) -> "list[Label]":
+def _imported(project: "Project", given: "LabelOptions") -> "Sequence[Label]":
+    """Return the labels of the file that is to be imported; what it holds is told."""
     from everylabel.core.errors import counted, listed
     from everylabel.data.classes import meant
     from everylabel.formats.imports import read_labels
     from everylabel.projects.log import class_names
 
-    found = read_labels(path, project, **columns)
+    path = given.import_file
+    if path is None:
+        return ()
+    found = read_labels(
+        path,
+        project,
+        label_column=given.import_label_column,
+        id_column=given.import_id_column,
+        text_column=given.import_text_column,
+        encoding=given.encoding,
+        long_rows=given.long_rows,
+    )
     note(f"{path.name}: {found}")
-    known = class_names(project, store)
+    known = class_names(project, given.store)
     new = [name for name in found.classes if name not in known]
     if known and new:
         what = counted(len(new), "class that was", "classes that were")

@@ -58,14 +58,13 @@ def label_studio(
     from everylabel.label_studio.connected import ConnectOptions
     from everylabel.label_studio.service import BackendOptions, serve_label_studio
 
-    names = {} if names_prior is None else {"names": names_prior is options.OnOff.ON}
     how = ConnectOptions(
         folder=folder.absolute(),
         control=control,
         model=model,
         trust_model_code=trust_model_code,
         store=store,
-        settings=names,
+        names_prior=options.is_on(names_prior),
     )
     backend = BackendOptions(
         url,

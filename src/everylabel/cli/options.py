@@ -57,6 +57,11 @@ class OnOff(StrEnum):
     OFF = "off"
 
 
+def is_on(switch: OnOff | None) -> bool | None:
+    """Return what a switch is set to; None if it is not given."""
+    return None if switch is None else switch is OnOff.ON
+
+
 NamesPrior = Annotated[
     OnOff | None, typer.Option("--names-prior", help="Whether class names teach before any label.")
 ]

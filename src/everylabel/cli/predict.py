@@ -89,7 +89,7 @@ def predict(
     named: dict[str, Any] = {"model": model, "trust_model_code": trust_model_code, "show": show}
     check = check_labelled(store, needed=True)
     about = opened(project, keep=False, private=True, needed=False, check=check, **named)
-    names = None if names_prior is None else names_prior is options.OnOff.ON
+    names = options.is_on(names_prior)
     labels = read_labels(about, store, names, names=class_names_of(about))
     about = with_generation(about, labels.generation)
     if sharded and out is not None:

@@ -89,8 +89,8 @@ class _Run(NamedTuple):
 
 
 def _list(console: Console, folder: str) -> None:
-    from everylabel.experiments.catalogue import EXPERIMENTS
     from everylabel.experiments.data import SETTINGS, available
+    from everylabel.experiments.reporting.summary import EXPERIMENTS
 
     table = Table("experiment", "figure", "what")
     for name, experiment in EXPERIMENTS.items():
@@ -108,7 +108,7 @@ def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, m
     need("matplotlib", "plot", "the report's plots")  # before hours of work, not after
     from everylabel.experiments.reporting.pages import TRAININGS
     from everylabel.experiments.reporting.report import check_folder, write_report
-    from everylabel.experiments.reporting.tracking import log_to_mlflow, need_mlflow
+    from everylabel.experiments.reporting.summary import log_to_mlflow, need_mlflow
     from everylabel.experiments.results import Results
 
     _check_names(run)
@@ -148,8 +148,8 @@ def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, m
 def _check_names(run: _Run) -> None:
     """Refuse experiments and datasets that do not exist, also where nothing is run."""
     from everylabel.core.errors import EverylabelError
-    from everylabel.experiments.catalogue import EXPERIMENTS, FIGURES
     from everylabel.experiments.data import SETTINGS
+    from everylabel.experiments.reporting.summary import EXPERIMENTS, FIGURES
 
     for what, given, known in (
         ("experiment", run.names, [*EXPERIMENTS, *FIGURES]),
@@ -175,19 +175,25 @@ def _check_export(export: Path, results: Path) -> None:
 
 
 def _cells(run: _Run) -> "list[Cell]":
-    from everylabel.experiments.catalogue import EXPERIMENTS, FIGURES
+    from everylabel.core.errors import EverylabelError
     from everylabel.experiments.data import available, load
     from everylabel.experiments.engine import cells_of
+    from everylabel.experiments.reporting.summary import EXPERIMENTS, FIGURES
 
     names = [FIGURES.get(name, name) for name in run.names] or list(EXPERIMENTS)
     chosen = [load(name, run.folder) for name in run.datasets or available(run.folder)]
-    return cells_of([EXPERIMENTS[name] for name in names], chosen, run.reps, run.training)
+    cells = cells_of([EXPERIMENTS[name] for name in names], chosen, run.reps, run.training)
+    if not cells:
+        raise EverylabelError(
+            f"{', '.join(run.names)} on {', '.join(data.name for data in chosen)}: nothing to run; expected "
+            "network experiments on items (fashion-mnist, texts), the others on features"
+        )
+    return cells
 
 
 def _run_cells(run: _Run, cells: "list[Cell]", stored: "Results", command: str) -> None:
-    from everylabel.experiments.catalogue import EXPERIMENTS
-    from everylabel.experiments.engine import run_cells
-    from everylabel.experiments.machine import code, describe
+    from everylabel.experiments.engine import code, describe, run_cells
+    from everylabel.experiments.reporting.summary import EXPERIMENTS
     from everylabel.scale.cluster import ALL, joblib_on_ray
 
     others = "; ".join(f"{n} by {made}" for made, n in stored.codes().items() if made != code())

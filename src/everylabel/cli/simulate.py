@@ -55,8 +55,7 @@ def simulate(
     with tempfile.TemporaryDirectory() as place:
         from everylabel.core.checks import check_choice
         from everylabel.simulation import simulate as label_by_truth
-        from everylabel.simulation.curve import check_ending, write_curve
-        from everylabel.simulation.people import HANDS
+        from everylabel.simulation.people import HANDS, check_ending, write_curve
 
         check_ending(out)
         check_choice(hands, "--hands", HANDS)

@@ -1,18 +1,141 @@
-"""`Items`: what a user's source holds, wherever it was read from; every reader returns one."""
+"""`Items`: the content of a source, wherever it was read from; every reader returns one.
 
-from collections.abc import Mapping, Sequence
+Ids of items are kept in their order, with the position of each. Texts that other programs send by themselves
+follow the items of the source.
+"""
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed
-from everylabel.data.classes import UNLABELLED
-from everylabel.data.display import Columns, Display, Rows, joined_columns, some_rows
-from everylabel.data.id_list import IdList
+from everylabel.data.classes import UNLABELLED, no_labels
+from everylabel.data.digests import text_digests
+from everylabel.data.display import Columns, Display, Rows, Texts, joined_columns, some_rows
 
 LONGEST_ID = 1000  # characters
 BLOCK = 2**20  # labels that are looked at together
+Some = TypeVar("Some", bound="Items")
+MOST_FIELDS = 12  # shown beside a text
+
+
+class IdList(Sequence[str]):
+    """Distinct ids; `position` maps an id to its place. One thread appends, any thread may read."""
+
+    def __init__(self, ids: Iterable[str] = ()) -> None:
+        self._ids = list(ids)
+        known = ids.position if isinstance(ids, IdList) else None
+        self.position: Mapping[str, int] = (
+            dict(known) if isinstance(known, dict) else {name: i for i, name in enumerate(self._ids)}
+        )
+
+    def extend(self, ids: Iterable[str]) -> None:
+        """Append ids that are not in the list yet."""
+        position = self.position
+        assert isinstance(position, dict)
+        for name in ids:
+            self._ids.append(name)
+            position[name] = len(self._ids) - 1
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[str]: ...
+    def __getitem__(self, at: int | slice) -> str | Sequence[str]:
+        return self._ids[at]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ids)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.position
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str) or len(other) != len(self):
+            return False
+        return self._ids == (other._ids if isinstance(other, IdList) else list(other))
+
+    __hash__ = None  # type: ignore[assignment]  # it grows
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self):,})"
+
+
+class Numbered(IdList):
+    """The ids "0" to "n - 1" of the rows of shards; they are computed and never grow."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self.position = _Numbers(n)
+
+    def extend(self, ids: Iterable[str]) -> None:
+        if list(ids):
+            raise TypeError("the rows of shards do not grow")
+
+    def __len__(self) -> int:
+        return self._n
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[str]: ...
+    def __getitem__(self, at: int | slice) -> str | Sequence[str]:
+        rows = range(self._n)[at]
+        if isinstance(rows, range):
+            return self if rows == range(self._n) else list(map(str, rows))
+        return str(rows)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, range(self._n))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Numbered):
+            return other._n == self._n
+        return isinstance(other, Sequence) and len(other) == self._n and all(map(str.__eq__, self, other))
+
+    __hash__ = None
+
+
+class _Numbers(Mapping[str, int]):
+    """The position of each of the ids "0" to "n - 1"."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+
+    def __getitem__(self, name: str) -> int:
+        number = int(name) if isinstance(name, str) and name.isascii() and name.isdigit() else self._n
+        if number < self._n and str(number) == name:
+            return number
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, range(self._n))
+
+    def __len__(self) -> int:
+        return self._n
+
+
+def id_list(ids: Sequence[str]) -> IdList:
+    """Return ids with their positions, for those that only read them: an `IdList` is returned itself."""
+    return ids if isinstance(ids, IdList) else IdList(ids)
+
+
+def stored_ids(ids: Sequence[str]) -> int | list[str]:
+    """Return ids as they are stored: n stands for the ids "0" to "n - 1"."""
+    n = len(ids)
+    if n and (isinstance(ids, Numbered) or all(map(str.__eq__, ids, map(str, range(n))))):
+        return n
+    return list(ids)
+
+
+def ids_from_stored(stored: int | Sequence[str]) -> Sequence[str]:
+    """Return ids from their stored form."""
+    return Numbered(stored) if isinstance(stored, int) else stored
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,3 +306,66 @@ def unique_ids(ids: Sequence[str]) -> Sequence[str]:
             "choose another id_column (--id-column), or none: rows are known by their content then"
         )
     return list(ids)
+
+
+class Sent(NamedTuple):
+    """A text, what the log calls it, and columns beside it."""
+
+    id: str
+    text: str
+    fields: Mapping[str, Any] = {}
+
+    @classmethod
+    def of(cls, text: str, name: str | None, fields: Mapping[str, Any]) -> "Sent":
+        """Return a text by its own name, or by one that its content tells: sent again, it is the same."""
+        return cls(name or f"sent-{text_digests([text])[0]}", text, fields)
+
+
+def with_sent(items: Some, sent: Sequence[Sent], text_column: str | None) -> Some:
+    """Return a source's items and then those that were sent; a row whose own id was sent is left out."""
+    if not sent:
+        return items
+    rest, notes = not_sent(items, {one.id for one in sent}), items.notes
+    left = len(items.ids) - len(rest.ids)
+    if left:
+        notes = (
+            *notes,
+            f"{left:,} rows have ids that were sent before, with the texts of then; they are these",
+        )
+    return replace(rest, notes=notes).followed_by(sent_items(sent, items, text_column))
+
+
+def not_sent(items: Some, taken: Container[str]) -> Some:
+    """Return items but for those whose own ids were sent."""
+    twice = [i for i, name in enumerate(items.own_ids or ()) if name in taken]
+    return replace(items.without(twice), skipped=items.skipped)
+
+
+def sent_items(sent: Sequence[Sent], like: Items, text_column: str | None) -> Items:
+    """Return what was sent as items beside others, whose columns they have."""
+    texts, ids = [one.text for one in sent], [one.id for one in sent]
+    names = list(dict.fromkeys(name for one in sent for name in one.fields))
+    columns: dict[str, list[Any]] = {name: [one.fields.get(name) for one in sent] for name in names}
+    shown = _shown(like, names)
+    for name, values in ((text_column, texts), (like.id_column, ids)):
+        if name is not None and name in like.columns:
+            columns[name] = list(values)
+    return Items(
+        texts,
+        "text",
+        ids,
+        no_labels(len(ids)),
+        display=Texts(texts, {name: columns[name] for name in shown}),
+        digests=text_digests(texts),
+        own_ids=ids,
+        rows=[None] * len(ids),
+        columns=columns,
+        sent=len(ids),
+    )
+
+
+def _shown(like: Items, names: Iterable[str]) -> list[str]:
+    """Return the fields that are shown: those that others have, and new ones while there is room."""
+    there = list(like.display.columns) if isinstance(like.display, Texts) else []
+    new = [name for name in names if name not in like.columns]
+    return [name for name in names if name in there] + new[: max(0, MOST_FIELDS - len(there))]

@@ -18,8 +18,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.digests import Digests, features_digest
-from everylabel.data.id_list import IdList, Numbered, id_list
-from everylabel.data.items import Items
+from everylabel.data.items import IdList, Items, Numbered, id_list
 
 NOT_NOTED = "?"  # whether ids were the source's own: versions before did not note it
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.datasets import Split, read_dataset
+from everylabel.experiments.items import load_items, places
 
 CYCLES = 20  # of a learning curve
 MOST_TESTED = 1000  # instances of the test and of the validation data at most
@@ -21,7 +22,7 @@ MOST_TESTED = 1000  # instances of the test and of the validation data at most
 class Setting(NamedTuple):
     """What the paper uses for a dataset (Sec. 4.1, App. F)."""
 
-    kind: str  # "image" or "text"
+    kind: str  # "image" or "text"; "items" that a network is trained on, not features
     batch: int  # acquisition size b
 
     @property
@@ -42,6 +43,8 @@ SETTINGS = {
     "dbpedia": Setting("text", 10),
     "banking77": Setting("text", 200),
     "clinc150": Setting("text", 150),
+    "fashion-mnist": Setting("items", 20),
+    "texts": Setting("items", 20),
 }
 
 
@@ -58,11 +61,13 @@ class Data(NamedTuple):
     n_classes: int
     setting: Setting
     digest: str  # of all features and labels, before the split
+    encoder: str = ""  # of texts: the folder of the network that is trained
 
 
 def available(folder: str) -> list[str]:
-    """Return the datasets that can be run on now: digits, and those with a feature file in the folder."""
-    return [name for name in SETTINGS if name == "digits" or _files(name, folder)]
+    """Return the datasets that can be run on now: digits, and those with a file in the folder."""
+    items = places(folder)
+    return [name for name in SETTINGS if name == "digits" or name in items or _files(name, folder)]
 
 
 def _files(name: str, folder: str) -> list[str]:
@@ -75,6 +80,10 @@ def load(name: str, folder: str) -> Data:
     """Return a dataset's features; the split is the same in every run."""
     if name not in SETTINGS:
         raise EverylabelError(f"dataset is {name!r}; expected one of {', '.join(SETTINGS)}")
+    if SETTINGS[name].kind == "items":
+        x, y, test_x, test_y, digest, encoder = load_items(name, folder)
+        k = int(max(y.max(), test_y.max())) + 1
+        return Data(name, x, y, x[:0], y[:0], test_x, test_y, k, SETTINGS[name], digest, encoder)
     files = _files(name, folder)
     if name != "digits" and not files:
         raise EverylabelError(

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.core import Samples, fit_map, laplace, predict_proba, sample, update
-from everylabel.data.datasets.digits import DARKEST, read_digits
+from everylabel.data.datasets.catalog import DARKEST, read_digits
 from everylabel.experiments.data import load
 from everylabel.experiments.engine import Cell, cells_of, run_cells
-from everylabel.experiments.metrics import accuracy, distance, share_of_gain
 from everylabel.experiments.reporting.summary import Estimate, curve_mean, curves
 from everylabel.experiments.results import Results, Row
 from everylabel.experiments.selecting import BatchSelection, DefaultChoice, OptimalLookAhead
+from everylabel.experiments.training import accuracy, distance, share_of_gain
 from everylabel.selection.strategies import DEFAULT
 
 START, AT_A_TIME, ROUNDS = 50, 10, 5

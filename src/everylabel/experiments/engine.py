@@ -1,15 +1,21 @@
 """A grid of independent cells: run by joblib, each seeded by its own coordinates, stored as it ends.
 
-Which cells run, in what order and in how many processes changes nothing in the results. Any joblib
-backend will do: `with joblib.parallel_config(backend="dask"): run_cells(...)`; `--ray` takes Ray's.
+Which cells run, in what order and in how many processes changes nothing in the results. Any joblib backend
+will do: `with joblib.parallel_config(backend="dask"): run_cells(...)`; `--ray` takes Ray's. The machine,
+the versions and the code that ran are recorded with the results.
 """
 
 import hashlib
+import os
+import platform
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,11 +23,13 @@ from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
 
+import everylabel
 from everylabel.experiments.data import Data, load
-from everylabel.experiments.machine import code
 from everylabel.experiments.results import Measurement, Results, Row
 
 SOME = 4  # cells for each process, where all have to end before one is stored
+MEASURING = ("core", "selection", "models", "experiments")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
 
 
 class Cell(NamedTuple):
@@ -55,6 +63,7 @@ class Experiment:
     title: str
     strategies: tuple[str, ...] = ()  # which variants of its grid it shows; all if none is named
     small_only: tuple[str, ...] = ()  # of these, those left out where acquisitions are large
+    on_items = False  # it trains a network on items; the others work on features
 
     def parts(self, data: Data) -> Sequence[str]:
         """Return the parts a repetition is split into."""
@@ -80,6 +89,7 @@ def cells_of(
         for repetition in range(repetitions)
         for experiment in experiments
         for data in datasets
+        if experiment.on_items == (data.setting.kind == "items")
         for part in experiment.parts(data)
     )
     return list(dict.fromkeys(cells))
@@ -129,3 +139,37 @@ def _run(cell: Cell, experiment: Experiment, folder: str) -> tuple[Cell, float, 
     with threadpool_limits(1):
         measurements = experiment.run(cell, load(cell.dataset, folder))
     return cell, time.perf_counter() - began, measurements
+
+
+def describe() -> str:
+    """Return the machine and the versions in one line."""
+    versions = [f"{name} {number}" for name in PACKAGES if (number := _version(name))]
+    machine = f"{os.cpu_count()} cores, {_processor()}, {platform.system()}"
+    return f"{machine}; Python {platform.python_version()}, {', '.join(versions)}"
+
+
+@cache
+def code() -> str:
+    """Return the version and a digest of all source that takes part in a measurement."""
+    home = Path(everylabel.__file__).parent
+    files = [file for folder in MEASURING for file in (home / folder).rglob("*.py")]
+    digest = hashlib.sha256()
+    for file in sorted(file for file in files if "reporting" not in file.parts):
+        digest.update(file.relative_to(home).as_posix().encode() + b"\0" + file.read_bytes())
+    return f"everylabel {version('everylabel')}, source {digest.hexdigest()[:12]}"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

@@ -13,9 +13,8 @@ import numpy as np
 from everylabel.core import Posterior, fit_map, laplace, predict_proba
 from everylabel.experiments.data import CYCLES, Data
 from everylabel.experiments.engine import Cell, Experiment
-from everylabel.experiments.metrics import accuracy
 from everylabel.experiments.results import Measurement
-from everylabel.experiments.training import train
+from everylabel.experiments.training import accuracy, train
 from everylabel.selection import Pool, optimal_batch, select
 from everylabel.selection.strategies import DEFAULT
 

@@ -1,6 +1,6 @@
-"""Training in the experiments: by the paper's recipe, or fast, to the exact optimum.
+"""Training in the experiments, by the paper's recipe or fast to the exact optimum, and metrics of the result.
 
-n points, d features, k classes; mean (d+1, k), the last row is the bias.
+n points, d features, k classes; mean (d+1, k), the last row is the bias; probs (n, k).
 """
 
 from typing import Any
@@ -44,3 +44,45 @@ def train_with_torchs_parts(x: np.ndarray, y: np.ndarray, data: Data) -> Any:
 def posterior(data: Data, idx: np.ndarray, training: str, rng: np.random.Generator) -> Posterior:
     """Return the Laplace posterior of a head trained on these instances (prior precision 1)."""
     return laplace(train(data.x[idx], data.y[idx], data, training, rng), data.x[idx])
+
+
+def accuracy(probs: np.ndarray, labels: np.ndarray) -> float:
+    """Return the share of labels that the most probable class gets right."""
+    return float(np.mean(np.argmax(probs, axis=1) == labels))
+
+
+def distance(probs: np.ndarray, others: np.ndarray) -> float:
+    """Return the mean total variation between two sets of predictions, from 0 to 1."""
+    return float(np.mean(0.5 * np.sum(np.abs(probs - others), axis=1)))
+
+
+def share_of_gain(base: float, updated: float, retrained: float) -> float:
+    """Return how much of what retraining gains in accuracy the update gains; NaN if nothing is gained."""
+    gain = retrained - base
+    return (updated - base) / gain if gain > 0 else float("nan")
+
+
+def log_loss(probs: np.ndarray, labels: np.ndarray) -> float:
+    """Return the mean negative log probability of the true labels."""
+    chosen = probs[np.arange(len(labels)), labels]
+    return float(-np.mean(np.log(np.maximum(chosen, np.finfo(np.float64).tiny))))
+
+
+def brier_score(probs: np.ndarray, labels: np.ndarray) -> float:
+    """Return the mean squared distance between the probabilities and the true labels, from 0 to 2."""
+    chosen = probs[np.arange(len(labels)), labels]
+    return float(np.mean(np.sum(probs**2, axis=1) - 2.0 * chosen + 1.0))
+
+
+def calibration_error(probs: np.ndarray, labels: np.ndarray, n_bins: int = 15) -> float:
+    """Return the expected calibration error: |confidence - accuracy|, averaged over bins of confidence."""
+    confidence = np.max(probs, axis=1)
+    right = np.argmax(probs, axis=1) == labels
+    bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
+    gaps = np.bincount(bins, weights=confidence - right, minlength=n_bins)
+    return float(np.sum(np.abs(gaps)) / len(labels))
+
+
+def flips(probs: np.ndarray, others: np.ndarray) -> float:
+    """Return the share of instances whose most probable class differs between two predictions."""
+    return float(np.mean(np.argmax(probs, axis=1) != np.argmax(others, axis=1)))

@@ -17,9 +17,18 @@ from everylabel.core.checks import with_bias
 from everylabel.core.updates.monte_carlo import predict_weightings
 from everylabel.experiments.data import Data
 from everylabel.experiments.engine import Cell, Experiment, seeded
-from everylabel.experiments.metrics import accuracy, brier_score, calibration_error, distance, flips, log_loss
 from everylabel.experiments.results import Measurement
-from everylabel.experiments.training import posterior, train, train_with_torchs_parts
+from everylabel.experiments.training import (
+    accuracy,
+    brier_score,
+    calibration_error,
+    distance,
+    flips,
+    log_loss,
+    posterior,
+    train,
+    train_with_torchs_parts,
+)
 
 SAMPLES = 10_000  # the paper's; fewer where there are many classes or features
 MOST_NUMBERS = 4 * 10**7  # of all samples' weights together

@@ -3,25 +3,27 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from everylabel.core import predict_proba
 from everylabel.core.checks import check_choice
+from everylabel.core.errors import EverylabelError, need
 from everylabel.formats.beside import Beside, beside
 from everylabel.formats.held_out import held_out_records
 from everylabel.formats.known import LABEL_STUDIO, MODELS, PROGRAMS, TABLES, Format
 from everylabel.formats.label_studio import label_studio_tasks
-from everylabel.formats.model import export_model
+from everylabel.formats.model import export_model, linear
 from everylabel.formats.queue_tables import Of, queue_records
 from everylabel.formats.records import Given, answer_records, label_records, prediction_records
 from everylabel.formats.tables import Records, write_table
-from everylabel.labelling.errors import Refused
-from everylabel.labelling.model.scaling import Prepared
+from everylabel.labelling.desk import Generation
+from everylabel.labelling.model.scaling import Prepared, prepare
 from everylabel.labelling.queues import QUEUES
-from everylabel.labelling.state.label_set import LabelSet
-from everylabel.labelling.state.types import CANNOT_TELL, NONE
+from everylabel.labelling.state.state import LabelSet
+from everylabel.labelling.state.types import CANNOT_TELL, NONE, Refused
 from everylabel.projects.predictions import Predicted, trained
 from everylabel.projects.project import Project
 
@@ -69,13 +71,46 @@ def table_export(
     return Export(write_table(records, form), FORMATS[form])
 
 
-def model_export(prepared: Callable[[], Prepared], label_set: LabelSet, form: str) -> Export:
-    """Return the model as a file: everylabel, skops, onnx or torch."""
+def model_export(
+    prepared: Callable[[], Prepared], label_set: LabelSet, form: str, generation: Generation | None = None
+) -> Export:
+    """Return the model as a file: everylabel, skops, onnx or torch.
+
+    generation : the fine-tuned encoder that made the features; ONNX holds it with the head, the others
+        hold the head
+    """
     check_choice(form, "format", list(MODELS))
+    if form == "onnx" and generation is not None:
+        need("torch", "text", "exporting a fine-tuned network as ONNX")
+        from everylabel.models.finetuning import TunedClassifier, TunedEncoder
+
+        head = linear_head(prepared, label_set)
+        encoder = TunedEncoder.load(generation.encoder_folder)
+        data = TunedClassifier(encoder, *head, label_set.classes).onnx()
+        return Export(iter([data]), MODELS[form])
     check_learned(label_set)
     ready = prepared()
     data = export_model(trained(ready, label_set), ready.scaling, label_set.classes, form)
     return Export(iter([data]), MODELS[form])
+
+
+def linear_head(prepared: Callable[[], Prepared], label_set: LabelSet) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights (d, k) and biases (k,) of the model on features as they come."""
+    check_learned(label_set)
+    ready = prepared()
+    return linear(trained(ready, label_set), ready.scaling)
+
+
+def save_network(project: Project, label_set: LabelSet, folder: Path) -> None:
+    """Write the fine-tuned encoder of a project with its head to a new folder (`TunedClassifier.load`)."""
+    if project.generation is None:
+        raise EverylabelError(
+            f"project {project.name!r} has no fine-tuned network; expected one that has, or another --format"
+        )
+    from everylabel.models.finetuning.classifier import copy_with_head
+
+    head = linear_head(lambda: prepare(project.features), label_set)
+    copy_with_head(project.generation.encoder_folder, folder, *head, label_set.classes)
 
 
 def check_learned(label_set: LabelSet) -> None:

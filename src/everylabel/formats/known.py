@@ -25,4 +25,4 @@ MODELS = {
     "torch": Format("PyTorch", ".pt"),
     "sklearn": Format("scikit-learn alone (skops)", ".skops"),
 }
-MLFLOW = "mlflow"  # a folder: written by the command only
+MLFLOW, ENCODER = "mlflow", "sentence-transformers"  # folders: written by the command only

@@ -13,7 +13,7 @@ from everylabel.formats.tables import Records
 from everylabel.labelling.model.scaling import Prepared
 from everylabel.labelling.quality.assessment import left_out
 from everylabel.labelling.queues import Asked, Look, labelled_otherwise, queue
-from everylabel.labelling.state.label_set import LabelSet
+from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import NONE
 from everylabel.projects.predictions import names_that_teach, trained
 

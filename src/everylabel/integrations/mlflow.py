@@ -7,8 +7,8 @@
     mlflow models serve --env-manager local -m model -p 5001
 
 A model is a folder of plain files (nothing is pickled): `classifier.npz`, and for texts `embedding.json`,
-which tells the model that embeds them, with `embedder.npz` if that learned from them. Where it is loaded,
-everylabel has to be installed.
+which tells the model that embeds them, with `embedder.npz` if that learned from them; a project whose network
+was fine-tuned is the folder `network`. Where it is loaded, everylabel has to be installed.
 """
 
 import json
@@ -16,7 +16,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,20 +26,20 @@ import numpy as np
 from everylabel import __version__
 from everylabel.core.errors import EverylabelError, need
 from everylabel.data.cells import text_of
-from everylabel.formats.exports import check_learned
+from everylabel.formats.exports import check_learned, save_network
 from everylabel.labelling.model.scaling import prepare
-from everylabel.labelling.state.label_set import LabelSet
+from everylabel.labelling.state.state import LabelSet
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.classifier_files import as_classifier, load_classifier, save_classifier
 from everylabel.models.embedding.embed import Embedder
-from everylabel.projects.encoders import made_by
+from everylabel.projects.features import made_by
 from everylabel.projects.predictions import trained
 from everylabel.projects.project import Project
 from everylabel.projects.trust import NONE_NAMED
 
 __all__ = ["Texts", "log_model", "save_model"]
 
-CLASSIFIER, EMBEDDING, EMBEDDER = "classifier.npz", "embedding.json", "embedder.npz"
+CLASSIFIER, EMBEDDING, EMBEDDER, NETWORK = "classifier.npz", "embedding.json", "embedder.npz", "network"
 EXTRAS = {None: "mlflow", "text": "mlflow,text"}  # what a model needs where it is served
 
 
@@ -76,10 +76,10 @@ def save_model(
     'label'
     """
     pyfunc = _pyfunc()
-    if Path(path).exists() and (not Path(path).is_dir() or any(Path(path).iterdir())):
-        raise EverylabelError(f"path is {str(path)!r}, which is there already; expected a new folder")
+    _check_new(path)
     with _written(classifier, texts) as data, _quiet():
-        pyfunc.save_model(path=os.fspath(path), **_flavor(classifier, texts, data), **options)
+        spec, extra = _takes(classifier, texts)
+        pyfunc.save_model(path=os.fspath(path), **_flavor(spec, extra, data), **options)
 
 
 def log_model(
@@ -100,17 +100,16 @@ def log_model(
     """
     pyfunc = _pyfunc()
     with _written(classifier, texts) as data, _quiet():
-        return pyfunc.log_model(name=name, **_flavor(classifier, texts, data), **options)
+        spec, extra = _takes(classifier, texts)
+        return pyfunc.log_model(name=name, **_flavor(spec, extra, data), **options)
 
 
 def save_project(project: Project, label_set: LabelSet, path: str | os.PathLike[str]) -> None:
     """Write the model trained on a project's labels (see `projects.log.read_labels`) to a new folder."""
-    if project.generation is not None:
-        raise EverylabelError(
-            f"project {project.name!r} uses a fine-tuned network, which MLflow files do not hold yet; "
-            "expected a project with --network frozen, or another --format"
-        )
     check_learned(label_set)
+    if project.generation is not None:
+        _save_tuned(project, label_set, path)
+        return
     ready = prepare(project.features)
     texts = None
     if project.embedded_in is not None:
@@ -125,47 +124,73 @@ def save_project(project: Project, label_set: LabelSet, path: str | os.PathLike[
     save_model(as_classifier(trained(ready, label_set), ready.scaling, label_set.classes), path, texts)
 
 
+def _save_tuned(project: Project, label_set: LabelSet, path: str | os.PathLike[str]) -> None:
+    """Write the fine-tuned network of a project with its head."""
+    if project.kind != "text":
+        raise EverylabelError(
+            f"project {project.name!r} holds items of kind {project.kind!r}; expected texts for MLflow: "
+            "export the model as onnx"
+        )
+    pyfunc, types = _pyfunc(), need("mlflow.types", "mlflow", "an MLflow model")
+    _check_new(path)
+    with tempfile.TemporaryDirectory() as folder, _quiet():
+        data = Path(folder) / "everylabel"
+        save_network(project, label_set, data / NETWORK)
+        pyfunc.save_model(path=os.fspath(path), **_flavor(types.ColSpec("string"), "text", data))
+
+
 class Served:
     """What `mlflow.pyfunc.load_model` wraps."""
 
-    def __init__(self, classifier: LaplaceClassifier, embedder: Embedder | None) -> None:
-        self.classifier, self.embedder = classifier, embedder
+    def __init__(
+        self, classes: Sequence[str] | np.ndarray, proba: Callable[[Any], np.ndarray], takes_texts: bool
+    ) -> None:
+        """Proba : returns probabilities of texts, or of features."""
+        self.classes, self.proba, self.takes_texts = np.asarray(classes), proba, takes_texts
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
         """Return a table with a row for each text or row of features; no text, no label."""
         pandas = need("pandas", "mlflow", "an MLflow model")
-        classes = self.classifier.classes_
-        if self.embedder is None:
-            features = _features(model_input)
-            n, there = len(features), np.arange(len(features))
-        else:
-            texts = _texts(model_input)
-            n, there = len(texts), np.flatnonzero([bool(text.strip()) for text in texts])
-            features = self._embed([texts[i] for i in there]) if len(there) else np.zeros((0, 1))
-        probs, label = np.full((n, len(classes)), np.nan), np.full(n, None, object)
+        given: Any = _texts(model_input) if self.takes_texts else _features(model_input)
+        n, there = len(given), np.arange(len(given))
+        if self.takes_texts:
+            there = np.flatnonzero([bool(text.strip()) for text in given])
+            given = [given[i] for i in there]
+        probs, label = np.full((n, len(self.classes)), np.nan), np.full(n, None, object)
         if len(there):
-            probs[there] = self.classifier.predict_proba(features)
-            label[there] = classes[probs[there].argmax(axis=1)]
+            probs[there] = self.proba(given)
+            label[there] = self.classes[probs[there].argmax(axis=1)]
         columns: dict[str, Any] = {"label": label, "probability": probs.max(axis=1)}
-        return pandas.DataFrame(columns | {f"p({name})": probs[:, c] for c, name in enumerate(classes)})
-
-    def _embed(self, texts: list[str]) -> np.ndarray:
-        assert self.embedder is not None
-        backend = self.embedder.backend  # without its cache: a server would fill it for good
-        steps = range(0, len(texts), backend.chunk)
-        return np.concatenate([backend.encode(texts[at : at + backend.chunk]) for at in steps])
+        return pandas.DataFrame(columns | {f"p({name})": probs[:, c] for c, name in enumerate(self.classes)})
 
 
 def _load_pyfunc(path: str) -> Served:
     """Return the model in a folder; MLflow calls it by this name."""
     place = Path(path)
+    if (place / NETWORK).exists():
+        from everylabel.models.finetuning import TunedClassifier
+
+        tuned = TunedClassifier.load(place / NETWORK)
+        return Served(tuned.classes, tuned.predict_proba, True)
     classifier = load_classifier(place / CLASSIFIER)
     if not (place / EMBEDDING).exists():
-        return Served(classifier, None)
+        return Served(classifier.classes_, classifier.predict_proba, False)
     model = json.loads((place / EMBEDDING).read_text())["model"]
     NONE_NAMED.check(model)
     fit = place / EMBEDDER if (place / EMBEDDER).exists() else None
-    return Served(classifier, Embedder("text", model, fit=fit))
+    embedder = Embedder("text", model, fit=fit)
+    return Served(classifier.classes_, lambda texts: classifier.predict_proba(_embed(embedder, texts)), True)
+
+
+def _embed(embedder: Embedder, texts: list[str]) -> np.ndarray:
+    backend = embedder.backend  # without its cache: a server would fill it for good
+    steps = range(0, len(texts), backend.chunk)
+    return np.concatenate([backend.encode(texts[at : at + backend.chunk]) for at in steps])
+
+
+def _check_new(path: str | os.PathLike[str]) -> None:
+    if Path(path).exists() and (not Path(path).is_dir() or any(Path(path).iterdir())):
+        raise EverylabelError(f"path is {str(path)!r}, which is there already; expected a new folder")
 
 
 def _pyfunc() -> Any:
@@ -194,19 +219,23 @@ def _written(classifier: LaplaceClassifier, texts: Texts | None) -> Iterator[Pat
         yield data
 
 
-def _flavor(classifier: LaplaceClassifier, texts: Texts | None, data: Path) -> dict[str, Any]:
+def _takes(classifier: LaplaceClassifier, texts: Texts | None) -> tuple[Any, str | None]:
+    """Return what MLflow has to know of the model's input, and the extra that reads it."""
+    types = need("mlflow.types", "mlflow", "an MLflow model")
+    if texts is None:
+        return types.TensorSpec(np.dtype(np.float64), (-1, classifier.n_features_in_)), None
+    return types.ColSpec("string"), "text" if texts.fit is None else None
+
+
+def _flavor(spec: Any, extra: str | None, data: Path) -> dict[str, Any]:
     """Return what MLflow has to know of the model."""
     models = need("mlflow.models", "mlflow", "an MLflow model")
     types = need("mlflow.types", "mlflow", "an MLflow model")
-    spec: Any = types.ColSpec("string")
-    if texts is None:
-        spec = types.TensorSpec(np.dtype(np.float64), (-1, classifier.n_features_in_))
-    pretrained = texts is not None and texts.fit is None
     return {
         "loader_module": __name__,
         "data_path": str(data),
         "signature": models.ModelSignature(inputs=types.Schema([spec])),
-        "pip_requirements": [f"everylabel[{EXTRAS['text' if pretrained else None]}]=={__version__}"],
+        "pip_requirements": [f"everylabel[{EXTRAS[extra]}]=={__version__}"],
     }
 
 

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.state.class_book import ClassBook
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import Entry
+from everylabel.labelling.state.types import ClassBook, Entry
 from everylabel.log import events
 from everylabel.log.events import Event
 

@@ -13,20 +13,19 @@ from everylabel.label_studio.annotations import Marks
 from everylabel.label_studio.api import Api
 from everylabel.label_studio.configuration import read_configuration
 from everylabel.label_studio.learning import Learning
-from everylabel.label_studio.outbox import Outbox
-from everylabel.label_studio.predictions import Predictions
-from everylabel.label_studio.reconcile import Reconciler
-from everylabel.label_studio.renewal import Renewal
+from everylabel.label_studio.predictions import Predictions, Renewal
+from everylabel.label_studio.sync import Outbox, Reconciler
 from everylabel.label_studio.tasks import ID, Tasks
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.service import Service
-from everylabel.projects.encoders import Progress
+from everylabel.projects.features import Progress
 from everylabel.projects.files import check_own_files
 from everylabel.projects.labelled import check_labelled, joined_before
+from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import ENDING, Project, open_project
 from everylabel.web.arrivals import Arrivals
 from everylabel.web.item_view import Shown
-from everylabel.web.server import ServeOptions, opened_project
+from everylabel.web.server import opened_project
 
 logger = logging.getLogger(__name__)
 Say = Callable[[str], Any]
@@ -40,7 +39,7 @@ class ConnectOptions:
     control : the Choices that are meant, where there are several
     model, trust_model_code : as in `everylabel label`
     store : a file's path or postgresql://...; labels.sqlite in the project's folder unless given
-    settings : as in `everylabel label`
+    names_prior : as in `everylabel label`
     """
 
     folder: Path = field(default_factory=Path.cwd)
@@ -48,7 +47,7 @@ class ConnectOptions:
     model: str | None = None
     trust_model_code: bool = False
     store: str | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
+    names_prior: bool | None = None
 
 
 class Connected:
@@ -164,7 +163,8 @@ def connect(
     project = _opened(tasks, options, progress, keep=False, begin=joined_before(options.store))
     for text in project.notes:
         note(text)
-    serving = ServeOptions(store=options.store, settings=options.settings, confirm_labels=True, watch=True)
+    names, store = options.names_prior, options.store
+    serving = LabelOptions(store=store, names_prior=names, confirm_labels=True, watch=True)
     grown = _Later()
     with opened_project(project, serving, note, grown) as (service, shown, arrivals):
         made = Connected(api, number, tasks, options, service, shown, arrivals)

@@ -1,25 +1,31 @@
-"""`serve_label_studio`: projects of Label Studio, from start to a clean stop."""
+"""`serve_label_studio`: projects of Label Studio, from start to a clean stop.
+
+Label Studio is told of the backend: a model of the project, its webhook, and the order of tasks. Our own
+page on a project has a port of its own beside the backend.
+"""
 
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from everylabel.core.errors import EverylabelError
-from everylabel.label_studio.access import password_of
-from everylabel.label_studio.api import Api, ApiError
-from everylabel.label_studio.backend import make_backend
+from everylabel.label_studio.api import Api, ApiError, Json
+from everylabel.label_studio.backend import USER, authorization, make_backend, password_of
 from everylabel.label_studio.connected import Connected, ConnectOptions, connect
-from everylabel.label_studio.page import page_of
-from everylabel.label_studio.registering import register
-from everylabel.labelling.model.compile_ahead import compiling
-from everylabel.projects.encoders import Progress
+from everylabel.labelling.model.retrainer import compiling
+from everylabel.projects.features import Progress
 from everylabel.web.access import is_local
+from everylabel.web.app import make_app
+from everylabel.web.downloads import Downloads
 from everylabel.web.server import Server, address_of, bound_socket, one_thread, server_config
+from everylabel.web.tokens import tokens_of
 
 Say = Callable[[str], Any]
+TITLE = "everylabel"
+SAMPLING = "Uncertainty sampling"
 
 
 @dataclass(frozen=True)
@@ -111,3 +117,58 @@ def _register(
             if done:
                 note(f"project {number} of Label Studio: {'; '.join(done)}")
         project.renewal.start()
+
+
+@contextmanager
+def page_of(
+    project: Connected, host: str, port: int, token: str, ready: Callable[[str], Any]
+) -> Iterator[None]:
+    """Serve the page of a project until the block is left; `ready` gets its address.
+
+    token : asked for unless host is this machine's own
+    """
+    tokens = None if is_local(host) else tokens_of(token, None, None, False)
+    files = Downloads(project.shown, project.service.desk, "pca")
+    app = make_app(project.service, project.shown, files, None, tokens=tokens)
+    with bound_socket(host, port) as bound:
+        address = address_of(host, bound.getsockname()[1], None if tokens is None else tokens.labels)
+        server = Server(server_config(app), lambda: ready(address))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, name="page", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def register(api: Api, project: int, address: str, password: str | None = None) -> list[str]:
+    """Register what serves at an address, as far as it is not yet; return what was changed, in words.
+
+    password : what Label Studio proves itself by, if that is asked
+    """
+    address, done = address.rstrip("/"), list[str]()
+    hook: Json = {
+        "url": f"{address}/webhook",
+        "send_payload": True,
+        "send_for_all_actions": True,
+        "is_active": True,
+    }
+    hook["headers"] = {} if password is None else {"Authorization": authorization(password)}
+    known = next((each for each in api.webhooks(project) if each.get("url") == hook["url"]), None)
+    if known is None:  # before the backend: Label Studio adds one without a password otherwise
+        api.send("POST", "/api/webhooks/", {**hook, "project": project})
+        done.append("webhook added")
+    elif any(known.get(name) != value for name, value in hook.items()):
+        api.send("PATCH", f"/api/webhooks/{known['id']}/", hook)
+        done.append("webhook renewed")
+    if not any(str(each.get("url", "")).rstrip("/") == address for each in api.backends(project)):
+        model: Json = {"project": project, "url": address, "title": TITLE}
+        if password is not None:
+            model |= {"auth_method": "BASIC_AUTH", "basic_auth_user": USER, "basic_auth_pass": password}
+        api.send("POST", "/api/ml/", model)
+        done.append("model connected")
+    if api.project(project).get("sampling") != SAMPLING:
+        api.change_project(project, sampling=SAMPLING)
+        done.append("tasks are shown by uncertainty sampling")
+    return done

@@ -8,9 +8,8 @@ from contextlib import suppress
 from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import MOST_CLASSES, clean_name
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.errors import Refused
-from everylabel.labelling.requests import class_number, sent_before
 from everylabel.labelling.state.state import State
+from everylabel.labelling.state.types import Refused
 from everylabel.labelling.views import Reply, Views
 from everylabel.log import events
 
@@ -44,7 +43,7 @@ class ClassService:
 
         def command() -> Finish:
             new = events.NewClass(_clean(name))
-            if sent_before(self.state, person, key, lambda sent: sent == new) is None:
+            if self.state.sent_before(person, key, lambda sent: sent == new) is None:
                 self._check_new(new.name, sure)
                 if len(self.state.book.order) >= MOST_CLASSES:
                     raise Refused(409, "too_many_classes", f"there are {MOST_CLASSES} classes already")
@@ -68,7 +67,7 @@ class ClassService:
         """Give a class another name, description, key or colour; its labels stay."""
 
         def command() -> Finish:
-            class_number(self.state, number)
+            self.state.book.number(number)
             book = self.state.book
             clean = book.names[number] if name is None else _clean(name)
             told = None if description is None else " ".join(description.split())
@@ -94,8 +93,8 @@ class ClassService:
         """Remove a class: its labels go into another, or its items are free again."""
 
         def body() -> events.Remove:
-            class_number(self.state, number)
-            if into is not None and class_number(self.state, into) == number:
+            self.state.book.number(number)
+            if into is not None and self.state.book.number(into) == number:
                 raise Refused(422, "same_class", f"into is {into}, the class itself; expected another")
             return events.Remove(number, into)
 

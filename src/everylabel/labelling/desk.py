@@ -14,26 +14,24 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from itertools import groupby
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.errors import Refused
-from everylabel.labelling.model.class_names import ClassNames
 from everylabel.labelling.model.learner import Learner, Mean
 from everylabel.labelling.model.scaling import Rows
-from everylabel.labelling.model.training import TrainingSet
+from everylabel.labelling.model.training import ClassNames, TrainingSet
 from everylabel.labelling.next_item import Due, LeaseClock, due, left_over
 from everylabel.labelling.quality.assessment import Assessment
-from everylabel.labelling.state.label_set import LabelSet
 from everylabel.labelling.state.reducer import apply, apply_all
-from everylabel.labelling.state.state import State, new_state
-from everylabel.labelling.state.types import FREE, Place
+from everylabel.labelling.state.state import LabelSet, State, new_state
+from everylabel.labelling.state.types import FREE, Place, Refused
 from everylabel.log import events
 from everylabel.log.events import Body, Event, Out, Release
 from everylabel.models.scaling import Scaling
-from everylabel.selection.pool.scaled import Scaled
+from everylabel.selection.pool.features import Scaled
 from everylabel.selection.select import acts_for
 
 logger = logging.getLogger(__name__)
@@ -54,6 +52,10 @@ class Generation(Protocol):
     @property
     def body(self) -> events.Generation:
         """Return its event."""
+
+    @property
+    def encoder_folder(self) -> Path:
+        """Return where its encoder lies, as `TunedEncoder.save` wrote it."""
 
     def load(self) -> None:
         """Load the encoder, if it is not loaded yet."""

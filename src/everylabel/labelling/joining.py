@@ -9,10 +9,9 @@ import numpy as np
 
 from everylabel.data.classes import clean_name
 from everylabel.data.digests import features_digest
-from everylabel.data.id_list import stored_ids
+from everylabel.data.items import stored_ids
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.errors import Refused
-from everylabel.labelling.state.types import IMPORT
+from everylabel.labelling.state.types import IMPORT, Refused
 from everylabel.log import events
 
 CHANGED = "network_changed"  # code of the refusal of features by an encoder that is not in use any more

@@ -1,29 +1,71 @@
 """How far the labelling is: the figures beside the page, from the state alone.
 
-How good the model is was found in the background (`assessing.py`); here it is read from what was written.
+How good the model is was found in the background (`quality/assessment.py`); here it is read from what was
+written. It also says when more labels would bring little. With p the model on all labels, q the one without
+the last fifth of them, and y the class that p says:
+    gain = mean over what is left of p(y) - q(y)
+Below LITTLE at two looks at least APART labels apart, the page suggests to stop. Measured by
+`benchmarks/accuracy.py`; after Bloodgood & Vijay-Shanker (2009), who count instances that change their class.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from everylabel.labelling.quality.accuracy import FEWEST
-from everylabel.labelling.quality.auto_label import audit
-from everylabel.labelling.quality.stopping import stop
-from everylabel.labelling.state.class_book import change_in_words
+from everylabel.labelling.quality.accuracy import FEWEST, upper_bound
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import CANNOT_TELL, Answer
+from everylabel.labelling.state.types import CANNOT_TELL, Answer, change_in_words
 from everylabel.log.events import Answered, Assessed, Label, Not, Skip
 
+SECONDS_AN_ITEM = 0.02  # of an attempt to fine-tune, for the estimate that people see
 POINTS = 200  # of the learning curve at most
 SPEED_OVER = 20  # answers that labels a minute are taken from,
 LATELY = 500  # among so many of all
 PEOPLE = 50  # named in a reply: names are free, and a script may make up thousands
 BREAK = 120.0  # seconds without an answer that are a break
 FIGURES = ("labels", "expected", "estimate", "low", "high", "commonest", "share")  # of the last look
+LITTLE = 0.005  # of 37 development runs 12 stop, none too early; at .0075 one of 14, at .01 seven of 15
+APART = 10  # labels between two looks that both count
+STOP_AFTER = 60  # labels before which nobody is told to stop
+
+
+@dataclass
+class NetworkState:
+    """The progress of fine-tuning, for the page."""
+
+    why_frozen: str = ""  # why it cannot be trained
+    asks: bool = False  # the pool is so large that a person has to agree
+    share: float | None = None  # of the running attempt
+    message: str = ""
+    error: str = ""
+    items: int = 0
+    trainer: Any = None  # `projects.network.NetworkTrainer`
+
+    def sentence(self, state: State) -> str:
+        """Return one sentence about the network."""
+        if self.why_frozen:
+            return f"The network stays as it is. {self.why_frozen}"
+        if state.settings["network"] == "frozen":
+            return "The network stays as it is: that is switched off in the settings."
+        if self.share is not None:
+            return f"Learning to read your items: {self.share:.0%}. You can go on labelling."
+        if self.error:
+            return f"The last attempt to fine-tune the network failed: {self.error}"
+        if self.asks and state.settings["network"] == "auto":
+            minutes = max(1, round(self.items * SECONDS_AN_ITEM / 60))
+            return f"Fine-tuning would take about {minutes} minutes: switch it on in the settings."
+        if not state.generations:
+            return "The network learns once there are enough labels."
+        last = state.generations[-1]
+        if not last.trusted:
+            return f"At {last.labels} labels fine-tuning did not help; it is tried again later."
+        before, after = last.frozen_accuracy, last.tuned_accuracy
+        better = f"Since label {last.labels} the model reads your items better"
+        return f"{better}: {before:.0%} to {after:.0%} expected."
 
 
 def accuracy(state: State) -> dict[str, Any]:
@@ -102,6 +144,17 @@ def summary(
         "stop": stop(state),
         "names": names,
     }
+
+
+def audit(state: State, confidence: float = 0.95) -> dict[str, Any] | None:
+    """Return how many the model has labelled, and what people who looked at a sample of them found."""
+    if not state.finished:
+        return None
+    seen = [item for item in state.audits if item in state.labels]
+    wrong = sum(state.labels[item] != state.finished[item] for item in seen)
+    bound = upper_bound(wrong, len(seen), confidence) if seen else None
+    told = {"audit": len(state.audits), "audited": len(seen), "wrong": wrong, "bound": bound}
+    return {"items": len(state.finished), **told}
 
 
 def test_set(state: State, tested: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -213,3 +266,27 @@ def _class_of(state: State, body: Answered) -> dict[str, Any]:
         return {"class": None, "class_name": None}
     now = state.book.now(body.class_)
     return {"class": now, "class_name": state.classes[body.class_ if now is None else now]}
+
+
+def stop(state: State) -> dict[str, Any]:
+    """Return whether more labels would bring little, and the one sentence that says so."""
+    known = (look for look in reversed(state.assessed) if look.gain is not None)
+    looks = (look for look in known if look.labels <= len(state.labels))  # the latest first
+    last = next(looks, None)
+    if last is None:
+        return {"suggest": False, "gain": None, "without_last": None, "sentence": ""}
+    before = next((look for look in looks if look.labels <= last.labels - APART), None)
+    suggest = last.labels >= STOP_AFTER and _little(last) and before is not None and _little(before)
+    sentence = _sentence(last, suggest)
+    return {"suggest": suggest, "gain": last.gain, "without_last": last.without, "sentence": sentence}
+
+
+def _little(look: Assessed) -> bool:
+    return look.gain is not None and look.gain < LITTLE
+
+
+def _sentence(look: Assessed, suggest: bool) -> str:
+    assert look.gain is not None
+    points = 100.0 * max(look.gain, 0.0)
+    brought = f"The last {look.without} labels made the model {points:.1f} points surer of what it says"
+    return f"{brought}: more of this kind bring little, you may stop here." if suggest else f"{brought}."

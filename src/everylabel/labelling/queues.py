@@ -1,26 +1,42 @@
-"""Lists of items worth a look, the worthiest first: what to label next by hand, and what to look at again.
+"""Lists of items worth a look, the worthiest first, and what they are made of.
 
-All are functions of one `Look`, a copy of the state, so that the page, the API and `export` tell the same.
-No list that follows the model's guesses holds a random check that is out, or an item of the test set: those
-guesses are told to nobody.
+Queues tell what to label next by hand, and what to look at again. All are functions of one `Look`, a copy of
+the state, so that the page, the API and `export` tell the same. No list that follows the model's guesses
+holds a random check that is leased, or an item of the test set: those guesses are told to nobody.
+
+Near copies of an item that the model takes for the same class are labelled by one key. They spare hands, and
+teach the model little: on Banking-77 `simulate --hands bulk` gives 500 labels by 131 keys (41 lists, 41 items
+taken out of them) and then an accuracy of .32 on the rest, where 125 items chosen one by one give .614 and
+500 give .86: labels that pile up on a few classes draw the others to them. The five nearest of the same class
+beside each of 100 labels bring it from .626 to .632, five random ones to .755. Of pairs with a cosine above
+COPY 89 % are of one class on Banking-77, 99 % on Clinc-150, 96 % on MPQA.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.quality.left_out import LeftOut
+from everylabel.core.softmax import softmax
+from everylabel.labelling.desk import Desk
+from everylabel.labelling.model.training import TrainingSet
+from everylabel.labelling.quality.assessment import CrossFitted, LeftOut, left_out
 from everylabel.labelling.state.types import CANNOT_TELL, NONE, Answer, is_tied
-from everylabel.selection.pool.scaled import Scaled
+from everylabel.models.names import NameRows
+from everylabel.selection.pool.features import Scaled
 
 LOW, HIGH = 0.5, 0.7  # probabilities between which the model is half sure
 PLAUSIBLE = 0.1  # probability from which an item may well be of a class
 ALIKE = 0.7  # cosine from which two items are alike
 BLOCK = 4096  # items that are compared at once
 OTHERS = 2  # items labelled otherwise that are shown beside a doubted label
+OF_ALL = ("between", "predicted", "more", "like")  # queues that are found by looking at all items
+COPY = 0.85  # cosine from which on two items are near copies
+MOST = 25  # beside the item itself: as many as can be looked at, and letters to take one out
+MOST_NUMBERS = 10**6  # probabilities of a page; where classes are many it has fewer rows
+AT_ONCE = 20_000  # probabilities that are made at a time
 
 
 class Look(NamedTuple):
@@ -31,7 +47,7 @@ class Look(NamedTuple):
     labels: Mapping[int, int]
     answers: Mapping[int, Sequence[Answer]]
     left_out: Mapping[int, LeftOut]  # what the model says of each label without it, when last looked
-    hidden: frozenset[int] = frozenset()  # random checks that are out, and the test set
+    hidden: frozenset[int] = frozenset()  # random checks that are leased, and the test set
 
 
 class Asked(NamedTuple):
@@ -146,7 +162,6 @@ def _cannot_tell(look: Look, asked: Asked) -> list[Found]:
     return [Found(i) for i in _latest(look, unknown)]
 
 
-OF_ALL = ("between", "predicted", "more", "like")  # queues that are found by looking at all items
 QUEUES = {
     "between": Queue("Half sure", "Likely of a class, but the model is not sure", "class if any", _between),
     "predicted": Queue("Predicted", "What the model takes for a class", "class if any", _predicted),
@@ -190,3 +205,64 @@ def cosines(features: np.ndarray | Scaled, items: np.ndarray, item: int) -> np.n
         sizes = np.linalg.norm(rows, axis=1) * np.linalg.norm(one)
         found[at : at + BLOCK] = rows @ one / np.maximum(sizes, 1e-12)
     return found
+
+
+def near_copies(features: np.ndarray | Scaled, item: int) -> list[int]:
+    """Return all near copies of an item, the most alike first, whatever is known of them."""
+    others = np.delete(np.arange(len(features)), item)
+    likeness = cosines(features, others, item)
+    near = np.flatnonzero(likeness >= COPY)
+    return [int(others[i]) for i in near[np.argsort(-likeness[near], kind="stable")]]
+
+
+class Page(NamedTuple):
+    """Instances that have no label, and what the model makes of them."""
+
+    ids: list[str]
+    classes: list[str]
+    logits: np.ndarray  # (m, columns of the model), a copy
+    shown: list[int]  # the column of each class
+    total: int  # how many there are, on all pages
+    after: int | None  # what the next page is asked for by; None: this is the last
+
+    def blocks(self) -> Iterator[list[list[float]]]:
+        """Yield the probabilities, some rows at a time."""
+        at_once = max(1, AT_ONCE // max(1, self.logits.shape[1]))
+        for start in range(0, len(self.logits), at_once):
+            probs = np.asarray(softmax(self.logits[start : start + at_once]))
+            yield probs[:, self.shown].round(6).tolist()
+
+    def about(self) -> dict[str, Any]:
+        """Return all but the probabilities."""
+        return {"ids": self.ids, "classes": self.classes, "total": self.total, "after": self.after}
+
+
+def rows_of_page(limit: int, n_columns: int) -> int:
+    """Return how many instances a page has, of those that are asked for."""
+    return max(1, min(limit, MOST_NUMBERS // max(1, n_columns)))
+
+
+class Doubts(NamedTuple):
+    """Copies of all that the left-out probabilities are computed from."""
+
+    version: tuple[int, ...]  # the same while nothing has changed
+    training: TrainingSet
+    names: NameRows | None
+    mean: np.ndarray | None  # starting point of the training
+    cross_fitted: CrossFitted
+
+    @classmethod
+    def of(cls, desk: Desk) -> "Doubts":
+        """Return copies of the current state; for the desk's thread."""
+        training, learner = desk.training_set(), desk.learner
+        mean = np.array(learner.pool.posterior.mean)
+        names, rows = id(learner.names), id(desk.rows)
+        version = desk.state.n_changes, names, rows, len(learner.pool), training.n_classes
+        start = mean if mean.shape[1] == training.n_classes else None
+        return cls(version, training, learner.names, start, desk.cross_fitted())
+
+    def found(self, features: np.ndarray) -> Mapping[int, LeftOut]:
+        """Return the model's verdict on each label without it."""
+        training = self.training
+        known = training.labels(), training.columns, self.names, training.ruled_out()
+        return left_out(features, *known, self.mean, self.cross_fitted)

@@ -1,15 +1,13 @@
 """What people and scripts can do in a project: each request checked first, then put to the desk."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 from everylabel.labelling.class_service import ClassService
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.errors import Refused
-from everylabel.labelling.requests import class_number, sent_before
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import CANNOT_TELL, Entry
+from everylabel.labelling.state.types import CANNOT_TELL, Entry, Refused
 from everylabel.labelling.views import STRATEGIES, Reply, ShowItem, Views
 from everylabel.log import events
 from everylabel.log.events import Body, Event
@@ -50,7 +48,7 @@ class Service:
             return isinstance(sent, events.Label) and (sent.item, sent.class_) == (item, number)
 
         def answer(i: int) -> events.Label:
-            return events.Label(item, class_=self.class_number(value), **self._before(person, i))
+            return events.Label(item, class_=self.state.book.number(value), **self._before(person, i))
 
         return self._answer(person, item, key, same, answer)
 
@@ -62,7 +60,7 @@ class Service:
             return isinstance(sent, events.Not) and (sent.item, sent.class_) == (item, number)
 
         def answer(i: int) -> events.Not:
-            number = self.class_number(value)
+            number = self.state.book.number(value)
             self._check_left(person, i, number)
             return events.Not(item, class_=number, **self._before(person, i))
 
@@ -96,7 +94,7 @@ class Service:
             return isinstance(sent, events.Undo) and saved in (None, sent.saved)
 
         def command() -> Finish:
-            event = self.sent_before(person, key, same) or self._take_back(person, saved, key)
+            event = self.state.sent_before(person, key, same) or self._take_back(person, saved, key)
             self.desk.ask_for(person)
             return lambda: self.views.reply(person, event.seq)
 
@@ -109,7 +107,7 @@ class Service:
             return isinstance(sent, events.Out) and sent.item == item
 
         def command() -> Finish:
-            if self.sent_before(person, key, same) is None:
+            if self.state.sent_before(person, key, same) is None:
                 self._check_holder(self.views.position(item), person)
                 self._hand_over(person, events.Out(item, "asked"), key)
             self.desk.ask_for(person)
@@ -121,8 +119,8 @@ class Service:
         """Have a class tested by so many more checks among what is predicted so; 0 takes that back."""
 
         def command() -> Finish:
-            wish = events.Wish(self.class_number(number), checks)
-            if self.sent_before(person, key, lambda sent: sent == wish) is None:
+            wish = events.Wish(self.state.book.number(number), checks)
+            if self.state.sent_before(person, key, lambda sent: sent == wish) is None:
                 self.desk.emit(person, wish, key)
             return self.views.by_class
 
@@ -163,7 +161,7 @@ class Service:
         answer: Callable[[int], events.Answered],
     ) -> Future[Reply]:
         def command() -> Finish:
-            event = self.sent_before(person, key, same)
+            event = self.state.sent_before(person, key, same)
             if event is None:
                 i = self.views.position(item)
                 self._check_holder(i, person)
@@ -172,10 +170,6 @@ class Service:
             return lambda: self.views.reply_to(event)
 
         return self.desk.submit(command)
-
-    def sent_before(self, person: str, key: str | None, same: Callable[[Body], bool]) -> Event | Entry | None:
-        """Return the event of this very request if it has come before; refuse another one with its key."""
-        return sent_before(self.state, person, key, same)
 
     def _take_back(self, person: str, saved: int | None, key: str | None) -> Event:
         last = self.state.last(person)
@@ -241,6 +235,57 @@ class Service:
                 f"item {self.state.ids[item]!r} is with {holder} now; nothing was saved, ask for another",
             )
 
-    def class_number(self, value: int | str) -> int:
-        """Return the number of a class that is told by number or name, or refuse it."""
-        return class_number(self.state, value)
+
+def label_many(
+    service: Service, person: str, items: Sequence[str], value: int | str, key: str | None = None
+) -> Future[Reply]:
+    """Learn one class for several instances; what is with others now, or of the test set, is left out.
+
+    Each is an event of its own, marked, and one undo takes all back. None is a random check: whoever chose
+    these instances has seen what the model says, or what is alike.
+    """
+    desk, wanted = service.desk, list(dict.fromkeys(items))
+
+    def same(sent: Body) -> bool:
+        number = service.state.book.number(value)
+        return isinstance(sent, events.Label) and sent.bulk is not None and sent.class_ == number
+
+    def command() -> Finish:
+        sent = service.state.sent_before(person, key, same)
+        number, state = service.state.book.number(value), service.state
+        positions = {item: service.views.position(item) for item in wanted}
+        others = {item for item, i in positions.items() if state.holder.get(i, person) != person}
+        left_out = [item for item, i in positions.items() if item in others or i in state.test]
+        if sent is None:
+            chosen = [item for item in wanted if item not in left_out]
+            if not chosen:
+                raise Refused(
+                    409, "leased", "all of these are with others now, or of the test set; nothing was saved"
+                )
+            sent = _given(chosen, number)
+        given = state.bulks[_bulk(sent)]
+        desk.ask_for(person)
+        told = {"labelled": len(given), "left_out": left_out}
+        return lambda: {**service.views.reply(person, given[-1]), "bulk": told}
+
+    def _given(chosen: Sequence[str], number: int) -> Event:
+        """Emit a label for each; return the first, which has the request's key."""
+        guesses = [service.views.guess(service.state.position[item]) for item in chosen]
+        bulk = service.state.seq + 1
+        made = [
+            desk.emit(
+                person,
+                events.Label(item, class_=number, guess=guess, sure=sure, bulk=bulk),
+                key if i == 0 else None,
+            )
+            for i, (item, (guess, sure)) in enumerate(zip(chosen, guesses, strict=True))
+        ]
+        return made[0]
+
+    return desk.submit(command)
+
+
+def _bulk(event: Event | Entry) -> int:
+    """Return the first event of a bulk, from the one that has the request's key."""
+    assert isinstance(event.body, events.Label)
+    return event.body.bulk or event.seq

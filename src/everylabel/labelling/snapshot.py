@@ -17,7 +17,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.core.files import VERSION, read_file, write_atomically, write_file
-from everylabel.data.id_list import Numbered, id_list, ids_from_stored, stored_ids
+from everylabel.data.items import Numbered, id_list, ids_from_stored, stored_ids
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.learner import Mean
 from everylabel.labelling.state.state import State

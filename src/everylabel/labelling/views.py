@@ -4,30 +4,25 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from everylabel.core.softmax import softmax
 from everylabel.labelling import progress
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.errors import Refused
-from everylabel.labelling.groups import MOST, near_copies
 from everylabel.labelling.joining import Arriving
-from everylabel.labelling.predicted import Page, rows_of_page
 from everylabel.labelling.presence import Presence
-from everylabel.labelling.quality.by_class import FEWEST
-from everylabel.labelling.quality.left_out import LeftOut
-from everylabel.labelling.quality.suspect_labels import Doubts
-from everylabel.labelling.queues import Look
+from everylabel.labelling.quality.accuracy import FEWEST_OF_CLASS
+from everylabel.labelling.quality.assessment import LeftOut
+from everylabel.labelling.queues import MOST, Doubts, Look, Page, near_copies, rows_of_page
 from everylabel.labelling.snapshot import digest
-from everylabel.labelling.state.label_set import LabelSet
-from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import CANNOT_TELL, Answer, Entry
+from everylabel.labelling.state.state import LabelSet, State
+from everylabel.labelling.state.types import CANNOT_TELL, Answer, Entry, Refused
 from everylabel.log.events import Answered, Event, Not, Skip
 from everylabel.selection import strategies as known_strategies
 from everylabel.selection.pool import Where
-from everylabel.selection.pool.complement import all_but
+from everylabel.selection.pool.sparse import all_but
 
 STRATEGIES = {
     "herding": "Coverage: recommended. Asks about unsure items that stand for many no label has reached.",
@@ -49,16 +44,6 @@ ShowItem = Callable[[int], dict[str, Any]]
 BLIND = ("check", "audit")  # hand-outs whose guess is told to nobody
 
 
-class NetworkStatus(Protocol):
-    """The progress of fine-tuning: `projects.network.NetworkState`."""
-
-    why_frozen: str
-    share: float | None
-
-    def sentence(self, state: State) -> str:
-        """Return one sentence about the network."""
-
-
 class Views:
     """The state of a project as replies. `show(i)` tells how an instance is shown."""
 
@@ -66,7 +51,7 @@ class Views:
         self.desk, self.show = desk, show
         self.presence = Presence(desk)
         self.arriving = Arriving()  # what is on its way into the pool
-        self.network: NetworkStatus | None = None  # progress of fine-tuning the encoder
+        self.network: progress.NetworkState | None = None  # progress of fine-tuning the encoder
         self._counting = threading.Lock()
         self._guesses: tuple[int, np.ndarray] = (-1, np.zeros(0, int))  # of a version
         self._doubts: tuple[tuple[int, ...], Mapping[int, LeftOut]] | None = None  # and of what
@@ -175,7 +160,7 @@ class Views:
             "checks": None if known is None else known.checks,
             "test": None if known is None else known.test,
             "wishes": [{"class": c, "checks": n} for c, n in self.state.wishes.items()],
-            "needed": FEWEST,
+            "needed": FEWEST_OF_CLASS,
         }
 
     def predictions(self, after: int | None, offset: int, limit: int) -> Future[Page]:
@@ -422,7 +407,7 @@ class Views:
         return bool(self.state.labels) or self.desk.learner.names is not None
 
     def _checks(self) -> set[int]:
-        """Return instances that are out as random checks or tests: their guesses are told to nobody."""
+        """Return instances that are leased as random checks or tests: their guesses are told to nobody."""
         leases, test = self.state.leases.values(), self.state.test
         return {lease.item for lease in leases if lease.reason in BLIND or lease.item in test}
 

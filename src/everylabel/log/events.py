@@ -14,7 +14,7 @@ from typing import Any, ClassVar, get_args
 import msgspec
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.id_list import ids_from_stored
+from everylabel.data.items import ids_from_stored
 
 
 class _Kind(

@@ -1,7 +1,7 @@
 """The event log of a project in a database: SQLite in a file, or PostgreSQL by its URL.
 
 An event that `append` has returned from survives a power cut: SQLite waits for the disk at every commit, and
-PostgreSQL does so by default. One server writes to a project's log at a time (`locks.py`); readers, such as
+PostgreSQL does so by default. One server writes to a project's log at a time (`engines.py`); readers, such as
 `everylabel export`, may read beside it. The hash chain (`integrity.py`) is checked when a log is opened for
 writing and whenever events are read.
 """
@@ -19,8 +19,18 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from everylabel.core.errors import EverylabelError
 from everylabel.data.source_diff import Known
 from everylabel.log import tables
-from everylabel.log.codec import from_text, to_text
-from everylabel.log.engines import ReadTimeout, connect, file_ids, is_full, reason, shown_place
+from everylabel.log.engines import (
+    FileLock,
+    ReadTimeout,
+    Session,
+    SessionLock,
+    Taken,
+    connect,
+    file_ids,
+    is_full,
+    reason,
+    shown_place,
+)
 from everylabel.log.events import Event, from_row, to_row
 from everylabel.log.integrity import (
     GARBLED,
@@ -35,8 +45,7 @@ from everylabel.log.integrity import (
     find_other_items,
     fits,
 )
-from everylabel.log.locks import FileLock, Session, SessionLock, Taken
-from everylabel.log.tables import events
+from everylabel.log.tables import events, from_text, to_text
 
 __all__ = ["Damaged", "NoLog", "Store", "StoreError"]
 EXPORT = "Export the labels before the server is stopped: it still has all of them"

@@ -4,29 +4,24 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from everylabel.core.checks import check_choice
-from everylabel.core.errors import EverylabelError, need
+from everylabel.core.errors import EverylabelError
+from everylabel.data.classes import ClassList, class_list
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.readers.memory import read_memory
-from everylabel.notebook.background import Background
-from everylabel.notebook.given import classes_of, fields_of, folders_of
-from everylabel.notebook.session import Session, Source
-from everylabel.notebook.shown import HEIGHT
-from everylabel.notebook.shown import show as show_session
-from everylabel.projects.arrivals import read_watched
-from everylabel.projects.labelled import check_labelled, joined_before
+from everylabel.notebook.session import HEIGHT, Background, Session, Source
+from everylabel.notebook.session import show as show_session
+from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import ENDING, IN_MEMORY, Project, open_project
 from everylabel.web.access import is_local
-from everylabel.web.bodies import check_port, check_settings
-from everylabel.web.server import ServeOptions
 
 NAME = f"notebook{ENDING}"  # a project's folder that ends with the session
 MANY = 1000  # items from which on it is told how far their embedding is
@@ -121,62 +116,45 @@ def label(
     >>> session.stop()
     """
     with _in_python():
-        check_choice(layout, "layout", ["pca", "umap"])
-        if layout == "umap":
-            need("umap", "umap", "layout='umap'")
-        settings = check_settings(
-            {
-                "annotators_per_item": annotators_per_item,
-                "check_every": check_every,
-                "lease_seconds": lease_seconds,
-                "strategy": strategy,
-                "names": names_prior,
-                "network": network,
-                "tester": tester,
-            }
-        )
-        check_port(port)
-        shown = fields_of(fields)
-        named = classes_of(classes, encoding)
         in_memory = not isinstance(source, str | os.PathLike)
-        held_out = None if test is None else str(test)
-        place, tidy, kept = _place(source, folder)
-        reading = {
-            "text_column": text_column,
-            "image_column": image_column,
-            "label_column": label_column,
-            "id_column": id_column,
-            "classes": named.names,
-            "model": model,
-            "trust_model_code": trust_model_code,
-            "encoding": encoding,
-            "long_rows": long_rows,
-            "check": check_labelled(store, accept=accept_changes or confirm_labels),
-            "begin": None if held_out is not None and held_out.isdigit() else joined_before(store),
-        }
-        serving = ServeOptions(
+        options = LabelOptions(
+            text_column=text_column,
+            image_column=image_column,
+            label_column=label_column,
+            id_column=id_column,
+            classes=classes_of(classes, encoding),
+            show=show,
+            fields=fields_of(fields),
+            guidelines=None if guidelines is None else Path(guidelines),
+            images_in=[*folders_of(images_in), *_anywhere(in_memory and is_local(host))],
+            model=model,
+            trust_model_code=trust_model_code,
+            strategy=strategy,
+            names_prior=names_prior,
+            network=network,
+            check_every=check_every,
+            annotators_per_item=annotators_per_item,
+            lease_seconds=lease_seconds,
+            test=None if test is None else str(test),
+            tester=tester,
+            layout=layout,
             store=store,
+            accept_changes=accept_changes,
+            confirm_labels=confirm_labels,
+            watch=watch,
+            encoding=encoding,
+            long_rows=long_rows,
             host=host,
             port=port,
             token=token,
             look_token=look_token,
             browser=browser,
-            accept_changes=accept_changes,
-            confirm_labels=confirm_labels,
-            settings=settings,
-            layout=layout,
-            descriptions=named.descriptions,
-            class_keys=named.keys,
-            test=held_out,
-            fields=shown,
-            guidelines=None if guidelines is None else Path(guidelines),
-            images_in=[*folders_of(images_in), *_anywhere(in_memory and is_local(host))],
-            watch=watch,
             framed=True,
         )
+        place, tidy, kept = _place(source, folder)
         try:
-            project = _opened(source, in_memory, show, place, watch, reading)
-            background = Background(project, serving, _note)
+            project = _opened(source, in_memory, replace(options, folder=place))
+            background = Background(project, options, _note)
         except BaseException:
             tidy()
             raise
@@ -199,22 +177,16 @@ def _place(source: Any, folder: str | os.PathLike[str] | None) -> tuple[Path | N
     return temporary / NAME, partial(shutil.rmtree, temporary, ignore_errors=True), None
 
 
-def _opened(
-    source: Any, in_memory: bool, show: Any, folder: Path | None, watch: bool, reading: dict[str, Any]
-) -> Project:
+def _opened(source: Any, in_memory: bool, options: LabelOptions) -> Project:
     """Return the project of a source; what was chosen or left out is told."""
-    if watch and in_memory:
+    if options.watch and in_memory:
         raise EverylabelError("--watch goes with a file or a folder; the source is in memory")
-    if in_memory:
 
-        def read_source(_: str, options: Options) -> Items:
-            return read_memory(source, options, show=show)
+    def read_source(_: str, how: Options) -> Items:
+        return read_memory(source, how, show=options.show)
 
-        reading = reading | {"reader": read_source}
-    else:
-        reading = reading | {"show": show} | ({"reader": read_watched} if watch else {})
-    where = IN_MEMORY if in_memory else source
-    project = open_project(where, folder=folder, keep=False, progress=_progress(), **reading)
+    how = options.opening() | ({"reader": read_source, "show": None} if in_memory else {})
+    project = open_project(IN_MEMORY if in_memory else source, progress=_progress(), **how)
     for text in project.notes:
         _note(text)
     return project
@@ -259,3 +231,35 @@ def _in_python() -> Iterator[None]:
 
 _ARGUMENTS = {"--" + name.replace("_", "-"): name for name in signature(label).parameters}
 _ARGUMENTS |= {"--project": "folder"}
+
+
+def classes_of(given: Any, encoding: str | None) -> ClassList:
+    """Return the classes that are named; a string is what the command takes."""
+    if given is None or isinstance(given, str):
+        return class_list(given, encoding)
+    names = list(given) if isinstance(given, Iterable) else [given]
+    told = list(given.values()) if isinstance(given, Mapping) else []
+    _check_strings("classes", [*names, *told])
+    return ClassList(names, dict(zip(names, told, strict=True)) if told else {}, {})
+
+
+def fields_of(given: Any) -> list[str] | None:
+    """Return columns; one by itself is no sequence of letters."""
+    if given is None:
+        return None
+    names = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    _check_strings("fields", names)
+    return names
+
+
+def folders_of(given: Sequence[str | os.PathLike[str]] | str | os.PathLike[str]) -> list[Path]:
+    """Return folders; one by itself is no sequence of letters."""
+    return [Path(given)] if isinstance(given, str | os.PathLike) else [*map(Path, given)]
+
+
+def _check_strings(what: str, names: Sequence[Any]) -> None:
+    odd = [each for each in names if not isinstance(each, str)]
+    if odd:
+        raise EverylabelError(
+            f"{what} has {odd[0]!r:.80}, a {type(odd[0]).__name__}; expected names that are strings"
+        )

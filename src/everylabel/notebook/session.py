@@ -1,29 +1,115 @@
-"""`Session`: what `everylabel.label` returns; the labels and the model of the page, live."""
+"""`Session`: what `everylabel.label` returns; the labels and the model of the page, live.
 
+The server runs on a thread of this process: no signal is touched, nothing is left behind. A notebook shows
+the page in a frame; elsewhere its address is printed.
+"""
+
+import asyncio
 import atexit
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
+from html import escape
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from everylabel.core.errors import need
-from everylabel.data.readers.frames import frame_of
+from everylabel.core.errors import EverylabelError, need
+from everylabel.data.readers.memory import frame_of
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.quality.accuracy import Interval
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.embedding.embed import Embedder
-from everylabel.notebook.background import Background
-from everylabel.notebook.columns import with_column
-from everylabel.notebook.predicting import Tuned, features_of
-from everylabel.notebook.shown import HEIGHT, frame, link, shell
-from everylabel.notebook.state import SessionState, n_labels, state_of
+from everylabel.notebook.results import SessionState, Tuned, features_of, n_labels, state_of, with_column
+from everylabel.projects.options import LabelOptions
+from everylabel.projects.project import Project
+from everylabel.web.server import opened_server
 
+HEIGHT = 680  # pixels of the frame
 LABEL = "label"  # the column of labels, unless another is named
 EVERY = 0.2  # seconds between looks of `wait`
+
+
+def shell() -> Any:
+    """Return the notebook's shell, which can show HTML; None in plain Python and in a terminal."""
+    found = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return found if hasattr(found, "kernel") else None
+
+
+def frame(address: str, height: int) -> str:
+    """Return HTML that has the page in a frame, and a link to it."""
+    place = escape(address)
+    style = "border: 1px solid rgba(128, 128, 128, .4); border-radius: 6px; background: white"
+    return (
+        f'<iframe src="{place}" title="everylabel" width="100%" height="{height}" style="{style}" '
+        f'allow="clipboard-write"></iframe><div>{link(address)}</div>'
+    )
+
+
+def link(address: str) -> str:
+    """Return HTML that leads to the page in a tab of its own."""
+    place = escape(address)
+    return f'<a href="{place}" target="_blank" rel="noopener">{place}</a>'
+
+
+def show(session: Any) -> None:
+    """Have a notebook show a session; elsewhere print where it is."""
+    if shell() is None:
+        print(f"everylabel is ready: {session.address}", flush=True)
+    else:
+        import_module("IPython.display").display(session)
+
+
+class Background:
+    """A project that is served until it is stopped; what is wrong with it is raised here, before it is."""
+
+    def __init__(self, project: Project, options: LabelOptions, note: Callable[[str], Any]) -> None:
+        self._stack, self._started = ExitStack(), threading.Event()
+        self._failed: BaseException | None = None  # why it did not start
+        self._thread = threading.Thread(target=self._serve, name="everylabel", daemon=True)
+        try:
+            opening = opened_server(project, options, lambda _: self._started.set(), note, None)
+            self.opened = self._stack.enter_context(opening)
+            self._thread.start()
+            while not self._started.wait(0.05):
+                if not self._thread.is_alive():
+                    why = "what it logged says why" if self._failed is None else repr(self._failed)
+                    raise EverylabelError(f"the server did not start: {why}") from self._failed
+        except BaseException:
+            self.close()
+            raise
+
+    def _serve(self) -> None:
+        # with a loop of its own: notebooks have one that runs, and often a changed asyncio.run
+        loop = asyncio.new_event_loop()
+        try:
+            loop.run_until_complete(self.opened.server.serve(sockets=[self.opened.bound]))
+        except BaseException as error:
+            if self._started.is_set():
+                raise
+            self._failed = error
+        finally:
+            loop.close()
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def end_serving(self) -> None:
+        """Take no more requests, once those that are open are answered."""
+        if self._thread.is_alive():
+            self.opened.server.should_exit = True
+            self._thread.join()
+
+    def close(self) -> None:
+        """Stop, and close the project."""
+        self.end_serving()
+        self._stack.close()
 
 
 class Source(NamedTuple):

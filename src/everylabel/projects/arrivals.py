@@ -25,12 +25,11 @@ from everylabel.data.read import check_show
 from everylabel.data.readers.delimited import FIELD_LIMIT, delimiter_of
 from everylabel.data.readers.folder import read_folder
 from everylabel.data.readers.table import SUFFIXES, read_table
-from everylabel.labelling.model.class_names import Encoder
+from everylabel.labelling.model.training import Encoder
 from everylabel.models.embedding.choose import is_pretrained
 from everylabel.models.embedding.embed import Embedder
-from everylabel.projects.encoders import Progress
-from everylabel.projects.feature_files import USUAL, Pieces, is_begun, item_digests
-from everylabel.projects.features import write_features
+from everylabel.projects.features import Progress, write_features
+from everylabel.projects.files import USUAL, Pieces, is_begun, item_digests
 from everylabel.projects.trust import Trust
 
 FIRST = 200  # items that labelling begins with

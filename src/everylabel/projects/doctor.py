@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 from everylabel.core.errors import EverylabelError
 from everylabel.data.options import Options
 from everylabel.log.backup import largest_project, valid_prefix, write_log
-from everylabel.log.engines import shown_place
-from everylabel.log.locks import FileLock, Taken
+from everylabel.log.engines import FileLock, Taken, shown_place
 from everylabel.log.store import Damaged, Store, StoreError
-from everylabel.projects.feature_files import find_changed
-from everylabel.projects.files import Remembered, check_own_files, remembered
+from everylabel.projects.files import Remembered, check_own_files, find_changed, remembered
 from everylabel.projects.labelled import STORE
 from everylabel.projects.project import ENDING, located
 

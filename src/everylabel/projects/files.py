@@ -5,19 +5,30 @@
 The folder may come from anybody, so links in it are refused. A JSON object holds a digest over all else in
 it; the record of features also names the digests of the files beside it. Version 0.1 wrote no digests; such
 files are read as they are.
+
+Features are an array, a record of what it is of, and pieces that joined since.
 """
 
 import hashlib
 import json
 import os
+import shutil
+import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from everylabel.core.errors import EverylabelError
-from everylabel.core.files import write_atomically
+from everylabel.core.files import NO_ARRAY, read_file, write_atomically, write_file
+from everylabel.core.files import VERSION as FILE_VERSION
+from everylabel.data.cache import make_folder
+from everylabel.data.digests import content_digest
+from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.log.engines import PRIVATE
 from everylabel.log.integrity import digest
@@ -26,6 +37,12 @@ DIGEST = "digest"
 LATER = "next"  # the folder in it of features that replace older ones
 JOINED = "joined"  # the folder in it of features that were embedded beside a server
 FILE = "project.json"
+FEATURES, RECORD, EMBEDDER, NEXT = "features.npy", "features.json", "embedder.npz", LATER
+DIGESTS = "digests.npy"  # of the item that each row is of, and of those that are broken
+VERSION = 2
+USUAL = {"text": "minilm", "image": "dinov2"}  # models where none is named
+OLD_PIECES = "joined.rows"  # one file of them, by version 0.2
+PIECE_FORMAT = "everylabel features of items that joined"
 
 
 def check_own_files(folder: Path) -> None:
@@ -130,3 +147,166 @@ def remembered(folder: Path) -> Remembered | None:
             f"project file {str(path)!r} is damaged ({error!r}); remove it and pass the source's options "
             "again: labels are kept elsewhere"
         ) from error
+
+
+def record_of(place: Path) -> dict[str, Any] | None:
+    """Return what is known of the features in a place."""
+    try:
+        record = read_json(place / RECORD)
+        whole = {"content", "what", "broken", "fitted_on"} <= set(record) and record["what"]["kind"]
+        ours = record["version"] == VERSION and whole
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return record if ours else None
+
+
+def files_digests(place: Path) -> dict[str, str]:
+    """Return the digests of the files that a record is of."""
+    return {name: file_digest(place / name) for name in (FEATURES, EMBEDDER) if (place / name).exists()}
+
+
+def is_as_written(place: Path, record: dict[str, Any], name: str) -> bool:
+    """Return whether a file is what the record says; versions before noted nothing."""
+    noted = record.get("files", {}).get(name)
+    try:
+        return noted is None or noted == file_digest(place / name)
+    except OSError:
+        return False
+
+
+def load_features(place: Path, record: dict[str, Any]) -> np.ndarray | None:
+    """Return the features in a place, mapped; None if they are not there, or not what was written."""
+    if not is_as_written(place, record, FEATURES):
+        return None
+    try:
+        return np.load(place / FEATURES, mmap_mode="r", allow_pickle=False)
+    except NO_ARRAY:
+        return None
+
+
+def is_fit(place: Path) -> bool:
+    """Return whether what was learned from the items lies in a place."""
+    return (place / EMBEDDER).exists()
+
+
+def check_fit(place: Path, record: dict[str, Any]) -> None:
+    """Refuse what was learned from the items if it has changed since."""
+    if not is_as_written(place, record, EMBEDDER):
+        raise EverylabelError(
+            f"path {str(place / EMBEDDER)!r} is not what was written: it is damaged; put it back from a "
+            "copy, or remove it: then the features are learned anew from all items"
+        )
+
+
+def find_changed(folder: Path) -> list[str]:
+    """Return what is wrong with the features of a folder, in sentences."""
+    if not (folder / RECORD).exists():
+        return []
+    record = record_of(folder)
+    if record is None:
+        return [f"{str(folder / RECORD)!r} is damaged: the next start embeds the items again"]
+    found = []
+    if not is_as_written(folder, record, FEATURES):
+        found.append(f"{str(folder / FEATURES)!r} is not what was written: the next start embeds them again")
+    if record["fitted_on"] and not is_as_written(folder, record, EMBEDDER):
+        found.append(
+            f"{str(folder / EMBEDDER)!r} is not what was written: put it back from a copy, or remove it, and "
+            "the features are learned anew"
+        )
+    return found
+
+
+def is_begun(folder: Path) -> bool:
+    """Return whether a folder has features already, of whatever."""
+    return record_of(folder) is not None or (folder / NEXT).exists()
+
+
+def settle(folder: Path, place: Path) -> None:
+    """Have the features that are used be the folder's own; others in next/ are removed."""
+    later = folder / NEXT
+    if place == later:
+        try:
+            (later / FEATURES).replace(folder / FEATURES)
+        except OSError:  # some systems move no file that is mapped; it is found where it is
+            return
+        for name in (RECORD, EMBEDDER, DIGESTS):
+            (folder / name).unlink(missing_ok=True)
+        for name in (EMBEDDER, DIGESTS, RECORD):  # the record last: it says that all is there
+            if (later / name).exists():
+                (later / name).replace(folder / name)
+    shutil.rmtree(later, ignore_errors=True)
+    shutil.rmtree(folder / JOINED, ignore_errors=True)  # all of it is among the features now
+    (folder / OLD_PIECES).unlink(missing_ok=True)
+
+
+class Kept(NamedTuple):
+    """Rows of features, and which of them is of which content, by digest."""
+
+    rows: np.ndarray
+    at: dict[str, int]
+
+
+class Pieces:
+    """Features embedded beside a server: a file for each piece, until the next start merges them.
+
+    A file appears when it is whole, before its items join the pool: a server that is killed loses none.
+    """
+
+    def __init__(self, folder: Path, kind: str, model: str | None) -> None:
+        self.folder, self.made_by = folder / JOINED, {"kind": kind, "model": model}
+
+    def add(self, digests: Sequence[str], rows: np.ndarray) -> None:
+        """Write the features of some items; they are on disk when this returns."""
+        header = {"format": PIECE_FORMAT, "version": FILE_VERSION, **self.made_by}
+        arrays = {"digests": np.array(list(digests), "S"), "rows": rows}
+        path = make_folder(self.folder) / f"{time.time_ns():020}.npz"
+        write_file(path, header, arrays, mode=PRIVATE)
+        if hasattr(os, "O_DIRECTORY"):  # the name outlives a loss of power, too
+            folder = os.open(self.folder, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def read(self) -> Kept:
+        """Return the features of this model and kind of items; damaged files are left out."""
+        found = [self._old(), *(self._piece(path) for path in sorted(self.folder.glob("*.npz")))]
+        pieces = [piece for piece in found if piece is not None]
+        pieces = [piece for piece in pieces if piece[1].shape[1] == pieces[-1][1].shape[1]]
+        if not pieces:
+            return Kept(np.zeros((0, 0), np.float32), {})
+        digests = [name.decode() for names, _ in pieces for name in names.tolist()]
+        return Kept(np.concatenate([rows for _, rows in pieces]), {name: i for i, name in enumerate(digests)})
+
+    def _piece(self, path: Path) -> tuple[np.ndarray, np.ndarray] | None:
+        try:
+            header, arrays = read_file(path, PIECE_FORMAT, "piece of features", "everylabel label")
+            digests, rows = arrays["digests"], arrays["rows"]
+        except (EverylabelError, KeyError):
+            return None
+        if {name: header.get(name) for name in self.made_by} != self.made_by:
+            return None
+        fits = digests.dtype.kind == "S" and rows.dtype == np.float32 and rows.ndim == 2
+        return (digests, rows) if fits and digests.shape == rows.shape[:1] else None
+
+    def _old(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the features in the file of version 0.2, but for records that are not whole."""
+        try:
+            with (self.folder.parent / OLD_PIECES).open("rb") as file:
+                header, data = json.loads(file.readline()), file.read()
+            fields = [("digest", "S16"), ("check", "<u4"), ("row", "<f4", (header.pop("width"),))]
+            record = np.dtype(fields)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        if header != {"version": 1, **self.made_by}:
+            return None
+        found = np.frombuffer(data, record, len(data) // record.itemsize)
+        found = found[[zlib.crc32(one["row"].tobytes()) == one["check"] for one in found]]
+        return found["digest"], found["row"]
+
+
+def item_digests(items: Items, places: Sequence[int]) -> list[str]:
+    """Return a hash of each item in these places, also of arrays that have one hash in all."""
+    if len(items.digests) == len(items):
+        return [items.digests[i] for i in places]
+    return [content_digest(items.items[i]) for i in places]

@@ -14,15 +14,12 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError, counted, listed
 from everylabel.data.digests import features_digest
-from everylabel.data.id_list import IdList, stored_ids
-from everylabel.data.items import Items
-from everylabel.data.sent import Sent, with_sent
+from everylabel.data.items import IdList, Items, Sent, stored_ids, with_sent
 from everylabel.data.source_diff import Known, compare
 from everylabel.log import events
 from everylabel.log.events import SAID
 from everylabel.log.store import Damaged, NoLog, Store, StoreError
-from everylabel.projects.feature_files import is_fit
-from everylabel.projects.files import Remembered, remembered
+from everylabel.projects.files import Remembered, is_fit, remembered
 from everylabel.projects.project import Begin, Check, Opening, Project
 
 STORE = "labels.sqlite"  # in the project's folder

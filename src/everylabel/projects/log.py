@@ -18,18 +18,16 @@ from everylabel.core.errors import EverylabelError, counted, listed
 from everylabel.data.cells import label_of
 from everylabel.data.classes import check_class_count, clean_name, meant
 from everylabel.data.digests import features_digest
-from everylabel.data.id_list import IdList, Numbered, id_list, stored_ids
-from everylabel.data.items import Items
+from everylabel.data.items import IdList, Items, Numbered, id_list, stored_ids
 from everylabel.data.source_diff import Known, compare
-from everylabel.labelling.model.class_names import ClassNames
+from everylabel.labelling.model.training import ClassNames
 from everylabel.labelling.snapshot import Snapshots
-from everylabel.labelling.state.label_set import LabelSet
 from everylabel.labelling.state.reducer import apply, apply_all
-from everylabel.labelling.state.state import State, new_state
+from everylabel.labelling.state.state import LabelSet, State, new_state
 from everylabel.log import events
 from everylabel.log.events import SAID, Event
 from everylabel.log.store import Store, StoreError
-from everylabel.projects.encoders import word_encoder
+from everylabel.projects.features import word_encoder
 from everylabel.projects.labelled import (
     are_made_anew,
     by_log_names,
@@ -41,12 +39,12 @@ from everylabel.projects.labelled import (
     with_other_features,
 )
 from everylabel.projects.network import load_generation
+from everylabel.projects.options import LONGEST_PERSON, LabelOptions
 from everylabel.projects.project import Project
-from everylabel.selection.pool.complement import all_but
+from everylabel.selection.pool.sparse import all_but
 
 IMPORTER = "import"  # the person of labels that came with the source
 SOURCE, FILE = "source", "file"  # origins of imported labels
-LONGEST_PERSON = 64
 NAMES = "class-names.npz"  # in the project's folder
 SAYS_TEST = ("test", "true", "yes", "1")  # cells of a column that names test items, in whatever case
 
@@ -99,35 +97,25 @@ class _Writer:
 @contextmanager
 def open_log(
     project: Project,
-    store: str | None,
-    settings: dict[str, Any],
-    labels: Iterable[Label],
-    descriptions: Mapping[str, str],
-    accept: bool,
+    options: LabelOptions,
     note: Callable[[str], Any],
     names: ClassNames | None = None,
-    confirm: bool = False,
-    class_keys: Mapping[str, str] = MappingProxyType({}),
-    test: str | None = None,
     snapshots: Snapshots | None = None,
 ) -> Iterator[OpenLog]:
-    """Yield a project's log, up to date with its source.
+    """Yield a project's log, up to date with its source and the options.
 
-    accept : accept a source that is another one; labels of rows with other content are set aside
     note : receives sentences for the user
     names : vectors of class names
-    confirm : labels of rows with other content fit
-    class_keys : on the page, by class name
-    test : number of items to hold out as a test set, or the column that names them
     snapshots : where a snapshot of the state may be
     """
+    store, confirm = options.store, options.confirm_labels
     with closing(Store(store_place(project, store), store_name(project, store))) as log:
         if log.told:
             note(log.told)
         known = log.items() or Known((), ())
         change = compare(known, project)
         unlabelled = not (change.only_appended or log.holds(SAID))
-        told = change.check(project.source, accept or confirm, unlabelled=unlabelled)
+        told = change.check(project.source, options.accepts, unlabelled=unlabelled)
         if told is not None:
             note(told)
         project = replace(project, ids=change.keys)
@@ -135,20 +123,20 @@ def open_log(
             log,
             project.ids_here,
             classes=project.classes,
-            settings=settings,
+            settings=options.settings,
             source=[Label(project.ids[i], project.classes[int(project.labels[i])]) for i in project.labelled],
-            labels=labels,
+            labels=options.labels,
             project=project.id,
-            descriptions=descriptions,
-            class_keys=class_keys,
+            descriptions=options.classes.descriptions,
+            class_keys=options.classes.keys,
             names=names,
-            test=held_out_items(project, test),
+            test=held_out_items(project, options.test),
             note=note,
             changed=change.changed_keys,
             confirm=confirm,
             known_as=lambda item: project.known_as(item if project.here is None else project.here[item]),
             features=None if isinstance(project.ids, Numbered) else project.features,
-            new_features=accept or confirm or unlabelled or are_made_anew(project),
+            new_features=options.accepts or unlabelled or are_made_anew(project),
             snapshots=snapshots,
         )
         if known.renewed(project) != known:  # after the events about changed items are written

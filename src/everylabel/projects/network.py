@@ -26,15 +26,14 @@ import msgspec
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.id_list import IdList
+from everylabel.data.items import IdList
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.errors import Refused
-from everylabel.labelling.model.class_names import ClassNames, Encoder, phrases_of
 from everylabel.labelling.model.learner import Learner, Mean
 from everylabel.labelling.model.scaling import Rows
-from everylabel.labelling.model.training import TrainingSet
+from everylabel.labelling.model.training import ClassNames, Encoder, TrainingSet, phrases_of
+from everylabel.labelling.progress import NetworkState
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import NONE
+from everylabel.labelling.state.types import NONE, Refused
 from everylabel.log import events
 from everylabel.models.embedding.choose import ALIASES
 from everylabel.models.finetuning.job import (
@@ -47,8 +46,7 @@ from everylabel.models.finetuning.job import (
     Job,
     write_job,
 )
-from everylabel.projects.feature_files import USUAL, record_of
-from everylabel.projects.files import file_digest
+from everylabel.projects.files import USUAL, file_digest, record_of
 from everylabel.projects.project import Project
 
 log = logging.getLogger(__name__)
@@ -59,7 +57,6 @@ FEWEST, PER_CLASS, ENOUGH = 32, 4, 300  # labels of the first attempt: at least,
 GROWN = 1.5  # growth of the labels after which the next attempt begins
 AGAIN = 1.1  # growth after which an attempt that failed is repeated
 MOST_ITEMS = 20_000  # above this, re-embedding takes minutes: people are asked first
-SECONDS_AN_ITEM = 0.02  # of an attempt, for the estimate that people see
 LEAST_MEMORY = 1.5 * 2**30  # bytes that an attempt may take
 WAIT = 0.5  # seconds between looks
 
@@ -82,11 +79,16 @@ class Generation:
         """The fine-tuned encoder, for class names."""
         return Encoder(f"generation {self.body.number} {self.body.weights}", self.embed)
 
+    @property
+    def encoder_folder(self) -> Path:
+        """The files of the encoder, as `TunedEncoder.save` wrote them."""
+        return self.folder / ENCODER
+
     @cached_property
     def _tuned(self) -> Any:
         from everylabel.models.finetuning import TunedEncoder
 
-        return TunedEncoder.load(self.folder / ENCODER)
+        return TunedEncoder.load(self.encoder_folder)
 
     def load(self) -> None:
         """Load the encoder, if it is not loaded yet."""
@@ -198,41 +200,6 @@ def weights_digest(place: Path) -> str:
     """Return a hash of all weights of a generation."""
     files = sorted((place / ENCODER).rglob("*.safetensors"))
     return hashlib.blake2b("".join(map(file_digest, files)).encode(), digest_size=16).hexdigest()
-
-
-@dataclass
-class NetworkState:
-    """The progress of fine-tuning, for the page."""
-
-    why_frozen: str = ""  # why it cannot be trained
-    asks: bool = False  # the pool is so large that a person has to agree
-    share: float | None = None  # of the running attempt
-    message: str = ""
-    error: str = ""
-    items: int = 0
-    trainer: "NetworkTrainer | None" = None
-
-    def sentence(self, state: State) -> str:
-        """Return one sentence about the network."""
-        if self.why_frozen:
-            return f"The network stays as it is. {self.why_frozen}"
-        if state.settings["network"] == "frozen":
-            return "The network stays as it is: that is switched off in the settings."
-        if self.share is not None:
-            return f"Learning to read your items: {self.share:.0%}. You can go on labelling."
-        if self.error:
-            return f"The last attempt to fine-tune the network failed: {self.error}"
-        if self.asks and state.settings["network"] == "auto":
-            minutes = max(1, round(self.items * SECONDS_AN_ITEM / 60))
-            return f"Fine-tuning would take about {minutes} minutes: switch it on in the settings."
-        if not state.generations:
-            return "The network learns once there are enough labels."
-        last = state.generations[-1]
-        if not last.trusted:
-            return f"At {last.labels} labels fine-tuning did not help; it is tried again later."
-        before, after = last.frozen_accuracy, last.tuned_accuracy
-        better = f"Since label {last.labels} the model reads your items better"
-        return f"{better}: {before:.0%} to {after:.0%} expected."
 
 
 def opened_desk(

@@ -12,15 +12,14 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.read import ARRAYS, TABLES, read
-from everylabel.data.readers.ids import NO_IDS
+from everylabel.data.readers.columns import NO_IDS
 from everylabel.data.readers.rows import column_names
-from everylabel.labelling.errors import Refused
 from everylabel.labelling.model.scaling import Prepared, prepare
 from everylabel.labelling.model.training import teaching_names, train_with_none
-from everylabel.labelling.state.label_set import LabelSet
+from everylabel.labelling.state.state import LabelSet
+from everylabel.labelling.state.types import Refused
 from everylabel.models.names import NameRows, name_rows
-from everylabel.projects.encoders import Progress, embed_as
-from everylabel.projects.features import broken_rows
+from everylabel.projects.features import Progress, broken_rows, embed_as
 from everylabel.projects.project import Project, left_out, told_of
 
 

@@ -21,14 +21,12 @@ from everylabel.data.items import Items
 from everylabel.data.media import why_unreadable
 from everylabel.data.options import Options
 from everylabel.data.read import dataset_name, read
-from everylabel.data.readers.ids import NO_IDS
+from everylabel.data.readers.columns import NO_IDS
 from everylabel.labelling.desk import Generation
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.arrivals import Growing, growing
-from everylabel.projects.encoders import Progress, embedder_as
-from everylabel.projects.feature_files import record_of, settle
-from everylabel.projects.features import features_of, kept_items
-from everylabel.projects.files import Remembered, remember, remembered
+from everylabel.projects.features import Progress, embedder_as, features_of, kept_items
+from everylabel.projects.files import Remembered, record_of, remember, remembered, settle
 from everylabel.projects.trust import NONE_NAMED, Trust, check_show, check_source
 
 ENDING = ".everylabel"

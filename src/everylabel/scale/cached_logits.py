@@ -18,12 +18,11 @@ from everylabel.core.posterior import Posterior
 from everylabel.scale.features import BESIDE, ShardedFeatures
 from everylabel.scale.worker import Behind
 from everylabel.selection.pool import PoolView
-from everylabel.selection.pool.scaled import Scaled
+from everylabel.selection.pool.features import Scaled
 from everylabel.selection.pool.sparse import Sparse
 from everylabel.selection.pool.view import shares_cov
 
 _count = itertools.count()
-Taken = tuple[np.ndarray, np.ndarray]  # instances of a part, and where each is
 
 
 @dataclass
@@ -96,8 +95,7 @@ class CachedLogits:
         self.parts = [Part(a, int(b), int(e)) for a, (b, e) in zip(self.sharded.actors, bounds, strict=True)]
         self._state, self._posterior = state, now
         self._mean: np.ndarray | None = None  # of a reset that is under way
-        self.moves: dict[int, int] = {}  # where instances have moved to since the last step,
-        self._sent: dict[int, int] = {}  # and with it
+        self.moves: dict[int, int] = {}  # where instances have moved to that the actors are yet to be told
         self.steps = 0
         self.has_variances = False
 
@@ -161,14 +159,13 @@ class CachedLogits:
         )
 
     def tell(self, name: str, *args: Any) -> None:
-        """Send a step, and where instances have moved to, to all actors."""
+        """Send a step to all actors."""
         calls = [
-            (part, part.actor.step.remote(self.key, self.steps, self._moves_of(part), name, args))
+            (part, part.actor.step.remote(self.key, self.steps, name, args))
             for part in self.parts
             if part.here or part.coming
         ]
         self.steps += 1
-        self._sent, self.moves = self.moves, {}
         for part, ref in calls:
             if part.here:
                 self._answer(part, ref)
@@ -233,7 +230,8 @@ class CachedLogits:
     def send_moves(self) -> None:
         """Send the actors where instances have moved to."""
         if self.moves:
-            self.tell("")
+            moves, self.moves = self.moves, {}
+            self.tell("place", *_as_arrays(moves))
 
     def end(self) -> None:
         """Have the actors drop this pool."""
@@ -247,24 +245,15 @@ class CachedLogits:
             self._settle(self.parts[0], wait=True)
         return [part for part in self.parts if not part.here]
 
-    def _moves_of(self, part: Part) -> Taken:
-        own = [(i - part.start, w) for i, w in self.moves.items() if part.start <= i < part.stop]
-        return np.asarray([i for i, _ in own], np.int64), np.asarray([w for _, w in own], np.int8)
-
     def _cast(self, array: np.ndarray) -> np.ndarray:
         return np.asarray(array, self.features.dtype)
 
     def _begin(self, part: Part) -> None:
         """Have an actor begin this pool again, as it is now."""
-        idx, where = self._state().unusual(part.start, part.stop)
-        places = dict(zip((idx - part.start).tolist(), where.tolist(), strict=True))
-        for told in (self._sent, self.moves):
-            places |= {i - part.start: where for i, where in told.items() if part.start <= i < part.stop}
-        taken = np.asarray(list(places), np.int64), np.asarray(list(places.values()), np.int8)
-        now = self._posterior()
+        now, taken = self._posterior(), self._state().unusual(part.start, part.stop)
         mean = self._cast(self._fold(to_numpy(now.mean) if self._mean is None else self._mean))
         known = self._seen(now) if self.has_variances else None
-        sent = self.key, self.steps, self.features.bias, mean, self.binary, taken, known
+        sent = self.key, self.steps, part.start, self.features.bias, mean, self.binary, taken, known
         begin = part.actor.begin  # later steps queue up behind it, unless all actors are waited for
         if self._mean is not None:
             begin = begin.options(concurrency_group=BESIDE)
@@ -316,3 +305,7 @@ class CachedLogits:
             return None
         except errors.RayTaskError as error:
             raise error.cause from None
+
+
+def _as_arrays(places: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    return np.asarray(list(places), np.int64), np.asarray(list(places.values()), np.int8)

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import joblib
 
 from everylabel.core.errors import EverylabelError, counted, need
-from everylabel.scale.manifest import Part
+from everylabel.scale.manifest import Manifest, Part
 
 HERE = "local"  # an own cluster on this machine, for as long as this process lives
 LOOPBACK = "127.0.0.1"
@@ -74,38 +74,35 @@ def joblib_on_ray(address: str, note: Callable[[str], Any] | None = None) -> Ite
         yield
 
 
-class Job(Protocol):
-    """An object that makes parts; it can be sent to another process."""
-
-    @property
-    def key(self) -> str:
-        """Return a name that no other job has."""
-
-    def make(self, part: Part) -> Any:
-        """Make a part, and return its result."""
-
-
-_jobs: dict[str, Any] = {}  # the last job of this worker, with the model it has loaded
+_jobs: dict[str, Callable[[Part], int]] = {}  # the last job of this worker, with the model it has loaded
 
 
 def run(
-    job: Job, parts: Sequence[Part], ray: Any = None, *, cpus: int = 1, gpus: int = 0
-) -> Iterator[tuple[Part, Any]]:
+    make: Callable[[Part], int],
+    key: str,
+    parts: Sequence[Part],
+    ray: Any = None,
+    *,
+    cpus: int = 1,
+    gpus: int = 0,
+) -> Iterator[tuple[Part, int]]:
     """Make all parts, and yield each with its result: in this process, or by tasks of a cluster.
 
+    make : makes a part and returns its result; it can be sent to another process
+    key : a name that no other job has
     ray : of `connect`; None works in this process
     cpus, gpus : of a worker
     """
     if ray is None:
-        yield from ((part, job.make(part)) for part in parts)
+        yield from ((part, make(part)) for part in parts)
         return
     task = ray.remote(_make).options(num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES)
-    held, left = [ray.put((Path.cwd(), job))], iter(parts)
+    held, left = [ray.put((Path.cwd(), make))], iter(parts)
     running: dict[Any, Part] = {}
     try:
         while True:
             for part in islice(left, SUBMITTED - len(running)):
-                running[task.remote(job.key, held, part)] = part
+                running[task.remote(key, held, part)] = part
             if not running:
                 return
             for done in ray.wait(list(running))[0]:
@@ -115,6 +112,26 @@ def run(
             ray.cancel(waiting)
 
 
+def followed(
+    made: Iterator[tuple[Part, int]],
+    manifest: Manifest,
+    missing: Sequence[Part],
+    progress: Callable[[int, int], Any] | None,
+) -> tuple[int, int]:
+    """Wait for the missing parts; return the rows that were there before, and the sum of the results.
+
+    progress(done, total), if given, is called with rows
+    """
+    tell = progress or (lambda done, total: None)
+    kept = done = manifest.rows - sum(part.rows for part in missing)
+    total = 0
+    tell(done, manifest.rows)
+    for part, result in made:
+        done, total = done + part.rows, total + result
+        tell(done, manifest.rows)
+    return kept, total
+
+
 def _make(key: str, held: list[Any], part: Part) -> Any:
     """Make a part in a worker; relative paths are those of the driver's folder."""
     if key not in _jobs:
@@ -122,7 +139,7 @@ def _make(key: str, held: list[Any], part: Part) -> Any:
         home, _jobs[key] = need("ray", "ray", "a worker").get(held[0])
         with suppress(OSError):  # on another machine it may be missing
             os.chdir(home)
-    return _jobs[key].make(part)
+    return _jobs[key](part)
 
 
 def _result(ray: Any, done: Any) -> Any:

@@ -21,7 +21,7 @@ from everylabel.models.embedding.chunks import Chunks
 from everylabel.models.embedding.embed import encoded_rows, write_rows
 from everylabel.models.embedding.fitted import load_fit
 from everylabel.scale import filesystem
-from everylabel.scale.cluster import connect, run
+from everylabel.scale.cluster import connect, followed, run
 from everylabel.scale.manifest import Manifest, Part, open_or_create
 from everylabel.scale.shards import damage, shard_of
 from everylabel.scale.sources import Source, open_source
@@ -145,7 +145,7 @@ def embed_shards(
         "--long-rows": origin.options.long_rows,
         "--shard-rows": size,
     }
-    shards = open_or_create(out, about, ".npy", origin, size)
+    shards = open_or_create(out, about, ".npy", source, origin.files, origin.counts, size)
     origin.convert()
     job = Embedding(origin.with_rows(shards), backend, shards, dtype)
     missing, damaged = _to_make(job)
@@ -153,24 +153,9 @@ def embed_shards(
         note(f"{len(damaged):,} shard(s) are damaged and made anew: {listed(damaged, 3)}")
     gpus = int(str(getattr(backend, "device", None)).startswith("cuda"))
     cluster = None if ray is None else connect(ray, note)
-    kept = shards.rows - sum(part.rows for part in missing)
-    made = run(job, missing, cluster, cpus=cpus, gpus=gpus)
-    broken = followed(made, kept, shards.rows, progress)
+    made = run(job.make, job.key, missing, cluster, cpus=cpus, gpus=gpus)
+    kept, broken = followed(made, shards, missing, progress)
     return Embedded(shards, kept, broken, shard_of(shards.place(shards.parts[0])).width, origin.column)
-
-
-def followed(
-    made: Iterator[tuple[Part, int]], done: int, total: int, progress: Callable[[int, int], Any] | None
-) -> int:
-    """Report the progress of a job in rows; return the sum of the results of its parts."""
-    found = 0
-    if progress is not None:
-        progress(done, total)
-    for part, result in made:
-        done, found = done + part.rows, found + result
-        if progress is not None:
-            progress(done, total)
-    return found
 
 
 def model_digest(backend: Backend) -> str:

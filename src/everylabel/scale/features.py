@@ -70,7 +70,7 @@ class ShardedFeatures:
         self.stored = np.dtype(self.ray.get(self.actors[0].about.remote()))
         self._rows: OrderedDict[int, np.ndarray] = OrderedDict()
         self._lock = threading.Lock()
-        self.sample: tuple[np.ndarray, np.ndarray] | None = None  # see `driver_sample.py`
+        self.sample: tuple[np.ndarray, np.ndarray] | None = None  # of `DriverSample`
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -7,11 +7,11 @@ the missing parts are those without a file. If the source or an option has chang
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.projects.files import remembered
@@ -35,21 +35,6 @@ class Part(NamedTuple):
     number: int
     first: int  # its first row in the source, from 0
     rows: int
-
-
-class Parts(Protocol):
-    """A source that can be cut into parts."""
-
-    @property
-    def place(self) -> str:
-        """Return where it lies."""
-
-    @property
-    def files(self) -> Sequence[str]:
-        """Return its files."""
-
-    def counts(self) -> list[int]:
-        """Return the number of rows of each file."""
 
 
 @dataclass(frozen=True)
@@ -82,15 +67,24 @@ class Manifest:
         return [part for part in self.parts if self.name(part) not in there]
 
 
-def open_or_create(folder: str, about: Mapping[str, Any], ending: str, source: Parts, size: int) -> Manifest:
+def open_or_create(
+    folder: str,
+    about: Mapping[str, Any],
+    ending: str,
+    source: str,
+    files: Sequence[str],
+    counts: Callable[[], list[int]],
+    size: int = 0,
+) -> Manifest:
     """Return the manifest of a new folder, or of one begun with the same model, options and source.
 
+    counts : returns the rows of each file
     size : rows of a part; 0 makes a part of each file
     """
     before = read_manifest(folder)
     if before is not None:
         _check_about(before, about, ending)
-        _check_files(before, source)
+        _check_files(before, source, files)
         return before
     others = filesystem.list_files(folder)
     if others not in ([], [ROWS]):
@@ -98,16 +92,16 @@ def open_or_create(folder: str, about: Mapping[str, Any], ending: str, source: P
             f"folder {folder!r} holds other files ({listed(others, 3)}) and no {MANIFEST} that "
             f"everylabel wrote; {CURE}"
         )
-    counts = source.counts()
+    rows = counts()
     stamps = [
         filesystem.stamp(file)._replace(digest=filesystem.digest(file), rows=n)
-        for file, n in zip(source.files, counts, strict=True)
+        for file, n in zip(files, rows, strict=True)
     ]
-    n = sum(counts)
-    sizes = [min(size, n - at) for at in range(0, n, size)] if size else counts
+    n = sum(rows)
+    sizes = [min(size, n - at) for at in range(0, n, size)] if size else rows
     if not sizes:
-        raise EverylabelError(f"source {source.place!r} has no rows; expected at least one")
-    made = Manifest(folder, about, ending, parts_of(sizes), stamps, filesystem.absolute(source.place))
+        raise EverylabelError(f"source {source!r} has no rows; expected at least one")
+    made = Manifest(folder, about, ending, parts_of(sizes), stamps, filesystem.absolute(source))
     _write(made)
     return made
 
@@ -142,6 +136,14 @@ def read_manifest(folder: str) -> Manifest | None:
         return Manifest(folder, dict(stored["about"]), str(stored["ending"]), parts_of(sizes), files, source)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OSError) as error:
         raise _unreadable(place, error) from error
+
+
+def difference(file: str, then: Stamp) -> str:
+    """Return what a file has that is not as it was then, "size" or "content"; its time may change."""
+    now = filesystem.stamp(file)
+    if now.size != then.size:
+        return "size"
+    return "content" if not now.same_file(then) and filesystem.digest(file) != then.digest else ""
 
 
 def is_shards(place: str) -> bool:
@@ -227,19 +229,17 @@ def _check_about(before: Manifest, about: Mapping[str, Any], ending: str) -> Non
             )
 
 
-def _check_files(before: Manifest, source: Parts) -> None:
+def _check_files(before: Manifest, source: str, files: Sequence[str]) -> None:
     """Refuse files whose content has changed since the folder was begun; their time may change."""
-    stamps = [filesystem.stamp(file) for file in source.files]
+    stamps = [filesystem.stamp(file) for file in files]
     if [one.name for one in stamps] != [one.name for one in before.files]:
         was, now = (listed([one.name for one in some], 3) for some in (before.files, stamps))
         raise EverylabelError(
             f"folder {before.folder!r} was begun with {len(before.files)} file(s) ({was}); "
-            f"source {source.place!r} has {len(stamps)} ({now}) now: {CURE}"
+            f"source {source!r} has {len(stamps)} ({now}) now: {CURE}"
         )
-    for file, is_now, then in zip(source.files, stamps, before.files, strict=True):
-        if not is_now.same_file(then) and (
-            is_now.size != then.size or filesystem.digest(file) != then.digest
-        ):
+    for file, then in zip(files, before.files, strict=True):
+        if difference(file, then):
             raise EverylabelError(
                 f"source {file!r} has changed since folder {before.folder!r} was begun: {CURE}"
             )

@@ -15,13 +15,13 @@ from everylabel.formats.known import TABLES
 from everylabel.formats.records import prediction_records
 from everylabel.formats.tables import write_table
 from everylabel.labelling.model.scaling import prepare
-from everylabel.labelling.state.label_set import LabelSet
+from everylabel.labelling.state.state import LabelSet
 from everylabel.models.scaling import Scaling
 from everylabel.projects.predictions import trained
 from everylabel.projects.project import Project
 from everylabel.scale import filesystem
-from everylabel.scale.cluster import connect, run
-from everylabel.scale.embedding import DIGEST, MODEL, followed, model_digest
+from everylabel.scale.cluster import connect, followed, run
+from everylabel.scale.embedding import DIGEST, MODEL, model_digest
 from everylabel.scale.manifest import (
     Manifest,
     Part,
@@ -30,7 +30,7 @@ from everylabel.scale.manifest import (
     open_or_create,
     read_manifest,
 )
-from everylabel.scale.shards import load, shard_of, shards_of
+from everylabel.scale.shards import Shard, load, shards_of
 
 BLOCK = 4096  # rows that are looked at together
 
@@ -41,18 +41,6 @@ class Predicted(NamedTuple):
     predictions: Manifest
     kept: int  # rows that were there already
     broken: int  # rows of NaN, which have no prediction
-
-
-@dataclass(frozen=True)
-class Shards:
-    """The files of a folder of shards, a part each."""
-
-    place: str
-    files: tuple[str, ...]
-
-    def counts(self) -> list[int]:
-        """Return the number of rows of each file."""
-        return [shard_of(file).rows for file in self.files]
 
 
 class Head(NamedTuple):
@@ -80,7 +68,7 @@ class Head(NamedTuple):
 class Predicting:
     """The job: shards through a model into tables."""
 
-    shards: Shards
+    shards: list[Shard]
     head: Head
     predictions: Manifest
     form: str
@@ -91,7 +79,7 @@ class Predicting:
 
     def make(self, part: Part) -> int:
         """Write the table of a shard; return how many of its rows have no prediction."""
-        features = load([self.shards.files[part.number]])
+        features = load([self.shards[part.number].place])
         finite = _finite(features)
         beside = Beside({ROW: Cells(int, lambda i: part.first + i)}, {})
         records = prediction_records(
@@ -136,18 +124,19 @@ def predict_shards(
     """
     check_choice(form, "format", list(TABLES))
     check_count(worker_cpus, "worker_cpus")
-    files = _finished(shards, project)
-    head = _head(project, label_set, shard_of(files.files[0]).width, shards)
+    found = _finished(shards, project)
+    head = _head(project, label_set, found[0].width, shards)
     about = {"a model that learned": head.digest, "classes": list(head.classes)}
-    predictions = open_or_create(out, about, TABLES[form].ending, files, 0)
+    files, rows = [shard.place for shard in found], [shard.rows for shard in found]
+    predictions = open_or_create(out, about, TABLES[form].ending, shards, files, lambda: rows)
     missing = predictions.missing()
-    kept = predictions.rows - sum(part.rows for part in missing)
     cluster = None if ray is None else connect(ray, note)
-    made = run(Predicting(files, head, predictions, form), missing, cluster, cpus=worker_cpus)
-    return Predicted(predictions, kept, followed(made, kept, predictions.rows, progress))
+    job = Predicting(found, head, predictions, form)
+    made = run(job.make, job.key, missing, cluster, cpus=worker_cpus)
+    return Predicted(predictions, *followed(made, predictions, missing, progress))
 
 
-def _finished(folder: str, project: Project) -> Shards:
+def _finished(folder: str, project: Project) -> list[Shard]:
     """Return the shards, if all are there and made by the project's own model."""
     manifest = finished_shards(folder)
     embedder, own = project.embedder(), read_manifest(project.source) if is_shards(project.source) else None
@@ -160,7 +149,7 @@ def _finished(folder: str, project: Project) -> Shards:
             f"of project {project.name!r}; expected shards by the project's own: embed them with its "
             "--model, or with --fit and its embedder.npz"
         )
-    return Shards(folder, tuple(shard.place for shard in shards_of(manifest)))
+    return shards_of(manifest)
 
 
 def _head(project: Project, label_set: LabelSet, width: int, shards: str) -> Head:

@@ -24,17 +24,16 @@ from everylabel.data.classes import UNLABELLED
 from everylabel.data.digests import bytes_digest, content_digest, spread
 from everylabel.data.display import SHORT, Display, Texts, shown_item
 from everylabel.data.display import Rows as RowNumbers
-from everylabel.data.id_list import Numbered
-from everylabel.data.items import Items
+from everylabel.data.items import Items, Numbered
 from everylabel.data.media import Picture, shown_image
 from everylabel.data.options import Options
-from everylabel.data.readers.ids import check_ids_there, named_ids
+from everylabel.data.readers.columns import check_ids_there, named_ids
 from everylabel.labelling.model.scaling import Rows
 from everylabel.projects.project import Reader
 from everylabel.scale import filesystem
 from everylabel.scale.cluster import connect
 from everylabel.scale.features import ShardedFeatures
-from everylabel.scale.manifest import Manifest, finished_shards
+from everylabel.scale.manifest import Manifest, difference, finished_shards
 from everylabel.scale.pool import ShardPool
 from everylabel.scale.shards import MappedShards, Shard, load, shards_of
 from everylabel.scale.sources import Source, files_of, open_source
@@ -179,11 +178,8 @@ def _check_made_of(place: str, manifest: Manifest) -> None:
     if not plain or len(files) != len(manifest.files):
         raise _another(place, manifest, "it has other files")
     for file, was in zip(files, manifest.files, strict=True):
-        now = filesystem.stamp(file)
-        if now.size != was.size:
-            raise _another(place, manifest, "its size is another")
-        if not now.same_file(was) and filesystem.digest(file) != was.digest:
-            raise _another(place, manifest, "its content is another")
+        if found := difference(file, was):
+            raise _another(place, manifest, f"its {found} is another")
 
 
 def _another(place: str, manifest: Manifest, why: str) -> EverylabelError:

@@ -14,7 +14,7 @@ from everylabel.scale.shards import load
 from everylabel.selection.pool import PoolView, Where
 from everylabel.selection.pool.cached_logits import LocalLogits
 from everylabel.selection.pool.features import Features
-from everylabel.selection.ranking import TIE
+from everylabel.selection.pool.view import TIE
 
 SPARE = 64  # candidates beyond those asked for, to break ties between parts
 Score = Callable[[PoolView, np.ndarray], np.ndarray]
@@ -44,8 +44,8 @@ def in_ties(scores: np.ndarray, tie: float) -> np.ndarray:
 class Part(PoolView):
     """The instances of some shards as a pool that strategies may score."""
 
-    def __init__(self, numbers: LocalLogits, binary: bool) -> None:
-        self.numbers, self.binary = numbers, binary
+    def __init__(self, numbers: LocalLogits, binary: bool, start: int) -> None:
+        self.numbers, self.binary, self.start = numbers, binary, start
         self.state = np.zeros(numbers.n, np.int8)
         self.labels, self.auto_step = np.zeros(0, np.int8), 0.0  # only the driver knows
         self.dtype = numbers.features.dtype
@@ -68,6 +68,11 @@ class Part(PoolView):
 
     def rows(self, idx: Any, dtype: Any = np.float64) -> np.ndarray:
         return self.numbers.features.rows(idx, dtype)
+
+    def place(self, idx: np.ndarray, where: np.ndarray) -> None:
+        """Take over where instances of the whole pool have moved to."""
+        own = (idx >= self.start) & (idx < self.start + len(self))
+        self.state[idx[own] - self.start] = where[own]
 
     def margins(self, idx: np.ndarray) -> np.ndarray:
         found = self.numbers.margins(idx)
@@ -129,6 +134,7 @@ class Worker:
         self,
         key: str,
         steps: int,
+        start: int,
         bias: bool,
         mean: np.ndarray,
         binary: bool,
@@ -136,12 +142,11 @@ class Worker:
         known: Posterior | None,
     ) -> None:
         """Begin a pool: logits of this mean, variances by a posterior, and which instances are not free."""
-        part = Part(LocalLogits(Features.of(self.array, bias)), binary)
+        part = Part(LocalLogits(Features.of(self.array, bias)), binary, start)
         part.numbers.reset(mean)
         if known is not None:
             part.numbers.find_variances(known)
-        idx, where = taken
-        part.state[idx] = where
+        part.place(*taken)
         part.steps = steps
         self.parts[key] = part
 
@@ -149,13 +154,10 @@ class Worker:
         """Drop a pool."""
         self.parts.pop(key, None)
 
-    def step(self, key: str, steps: int, taken: Any, name: str, args: Sequence[Any]) -> None:
-        """Call a method of `LocalLogits`, and take over where instances have moved to."""
+    def step(self, key: str, steps: int, name: str, args: Sequence[Any]) -> None:
+        """Call a method of `LocalLogits`, or `place`."""
         part = self._part(key, steps)
-        if name:
-            getattr(part.numbers, name)(*args)
-        idx, where = taken
-        part.state[idx] = where
+        getattr(part if name == "place" else part.numbers, name)(*args)
         part.steps += 1
 
     def ask(self, key: str, steps: int, name: str, args: Sequence[Any]) -> Any:

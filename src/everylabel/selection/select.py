@@ -10,9 +10,8 @@ from everylabel.core.checks import came, check_count, check_positions, check_rng
 from everylabel.core.errors import EverylabelError
 from everylabel.selection import strategies
 from everylabel.selection.pool import PoolView, Where
-from everylabel.selection.pool.complement import without
-from everylabel.selection.pool.view import LearningPool, check_view
-from everylabel.selection.ranking import best
+from everylabel.selection.pool.sparse import without
+from everylabel.selection.pool.view import LearningPool, best, check_view
 from everylabel.selection.strategies.strategy import Score, Strategy, best_of_few
 
 COLD = ("random", "coreset", "typiclust")  # these need no model
@@ -179,6 +178,6 @@ def free_candidates(pool: PoolView, candidates: Any, rng: np.random.Generator) -
     taken = int(np.sum(pool.state[idx] != Where.FREE))
     if taken:
         raise EverylabelError(
-            f"candidates holds {taken} instance(s) that are labelled or out; expected free ones"
+            f"candidates holds {taken} instance(s) that are labelled or leased; expected free ones"
         )
     return idx

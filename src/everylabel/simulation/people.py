@@ -1,4 +1,4 @@
-"""People who label at once by the truth, and what is measured while they do.
+"""People who label at once by the truth through clients of the HTTP API, what is measured, and the curve.
 
 accuracy        share of items without a label whose most probable class is the true one
 estimate        the page's own, from random checks, with its 95 % interval
@@ -10,22 +10,96 @@ keys            one a label. Hands that label in bulk open a list of near copies
                 (one key), as they do where nothing is proposed
 """
 
+import csv
+import http.client
+import io
+import json
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote, urlsplit
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError
-from everylabel.simulation.client import Client, new_key
+from everylabel.core.errors import EverylabelError, need
+from everylabel.core.files import write_atomically
 
+TIMEOUT = 60  # seconds
 PAGE = 10_000  # predictions asked for at a time
 POINTS = 20  # of the curve
 NOES = 2  # to an item, before one looks for its class oneself
 COUNTED = ("keys", "groups", "wrong", "noes", "looked_up")  # by each person
 HANDS = ("one", "bulk", "yes-no")
+ENDINGS = (".png", ".svg", ".csv")
+
+
+class Client:
+    """Requests to one server. A request whose connection broke is sent again, with its key."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise EverylabelError(f"url is {url!r}; expected http://address:port of a running server")
+        query = dict(pair.split("=", 1) for pair in parts.query.split("&") if "=" in pair)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self.url, self.base = url, parts.path.rstrip("/")
+        self.token = token or query.get("token")
+        self._connection = kind(parts.hostname, parts.port, timeout=TIMEOUT)
+
+    def get(self, path: str, **query: Any) -> Any:
+        """Return the reply to a GET."""
+        text = "&".join(f"{name}={quote(str(value))}" for name, value in query.items())
+        return self._sent("GET", f"{path}?{text}" if text else path, None)
+
+    def post(self, path: str, **body: Any) -> Any:
+        """Return the reply to a POST."""
+        return self._sent("POST", path, body)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _sent(self, method: str, path: str, body: dict[str, Any] | None) -> Any:
+        headers = {"accept": "application/json"}
+        if self.token:
+            headers["authorization"] = f"Bearer {self.token}"
+        data = None if body is None else json.dumps(body).encode()
+        if data is not None:
+            headers["content-type"] = "application/json"
+        for last in (False, True):
+            try:
+                self._connection.request(method, self.base + path, data, headers)
+                reply = self._connection.getresponse()
+                text = reply.read()
+                break
+            except (OSError, http.client.HTTPException) as error:
+                self._connection.close()
+                if last:
+                    raise EverylabelError(
+                        f"the server at {self.url} does not answer ({error or type(error).__name__}); is it "
+                        "running, and is the address right?"
+                    ) from error
+        return _checked(reply.status, text, path)
+
+
+def new_key() -> str:
+    """Return a key that makes a request count once."""
+    return uuid.uuid4().hex
+
+
+def _checked(status: int, text: bytes, path: str) -> Any:
+    try:
+        reply = json.loads(text)
+    except ValueError as error:
+        raise EverylabelError(f"{path} gave {status} and no JSON; expected a server of everylabel") from error
+    if status >= 400:
+        told = reply.get("error", {}) if isinstance(reply, dict) else {}
+        raise EverylabelError(f"{path} gave {status} ({told.get('code')}): {told.get('message')}")
+    return reply
 
 
 class Point(NamedTuple):
@@ -222,3 +296,43 @@ def _accuracy(client: Client, truth: dict[str, str]) -> float | None:
                 right += truth[name] == page["classes"][guess]
         query = None if page["after"] is None else {"limit": PAGE, "after": page["after"]}
     return right / n if n else None
+
+
+def check_ending(out: Path | None) -> None:
+    """Refuse a file that could not be written in the end."""
+    if out is not None and (out.suffix.lower() not in ENDINGS or not out.absolute().parent.is_dir()):
+        raise EverylabelError(
+            f"--out is {str(out)!r}; expected an ending of {', '.join(ENDINGS)}, in a folder that is there"
+        )
+    if out is not None and out.suffix.lower() != ".csv":
+        need("matplotlib", "plot", f"a curve as {out.suffix.lower()}")
+
+
+def write_curve(points: Sequence[Point], out: Path, name: str) -> None:
+    """Write the curve; the file's ending tells how."""
+    if out.suffix.lower() == ".csv":
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows([Point._fields, *points])
+        write_atomically(out, lambda file: file.write(text.getvalue().encode()), follow=True)
+        return
+    _plot(points, out, name)
+
+
+def _plot(points: Sequence[Point], out: Path, name: str) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.subplots()
+    true = [(p.labels, p.accuracy) for p in points if p.accuracy is not None]
+    axes.plot(*zip(*true, strict=True), marker="o", label="true accuracy on the rest") if true else None
+    known = [p for p in points if p.estimate is not None]
+    if known:
+        x = [p.labels for p in known]
+        estimate, low, high = ([float(p[field] or 0.0) for p in known] for field in (2, 3, 4))
+        axes.plot(x, estimate, linestyle="--", label="the page's estimate, 95 %")
+        axes.fill_between(x, low, high, alpha=0.2)
+    axes.set(xlabel="labels", ylabel="accuracy", title=name, ylim=(0, 1.02))
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right")
+    figure.savefig(out, dpi=120)

@@ -1,18 +1,19 @@
 """The HTTP API and the page, over a service; its description is at /openapi.json."""
 
+import asyncio
 from pathlib import Path
 
 from fastapi import FastAPI
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everylabel.labelling.service import Service
-from everylabel.web.access import LINK, Access
+from everylabel.web.access import LINK, Access, refuse
 from everylabel.web.arrivals import Arrivals
+from everylabel.web.bodies import answer_errors
 from everylabel.web.downloads import Downloads
-from everylabel.web.errors import answer_errors
 from everylabel.web.item_view import Shown
 from everylabel.web.routes.answers import answers, finishing, people, sending
 from everylabel.web.routes.classes import classes
@@ -25,6 +26,10 @@ PAGE = Path(__file__).parent / "page"
 PICTURES = "/api/image/"
 LEAST = 1024  # bytes that are worth compressing
 LEVEL = 5  # of 9: three quarters of the bytes are saved in a fraction of a millisecond
+TOLD = (
+    "the server is stopping; whether this was saved is not known: send it again later with the same key, "
+    "which counts once"
+)
 
 
 def make_app(
@@ -78,3 +83,24 @@ class Compressed:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         as_it_is = scope["type"] != "http" or scope["path"].startswith(PICTURES)
         await (self.plain if as_it_is else self.small)(scope, receive, send)
+
+
+class Stopping:
+    """Middleware that answers 503 to requests which the server cancels when it stops."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = False
+
+        async def noted(message: Message) -> None:
+            nonlocal began
+            began = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, noted)
+        except asyncio.CancelledError:  # by the server alone, which ends with this task
+            if not began:
+                await refuse(send, 503, "closing", TOLD)

@@ -15,17 +15,15 @@ from itertools import islice
 from typing import Any
 
 from everylabel.core.errors import EverylabelError
-from everylabel.data.id_list import Numbered
-from everylabel.data.items import Items
-from everylabel.data.sent import Sent, not_sent, sent_items
+from everylabel.data.items import Items, Numbered, Sent, not_sent, sent_items
 from everylabel.data.source_diff import Change, Known, compare
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.errors import Refused
 from everylabel.labelling.joining import CHANGED, Arriving, join
+from everylabel.labelling.state.types import Refused
 from everylabel.log.store import Store
 from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.arrivals import PIECE, Look, Watched, embed_piece
-from everylabel.projects.feature_files import Pieces, item_digests
+from everylabel.projects.files import Pieces, item_digests
 from everylabel.projects.log import is_for_test
 from everylabel.projects.project import left_out, with_clean_classes
 from everylabel.web.item_view import Shown

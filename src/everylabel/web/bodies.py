@@ -1,20 +1,47 @@
-"""What requests and settings may hold: the bodies of POST and PATCH, single values, options of a start."""
+"""What requests may hold, and errors as replies.
 
+Bodies of POST and PATCH, and single values; {"error": {"code", "message"}} if one is wrong.
+"""
+
+import logging
 import unicodedata
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-import numpy as np
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from starlette.exceptions import HTTPException
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.items import LONGEST_ID
-from everylabel.labelling.views import STRATEGIES
-from everylabel.projects.log import IMPORTER, LONGEST_PERSON
+from everylabel.labelling.state.types import Refused
+from everylabel.log.store import StoreError
+from everylabel.projects.log import IMPORTER
+from everylabel.projects.options import LONGEST_PERSON, MOST_CHECKS
 
-NETWORK = ("auto", "on", "frozen")  # whether the encoder is fine-tuned
-MOST_CHECKS = 1000  # labels between two random checks
-PORTS = 65535
+Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
+Name = Annotated[str, StringConstraints(max_length=1000)]
+FieldValue = (
+    bool
+    | Annotated[int, Field(ge=-(2**53), le=2**53)]
+    | Annotated[float, Field(allow_inf_nan=False)]
+    | Annotated[str, StringConstraints(max_length=2000)]
+    | None
+)
+AGAIN = 10  # seconds after which a request that was too much may come again
+log = logging.getLogger(__name__)
+_MEANING = {
+    400: "not JSON",
+    404: "there is no such thing",
+    409: "not as things are",
+    413: "too large",
+    415: "not sent as JSON",
+    422: "not as described",
+    429: "too many at once: try again after the seconds of Retry-After",
+    503: "the server is stopping, or the features' file is not whole",
+    507: "the log, or a file, cannot be written",
+}
 
 
 def _no_bool(value: Any) -> Any:
@@ -65,20 +92,11 @@ Person = Annotated[
 Anybody = Annotated[  # "" is all people
     str, StringConstraints(max_length=LONGEST_PERSON), AfterValidator(no_control), AfterValidator(_composed)
 ]
-Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
 Handle = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(no_control)]
 Key = Annotated[Handle, AfterValidator(_no_annotation)] | None
-Name = Annotated[str, StringConstraints(max_length=1000)]
 Whole = Annotated[int, BeforeValidator(_no_bool)]  # JSON's 3.0 is whole, true is not
 Number = Annotated[Whole, Field(ge=0, le=2**31)]
 FieldName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(no_control)]
-FieldValue = (
-    bool
-    | Annotated[int, Field(ge=-(2**53), le=2**53)]
-    | Annotated[float, Field(allow_inf_nan=False)]
-    | Annotated[str, StringConstraints(max_length=2000)]
-    | None
-)
 
 
 class PersonBody(BaseModel):
@@ -216,62 +234,59 @@ class SettingsBody(PersonBody):
     network: Literal["auto", "on", "frozen"] | None = None
 
 
-def check_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings that are given; refuse what the log must not hold."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    return {name: _CHECKS[name](value) for name, value in given.items()}
+def problems(*more: int) -> dict[int | str, dict[str, Any]]:
+    """Return the descriptions of replies that are errors."""
+    example = {"error": {"code": "unknown_item", "message": "item is 'x'; expected an id of this project"}}
+    content = {"application/json": {"example": example}}
+    statuses = sorted({400, 413, 415, 422, 503, 507, *more})
+    return {status: {"description": _MEANING[status], "content": content} for status in statuses}
 
 
-def check_port(port: Any) -> int:
-    """Return a port's number; 0 takes any that is free."""
-    return _whole("--port", 0, PORTS)(port)
+def answer_errors(app: FastAPI) -> None:
+    """Have the application tell what went wrong."""
+
+    async def refused(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, Refused)
+        reply = _error(error.status, error.code, str(error))
+        if error.status == 429:
+            reply.headers["retry-after"] = str(AGAIN)
+        return reply
+
+    async def not_saved(_: Request, error: Exception) -> JSONResponse:
+        return _error(507, "not_saved", str(error))
+
+    async def wrong(_: Request, error: Exception) -> JSONResponse:
+        return _error(422, "bad_request", str(error))
+
+    async def invalid(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        return _error(422, "bad_request", _told(error.errors()[0]))
+
+    async def http(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        return _error(error.status_code, "http", str(error.detail))
+
+    async def failed(_: Request, error: Exception) -> JSONResponse:
+        log.error("a request failed", exc_info=error)
+        return _error(500, "internal", "something went wrong here; nothing was lost, try again")
+
+    handlers: dict[Any, Any] = {
+        Refused: refused, StoreError: not_saved, EverylabelError: wrong, RequestValidationError: invalid,
+        HTTPException: http, Exception: failed,
+    }  # fmt: skip
+    for kind, handler in handlers.items():
+        app.add_exception_handler(kind, handler)
 
 
-def _strategy(value: Any) -> str:
-    if not isinstance(value, str) or value not in STRATEGIES:
-        raise EverylabelError(f"--strategy is {value!r:.80}; expected one of {', '.join(STRATEGIES)}")
-    return value
+def _error(status: int, code: str, message: str) -> JSONResponse:
+    return JSONResponse({"error": {"code": code, "message": message}}, status)
 
 
-def _whole(name: str, least: int, most: int | None = None) -> Callable[[Any], int]:
-    expected = f"a whole number of at least {least}" if most is None else f"a whole number, {least} to {most}"
-
-    def check(value: Any) -> int:
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or value < least or (most is not None and value > most):
-            raise EverylabelError(f"{name} is {value!r:.80}; expected {expected}")
-        return int(value)
-
-    return check
-
-
-def _switch(value: Any) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise EverylabelError(f"--names-prior is {value!r:.80}; expected on (True) or off (False)")
-    return bool(value)
-
-
-def _network(value: Any) -> str:
-    if value not in NETWORK:
-        raise EverylabelError(f"--network is {value!r:.80}; expected one of {', '.join(NETWORK)}")
-    return str(value)
-
-
-def _person(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > LONGEST_PERSON or not value.isprintable():
-        raise EverylabelError(
-            f"--tester is {value!r:.80}; expected a person's name of at most {LONGEST_PERSON} printable "
-            "characters, or '' for everybody"
-        )
-    return _composed(value)
-
-
-_CHECKS: dict[str, Callable[[Any], Any]] = {
-    "strategy": _strategy,
-    "check_every": _whole("--check-every", 0, MOST_CHECKS),
-    "annotators_per_item": _whole("--annotators-per-item", 1),
-    "lease_seconds": _whole("--lease-seconds", 1),
-    "names": _switch,
-    "network": _network,
-    "tester": _person,
-}
+def _told(error: dict[str, Any]) -> str:
+    """Return what is wrong with a request: the field, and what is expected of it."""
+    where, *field = error["loc"]
+    name = str(field[0]) if field and isinstance(field[0], str) else f"the {where}"
+    expected = str(error["msg"]).removeprefix("Value error, ")
+    if name == "class" and error["type"] != "missing":
+        expected = "expected a class's number or name"
+    return f"{name}: {expected}; see /openapi.json for what is expected"

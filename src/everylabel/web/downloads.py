@@ -3,10 +3,14 @@
 A file is made in full before its first byte is sent: to make it needs the project's state in memory, and a
 client may take an hour. Small files lie in memory, so that labels can be had though the disk is full; others
 in a file without a name in the project's folder, which goes when it is closed.
+
+The map shows n points of d features in two dimensions: by PCA, the two leading directions of at most SAMPLE
+rows, all rows projected on them; or by UMAP where it is installed and asked for.
 """
 
 import asyncio
 import threading
+import warnings
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from tempfile import SpooledTemporaryFile
@@ -17,23 +21,30 @@ import numpy as np
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from everylabel.data.id_list import Numbered
+from everylabel.core.checks import check_choice
+from everylabel.core.errors import need
+from everylabel.data.items import Numbered
 from everylabel.formats.exports import Export, model_export, table_export
 from everylabel.formats.queue_tables import Of
 from everylabel.labelling.desk import Desk
-from everylabel.labelling.errors import Refused
 from everylabel.labelling.model.scaling import GROWN, Prepared, prepare
-from everylabel.labelling.state.label_set import LabelSet
+from everylabel.labelling.state.state import LabelSet
+from everylabel.labelling.state.types import Refused
 from everylabel.projects.project import Project
-from everylabel.web.errors import AGAIN
+from everylabel.selection.pool.features import Scaled
+from everylabel.web.bodies import AGAIN
 from everylabel.web.item_view import Shown
-from everylabel.web.layout import layout
 
 BY_PEOPLE = ("labels", "answers", "test")  # what looks at labelled items only
 IN_MEMORY = 4_000_000  # bytes of a file that lies there
 AT_ONCE = 2  # files that are made: each takes memory and a core
 PATIENCE = 5.0  # seconds that a request waits for its turn
 BLOCK = 2**17  # bytes that are sent at a time
+SAMPLE = 4000  # rows that directions are learned from
+UMAP_SAMPLE = 20_000
+SPARE, ROUNDS = 8, 10  # directions beside the two, and passes, of the iteration
+CHUNK = 16_384  # rows in single precision at a time
+TAIL = 0.002  # share of points on each side that may lie beyond the edge, and are drawn on it
 
 
 class File(NamedTuple):
@@ -66,7 +77,8 @@ class Downloads:
     def model(self, label_set: LabelSet, form: str) -> File:
         """Return the model."""
         _, label_set = self._in_order(label_set)
-        return self._file(model_export(self._prepared(label_set), label_set, form), "model")
+        made = model_export(self._prepared(label_set), label_set, form, self.desk.generation)
+        return self._file(made, "model")
 
     def layout(self) -> tuple[np.ndarray, str]:
         """Return the pool in two dimensions, computed when it is first asked for or has grown by half."""
@@ -167,3 +179,65 @@ def _blocks(file: IO[bytes]) -> Iterator[bytes]:
     file.seek(0)
     while block := file.read(BLOCK):
         yield block
+
+
+def layout(
+    features: np.ndarray | Scaled, rng: np.random.Generator, method: str = "pca"
+) -> tuple[np.ndarray, str]:
+    """Return points (n, 2) between 0 and 1, the same for the same seed, and the method's name."""
+    check_choice(method, "method", ["pca", "umap"])
+    n = len(features)
+    if n < 3 or features.shape[1] < 2:
+        method = "pca"
+    points = _umap(features, rng) if method == "umap" else _pca(features, rng)
+    return _fitted(points), method
+
+
+def _pca(features: np.ndarray | Scaled, rng: np.random.Generator) -> np.ndarray:
+    some = _some(features, SAMPLE, rng)
+    center = some.mean(axis=0)
+    axes = _leading(some - center, rng).T
+    shift = center @ axes
+    if isinstance(features, Scaled):
+        return features.times(axes).T - shift
+    chunks = (np.asarray(features[at : at + CHUNK], np.float32) for at in range(0, len(features), CHUNK))
+    return np.concatenate([chunk @ axes - shift for chunk in chunks])
+
+
+def _leading(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the two leading directions (2, d) of centred rows, by subspace iteration (Halko et al. 2011)."""
+    d = rows.shape[1]
+    found = rng.normal(size=(d, min(d, 2 + SPARE))).astype(np.float32)
+    for _ in range(ROUNDS):
+        found = np.linalg.qr(rows.T @ (rows @ found))[0]
+    within = np.linalg.svd(rows @ found, full_matrices=False)[2][:2]
+    axes = np.zeros((2, d), np.float32)
+    axes[: len(within)] = within @ found.T
+    return axes
+
+
+def _umap(features: np.ndarray | Scaled, rng: np.random.Generator) -> np.ndarray:
+    umap = need("umap", "umap", "a map by UMAP")
+    some = _some(features, UMAP_SAMPLE, rng)
+    seed = int(rng.integers(2**31))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a seed means one thread
+        model = umap.UMAP(n_components=2, n_neighbors=min(15, len(some) - 1), random_state=seed).fit(some)
+        if len(some) == len(features):
+            return np.asarray(model.embedding_)
+        return np.asarray(model.transform(np.asarray(features, np.float32)))
+
+
+def _some(features: np.ndarray | Scaled, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Return up to `most` rows, drawn at random and kept in their order."""
+    n = len(features)
+    rows = np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
+    return np.asarray(features[rows], dtype=np.float32)
+
+
+def _fitted(points: np.ndarray) -> np.ndarray:
+    """Return points within the unit square; a direction without spread is its middle."""
+    low, high = np.quantile(points, [TAIL, 1 - TAIL], axis=0) if len(points) else (np.zeros(2), np.zeros(2))
+    spread = np.where(high > low, high - low, 1.0)
+    scaled = np.where(high > low, (points - low) / spread, 0.5)
+    return np.asarray(np.clip(scaled, 0.0, 1.0), dtype=np.float32)

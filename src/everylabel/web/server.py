@@ -1,6 +1,5 @@
 """`serve`: a project on a port, from start to a clean stop."""
 
-import asyncio
 import contextlib
 import errno
 import os
@@ -8,92 +7,37 @@ import signal
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import uvicorn
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 from threadpoolctl import threadpool_limits
 
 from everylabel.core.errors import EverylabelError
-from everylabel.labelling.model.compile_ahead import compiling
-from everylabel.labelling.model.retrainer import Retrainer
-from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.model.retrainer import Retrainer, compiling
 from everylabel.labelling.service import Service
 from everylabel.labelling.snapshot import Snapshots
 from everylabel.log.store import Store
 from everylabel.projects.arrivals import Watched
 from everylabel.projects.labelled import log_mark
-from everylabel.projects.log import Label, class_names_of, open_log
+from everylabel.projects.log import class_names_of, open_log
 from everylabel.projects.network import opened_desk
+from everylabel.projects.options import LabelOptions, check_port
 from everylabel.projects.project import Project
-from everylabel.web.access import is_local, refuse
-from everylabel.web.app import make_app
+from everylabel.web.access import is_local
+from everylabel.web.app import Stopping, make_app
 from everylabel.web.arrivals import Arrivals, Told
-from everylabel.web.bodies import check_port, check_settings
 from everylabel.web.downloads import Downloads
-from everylabel.web.guidelines import Guidelines
-from everylabel.web.item_view import Shown, allowed_images, check_fields
+from everylabel.web.item_view import Guidelines, Shown, allowed_images, check_fields
 from everylabel.web.tokens import tokens_of
 
 Say = Callable[[str], Any]
 MOST_CONNECTIONS = 1000  # at once; requests beyond them get 503
 PATIENCE = 3  # seconds that open requests get when the server stops
 WITHIN = 10.0  # seconds that the log gets then, for all that is asked of it
-TOLD = (
-    "the server is stopping; whether this was saved is not known: send it again later with the same key, "
-    "which counts once"
-)
-
-
-@dataclass(frozen=True)
-class ServeOptions:
-    """Where and how to serve; None leaves a setting as it was.
-
-    store : a file's path or postgresql://...; labels.sqlite in the project's folder unless given
-    accept_changes : go on though rows are gone or changed; confirm_labels : and labels of these fit
-    port : 0 takes any that is free
-    token : asked for unless host is this machine's own, without a proxy; made up and shown if none is given
-    look_token : another that may only look; token_file : both, in a file that may change meanwhile
-    proxy : one on this machine stands in front, and tells who asks
-    settings : strategy, check_every, annotators_per_item, lease_seconds, names, tester
-    labels : that exist already, besides the source's own
-    layout : "pca" or "umap"
-    descriptions, class_keys : of classes, by name
-    test : how many items are never learned from, or the column that names them
-    fields : columns shown beside an item; all but those of labels unless given
-    guidelines : a Markdown file for the labellers; none; as last time unless given
-    images_in : folders that images may lie in, besides the source's own
-    watch : have what the source gets meanwhile join
-    framed : a notebook of this machine may show the page inside of its own
-    rows : gives the features of a project to the desk
-    """
-
-    store: str | None = None
-    host: str = "127.0.0.1"
-    port: int = 8765
-    token: str | None = None
-    look_token: str | None = None
-    token_file: Path | None = None
-    proxy: bool = False
-    browser: bool = False
-    accept_changes: bool = False
-    confirm_labels: bool = False
-    settings: dict[str, Any] = field(default_factory=dict)
-    labels: Sequence[Label] = ()
-    layout: str = "pca"
-    descriptions: Mapping[str, str] = field(default_factory=dict)
-    class_keys: Mapping[str, str] = field(default_factory=dict)
-    test: str | None = None
-    fields: Sequence[str] | None = None
-    guidelines: Path | None = None
-    images_in: Sequence[Path] = ()
-    watch: bool = False
-    framed: bool = False
-    rows: Callable[[Project], Rows] = lambda project: Rows(project.ids_here, project.features)
 
 
 class Opened(NamedTuple):
@@ -108,7 +52,7 @@ class Opened(NamedTuple):
 
 def serve(
     project: Project,
-    options: ServeOptions,
+    options: LabelOptions,
     ready: Say = print,
     note: Say = print,
     progress: Told | None = None,
@@ -124,7 +68,7 @@ def serve(
 
 @contextlib.contextmanager
 def opened_server(
-    project: Project, options: ServeOptions, ready: Say, note: Say, progress: Told | None
+    project: Project, options: LabelOptions, ready: Say, note: Say, progress: Told | None
 ) -> Iterator[Opened]:
     """Yield a server of a project, ready to run, and close all behind it; see `serve`."""
     guidelines = Guidelines(project.folder, options.guidelines)
@@ -177,27 +121,6 @@ def server_config(app: ASGIApp, proxy: bool = False) -> uvicorn.Config:
     )
 
 
-class Stopping:
-    """Middleware that answers 503 to requests which the server cancels when it stops."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began = False
-
-        async def noted(message: Message) -> None:
-            nonlocal began
-            began = True
-            await send(message)
-
-        try:
-            await self.app(scope, receive, noted)
-        except asyncio.CancelledError:  # by the server alone, which ends with this task
-            if not began:
-                await refuse(send, 503, "closing", TOLD)
-
-
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
     """Compute on one thread until the block is left.
@@ -221,27 +144,14 @@ def one_thread() -> Iterator[None]:
 
 @contextlib.contextmanager
 def opened_project(
-    project: Project, options: ServeOptions, note: Say, progress: Told | None
+    project: Project, options: LabelOptions, note: Say, progress: Told | None
 ) -> Iterator[tuple[Service, Shown, Arrivals]]:
     """Yield the service of a project whose log is brought up to date; close all behind it."""
-    settings = check_settings(options.settings)
-    check_fields(project, options.fields)
+    columns = options.columns(project)
+    check_fields(project, columns)
     allowed = allowed_images(project, options.images_in)
     names, snapshots = class_names_of(project), Snapshots(project.folder, note)
-    opening = open_log(
-        project,
-        options.store,
-        settings,
-        options.labels,
-        options.descriptions,
-        options.accept_changes,
-        note,
-        names,
-        options.confirm_labels,
-        options.class_keys,
-        options.test,
-        snapshots,
-    )
+    opening = open_log(project, options, note, names, snapshots)
     with opening as (store, project, state):
         if options.store is None and project.about is not None:
             project = replace(project, about=project.about._replace(log=log_mark(store)))
@@ -249,7 +159,7 @@ def opened_project(
         rows = options.rows(project)
         desk, network = opened_desk(project, rows, store, state, names, snapshots.mean(), note)
         project = project.without_features()
-        shown = Shown(project, options.fields, allowed)
+        shown = Shown(project, columns, allowed)
         network.content = shown.content
         service = Service(desk, lambda i: shown.item(desk.ids[i]))
         watched = None

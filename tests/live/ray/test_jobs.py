@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from everylabel.experiments.catalogue import EXPERIMENTS
 from everylabel.experiments.data import load
 from everylabel.experiments.engine import cells_of, run_cells
+from everylabel.experiments.reporting.summary import EXPERIMENTS
 from everylabel.experiments.results import Results
 from everylabel.scale.cluster import joblib_on_ray
 from everylabel.scale.embedding import embed_shards

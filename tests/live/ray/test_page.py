@@ -24,7 +24,7 @@ from everylabel.scale.cluster import connect
 from everylabel.scale.embedding import embed_shards
 from everylabel.scale.features import ShardedFeatures
 from everylabel.scale.project import ShardRows
-from everylabel.simulation.client import Client, new_key
+from everylabel.simulation.people import Client, new_key
 from everylabel.web.server import one_thread
 from tests.live.ray.clusters import kill, three_nodes, workers
 from tests.scale.shards import BODY, source

@@ -1,13 +1,19 @@
-"""Downloads that go on where they stopped, are checked, and appear in their place whole or not at all.
+"""Files of a dataset: downloads, checked and continued where they stopped, and the archives among them.
 
-While it runs, FILE.part grows beside FILE; FILE.part.tag holds the server's version of it, so that a
-file that has changed meanwhile is begun anew. pooch, the usual library for this, begins anew after
-each broken connection and, where no sum is known, takes a log-in page for the file: hence our own.
+A file or a folder appears in its place whole or not at all. While a download runs, FILE.part grows beside
+FILE; FILE.part.tag holds the server's version of it, so that a file that has changed meanwhile is begun
+anew. pooch, the usual library for this, begins anew after each broken connection and, where no sum is
+known, takes a log-in page for the file: hence our own.
 """
 
 import hashlib
+import shutil
+import tarfile
+import tempfile
 import urllib.error
 import urllib.request
+import zipfile
+import zlib
 from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
@@ -18,6 +24,51 @@ from everylabel.data.cache import make_folder
 
 BLOCK = 2**20
 Progress = Callable[[int, int | None], object]
+
+
+class NotThere(EverylabelError):
+    """A folder does not hold what was looked for."""
+
+
+SUFFIXES = (".tar.gz", ".tgz", ".zip")
+
+
+def unpacked_to(archive: Path) -> Path:
+    """Return where an archive is unpacked to."""
+    return archive.with_name(archive.name + ".unpacked")
+
+
+def unpacked(archive: Path) -> Path:
+    """Return the folder an archive is unpacked to, beside it; unpack it if that has not been done."""
+    folder = unpacked_to(archive)
+    if folder.is_dir():
+        return folder
+    part = Path(tempfile.mkdtemp(dir=archive.parent, suffix=".part"))
+    try:
+        if archive.suffix == ".zip":
+            with zipfile.ZipFile(archive) as file:
+                file.extractall(part)  # takes no path out of the folder
+        else:
+            with tarfile.open(archive) as tar:
+                tar.extractall(part, filter="data")
+        part.replace(folder)
+    except (OSError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile) as error:
+        raise EverylabelError(
+            f"path {str(archive)!r} cannot be unpacked ({error}); delete it and fetch it again"
+        ) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return folder
+
+
+def locate(folder: Path, *names: str) -> Path:
+    """Return the folder, this one or one inside it, that holds all the named files."""
+    first = Path(names[0])
+    for path in (folder / first, *sorted(folder.rglob(first.name))):
+        root = path.parents[len(first.parts) - 1]
+        if all((root / name).exists() for name in names):
+            return root
+    raise NotThere(f"folder {str(folder)!r} lacks what belongs there; expected {', '.join(names)}")
 
 
 def fetch(url: str, path: Path, sha256: str | None = None, progress: Progress | None = None) -> Path:

@@ -1,19 +1,37 @@
-"""Rows of CSV, TSV, JSON, JSONL, Excel and Parquet files; but for JSON and Excel one at a time, never all."""
+"""Rows of CSV, TSV, JSON, JSONL, Excel and Parquet files; but for JSON and Excel one at a time, never all.
+
+In Parquet, a text that stands in many rows lies in the file once, and once in memory: otherwise a file of
+some kilobytes could take all of it. Of Excel's .xlsx files python-calamine reads the cells of the first
+sheet.
+"""
 
 import json
+import re
 import warnings
-from collections.abc import Callable, Iterator
-from functools import partial
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, datetime
+from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from everylabel.core.errors import EverylabelError, EverylabelWarning, listed, nearest
+from everylabel.core import room
+from everylabel.core.errors import EverylabelError, EverylabelWarning, listed, nearest, need
 from everylabel.data.cells import text_of
 from everylabel.data.readers.delimited import header_of, read_delimited, read_lines
-from everylabel.data.readers.parquet import parquet_columns, read_parquet
-from everylabel.data.readers.spreadsheet import read_sheet
 
 Row = dict[str, Any]
+AT_A_TIME = 4096  # rows
+HELD = 2**25  # bytes of a column, as they lie in one part of the file
+# what pyarrow raises of a damaged file; its errors are subclasses of these
+DAMAGED = (ValueError, OSError, RuntimeError, NotImplementedError, MemoryError)
+XML, CELLS = 0.04, 0.25  # shares of this machine's memory: what a file unpacks to, what its table takes
+CELL = 40  # bytes that an empty cell takes: 32 of calamine's, 8 of a list
+WIDEST, HIGHEST = 16_384, 1_048_576  # XFD1048576 is the last cell of a sheet
+PLACE = re.compile(rb"""<(?:\w+:)?(?:row|c)\b[^<>]*?\sr\s*=\s*["']([A-Za-z]*)(\d*)""")  # of a row or a cell
+ERRORS = {"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#GETTING_DATA"}
+Sheet = tuple[list[str], list[list[Any]]]
 
 
 def read_rows(
@@ -175,3 +193,169 @@ def _xlsx(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]
 def _parquet(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
     check_columns(path, parquet_columns(path), columns)
     yield from read_parquet(path, columns)
+
+
+def parquet_columns(path: Path) -> list[str]:
+    """Return the names of the columns."""
+    with _opened(path) as file:
+        return list(file.schema_arrow.names)
+
+
+def read_parquet(path: Path, columns: list[str]) -> Iterator[Row]:
+    """Yield the named columns of each row, never all in memory."""
+    with _opened(path, columns) as file:
+        batches = file.iter_batches(batch_size=AT_A_TIME, columns=columns)
+        while (batch := _next(path, batches)) is not None:
+            values, names = [_values(column) for column in batch.columns], batch.schema.names
+            yield from (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
+
+
+def _next(path: Path, batches: Iterator[Any]) -> Any:
+    try:
+        return next(batches, None)
+    except DAMAGED as error:
+        raise EverylabelError(f"path {str(path)!r} is damaged ({error}); expected a Parquet file") from error
+
+
+def _texts(file: Any) -> list[str]:
+    """Return where texts lie, also in lists and structs, whose values, each once, can be held.
+
+    A column that is large is read as it stands.
+    """
+    about, schema = file.metadata, file.schema
+    groups = [about.row_group(i) for i in range(about.num_row_groups)]
+    leaves = [schema.column(i) for i in range(len(schema))]
+    texts = [
+        i
+        for i, leaf in enumerate(leaves)
+        if leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type in ("STRING", "NONE")
+    ]
+    small = [i for i in texts if all(g.column(i).total_uncompressed_size <= HELD for g in groups)]
+    return [leaves[i].path for i in small]
+
+
+def _values(column: Any) -> list[Any]:
+    """Return a column's values; those that are one in the file are one object."""
+    if hasattr(column, "dictionary"):
+        used = column.indices.unique().drop_null()
+        known = dict(zip(used.to_pylist(), column.dictionary.take(used).to_pylist(), strict=True))
+        return [known.get(at) for at in column.indices.to_pylist()]
+    kind = str(column.type)
+    if kind.startswith("struct<"):
+        names = [field.name for field in column.type]
+        rows = zip(*map(_values, column.flatten()), strict=True)
+        there = column.is_valid().to_pylist()
+        return [
+            dict(zip(names, row, strict=True)) if is_ else None for row, is_ in zip(rows, there, strict=True)
+        ]
+    if kind.startswith(("list<", "large_list<")):
+        inside = iter(_values(column.flatten()))
+        return [None if n is None else list(islice(inside, n)) for n in column.value_lengths().to_pylist()]
+    return list(column.to_pylist())
+
+
+def _opened(path: Path, columns: Sequence[str] = ()) -> Any:
+    """Return a file; if columns of it are to be read, texts are read once a value, not once a row."""
+    parquet = need("pyarrow.parquet", "table", "reading Parquet")
+    try:
+        file = parquet.ParquetFile(path)
+        texts = _texts(file) if columns else []
+        if not texts:
+            return file
+        file.close()
+        return parquet.ParquetFile(path, read_dictionary=texts)
+    except DAMAGED as error:
+        raise EverylabelError(f"path {str(path)!r} is no Parquet file ({error})") from error
+
+
+def read_sheet(path: Path) -> Sheet:
+    """Return the header and the rows of the first sheet without empty rows; warn of other sheets."""
+    about = path.stat()
+    return _read(path, about.st_mtime_ns, about.st_size)
+
+
+@lru_cache(maxsize=1)  # it is asked for its header, for some rows, for all
+def _read(path: Path, changed: int, size: int) -> Sheet:
+    from python_calamine import CalamineWorkbook  # here, so that only those wait who have a spreadsheet
+
+    try:
+        _check_size(path)
+        with CalamineWorkbook.from_path(path) as book:
+            names = book.sheet_names
+            found = ([_value(cell) for cell in row] for row in book.get_sheet_by_index(0).iter_rows())
+            rows = [row for row in found if any(cell is not None for cell in row)]
+    except (EverylabelError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of calamine's on a damaged file is no Exception
+        raise EverylabelError(
+            f"path {str(path)!r} is no .xlsx file, or has a password ({error}); save it anew as .xlsx or .csv"
+        ) from error
+    if len(names) > 1:
+        warnings.warn(
+            f"{path.name} has {len(names)} sheets; the first is read, {names[0]!r}, not {listed(names[1:])}",
+            EverylabelWarning,
+            stacklevel=3,
+        )
+    return _table(path, rows)
+
+
+def _check_size(path: Path) -> None:
+    """Refuse a file that would not fit into memory: calamine holds every cell up to the last one."""
+    columns = rows = 1
+    with zipfile.ZipFile(path) as archive:
+        size = room.unpacked_size(archive)
+        _check_room(path, size, XML)
+        for entry in archive.infolist():
+            for letters, number in PLACE.findall(archive.read(entry)):
+                columns, rows = max(columns, _column(letters)), max(rows, int(number[:8] or 0))
+    if columns > WIDEST or rows > HIGHEST:
+        raise ValueError("it has cells beyond the last one of a sheet, XFD1048576")
+    _check_room(path, CELL * columns * rows, CELLS)
+
+
+def _check_room(path: Path, size: int, share: float) -> None:
+    if size > share * room.memory():
+        raise EverylabelError(
+            f"path {str(path)!r} unpacks to {size / 1e9:,.1f} GB or more, too much for this machine's memory "
+            f"of {room.memory() / 1e9:,.1f} GB; save it as .csv, which is read row by row"
+        )
+
+
+def _column(letters: bytes) -> int:
+    """Return the number, from 1, of a column such as AB."""
+    number = 0
+    for letter in letters.upper()[:5]:
+        number = 26 * number + letter - ord("A") + 1
+    return number
+
+
+def _table(path: Path, rows: list[list[Any]]) -> Sheet:
+    """Return the header, and rows as long as it; refuse rows that have cells beyond it."""
+    if not rows:
+        return [], []
+    header = ["" if cell is None else str(cell).strip() for cell in rows[0]]
+    while not header[-1]:
+        header.pop()
+    width = len(header)
+    too_long = [
+        f"row {i}" for i, row in enumerate(rows[1:], 2) if any(cell is not None for cell in row[width:])
+    ]
+    if too_long:
+        raise EverylabelError(
+            f"{len(too_long):,} row(s) of {path.name} have more cells than the header's {width}: "
+            f"{listed(too_long)}; name these columns in the first row, or empty their cells"
+        )
+    return header, [row[:width] for row in rows[1:]]
+
+
+def _value(cell: Any) -> Any:
+    """Return a cell as it is shown: whole numbers without a point, dates as text, errors as nothing."""
+    if cell == "" or (isinstance(cell, str) and cell in ERRORS):
+        return None
+    if isinstance(cell, datetime):
+        return cell.isoformat(timespec="seconds")
+    if isinstance(cell, date):
+        return cell.isoformat()
+    if isinstance(cell, float):
+        return int(cell) if cell.is_integer() else cell
+    return cell if isinstance(cell, str | bool | int) else str(cell)

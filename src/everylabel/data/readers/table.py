@@ -15,8 +15,14 @@ from everylabel.data.display import Columns, Images, Pictures, Texts
 from everylabel.data.items import Items
 from everylabel.data.media import image_bytes, is_image, unpacked_image
 from everylabel.data.options import Options
-from everylabel.data.readers.columns import choose_column, read_columns
-from everylabel.data.readers.ids import check_ids_there, choose_ids, ids_of, named_ids
+from everylabel.data.readers.columns import (
+    check_ids_there,
+    choose_column,
+    choose_ids,
+    ids_of,
+    named_ids,
+    read_columns,
+)
 from everylabel.data.readers.rows import column_names, read_rows
 
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".parquet")

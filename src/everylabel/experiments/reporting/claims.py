@@ -1,32 +1,288 @@
 """The paper's sentences, each beside how it is checked and the datasets it speaks of.
 
-A claim is judged over the datasets that its sentence or figure shows; where none of them is at hand it is
-not tested. All others are shown after them and do not count.
+A check works out a number in every repetition that is positive where the claim is right, for every dataset. A
+dataset is for the claim if the 95% confidence interval of the mean (Student's t) lies above zero, against it if
+below; `tally` makes a verdict of them. A claim is judged over the datasets that its sentence or figure shows;
+where none of them is at hand it is not tested. All others are shown after them and do not count.
 """
 
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from everylabel.experiments.reporting.checks import (
-    UNMEASURED,
-    Check,
-    beats,
-    beats_all,
-    both,
-    closer,
-    falls_behind,
-    grows,
-    leads_early,
-    no_worse,
-    nothing_helps,
-    slowest,
-    smaller_share,
-    speed,
-    tally,
-    within,
+import numpy as np
+from scipy.special import stdtrit
+
+from everylabel.experiments.reporting.summary import (
+    TITLES,
+    Curves,
+    Estimate,
+    by_repetition,
+    datasets_of,
+    estimate,
+    mean_of,
+    over_repetitions,
+    points,
+    times,
 )
 from everylabel.experiments.results import Row
 
+CONFIDENCE = 0.95
+LEAST = 0.001  # a tenth of a point of accuracy: less counts for nothing
+UNMEASURED = "nothing was measured that it speaks of"
 Rows = dict[str, list[Row]]  # by experiment
+
+
+class Found(NamedTuple):
+    """What one dataset says to a claim: positive is the claim's side."""
+
+    dataset: str
+    estimate: Estimate
+    text: str  # the figure as people read it
+    least: float = 0.0  # the smallest mean that counts
+    partly: bool = False  # something that could speak against the claim was not measured
+
+    @property
+    def side(self) -> int:
+        """On which side of zero the confidence interval lies, 0 if on both."""
+        mean, error, n = self.estimate
+        if n < 2 or abs(mean) < self.least:
+            return 0
+        width = float(stdtrit(n - 1, 0.5 + CONFIDENCE / 2)) * error
+        side = int(mean > width) - int(mean < -width)
+        return min(side, 0) if self.partly else side
+
+
+Check = Callable[[list[Row]], list[Found]]
+Statistic = Callable[[Curves], float]
+
+
+def tally(
+    found: Sequence[Found], spoken_of: Iterable[str] | None = None, can: bool = False
+) -> tuple[str, str]:
+    """Return a verdict over the datasets a claim speaks of (None: all), and the figures of all.
+
+    It holds if no dataset is against it and at least half are for it; of what only *can* happen, one
+    dataset is enough.
+    """
+    found = [one for one in found if one.estimate.n]
+    counted = [one for one in found if spoken_of is None or one.dataset in spoken_of]
+    others = [one for one in found if one not in counted]
+    parts = ["; ".join(one.text for one in counted)] if counted else []
+    parts += [f"others: {'; '.join(one.text for one in others)}"] if others else []
+    text = " | ".join(parts)
+    sides = [one.side for one in counted if one.estimate.n > 1]
+    if not sides:
+        return "not tested", (f"{text}: one repetition decides nothing" if counted else text or UNMEASURED)
+    for_it, against = sides.count(1), sides.count(-1)
+    if not for_it:
+        return ("does not hold" if against else "undecided"), text
+    return ("holds" if can or (not against and 2 * for_it >= len(sides)) else "mixed"), text
+
+
+def _accuracy(dataset: str, found: Estimate, label: str = "", partly: bool = False) -> Found:
+    """Return a difference of accuracies as what was found."""
+    text = f"{TITLES.get(dataset, dataset)}{label} {points(found)}"
+    return Found(dataset, found, text, LEAST, partly)
+
+
+def by_dataset(look: Callable[[list[Row], str], Found | None]) -> Check:
+    """Return a check that looks at one dataset after the other."""
+    return lambda rows: [found for name in datasets_of(rows) if (found := look(rows, name)) is not None]
+
+
+def each(statistic: Statistic) -> Check:
+    """Return a check by a number that each repetition's accuracies give."""
+    return by_dataset(lambda rows, name: _accuracy(name, over_repetitions(rows, "accuracy", name, statistic)))
+
+
+def gap(found: Curves, better: str, worse: str, low: float = 0, high: float = np.inf) -> float:
+    """Return by how much one curve lies above another between two x."""
+    over, under = ({x: v for x, v in found[name].items() if low <= x < high} for name in (better, worse))
+    if not over or over.keys() != under.keys():
+        raise KeyError(better)
+    return mean_of(over) - mean_of(under)
+
+
+def beats(better: str, worse: str, low: float = 0, high: float = np.inf) -> Check:
+    """Claim: one variant's curve lies above another's."""
+    return each(partial(gap, better=better, worse=worse, low=low, high=high))
+
+
+def no_worse(variant: str, other: str, tolerance: float) -> Check:
+    """Claim: one variant's curve lies at most so much below another's."""
+    slack = partial(gap, better=variant, worse=other)
+
+    def shifted(one: Found) -> Found:
+        return one._replace(estimate=one.estimate._replace(mean=one.estimate.mean + tolerance), least=0.0)
+
+    return lambda rows: [shifted(one) for one in each(slack)(rows)]
+
+
+def leads_early(better: str, worse: str) -> Check:
+    """Claim: one curve lies above another in the first half of the cycles."""
+    return each(lambda found: float(np.mean(_halves(found, better, worse)[0])))
+
+
+def falls_behind(slower: str, faster: str) -> Check:
+    """Claim: one curve lies farther below another in the second half of the cycles than in the first."""
+
+    def statistic(found: Curves) -> float:
+        early, late = _halves(found, faster, slower)
+        return float(np.mean(late) - np.mean(early))
+
+    return each(statistic)
+
+
+def _halves(found: Curves, better: str, worse: str) -> tuple[list[float], list[float]]:
+    """Return one curve minus another in the first and second half of the cycles; all start alike."""
+    gaps = [found[better][x] - found[worse][x] for x in sorted(found[better])][1:]
+    half = len(gaps) // 2
+    if not half:
+        raise KeyError("a curve of one cycle has no halves")
+    return gaps[:half], gaps[half:]
+
+
+def closer(near: str, far: str, goal: str) -> Check:
+    """Claim: one variant's mean curve is closer to the goal's than another's."""
+
+    def look(rows: list[Row], dataset: str) -> Found:
+        runs = by_repetition(rows, "accuracy", dataset).values()
+        whole = [run for run in runs if {near, far, goal} <= run.keys()]
+        closest, farther = (_apart(whole, name, goal) for name in (near, far))
+        return _accuracy(dataset, estimate(b - a for a, b in zip(closest, farther, strict=True)))
+
+    return by_dataset(look)
+
+
+def _apart(runs: list[Curves], name: str, goal: str) -> list[float]:
+    """Return each repetition's part in the distance |mean curve - mean goal|, averaged over x.
+
+    The distance of each repetition's own curves would be larger the more they scatter.
+    """
+    if not runs:
+        return []
+    at = sorted(runs[0][goal])
+    gaps = np.array([[run[name][x] - run[goal][x] for x in at] for run in runs])
+    sides: np.ndarray = np.sign(gaps.mean(axis=0))
+    return [float(part) for part in (sides * gaps).mean(axis=1)]
+
+
+def grows(variant: str) -> Check:
+    """Claim: accuracy grows with x; the last third of the curve against the first."""
+
+    def statistic(found: Curves) -> float:
+        values = [found[variant][x] for x in sorted(found[variant])]
+        third = max(1, len(values) // 3)
+        return float(np.mean(values[-third:]) - np.mean(values[:third]))
+
+    return each(statistic)
+
+
+def beats_all(better: str, others: Sequence[str]) -> Check:
+    """Claim: one variant beats the best of the others; it is for the claim only if all were measured."""
+
+    def look(rows: list[Row], dataset: str) -> Found | None:
+        gaps = {
+            name: over_repetitions(rows, "accuracy", dataset, partial(gap, better=better, worse=name))
+            for name in others
+        }
+        fair = [name for name in others if gaps[name].n > 1] or [n for n in others if gaps[n].n]
+        if not fair:
+            return None
+        name = min(fair, key=lambda n: gaps[n].mean)
+        label = f" (over {name}"
+        for what, n in (("not tested", 0), ("one repetition", 1)):
+            some = [other for other in others if gaps[other].n == n and other != name]
+            label += f"; {what}: {', '.join(some)}" if some else ""
+        partly = any(gaps[other].n < 2 for other in others)
+        return _accuracy(dataset, gaps[name], f"{label})", partly)
+
+    return by_dataset(look)
+
+
+def nothing_helps(variants: Sequence[str]) -> Check:
+    """Claim: none of the variants improves on the baseline: minus the gain of the one best on average.
+
+    The best of each repetition would gain by chance alone.
+    """
+
+    def look(rows: list[Row], dataset: str) -> Found:
+        losses = [
+            over_repetitions(rows, "accuracy", dataset, partial(gap, better="baseline", worse=variant))
+            for variant in variants
+        ]
+        return _accuracy(dataset, min(losses, key=lambda loss: loss.mean))
+
+    return by_dataset(look)
+
+
+def smaller_share(variant: str, than_on: str) -> Check:
+    """Claim: of what retraining gains, an update gains a smaller share than on another dataset."""
+
+    def look(rows: list[Row], dataset: str) -> Found | None:
+        goal, mine = (share(rows, name, variant) for name in (than_on, dataset))
+        if dataset == than_on or not mine.n or not goal.n:
+            return None
+        error = float(np.hypot(goal.error, mine.error))
+        apart = Estimate(goal.mean - mine.mean, error, min(goal.n, mine.n))
+        one, other = (TITLES.get(name, name) for name in (dataset, than_on))
+        return Found(dataset, apart, f"{one} {mine} of retraining's gain ({other} {goal})")
+
+    return by_dataset(look)
+
+
+def share(rows: list[Row], dataset: str, variant: str) -> Estimate:
+    """Return an update's gain divided by retraining's; the error is that of a ratio of means."""
+    gains = []
+    for found in by_repetition(rows, "accuracy", dataset).values():
+        if {variant, "retraining", "baseline"} <= found.keys():
+            gains.append([gap(found, name, "baseline") for name in (variant, "retraining")])
+    mine, whole = np.array(gains).T if gains else (np.zeros(0), np.zeros(0))
+    if not len(whole) or whole.mean() <= 0:
+        return estimate([])
+    ratio = float(mine.mean() / whole.mean())
+    return estimate(ratio + (mine - ratio * whole) / whole.mean())  # the first terms of a Taylor series
+
+
+def within(least: float, most: float = np.inf) -> Callable[[float], float]:
+    """Return what is positive for ratios between two bounds, the more the farther from both."""
+    return lambda ratio: float(min(np.log(ratio / least), np.log(most / ratio)))
+
+
+def speed(way: str, faster: str, slower: str | None, bounds: Callable[[float], float]) -> Check:
+    """Claim: at |D| = 1,000 an update's speed-up, or its ratio to another's, lies within bounds."""
+
+    def ratio(found: Curves) -> float:
+        return found[faster][1000] / (1.0 if slower is None else found[slower][1000])
+
+    label = "" if slower is not None else f" over {way}"
+    return _ratios(way, ratio, bounds, label)
+
+
+def slowest(way: str, variants: Sequence[str]) -> Check:
+    """Claim: every update at every |D| is faster than retraining; the least ratio decides."""
+
+    def ratio(found: Curves) -> float:
+        return min(value for name in variants for value in found[name].values())
+
+    return _ratios(way, ratio, within(1.0), f" over {way}, at the least")
+
+
+def _ratios(way: str, ratio: Statistic, bounds: Callable[[float], float], label: str) -> Check:
+    def look(rows: list[Row], dataset: str) -> Found:
+        shown, judged = (
+            over_repetitions(rows, f"speed-up over {way}", dataset, statistic)
+            for statistic in (ratio, lambda curves: bounds(ratio(curves)))
+        )
+        return Found(dataset, judged, f"{TITLES.get(dataset, dataset)} {times(shown)}{label}")
+
+    return by_dataset(look)
+
+
+def both(*checks: Check) -> Check:
+    """Claim: several things at once; each counts."""
+    return lambda rows: [one for check in checks for one in check(rows)]
 
 
 class Claim(NamedTuple):

@@ -1,16 +1,28 @@
-"""Plots of the report: one small panel a dataset; a method has the same colour and line in all of them."""
+"""Plots of the report: one small panel a dataset; a method has the same colour and line in all of them.
+
+Two pictures show what an update does: Monte Carlo reweighting in one dimension (Fig. 1), and a decision
+boundary in two dimensions before the update, after it, and retrained. The demo is one picture: learning
+without retraining, its distance to retraining, choosing by updates.
+"""
 
 import base64
 import io
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from everylabel.core import fit_map, laplace, predict_proba, sample, update
+from everylabel.experiments.demo import METHODS, RETRAINED, UNTAUGHT
+from everylabel.experiments.engine import seeded
 from everylabel.experiments.reporting.summary import TITLES, Curve, curves, datasets_of, paired
 from everylabel.experiments.results import Row
+from everylabel.selection.strategies import DEFAULT
 
 BLUE, SKY, ORANGE, RED, GREEN, PINK = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#009E73", "#CC79A7"
 GREY, BLACK, SILVER, PURPLE = "#777777", "#000000", "#bbbbbb", "#5B2A86"
@@ -33,10 +45,18 @@ STYLES: dict[str, tuple[str, str]] = {  # colour, line
     "look-ahead": (PINK, "-"),
     "look-ahead, whole pool": (PINK, "-."),
     "herding": (PURPLE, "-"),
+    "no update": (GREY, ":"),
+    "last layer retrained": (GREEN, "-"),
+    "network retrained": (BLACK, "-"),
 }
+for _every, _colour in ((10, BLUE), (25, GREEN), (50, ORANGE), (100, RED)):
+    for _how, _dashes in (("no update", ":"), ("second order", "--"), ("exact", "-")):
+        STYLES[f"every {_every}, {_how}"] = (_colour, _dashes)
 STEPS = (SKY, BLUE, GREEN, ORANGE, RED, PINK)  # from the smallest
 BENEATH = "retraining"  # drawn wide, below what may cover it
 COLOURS = 256  # of a PNG: a quarter of the size
+CLASSES = (BLUE, RED)
+SHADES = [LinearSegmentedColormap.from_list("", (BLUE, "white", RED))(i / 9) for i in range(10)]
 
 
 def panels(
@@ -153,3 +173,97 @@ def as_png(figure: Figure) -> bytes:
 def as_img(png: bytes, alt: str) -> str:
     """Return a PNG as an <img> that needs no file."""
     return f'<img alt="{alt}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
+
+
+def monte_carlo_picture() -> Figure:
+    """Draw hypotheses and their weights before and after new labels (Fig. 1)."""
+    rng = seeded("monte carlo picture")
+    x = np.array([-2.0, -1.5, -1.0, 1.0, 1.6, 2.2])[:, None]
+    y = np.array([0, 0, 0, 1, 1, 1])
+    new_x, new_y = np.array([[0.0], [0.4], [0.6]]), np.array([0, 0, 0])
+    samples = sample(laplace(fit_map(x, y, 2, binary=True), x, "binary"), 60, rng)
+    after = update(samples, new_x, new_y, step_size=1.0)
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
+    grid = np.linspace(-3, 3, 200)[:, None]
+    for axis, state, title in ((axes[0], samples, "before"), (axes[1], after, "after three labels")):
+        weights = np.exp(np.asarray(state.log_weights))
+        for member, weight in zip(np.asarray(state.members), weights, strict=True):
+            logits = np.c_[grid, np.ones(len(grid))] @ member[:, 0]
+            axis.plot(grid, 1 / (1 + np.exp(-logits)), color=BLUE, alpha=float(min(1.0, 12 * weight)), lw=0.8)
+        axis.plot(grid, predict_proba(state, grid)[:, 1], color="black", lw=2)
+        axis.scatter(x, y, edgecolor="black", facecolor="white", zorder=3)
+        if state is after:
+            axis.scatter(new_x, new_y, color=GREEN, marker="D", zorder=3)
+        axis.set(title=title, xlabel="x", ylabel="probability of class 1")
+    return figure
+
+
+def boundary_picture() -> Figure:
+    """Draw the decision boundary before new labels, after each update, and retrained."""
+    rng = seeded("boundary picture")
+    centres = np.array([[-2.0, 0.0], [2.0, 0.0]])
+    y = rng.integers(2, size=20)
+    x = centres[y] + rng.normal(size=(20, 2))
+    new_x, new_y = np.array([[-0.5, 2.5], [0.2, 3.0], [-0.2, 2.0]]), np.array([1, 1, 1])
+    base = laplace(fit_map(x, y, 2), x)
+    all_x, all_y = np.concatenate([x, new_x]), np.concatenate([y, new_y])
+    states = {
+        "before": base,
+        "second order, step 10": update(base, new_x, new_y, "second_order"),
+        "exact": update(base, new_x, new_y, "exact"),
+        "retrained": laplace(fit_map(all_x, all_y, 2), all_x),
+    }
+    figure = Figure(figsize=(11, 3.2), layout="constrained")
+    for axis, (title, state) in zip(
+        figure.subplots(1, len(states), sharey=True), states.items(), strict=True
+    ):
+        _boundary(axis, state)
+        axis.scatter(*x.T, c=[CLASSES[c] for c in y], edgecolor="black", s=24)
+        if title != "before":
+            axis.scatter(*new_x.T, color=CLASSES[1], marker="D", edgecolor="black", linewidth=1.5, s=42)
+        axis.set(title=title)
+    return figure
+
+
+def _boundary(axis: Axes, state: Any) -> None:
+    ticks = np.linspace(-5, 5, 80)
+    grid = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
+    probs = np.asarray(predict_proba(state, grid))[:, 1].reshape(80, 80)
+    axis.contourf(ticks, ticks, probs, levels=np.linspace(0, 1, 11), colors=SHADES, alpha=0.5)
+    axis.contour(ticks, ticks, probs, levels=[0.5], colors="black")
+
+
+def plot_demo(updating: list[Row], choosing: list[Row], path: Path) -> None:
+    """Save accuracy and distance to retraining while learning, and what choosing by updates gains."""
+    reached, apart = (curves(updating, metric, "digits") for metric in ("accuracy", "distance"))
+    names = dict.fromkeys(row.variant for row in choosing)
+    shown = (
+        ("test accuracy", "Learning ten labels at a time, digits", {name: reached[name] for name in METHODS}),
+        (
+            "mean total variation",
+            "Distance to retraining (lower is better)",
+            {name: apart[name] for name in METHODS if name != RETRAINED},
+        ),
+        (
+            "accuracy minus random",
+            "Choosing what to label",
+            {name: paired(choosing, "accuracy", "digits", name, "random") for name in names},
+        ),
+    )
+    figure = Figure(figsize=(14, 4.4), layout="constrained")
+    for axis, (ylabel, title, drawn) in zip(figure.subplots(1, 3), shown, strict=True):
+        for name, curve in drawn.items():
+            colour, line = STYLES[{UNTAUGHT: "baseline", RETRAINED: "retraining"}.get(name, name)]
+            means, marker = [e.mean for e in curve.values()], "o" if name in METHODS else ""
+            wide = 2.6 if name == DEFAULT else 1.6
+            axis.plot(
+                list(curve), means, line, color=colour, label=name, marker=marker, markersize=3, lw=wide
+            )
+        axis.set(xlabel="labels", ylabel=ylabel, title=title)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(alpha=0.2, lw=0.5)
+    for axis in figure.axes[::2]:
+        axis.legend(frameon=False, fontsize=8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(as_png(figure))

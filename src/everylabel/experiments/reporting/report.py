@@ -15,19 +15,27 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from everylabel.core.errors import EverylabelError
-from everylabel.experiments.catalogue import EXPERIMENTS, rows_of
-from everylabel.experiments.reporting import illustrations, pages
-from everylabel.experiments.reporting.checks import UNMEASURED
-from everylabel.experiments.reporting.claims import judge
+from everylabel.experiments.network import STEPS
+from everylabel.experiments.reporting import pages
+from everylabel.experiments.reporting.claims import UNMEASURED, judge
 from everylabel.experiments.reporting.pages import TRAININGS, VERDICTS, Picture, Section, Table
-from everylabel.experiments.reporting.plots import STYLES, as_png, panels, step_panels
+from everylabel.experiments.reporting.plots import (
+    STYLES,
+    as_png,
+    boundary_picture,
+    monte_carlo_picture,
+    panels,
+    step_panels,
+)
 from everylabel.experiments.reporting.summary import (
+    EXPERIMENTS,
     TITLES,
     curve_mean,
     curves,
     datasets_of,
     over_repetitions,
     points,
+    rows_of,
     times,
 )
 from everylabel.experiments.results import Results, Row
@@ -47,9 +55,16 @@ NOTES = {
     f"learned jointly, instead of {BATCHES:,}, mixed batches are left out, and ours tries 60 candidates on "
     "300 instances before each pick instead of 300 on 1,000.",
 }
-XLABELS = {"stages": "|D|", "new-sizes": "|D+|", "speed-up": "|D|"}
+NOTES |= dict.fromkeys(
+    ("network-updates", "network-batches", "network-intervals"),
+    "The network is trained by RAdam on a cosine schedule from its first weights: for 200 epochs, or fast, "
+    f"for {STEPS} steps at most; a text encoder by its own recipe.",
+)
+XLABELS = {"stages": "|D|", "new-sizes": "|D+|", "speed-up": "|D|", "network-updates": "|D+|"}
 RELATIVE = {"stages": "baseline", "new-sizes": "baseline", "whole-pool": "margin with updates"}
 RELATIVE |= dict.fromkeys(("batch-selection", "look-ahead", "label-noise", "imbalance"), "random")
+RELATIVE |= {"network-updates": "no update", "network-batches": "random"}
+RELATIVE |= {"network-intervals": "every 10, no update"}
 CLOSENESS = {
     "distance": "distance to retraining (mean total variation)",
     "flips": "decisions that differ from retraining's",
@@ -215,11 +230,13 @@ def _verdicts(claims: Table) -> Table:
 
 def _section(name: str, training: str, rows: list[Row]) -> Section:
     experiment, file = EXPERIMENTS[name], f"{name}-{training}"
-    heading = f"{experiment.title} ({experiment.figure}){SHORT[training]}"
+    short = ", trained fast" if experiment.on_items and training == "fast" else SHORT[training]
+    heading = f"{experiment.title} ({experiment.figure}){short}"
     counts = {_count(name, rows, dataset) for dataset in datasets_of(rows)}
     repetitions = " to ".join(map(str, sorted({min(counts), max(counts)})))  # of datasets, fewest to most
     note = " ".join(filter(None, ((experiment.__doc__ or "").split("\n")[0], NOTES.get(name))))
-    note += f" {repetitions} repetitions" + (f", trained {TRAININGS[training]}." if training else ".")
+    told = training and not experiment.on_items
+    note += f" {repetitions} repetitions" + (f", trained {TRAININGS[training]}." if told else ".")
     if name == "speed-up":
         ways = sorted({row.metric for row in rows})
         drawn = [
@@ -253,6 +270,8 @@ def _section(name: str, training: str, rows: list[Row]) -> Section:
     tables = [means, _table(others, f"points above {other}, mean over the curve", above)]
     if xlabel == "labels":
         tables.append(_table(rows, "accuracy after the last cycle", last))
+    if name == "network-updates":
+        tables.append(_mean_table(rows, "seconds", "seconds of processor time, mean over the curve"))
     return Section(heading, note, pictures, tables)
 
 
@@ -275,7 +294,7 @@ def _closeness(training: str, rows: list[Row]) -> Section:
 
 
 def _illustrations() -> Section:
-    reweighted, boundary = illustrations.monte_carlo_picture(), illustrations.boundary_picture()
+    reweighted, boundary = monte_carlo_picture(), boundary_picture()
     drawn = [
         _picture("monte-carlo", "Monte Carlo reweighting in one dimension (Fig. 1)", reweighted),
         _picture("boundary", "A decision boundary before, after and retrained", boundary),

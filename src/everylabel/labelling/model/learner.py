@@ -17,7 +17,7 @@ from everylabel.labelling.model.training import TrainingSet, columns_out, in_ord
 from everylabel.labelling.state.types import FREE, Place
 from everylabel.selection import Pool, select
 from everylabel.selection.pool import Where
-from everylabel.selection.pool.scaled import Scaled
+from everylabel.selection.pool.features import Scaled
 from everylabel.selection.select import knows_nothing, looks_at_each
 
 SAMPLED = 1000  # items from which the expected accuracy of the whole pool is estimated
@@ -163,7 +163,7 @@ class Learner:
 
     def _continue_by_steps(self) -> None:
         """Go on with second-order updates: new classes or items made the pool too large for exact ones."""
-        pool, leased = self.pool, self.pool.out_idx.tolist()
+        pool, leased = self.pool, self.pool.leased_idx.tolist()
         for item in leased:  # the posterior is conditioned on them, and will be again
             pool.put(item, Where.FREE)
         idx = pool.labelled_idx
@@ -194,7 +194,7 @@ class Learner:
         """
         pool = self.pool if looks_at_each(strategy, self.pool) else self.pool.at_hand(rng)
         free = len(pool.free_idx)
-        leased = [int(i) for i in self.pool.out_idx]
+        leased = [int(i) for i in self.pool.leased_idx]
         n = min(n, free)
         if n == 0:
             return []

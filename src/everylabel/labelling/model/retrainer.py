@@ -1,21 +1,34 @@
-"""Exact training in the background, and the estimate of the model's accuracy that follows it.
+"""Work beside the desk: exact training, the estimate of the accuracy that follows it, and compiling ahead.
 
 A second model is trained on a copy of the labels. It then follows the changes that came meanwhile and takes
-the place of the first one.
+the place of the first one. Compiled loops are loaded while the first item is being read, so that the first
+label is as fast as the others.
 """
 
+import atexit
 import logging
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
+import numpy as np
+
+from everylabel.core import Posterior
+from everylabel.core.arrays import can_compile
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.model.learner import Learner
+from everylabel.labelling.model.learner import Learner, local_pool
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.model.training import TrainingSet
+from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Assessment, Evidence, assess
-from everylabel.labelling.quality.check_weights import check_weights
 from everylabel.labelling.snapshot import Snapshots
+from everylabel.labelling.state.types import Check, Place
+from everylabel.selection.pool import Pool, Where
+from everylabel.selection.pool.features import LARGE, compile_products
+from everylabel.selection.threads import SMALL
 
 log = logging.getLogger(__name__)
 REST = 4.0  # rest this many times as long as training has computed: a fifth of one core at most
@@ -23,6 +36,7 @@ WAIT = 0.2  # seconds between looks whether training pays
 EARLY, EARLY_UP_TO = 2, 40  # labels between trainings while there are few and class names teach
 EVERY = 10  # label changes between trainings where each label is learned exactly anyway
 SAVE_EVERY = 10_000  # events between snapshots while the server runs
+WIDTH = 8  # features of the small pool
 
 
 class Retrainer:
@@ -89,20 +103,20 @@ class Retrainer:
 def retrain(desk: Desk) -> None:
     """Train on all current labels, take over with the changes since, and estimate the accuracy."""
 
-    def look() -> tuple[TrainingSet, Evidence, Learner, Rows]:
+    def look() -> tuple[TrainingSet, list[Check], Evidence, Learner, Rows]:
         state = desk.state
         desk.learned.clear()
         evidence = Evidence(
-            drawn=check_weights(state.standing_checks()),
+            drawn={},
             foretold=state.foretold(),
             given=dict(state.first),
             test=dict(state.test_labels),
             held_out=set(state.test),
             cross_fitted=desk.cross_fitted(),
         )
-        return desk.training_set(), evidence, desk.learner, desk.rows
+        return desk.training_set(), state.standing_checks(), evidence, desk.learner, desk.rows
 
-    training, evidence, now, rows = desk.read(look).result()
+    training, checks, evidence, now, rows = desk.read(look).result()
     labels = training.labels()
     stale = rows.scale_is_stale(now.scaled_on, training.n_items)
     if not labels and not training.names and not stale:
@@ -116,6 +130,7 @@ def retrain(desk: Desk) -> None:
         raise
     desk.submit(lambda: _taken_over(desk, learner), alone=True).result()
     if desk.learner is learner and len(set(labels.values())) > 1:
+        evidence = evidence._replace(drawn=check_weights(checks))
         _note(desk, assess(training, trained, learner, evidence))
 
 
@@ -134,3 +149,66 @@ def _note(desk: Desk, found: Assessment) -> None:
         return lambda: None
 
     desk.submit(write).result()
+
+
+@contextmanager
+def compiling(size: int, strategy: str, exact: bool = True, n_logits: int = 0) -> Iterator[threading.Event]:
+    """Compile in a thread of its own once the event is set, until the block is left.
+
+    Nobody waits for the loop that is being compiled then: the thread ends after it, and Python after that.
+
+    size, n_logits : of the real pool's features and logits: few of them take other paths
+    exact : whether it learns each label exactly
+    """
+    begin, left = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begin.wait()
+        try:
+            compile_loops(size, strategy, exact, n_logits, left.is_set)
+        except Exception:  # the first label takes longer, then
+            if not left.is_set():
+                log.exception("compiling ahead failed")
+        finally:
+            atexit.unregister(thread.join)
+
+    thread = threading.Thread(target=work, name="compile", daemon=True)
+    atexit.register(thread.join)  # the compiler does not survive the end of Python
+    thread.start()
+    try:
+        yield begin
+    finally:
+        left.set()
+        begin.set()
+
+
+def compile_loops(
+    size: int,
+    strategy: str,
+    exact: bool = True,
+    n_logits: int = 0,
+    ended: Callable[[], bool] = lambda: False,
+) -> None:
+    """Learn a label and pick an instance in a pool of noise that takes the paths of the real one."""
+    n = SMALL // 2 + 1 if n_logits >= SMALL else SMALL // WIDTH + 1 if size >= SMALL else 200
+    rng = np.random.default_rng(0)
+
+    def as_asked(features: Any, posterior: Posterior, known: Mapping[str, Any], _: bool) -> Pool:
+        return local_pool(features, posterior, known, exact)
+
+    noise = rng.standard_normal((n, WIDTH), np.float32)
+    rows = Rows([str(i) for i in range(n)], noise, ready=True)
+    rows.make_pool = as_asked
+    places = {i: Place(Where.LABELLED, label) for i, label in enumerate([0, 1, 0])}
+    learner = Learner(rows, rows.ids, TrainingSet((0, 1), places, {}, n))
+    steps: list[Callable[[], object]] = [
+        lambda: learner.update({3: Place(Where.LABELLED, 1)}, (0, 1), n),
+        learner.expected,
+        lambda: learner.pick(strategy, 1, rng),
+    ]
+    if size >= SMALL * LARGE and can_compile():
+        steps.append(compile_products)
+    for step in steps:
+        if ended():
+            return
+        step()

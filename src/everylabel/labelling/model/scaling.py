@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from everylabel.data.id_list import IdList, Numbered
-from everylabel.labelling.errors import Refused
+from everylabel.data.items import IdList, Numbered
+from everylabel.labelling.state.types import Refused
 from everylabel.models.scaling import Scaling, fit_pool_scaling
 from everylabel.selection import Pool
-from everylabel.selection.pool.scaled import Scaled
+from everylabel.selection.pool.features import Scaled
 
 SAMPLE = 5000  # items that the scale is fitted on, or five times the number of features
 GROWN = 1.5  # growth of the pool after which the scale is fitted again

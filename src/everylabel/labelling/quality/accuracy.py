@@ -13,11 +13,24 @@ x = (1, logit g, 1) and S the inverse Hessian,
     estimate = mean over what is left of p = sigmoid(x' theta),   v = j' S j,   j = mean of p (1 - p) x
 The interval is Wilson's (1927), as of m = estimate (1 - estimate) / v instances. Z is that of 99.5 %, because
 people watch the figure and stop when they like it. How this was chosen and tested: `benchmarks/accuracy.py`.
+
+By class, n instances drawn at random have truth, guess and weight m:
+    precision of c = sum m [truth = guess = c] / sum m [guess = c],   recall = the same / sum m [truth = c]
+Intervals are Wilson's, as of (sum m)^2 / sum m^2 instances. Below FEWEST_OF_CLASS instances a share says
+nothing. The weights undo that some class was tested more than others: with n checks drawn from all that is
+free, and n_c more among what was predicted as c, which is a share s_c of it, each of them, whichever way it
+was drawn, has the weight (the balance heuristic, Veach & Guibas 1995)
+    m = n s_c / (n s_c + n_c)
+and 1 if no more were drawn of its class.
 """
 
-from typing import NamedTuple
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from everylabel.labelling.state.types import Check
 
 LEVEL, SLOPE, DRAWN = 1.0, 0.25, 0.7  # standard deviations of the prior
 CHOSEN = 0.5  # weight of an instance that was not drawn at random
@@ -25,6 +38,7 @@ Z = 2.807034  # of a 99.5 % interval
 FEWEST = 5  # random checks before which no figure is shown
 EDGE = 1e-6  # probabilities are kept so far from 0 and 1
 STEPS = 50  # of Newton's method at most
+FEWEST_OF_CLASS = 10  # instances of a class that its figures need
 
 
 class Interval(NamedTuple):
@@ -51,6 +65,13 @@ def wilson(share: float, n: float, z: float = Z) -> Interval:
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = z / (1 + z2 / n) * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
     return Interval(share, max(0.0, float(middle - half)), min(1.0, float(middle + half)))
+
+
+def upper_bound(wrong: int, n: int, confidence: float) -> float:
+    """Return the largest share that `wrong` of n speak not against, with a confidence (Clopper-Pearson)."""
+    from scipy.special import betaincinv  # a tenth of a second that no start waits for
+
+    return 1.0 if wrong >= n else float(betaincinv(wrong + 1, n - wrong, confidence))
 
 
 def accuracy_left(verdicts: Verdicts, left: np.ndarray) -> Interval:
@@ -105,3 +126,49 @@ def _rows(sure: np.ndarray, check: np.ndarray) -> np.ndarray:
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
     return np.asarray(1.0 / (1.0 + np.exp(-np.clip(x, -500.0, 500.0))))
+
+
+def class_figures(
+    truth: np.ndarray, guess: np.ndarray, weights: np.ndarray, classes: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return for each of these classes its precision and recall, and on how many instances each rests."""
+    return [
+        {
+            "class": c,
+            "predicted": int(np.sum(guess == c)),
+            "precision": _share(truth == c, guess == c, weights),
+            "true": int(np.sum(truth == c)),
+            "recall": _share(guess == c, truth == c, weights),
+        }
+        for c in classes
+    ]
+
+
+def confusion(truth: np.ndarray, guess: np.ndarray) -> list[dict[str, int]]:
+    """Return how many instances of which class are taken for which, without the pairs that never came."""
+    counts = Counter(zip(truth.tolist(), guess.tolist(), strict=True))
+    return [{"true": t, "guess": g, "count": counts[t, g]} for t, g in sorted(counts)]
+
+
+def _share(hit: np.ndarray, among: np.ndarray, weights: np.ndarray) -> dict[str, float] | None:
+    """Return the share of hits among some, with its interval; None of too few."""
+    if np.sum(among) < FEWEST_OF_CLASS:
+        return None
+    m = weights[among]
+    return wilson(float(m @ hit[among] / m.sum()), float(m.sum() ** 2 / (m @ m)))._asdict()
+
+
+def check_weights(checks: Sequence[Check]) -> dict[int, float]:
+    """Return a weight for the item of each check."""
+    n = sum(check.among is None for check in checks)
+    shares: defaultdict[int, list[float]] = defaultdict(list)
+    for check in checks:
+        if check.among is not None:
+            shares[check.among].append(check.share)
+    weight = {c: _weight(n * sum(some) / len(some), len(some)) for c, some in shares.items()}
+    said = ((check, check.guess if check.among is None else check.among) for check in checks)
+    return {check.item: weight.get(guess, 1.0) for check, guess in said}
+
+
+def _weight(by_chance: float, more: int) -> float:
+    return by_chance / (by_chance + more)

@@ -3,9 +3,11 @@
 All of it is a function of the labels, and of which of them were drawn at random: nothing depends on when it
 was looked at. The share of what is left that is of class c is a difference estimate,
     mean over what is left of p_c + n/(n + SHRUNK) * mean over n checks of ([label = c] - p_c left out)
+The model's verdicts on each label without it are kept in columns: each training makes one for every label.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, ItemsView, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -16,18 +18,72 @@ from everylabel.core.posterior import Posterior
 from everylabel.core.softmax import softmax
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.training import RuledOut, TrainingSet, in_order, train
-from everylabel.labelling.quality.accuracy import FEWEST, Verdicts, accuracy_left, wilson
-from everylabel.labelling.quality.by_class import class_figures, confusion
-from everylabel.labelling.quality.left_out import LeftOut, LeftOuts
+from everylabel.labelling.quality.accuracy import (
+    FEWEST,
+    Verdicts,
+    accuracy_left,
+    class_figures,
+    confusion,
+    wilson,
+)
 from everylabel.log.events import Assessed
 from everylabel.models.names import NameRows
-from everylabel.selection.pool.scaled import Scaled
+from everylabel.selection.pool.features import Scaled
 
 SHRUNK = 10  # checks that set the shares of classes half right
 CLASSIFIES = 1e-3  # tolerance of weights that are good enough to classify by
-
-
 CrossFitted = Mapping[int, Mapping[int, float]]  # item -> class -> probability without its label
+
+
+class LeftOut(NamedTuple):
+    """What the model says of a labelled instance without its own label."""
+
+    label: int
+    own: float  # probability of that label
+    guess: int
+    sure: float  # probability of the guess
+
+
+class LeftOuts(Mapping[int, LeftOut]):
+    """Verdicts by item, in the order of the items.
+
+    Parameters
+    ----------
+    items : (n,), ascending
+    label, own, guess, sure : (n,) each, see `LeftOut`
+    """
+
+    def __init__(self, items: np.ndarray, *columns: np.ndarray) -> None:
+        self._items = np.asarray(items, np.int64).data  # one by one these are faster than arrays
+        kinds = np.int32, np.float64, np.int32, np.float64
+        self._columns = [np.array(one, kind).data for one, kind in zip(columns, kinds, strict=True)]
+
+    def __getitem__(self, item: int) -> LeftOut:
+        at = bisect_left(self._items, item)
+        if at == len(self._items) or self._items[at] != item:
+            raise KeyError(item)
+        return LeftOut(*(column[at] for column in self._columns))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._items.tolist())
+
+    def items(self) -> ItemsView[int, LeftOut]:
+        """Return all, without a search for each."""
+        return _All(self)
+
+    def rows(self) -> Iterator[LeftOut]:
+        """Return the verdicts in order."""
+        return map(LeftOut, *(column.tolist() for column in self._columns))
+
+
+class _All(ItemsView[int, LeftOut]):
+    _mapping: LeftOuts
+
+    def __iter__(self) -> Iterator[tuple[int, LeftOut]]:
+        return zip(self._mapping, self._mapping.rows(), strict=True)
 
 
 class Evidence(NamedTuple):

@@ -1,33 +1,39 @@
 """The state of a project: who labelled what, who has which item, which classes exist.
 
 It is a pure function of the events of the log: no model, no clock, no randomness. Items are known by their
-position in the order in which they joined. `reducer` applies events; this module answers questions.
+position in the order in which they joined. `reducer` applies events; this module answers questions. A
+`LabelSet` is a copy of all labels at one moment, for an export or a training on any thread.
 """
 
-from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from __future__ import annotations
 
-from everylabel.data.id_list import IdList, Numbered
-from everylabel.labelling.state.agreement import Agreement
-from everylabel.labelling.state.class_book import ClassBook
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from everylabel.data.items import IdList, Numbered
 from everylabel.labelling.state.types import (
     CANNOT_TELL,
     DEFAULTS,
     FREE,
     NONE,
+    Agreement,
     Answer,
     Check,
+    ClassBook,
     ClassChange,
     Drawn,
     Entry,
     Lease,
     Place,
+    Refused,
     Tally,
 )
 from everylabel.log import events
-from everylabel.log.events import Event
+from everylabel.log.events import Body, Event
 from everylabel.selection.pool import Where
 
 Items = dict[int, None]  # items in the order in which they came
@@ -143,6 +149,15 @@ class State:
         """Return the event that the request with this key led to."""
         seq = self.requests.get(key)
         return None if seq is None else self.event(seq)
+
+    def sent_before(self, person: str, key: str | None, same: Callable[[Body], bool]) -> Event | Entry | None:
+        """Return the event of this very request if it has come before; refuse another one with its key."""
+        event = None if key is None else self.request(key)
+        if event is not None and not (event.person == person and same(event.body)):
+            raise Refused(
+                409, "key_used", f"key is {key!r}, which another request has used; expected a new one"
+            )
+        return event
 
     def event(self, seq: int) -> Entry | Event | None:
         """Return an answer, or another event that came with a key, by its number."""
@@ -267,3 +282,75 @@ def new_state(stored: Sequence[Event], source: Sequence[str]) -> State:
     state = State(given)
     state.source = source.position if isinstance(source, IdList) else set(source)
     return state
+
+
+class LabelSet(NamedTuple):
+    """Items, classes, labels and answers; classes are numbered in the order in which they are shown."""
+
+    ids: Sequence[str]
+    classes: list[str]
+    labels: dict[int, int]
+    answers: dict[int, list[Answer]]
+    times: dict[int, float]  # of an answer, by its number
+    names: dict[int, np.ndarray]  # vectors of class names that may teach
+    aside: list[int]  # items whose labels were set aside because their content changed
+    test: dict[int, int]  # labels of the test set: nothing is trained on them
+    none: list[int]  # items of no class, which teaches, too
+    by_model: dict[int, int]  # auto-labels
+    ruled_out: dict[int, frozenset[int]]  # classes ruled out for items without a label, which teaches, too
+    left: Sequence[int] = ()  # items that are gone from their source
+    trust_names: bool = False  # names teach whether or not the labels bear them out
+    generation: events.Generation | None = None  # of features by a fine-tuned encoder
+
+    @classmethod
+    def of(cls, state: State, vectors: Mapping[int, np.ndarray], trust_names: bool = False) -> LabelSet:
+        """Return the labels of a state; vectors: of class names that may teach, by class number."""
+        book = state.book
+        place = {number: j for j, number in enumerate(book.order)}
+        by_item = sorted(state.labels.items())
+        labels = {item: place[number] for item, number in by_item if number != NONE}
+        none = [item for item, number in by_item if number == NONE]
+        answers = {
+            item: [answer._replace(value=place.get(answer.value, answer.value)) for answer in given]
+            for item, given in state.answers.items()
+        }
+        names = {place[number]: some for number, some in vectors.items() if number in place}
+        times = {seq: entry.at for seq, entry in state.history.items()}
+        test = {item: place[number] for item, number in state.test_labels.items() if number != NONE}
+        classes, aside = [book.names[number] for number in book.order], state.set_aside()
+        known = {*state.labels, *state.test_labels}
+        by_model = {
+            i: place[number] for i, number in state.finished.items() if i not in known and number in place
+        }
+        gone = {i: frozenset(place[number] for number in state.place(i).ruled_out) for i in state.doubted}
+        gone = {i: some for i, some in gone.items() if 0 < len(some) < len(classes)}
+        given = _copied(state.ids), classes, labels, answers, times, names, aside, test, none, by_model
+        return cls(*given, gone, list(state.left), trust_names, state.generation)
+
+    def seen_from(self, ids: Sequence[str]) -> LabelSet:
+        """Return the same with the positions of another list of ids that holds all items."""
+        if self.ids == ids:
+            return self
+        ids = _copied(ids)
+        place = ids.position
+        to = [place[name] for name in self.ids]
+        labels = {to[item]: label for item, label in self.labels.items()}
+        answers = {to[item]: given for item, given in self.answers.items()}
+        aside, test = [to[item] for item in self.aside], {to[item]: c for item, c in self.test.items()}
+        none = [to[item] for item in self.none]
+        by_model = {to[item]: label for item, label in self.by_model.items()}
+        return self._replace(
+            ids=ids,
+            labels=labels,
+            answers=answers,
+            aside=aside,
+            test=test,
+            none=none,
+            by_model=by_model,
+            ruled_out={to[item]: some for item, some in self.ruled_out.items()},
+            left=[to[item] for item in self.left],
+        )
+
+
+def _copied(ids: Sequence[str]) -> IdList:
+    return ids if isinstance(ids, Numbered) else IdList(ids)

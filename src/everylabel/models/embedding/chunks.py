@@ -14,7 +14,7 @@ from everylabel.data.cells import is_missing
 from everylabel.data.media import SUFFIXES, are_paths, image_bytes, is_image
 from everylabel.data.options import Options
 from everylabel.data.read import read_rows
-from everylabel.data.readers.frames import as_pandas, frame_of, is_pandas
+from everylabel.data.readers.memory import as_pandas, frame_of, is_pandas
 from everylabel.data.readers.table import SUFFIXES as SUFFIXES_OF_TABLES
 
 KINDS = ("text", "image", "table")

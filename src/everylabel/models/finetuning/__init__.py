@@ -9,12 +9,27 @@ from typing import TYPE_CHECKING, Any
 from everylabel.core.errors import need
 
 if TYPE_CHECKING:
+    from everylabel.models.finetuning.classifier import TunedClassifier
     from everylabel.models.finetuning.encoder import Encoder, TunedEncoder
     from everylabel.models.finetuning.recipe import Recipe
     from everylabel.models.finetuning.tuning import Cancelled, Finetuned, Tuner, finetune
 
-__all__ = ["Cancelled", "Encoder", "Finetuned", "Recipe", "TunedEncoder", "Tuner", "finetune"]
-_MODULES = {"Encoder": "encoder", "TunedEncoder": "encoder", "Recipe": "recipe"}
+__all__ = [
+    "Cancelled",
+    "Encoder",
+    "Finetuned",
+    "Recipe",
+    "TunedClassifier",
+    "TunedEncoder",
+    "Tuner",
+    "finetune",
+]
+_MODULES = {
+    "Encoder": "encoder",
+    "Recipe": "recipe",
+    "TunedClassifier": "classifier",
+    "TunedEncoder": "encoder",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -158,7 +158,7 @@ class TunedEncoder:
             rows = []
             for at in range(0, len(items), 1024):
                 self.encoder.set_weights(self.frozen)
-                states = States(self.encoder, items[at : at + 1024])
+                states = States(self.encoder, items[at : at + 1024], dtype=np.float32)
                 self.encoder.set_weights(self.tuned)
                 rows.append(np.concatenate([states.features, states.embed()], axis=1))
             return np.concatenate(rows)
@@ -207,8 +207,8 @@ class TunedEncoder:
 class States:
     """Hidden states of items below the trained blocks, and the features of the untrained encoder.
 
-    States are float16 in a temporary file that has no name: it is gone with the process, and the system may
-    drop its pages when memory is short.
+    States are in a temporary file that has no name: it is gone with the process, and the system may drop its
+    pages when memory is short.
     """
 
     def __init__(
@@ -218,6 +218,7 @@ class States:
         *,
         most_bytes: int = CACHE_BYTES,
         tick: Callable[[float], None] = lambda _: None,
+        dtype: Any = np.float16,
     ) -> None:
         self.encoder, self.n = encoder, len(items)
         self.lengths = np.zeros(self.n, np.int64)
@@ -231,7 +232,7 @@ class States:
                 mask = given.get("attention_mask", hidden.new_ones(hidden.shape[:2])).bool()
                 self.lengths[idx] = mask.sum(1).cpu().numpy()
                 features.append(rows)
-                file.write(hidden[mask].half().cpu().numpy().tobytes())
+                file.write(hidden[mask].float().cpu().numpy().astype(dtype).tobytes())
                 if file.tell() > most_bytes:
                     raise EverylabelError(
                         f"cache_bytes is {most_bytes:,}, which the states of {at + len(idx):,} of {self.n:,} "
@@ -240,7 +241,7 @@ class States:
                     )
                 tick(min(1.0, (at + len(idx)) / self.n))
             file.flush()
-            self.table = np.memmap(file, np.float16, "r").reshape(-1, hidden.shape[2])
+            self.table = np.memmap(file, dtype, "r").reshape(-1, hidden.shape[2])
         self.features = np.concatenate(features)[np.argsort(order)]  # of the untrained encoder
         self.ends = np.empty_like(self.lengths)
         self.ends[order] = np.cumsum(self.lengths[order])

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from everylabel.selection.kmeans import kmeans
 from everylabel.selection.pool import PoolView
+from everylabel.selection.sampling import kmeans
 
 SOURCES = ("random", "clusters", "uncertain", "mixed")
 

@@ -16,8 +16,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 from everylabel.core.predict import logit_variance
 from everylabel.selection.pool.features import Features
-from everylabel.selection.pool.view import shares_cov
-from everylabel.selection.ranking import TIE
+from everylabel.selection.pool.view import TIE, shares_cov
 from everylabel.selection.threads import share, worth_compiling
 
 ALONG = 1e-8  # relative size of what is left of a change that is taken to lie in a span

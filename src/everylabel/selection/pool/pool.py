@@ -1,4 +1,4 @@
-"""The pool: features, who is labelled, out or free, and logits and variances kept current.
+"""The pool: features, which instances are labelled, leased or free, and logits and variances kept current.
 
 n instances, d features (with the bias), k classes; H (n, d), F = H mean, q = diag(H cov H').
 After a label at h, with v = cov h, s = h'v and u = H v (one pass over the features):
@@ -28,9 +28,8 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 from everylabel.core.updates import METHODS, default_step
 from everylabel.selection.pool.cached_logits import LocalLogits, follow, follow_classes
-from everylabel.selection.pool.features import Features
+from everylabel.selection.pool.features import Features, Folded, Scaled
 from everylabel.selection.pool.history import History, Options
-from everylabel.selection.pool.scaled import Folded, Scaled
 from everylabel.selection.pool.view import LearningPool, Where
 
 
@@ -183,7 +182,7 @@ class Pool(LearningPool):
         method: str | None = None,
         step_size: float | str | None = None,
     ) -> None:
-        """Learn the label of one instance that is free or out."""
+        """Learn the label of one free or leased instance."""
         here = self.where(idx)
         if here is Where.LABELLED:
             raise EverylabelError(
@@ -194,12 +193,12 @@ class Pool(LearningPool):
         self.put(idx, Where.LABELLED, label, weight, method=method, step_size=step_size)
 
     def condition(self, idx: int) -> None:
-        """Mark a free instance as out with an annotator: it is certain to be known, its label is not."""
+        """Lease a free instance to an annotator: it is certain to be known, its label is not."""
         self._turn(idx, Where.FREE, Where.LEASED, "a free instance")
 
     def release(self, idx: int) -> None:
-        """Make an instance that is out free again, and forget that it was to be known."""
-        self._turn(idx, Where.LEASED, Where.FREE, "one that is out")
+        """Make a leased instance free again, and forget that it was to be known."""
+        self._turn(idx, Where.LEASED, Where.FREE, "a leased instance")
 
     def set_aside(self, idx: int) -> None:
         """Keep a free instance from being chosen; nothing is learned from it."""
@@ -262,7 +261,7 @@ class Pool(LearningPool):
         self._cached.reset(to_numpy(posterior.mean))
         self._begin(posterior)
         self.ruled_out = {i: now for i, now in self.ruled_out.items() if self.where(i) is not Where.LABELLED}
-        for i in self.out_idx:
+        for i in self.leased_idx:
             self._continue(self._history.condition(int(i), features.native(i)), int(i))
         self.auto_step = self._auto_step()
 

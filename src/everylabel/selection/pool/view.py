@@ -19,11 +19,32 @@ from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.core.posterior import Posterior
 from everylabel.core.softmax import softmax
-from everylabel.selection.ranking import best, smallest
+
+TIE = 1e-6  # scores closer than this part of the largest are a tie; the lowest position wins
+
+
+def best(scores: np.ndarray, n: int) -> np.ndarray:
+    """Return the positions of the n highest scores; of ties, the lowest positions."""
+    usable = np.where(np.isnan(scores), -np.inf, scores)
+    finite = usable[np.isfinite(usable)]
+    size = max(-float(finite.min()), float(finite.max())) if finite.size else 0.0
+    if n == 1:
+        return np.asarray([np.argmax(usable >= usable.max() - TIE * size)])
+    if size > 0.0:
+        usable = np.where(np.isfinite(usable), np.round(usable / (TIE * size)), usable)
+    return np.argsort(-usable, kind="stable")[:n]
+
+
+def smallest(values: np.ndarray, n: int) -> np.ndarray:
+    """Return the positions of the n smallest values, in order; of equals, the lowest positions."""
+    if n == 0:
+        return np.empty(0, dtype=np.int64)
+    least = np.flatnonzero(values <= np.partition(values, n - 1)[n - 1])  # n, and equals of the last
+    return least[np.argsort(values[least], kind="stable")][:n]
 
 
 class Where(IntEnum):
-    """Where an instance is: free to be chosen, labelled, out with an annotator, or set aside."""
+    """Where an instance is: free to be chosen, labelled, leased to an annotator, or excluded."""
 
     FREE = 0
     LABELLED = 1
@@ -84,7 +105,7 @@ class PoolView(Protocol):
         return self.placed(Where.LABELLED)
 
     @property
-    def out_idx(self) -> np.ndarray:
+    def leased_idx(self) -> np.ndarray:
         return self.placed(Where.LEASED)
 
     def probs(self, idx: Any = None) -> np.ndarray:
@@ -146,15 +167,7 @@ class LearningPool(PoolView, Protocol):
         """Raise if `add` would refuse this method and step size."""
 
     @abstractmethod
-    def add(
-        self,
-        idx: int,
-        label: int,
-        weight: float = 1.0,
-        *,
-        method: str | None = None,
-        step_size: float | str | None = None,
-    ) -> None:
+    def add(self, idx: int, label: int, *, step_size: float | str | None = None) -> None:
         """Learn the label of one instance."""
 
 

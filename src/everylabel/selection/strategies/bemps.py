@@ -14,7 +14,7 @@ import numpy as np
 from everylabel.core.arrays import CHUNK
 from everylabel.core.checks import check_choice, check_count, check_positions
 from everylabel.selection.pool import PoolView
-from everylabel.selection.pool.complement import all_but
+from everylabel.selection.pool.sparse import all_but
 from everylabel.selection.sampling import Members, candidates
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from everylabel.core.checks import check_choice, check_positive
 from everylabel.selection.pool import PoolView
-from everylabel.selection.ranking import best
+from everylabel.selection.pool.view import best
 from everylabel.selection.strategies.bald import bald
 from everylabel.selection.strategies.uncertainty import entropy, least_confident, margin
 from everylabel.selection.strategies.variance import variance

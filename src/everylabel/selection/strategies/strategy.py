@@ -14,7 +14,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError
 from everylabel.selection.pool import PoolView
-from everylabel.selection.ranking import best
+from everylabel.selection.pool.view import best
 
 Score = Callable[..., np.ndarray]
 Few = Callable[..., tuple[np.ndarray, np.ndarray]]

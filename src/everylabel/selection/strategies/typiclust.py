@@ -6,8 +6,8 @@ of those the largest; in it the instance with the least mean distance to its min
 
 import numpy as np
 
-from everylabel.selection.kmeans import kmeans
 from everylabel.selection.pool import PoolView, Where
+from everylabel.selection.sampling import kmeans
 from everylabel.selection.strategies.strategy import squared_distances
 
 MAX_CLUSTERS, NEIGHBOURS = 500, 20

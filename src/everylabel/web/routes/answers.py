@@ -5,11 +5,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from everylabel.data.sent import Sent
-from everylabel.labelling.auto_label_service import Finishing
-from everylabel.labelling.bulk_label import label_many
+from everylabel.data.items import Sent
+from everylabel.labelling.auto_label import Finishing
 from everylabel.labelling.presence import Presence, Tab
-from everylabel.labelling.service import Service
+from everylabel.labelling.service import Service, label_many
 from everylabel.labelling.views import Views
 from everylabel.web.arrivals import Arrivals
 from everylabel.web.bodies import (
@@ -22,8 +21,8 @@ from everylabel.web.bodies import (
     PersonBody,
     SentBody,
     UndoBody,
+    problems,
 )
-from everylabel.web.errors import problems
 
 Rate = Annotated[float, Query(ge=0.001, le=0.5)]
 Confidence = Annotated[float, Query(ge=0.5, le=0.999)]

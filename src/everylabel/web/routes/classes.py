@@ -15,8 +15,8 @@ from everylabel.web.bodies import (
     SettingsBody,
     UndoClassesBody,
     WishBody,
+    problems,
 )
-from everylabel.web.errors import problems
 
 
 def classes(service: Service) -> APIRouter:

@@ -10,8 +10,8 @@ from fastapi.responses import Response
 from everylabel.formats.known import MODELS, PROGRAMS, TABLES
 from everylabel.formats.queue_tables import Of
 from everylabel.labelling.views import Views
+from everylabel.web.bodies import problems
 from everylabel.web.downloads import Downloads, File, Turns
-from everylabel.web.errors import problems
 from everylabel.web.item_view import Shown
 
 MAP_POINTS = 5000

@@ -19,10 +19,8 @@ from everylabel.labelling.queues import (
     missing,
     queue,
 )
-from everylabel.labelling.requests import class_number
 from everylabel.labelling.views import Views
-from everylabel.web.bodies import Id, ShownBody
-from everylabel.web.errors import problems
+from everylabel.web.bodies import Id, ShownBody, problems
 from everylabel.web.item_view import Shown
 from everylabel.web.routes.reading import glance
 
@@ -38,7 +36,7 @@ def queues(views: Views, shown: Shown) -> APIRouter:
 
     def asked(name: str, class_: str | None, item: str | None, low: float, high: float) -> Asked:
         value = int(class_) if class_ is not None and re.fullmatch("[0-9]{1,9}", class_) else class_
-        known = None if value is None else class_number(views.state, value)
+        known = None if value is None else views.state.book.number(value)
         return Asked(name, known, None if item is None else views.position(item), low, high)
 
     async def listed(ids: list[str]) -> list[dict[str, Any]]:

@@ -9,13 +9,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
-from everylabel.data.id_list import Numbered
-from everylabel.labelling.errors import Refused
-from everylabel.labelling.predicted import Page
+from everylabel.data.items import Numbered
+from everylabel.labelling.queues import Page
+from everylabel.labelling.state.types import Refused
 from everylabel.labelling.views import Views
 from everylabel.web.access import LOOKS
-from everylabel.web.bodies import Anybody, Person
-from everylabel.web.errors import problems
+from everylabel.web.bodies import Anybody, Person, problems
 from everylabel.web.item_view import Shown
 
 SNIPPET = 200  # characters of a text in a list

@@ -1,0 +1,179 @@
+"""`train_with`: functions for `ActiveLearner(train=...)` that train by another library."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from everylabel.core.checks import check_choice
+from everylabel.core.errors import EverylabelError
+from everylabel.models.active_learner import Labelled, Train, _batch_loss, train_network
+from everylabel.models.last_layer import LastLayer
+
+
+def train_with(
+    library: str,
+    *,
+    epochs: int = 20,
+    learning_rate: float = 1e-3,
+    batch_size: int = 32,
+    **options: Any,
+) -> Train:
+    """Return a function train(model, labelled) -> model that trains the whole network by a library.
+
+    Parameters
+    ----------
+    library : {"skorch", "transformers", "lightning", "lora"}
+        skorch's NeuralNetClassifier (Adam), Hugging Face's Trainer (for a pool that is a dict of tensors),
+        Lightning's Trainer (Adam), or LoRA by peft: small matrices beside the linear layers are trained with
+        the last layer by `train_network`, and merged afterwards, so that the network is as before in form.
+        The library has to be installed.
+    epochs, learning_rate, batch_size
+        Of the training.
+    options
+        Passed on: to NeuralNetClassifier, TrainingArguments, lightning.Trainer, or peft.LoraConfig (r, ...).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from everylabel.torch import ActiveLearner, train_with
+    >>> model = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
+    >>> pool = torch.tensor(x[:500], dtype=torch.float32)
+    >>> learner = ActiveLearner(model, pool, train=train_with("skorch", epochs=5))
+    >>> for batch in learner.rounds(n=1, batch_size=10):
+    ...     for i in batch:
+    ...         batch.label(i, y[i])
+    >>> len(learner.history)
+    1
+    """
+    check_choice(library, "library", list(TRAINERS))
+    return partial(
+        TRAINERS[library], epochs=epochs, rate=learning_rate, batch_size=batch_size, options=options
+    )
+
+
+def _skorch(
+    model: torch.nn.Module,
+    labelled: Labelled,
+    *,
+    epochs: int,
+    rate: float,
+    batch_size: int,
+    options: dict[str, Any],
+) -> torch.nn.Module:
+    net = _library("skorch").NeuralNetClassifier(
+        model,
+        criterion=torch.nn.CrossEntropyLoss,
+        optimizer=torch.optim.Adam,
+        max_epochs=epochs,
+        lr=rate,
+        batch_size=batch_size,
+        device=next(model.parameters()).device.type,
+        **{"train_split": None, "verbose": 0, "iterator_train__shuffle": True, **options},
+    )
+    trained: torch.nn.Module = net.fit(labelled, y=None).module_
+    return trained.eval()
+
+
+def _transformers(
+    model: torch.nn.Module,
+    labelled: Labelled,
+    *,
+    epochs: int,
+    rate: float,
+    batch_size: int,
+    options: dict[str, Any],
+) -> torch.nn.Module:
+    transformers = _library("transformers")
+    _library("accelerate")  # which its Trainer needs, and names late
+    place = next(model.parameters()).device
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = transformers.TrainingArguments(
+            folder,
+            num_train_epochs=epochs,
+            learning_rate=rate,
+            per_device_train_batch_size=batch_size,
+            seed=int(torch.initial_seed() % 2**31),  # of the learner
+            use_cpu=place.type == "cpu",
+            **{"save_strategy": "no", "report_to": "none", "disable_tqdm": True, **options},
+        )
+        transformers.Trainer(model, arguments, train_dataset=labelled).train()
+    return model.to(place).eval()
+
+
+def _lightning(
+    model: torch.nn.Module,
+    labelled: Labelled,
+    *,
+    epochs: int,
+    rate: float,
+    batch_size: int,
+    options: dict[str, Any],
+) -> torch.nn.Module:
+    lightning = _library("lightning")
+    place = next(model.parameters()).device
+
+    class Module(lightning.LightningModule):  # type: ignore[name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = model
+
+        def training_step(self, batch: Any, _: int) -> torch.Tensor:
+            return _batch_loss(self.network, batch, self.device)
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.Adam(self.parameters(), lr=rate)
+
+    quiet = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+    trainer = lightning.Trainer(
+        max_epochs=epochs, **{"accelerator": place.type, **dict.fromkeys(quiet, False), **options}
+    )
+    loader = torch.utils.data.DataLoader(labelled, batch_size=batch_size, shuffle=True)
+    trainer.fit(Module(), loader)
+    return model.to(place).eval()
+
+
+def _lora(
+    model: torch.nn.Module,
+    labelled: Labelled,
+    *,
+    epochs: int,
+    rate: float,
+    batch_size: int,
+    options: dict[str, Any],
+) -> torch.nn.Module:
+    peft, last = _library("peft"), LastLayer(model).name
+    linear = [
+        name for name, part in model.named_modules() if isinstance(part, torch.nn.Linear) and name != last
+    ]
+    if not linear:
+        raise EverylabelError("model has no linear layer below the last; expected some, for LoRA")
+    config = peft.LoraConfig(**{"target_modules": linear, "modules_to_save": [last], **options})
+    adapted = peft.get_peft_model(model, config)
+    train_network(adapted, labelled, epochs=epochs, learning_rate=rate, batch_size=batch_size)
+    merged: torch.nn.Module = adapted.merge_and_unload()
+    return merged.requires_grad_(True).eval()
+
+
+def _library(name: str) -> Any:
+    """Import a library, or say what to install."""
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise EverylabelError(
+            f"training needs {name} ({error}); install it with: pip install {name}"
+        ) from error
+
+
+TRAINERS: dict[str, Callable[..., torch.nn.Module]] = {
+    "skorch": _skorch,
+    "transformers": _transformers,
+    "lightning": _lightning,
+    "lora": _lora,
+}

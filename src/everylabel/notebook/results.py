@@ -1,0 +1,282 @@
+"""The results of a session: labels, tables and predictions, while it runs and after its end.
+
+Labels go back into the table that was labelled: the same kind of table, with a column more. Predictions are
+of the session's own items, or of new ones in their own form.
+"""
+
+import os
+from collections.abc import Callable, Sequence, Sized
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from everylabel.core.errors import EverylabelError, listed
+from everylabel.data.cells import is_missing
+from everylabel.data.items import Items
+from everylabel.data.options import Options
+from everylabel.data.read import read
+from everylabel.data.readers.columns import NO_IDS
+from everylabel.data.readers.memory import frame_of, read_memory
+from everylabel.formats.beside import beside
+from everylabel.formats.records import label_records
+from everylabel.formats.tables import Records
+from everylabel.labelling.desk import Generation
+from everylabel.labelling.model.scaling import Rows, prepare
+from everylabel.labelling.progress import accuracy
+from everylabel.labelling.quality.accuracy import Interval
+from everylabel.labelling.state.state import LabelSet
+from everylabel.labelling.state.types import NONE
+from everylabel.models.classifier import LaplaceClassifier
+from everylabel.models.classifier_files import as_classifier
+from everylabel.models.embedding.embed import Embedder
+from everylabel.projects.predictions import trained
+from everylabel.projects.project import Project
+from everylabel.web.server import Opened
+
+Column = Sequence[str | None]
+
+
+class SessionState(NamedTuple):
+    """All items, those of them that are in the pool, in the order of the source, and what is known of them.
+
+    version : the number of the last event
+    accuracy : of the model on what is left, as it was looked at last
+    """
+
+    project: Project
+    here: Project
+    label_set: LabelSet
+    version: int
+    accuracy: Interval | None
+
+    def records(self) -> Records:
+        """Return a row for each labelled item, with the columns of its source."""
+        known = self.label_set
+        return label_records(beside(self.here), known.labels, known.classes, known.by_model)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows the source has, with those that were left out."""
+        rows = [row for row in map(self.project.row, range(len(self.project.ids))) if row is not None]
+        return max([len(rows) + len(self.project.skipped), *(row + 1 for row in rows)])
+
+    def column(self) -> list[str | None]:
+        """Return the labels of the source's rows; None where there is none."""
+        values: list[str | None] = [None] * self.n_rows
+        for item, label in (self.label_set.by_model | self.label_set.labels).items():
+            row = self.here.row(item)
+            if row is not None:
+                values[row] = self.label_set.classes[label]
+        return values
+
+    def model(self, rows: Rows) -> LaplaceClassifier:
+        """Return a classifier of features as they came, trained exactly on all labels and class names."""
+        if len(self.label_set.classes) < 2 or (
+            len(set(self.label_set.labels.values())) < 2 and not self.label_set.names
+        ):
+            raise EverylabelError("there are no labels of two classes yet; expected some: label on the page")
+        ready = prepare(rows.of(self.label_set.ids))
+        return as_classifier(trained(ready, self.label_set), ready.scaling, self.label_set.classes)
+
+
+def state_of(opened: Opened) -> SessionState:
+    """Return what is known of a project that is open."""
+    desk, shown = opened.service.desk, opened.shown
+
+    def look() -> tuple[LabelSet, int, dict[str, Any]]:
+        return (
+            desk.label_set(),
+            desk.state.seq,
+            accuracy(desk.state),
+        )
+
+    label_set, version, figures = desk.read(look).result()
+    project, there = shown.project, set(label_set.ids)
+    here = project.without([i for i, name in enumerate(project.ids) if name not in there])
+    return SessionState(project, here, label_set.seen_from(here.ids), version, _interval(figures))
+
+
+def n_labels(opened: Opened) -> int:
+    """Return how many items of a project that is open have a label."""
+    desk = opened.service.desk
+
+    def look() -> int:
+        return len(desk.state.labels) - desk.state.by_class[NONE]
+
+    return int(desk.read(look).result())
+
+
+def _interval(figures: dict[str, Any]) -> Interval | None:
+    found: Sequence[Any] = [figures[name] for name in Interval._fields]
+    return None if found[0] is None else Interval(*found)
+
+
+def with_column(table: Any, name: str, values: Column, replace: bool = False) -> Any:
+    """Return a table in memory with a column of texts; None where there is none.
+
+    replace : a column of this name may be there, and is replaced
+    """
+    frame = frame_of(table)
+    if frame is None:
+        raise EverylabelError(
+            f"table is a {type(table).__name__}; expected one of pandas, polars, Arrow or datasets, or dicts"
+        )
+    there = name in frame.names
+    if there and not replace:
+        raise EverylabelError(
+            f"the table has a column {name!r} already (its columns are {listed(frame.names, 12)}); expected "
+            "column= with another name"
+        )
+    if frame.rows != len(values):
+        raise EverylabelError(
+            f"the table has {frame.rows:,} rows, and what is labelled {len(values):,}; expected the same rows"
+        )
+    return _ADD[frame.kind](table, name, list(values), there)
+
+
+def _pandas(table: Any, name: str, values: list[Any], there: bool) -> Any:
+    return table.assign(**{name: values})
+
+
+def _polars(table: Any, name: str, values: list[Any], there: bool) -> Any:
+    polars = _library(table)
+    return table.with_columns(polars.Series(name, values, dtype=polars.String))
+
+
+def _arrow(table: Any, name: str, values: list[Any], there: bool) -> Any:
+    arrow = _library(table)
+    array = arrow.array(values, arrow.string())
+    if there:
+        return table.set_column(table.column_names.index(name), name, array)
+    return table.append_column(name, array)
+
+
+def _dataset(table: Any, name: str, values: list[Any], there: bool) -> Any:
+    kept = table.remove_columns([name]) if there else table
+    return kept.add_column(name, values, feature=_library(table).Value("string"))
+
+
+def _dicts(table: Any, name: str, values: list[Any], there: bool) -> Any:
+    return [{**row, name: value} for row, value in zip(table, values, strict=True)]
+
+
+def _columns(table: Any, name: str, values: list[Any], there: bool) -> Any:
+    return {**table, name: values}
+
+
+def _library(table: Any) -> Any:
+    """Return the library that a table is of, which is imported already."""
+    return import_module(type(table).__module__.partition(".")[0])
+
+
+_ADD = {
+    "pandas": _pandas,
+    "polars": _polars,
+    "arrow": _arrow,
+    "dataset": _dataset,
+    "dicts": _dicts,
+    "columns": _columns,
+}
+
+
+class Tuned(NamedTuple):
+    """The fine-tuned encoder of a session."""
+
+    generation: Generation
+
+    def rows(self, items: Any) -> np.ndarray:
+        """Return the features of items."""
+        return self.generation.embed(items)
+
+
+Encoder = Callable[[], Embedder | Tuned | None]
+
+
+def features_of(items: Any, state: SessionState, rows: Rows, encoder: Encoder) -> np.ndarray:
+    """Return features (n, d) of items, a row for each that was passed; NaN for what cannot be read.
+
+    items : None for those of the session, in the order of the source
+    """
+    if items is None:
+        return _own(state, rows, encoder)
+    project, width = state.project, rows.features.shape[1]
+    blank = _blank(items, project)
+    if blank is not None:
+        return np.full((blank, width), np.nan)
+    new = _read(items, project)
+    if new.features is not None:
+        found = np.asarray(new.features, np.float64)
+    else:
+        embedder = encoder()
+        if embedder is None:
+            raise EverylabelError(
+                f"items are of kind {new.kind!r}, and the model was made from features that came with the "
+                f"source; expected features (n, {width}), made the same way"
+            )
+        if new.kind != project.kind:
+            raise EverylabelError(f"items are of kind {new.kind!r}; expected {project.kind!r}")
+        found = embedder.rows(new.items).astype(np.float64)
+    if found.shape[1] not in (0, width):
+        raise EverylabelError(f"items have {found.shape[1]} features; expected {width}, as those labelled")
+    places = [row for row in map(new.row, range(len(new.ids))) if row is not None]
+    whole = np.full((len(new.ids) + len(new.skipped), width), np.nan)
+    if found.shape[1]:
+        whole[places] = found
+    return whole
+
+
+def _own(state: SessionState, rows: Rows, encoder: Encoder) -> np.ndarray:
+    """Return features of the session's own items; what is not in the pool yet is embedded."""
+    project = state.project
+    whole = np.full((state.n_rows, rows.features.shape[1]), np.nan)
+    places = [(i, row) for i, row in enumerate(map(project.row, range(len(project.ids)))) if row is not None]
+    known = [(i, row) for i, row in places if project.ids[i] in rows]
+    whole[[row for _, row in known]] = rows.of([project.ids[i] for i, _ in known])
+    missing = [(i, row) for i, row in places if project.ids[i] not in rows]
+    embedder = encoder() if missing else None
+    if embedder is not None:
+        found = embedder.rows(project.some([i for i, _ in missing]))
+        if found.shape[1]:
+            whole[[row for _, row in missing]] = found
+    return whole
+
+
+def _blank(items: Any, project: Project) -> int | None:
+    """Return how many new items there are if none of them has anything in it; None if one has."""
+    if (
+        isinstance(items, str | os.PathLike)
+        or not isinstance(items, Sized)
+        or getattr(items, "shape", None) == ()
+    ):
+        return None
+    frame = frame_of(items)
+    if frame is None:
+        return len(items) if _all_empty(items) else None
+    own = Options() if project.about is None else project.about.options
+    named = own.text_column or own.image_column
+    looked_at = [named] if named in frame.names else frame.names
+    return frame.rows if all(_all_empty(frame.column(name)) for name in looked_at if name) else None
+
+
+def _all_empty(values: Any) -> bool:
+    return all(is_missing(value) or (isinstance(value, str) and not value.strip()) for value in values)
+
+
+def _read(items: Any, project: Project) -> Items:
+    """Return new items, read as those of the project were."""
+    own = Options() if project.about is None else project.about.options
+    usual = Options(own.text_column, own.image_column, id_column=NO_IDS)
+    if isinstance(items, str | os.PathLike):
+        path = Path(items)
+        if not path.exists():
+            raise EverylabelError(
+                f"items is {str(items)!r:.80}, which is no file; expected a list: [{items!r:.40}]"
+            )
+        return read(str(path.absolute()), usual)
+    frame = frame_of(items)
+    if frame is None:
+        return read_memory(items, Options())
+    named = usual.text_column or usual.image_column
+    return read_memory(items, usual if named in frame.names else Options(id_column=NO_IDS))

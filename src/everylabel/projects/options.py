@@ -1,0 +1,207 @@
+"""`LabelOptions`: all that `everylabel label` and `everylabel.label` can be told, checked once.
+
+The command and the function have a parameter for each option; a test compares the three. Opening a project,
+the server and the log's settings read them from here. Errors name options as the command has them;
+`everylabel.label` has them name its arguments.
+"""
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everylabel.core.checks import check_choice
+from everylabel.core.errors import EverylabelError, MissingExtra
+from everylabel.data.classes import ClassList, column_list
+from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.views import STRATEGIES
+from everylabel.projects.arrivals import read_watched
+from everylabel.projects.labelled import check_labelled, joined_before
+from everylabel.projects.project import Project
+
+if TYPE_CHECKING:
+    from everylabel.projects.log import Label
+
+NO_CLASSES = ClassList(None, {}, {})
+ALL = "all"  # fields: those that are shown unless others are named
+LONGEST_PERSON = 64  # characters of a name
+MOST_CHECKS = 1000  # labels between two random checks
+NETWORK = ("auto", "on", "frozen")  # whether the encoder is fine-tuned
+PORTS = 65535
+_READING = (  # options of `open_project`
+    *("text_column", "image_column", "label_column", "id_column", "show"),
+    *("model", "trust_model_code", "folder", "encoding", "long_rows"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelOptions:
+    """What is labelled, how, and where the page is; None leaves a setting as it was.
+
+    text_column ... long_rows : see `data.options.Options`
+    classes : names, and descriptions and keys by name
+    fields : columns shown beside an item, as the project is to remember them (a text), or the columns
+    guidelines : a Markdown file for the labellers; none; as last time unless given
+    images_in : folders that images may lie in, besides the source's own
+    layout : of the map, "pca" or "umap"
+    strategy ... tester : settings of the log
+    test : how many items are never learned from, or the column that names them
+    store : a file's path or postgresql://...; labels.sqlite in the project's folder unless given
+    accept_changes : go on though rows are gone or changed; confirm_labels : and labels of these fit
+    watch : have what the source gets meanwhile join
+    import_file ... import_text_column : labels of a file, and its columns
+    port : 0 takes any that is free
+    token : asked for unless host is this machine's own, without a proxy; made up and shown if none is given
+    look_token : another that may only look; token_file : both, in a file that may change meanwhile
+    proxy : one on this machine stands in front, and tells who asks
+    labels : that exist already, besides the source's own
+    framed : a notebook of this machine may show the page inside of its own
+    rows : gives the features of a project to the desk
+    """
+
+    text_column: str | None = None
+    image_column: str | None = None
+    label_column: str | None = None
+    id_column: str | None = None
+    classes: ClassList = NO_CLASSES
+    show: Any = None
+    fields: str | Sequence[str] | None = None
+    guidelines: Path | None = None
+    images_in: Sequence[Path] = ()
+    model: str | None = None
+    trust_model_code: bool = False
+    strategy: str | None = None
+    names_prior: bool | None = None
+    network: str | None = None
+    check_every: int | None = None
+    annotators_per_item: int | None = None
+    lease_seconds: int | None = None
+    tester: str | None = None
+    test: str | None = None
+    layout: str = "pca"
+    folder: Path | None = None
+    store: str | None = None
+    accept_changes: bool = False
+    confirm_labels: bool = False
+    watch: bool = False
+    encoding: str | None = None
+    long_rows: str | None = None
+    import_file: Path | None = None
+    import_label_column: str | None = None
+    import_id_column: str | None = None
+    import_text_column: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8765
+    token: str | None = None
+    look_token: str | None = None
+    token_file: Path | None = None
+    proxy: bool = False
+    browser: bool = False
+    ray: str | None = None
+    labels: "Sequence[Label]" = ()
+    framed: bool = False
+    rows: Callable[[Project], Rows] = lambda project: Rows(project.ids_here, project.features)
+
+    def __post_init__(self) -> None:
+        check_choice(self.layout, "--layout", ["pca", "umap"])
+        if self.layout == "umap" and find_spec("umap") is None:
+            raise MissingExtra(
+                "--layout is 'umap' and umap-learn is not installed; pip install 'everylabel[umap]', or "
+                "leave --layout out: the map is made by PCA then"
+            )
+        check_port(self.port)
+        self.settings  # noqa: B018 (refuses what is wrong)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the log that are given, by their names there."""
+        given = {"names" if name == "names_prior" else name: getattr(self, name) for name in _CHECKS}
+        checks = zip(given, _CHECKS.values(), strict=True)
+        return {name: check(given[name]) for name, check in checks if given[name] is not None}
+
+    @property
+    def accepts(self) -> bool:
+        """Whether a source that is another one may be labelled on."""
+        return self.accept_changes or self.confirm_labels
+
+    def columns(self, project: Project) -> Sequence[str] | None:
+        """Return the columns shown beside an item, as they were named now or last time; None: all."""
+        if self.fields is not None and not isinstance(self.fields, str):
+            return self.fields
+        named = None if project.about is None else project.about.options.fields
+        return None if named == ALL else column_list(named)
+
+    def opening(self) -> dict[str, Any]:
+        """Return the arguments of `open_project`; the project keeps nothing before all is checked."""
+        drawn = self.test is not None and self.test.strip().isdigit()  # among all items
+        all_at_once = drawn or self.import_file is not None
+        how = {name: getattr(self, name) for name in _READING}
+        if isinstance(self.fields, str):
+            how["fields"] = self.fields
+        if self.watch:
+            how["reader"] = read_watched
+        return how | {
+            "classes": self.classes.names,
+            "keep": False,
+            "check": check_labelled(self.store, accept=self.accepts),
+            "begin": None if all_at_once else joined_before(self.store),
+        }
+
+
+def check_port(port: Any) -> int:
+    """Return a port's number; 0 takes any that is free."""
+    return _whole("--port", 0, PORTS)(port)
+
+
+def _strategy(value: Any) -> str:
+    if not isinstance(value, str) or value not in STRATEGIES:
+        raise EverylabelError(f"--strategy is {value!r:.80}; expected one of {', '.join(STRATEGIES)}")
+    return value
+
+
+def _whole(name: str, least: int, most: int | None = None) -> Callable[[Any], int]:
+    expected = f"a whole number of at least {least}" if most is None else f"a whole number, {least} to {most}"
+
+    def check(value: Any) -> int:
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or value < least or (most is not None and value > most):
+            raise EverylabelError(f"{name} is {value!r:.80}; expected {expected}")
+        return int(value)
+
+    return check
+
+
+def _switch(value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise EverylabelError(f"--names-prior is {value!r:.80}; expected on (True) or off (False)")
+    return bool(value)
+
+
+def _network(value: Any) -> str:
+    if value not in NETWORK:
+        raise EverylabelError(f"--network is {value!r:.80}; expected one of {', '.join(NETWORK)}")
+    return str(value)
+
+
+def _person(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST_PERSON or not value.isprintable():
+        raise EverylabelError(
+            f"--tester is {value!r:.80}; expected a person's name of at most {LONGEST_PERSON} printable "
+            "characters, or '' for everybody"
+        )
+    return unicodedata.normalize("NFC", value)
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "strategy": _strategy,
+    "check_every": _whole("--check-every", 0, MOST_CHECKS),
+    "annotators_per_item": _whole("--annotators-per-item", 1),
+    "lease_seconds": _whole("--lease-seconds", 1),
+    "names_prior": _switch,
+    "network": _network,
+    "tester": _person,
+}
