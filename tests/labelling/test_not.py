@@ -128,7 +128,7 @@ def test_a_class_takes_its_place_and_undo_goes_back_step_by_step(
         assert fingerprint(made) == state
 
 
-def test_what_the_model_said_before_is_what_counts_for_its_accuracy(tmp_path: Path) -> None:
+def test_guess_before_the_answer_counts_for_the_accuracy(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=2) as made:
         label(made, 21)
         task = made.next("me").result()["next"]

@@ -66,7 +66,7 @@ def test_disputed_and_cannot_tell() -> None:
     assert _items(look, "cannot_tell") == [5, 2]
 
 
-def test_what_must_be_told_is_told() -> None:
+def test_required_values_are_checked() -> None:
     with pytest.raises(EverylabelError, match="'more' without class; expected which class"):
         queue(LOOK, Asked("more"))
     with pytest.raises(EverylabelError, match="'like' without item"):
@@ -88,7 +88,7 @@ def test_a_wrong_label_is_doubted(tmp_path: Path) -> None:
         assert any(truth(made.state.ids[i]) == 0 for i in alike)
 
 
-def test_what_is_none_of_the_classes_is_in_no_class(tmp_path: Path) -> None:
+def test_none_of_these_counts_for_no_class(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         items = label(made, 12)
         made.none_of_these("me", items[0]).result()

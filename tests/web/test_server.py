@@ -126,7 +126,7 @@ def test_classes_are_checked_before_anything_is_embedded(tmp_path: Path) -> None
     assert project.labels.tolist() == [1, 0, -1, 1]
 
 
-def test_who_serves_holds_no_model_that_another_has_replaced(tmp_path: Path) -> None:
+def test_server_does_not_hold_a_replaced_model(tmp_path: Path) -> None:
     project = open_project("digits", folder=tmp_path / "p")
     with opened_server(project, LabelOptions(port=0), print, print, None) as opened:
         desk = opened.service.desk

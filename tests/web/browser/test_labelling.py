@@ -123,7 +123,7 @@ ARRIVING = """const done = arguments[arguments.length - 1];
     });"""
 
 
-def test_what_is_wrong_with_the_source_is_a_sentence(page: Page) -> None:
+def test_problem_of_the_source_is_a_sentence(page: Page) -> None:
     page.open("arriving")
     assert page.driver.execute_async_script(ARRIVING) == "All 1,797 items loaded. The source has changed"
 

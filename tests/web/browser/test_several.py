@@ -207,7 +207,7 @@ def test_a_doubted_label_can_be_read(page: Page) -> None:
     page.close()
 
 
-def test_what_was_saved_is_not_cut(page: Page) -> None:
+def test_saved_message_is_not_cut(page: Page) -> None:
     page.open("tick")
     before = [button.rect for button in page.all(".actions button")]
     page.script("document.getElementById('tick').textContent = 'Saved: Rechnung · learned in 12.3 ms'")
@@ -226,7 +226,7 @@ ADVICE = """const [left, least, done] = arguments;
     });"""
 
 
-def test_what_cannot_be_reached_is_not_advised(page: Page) -> None:
+def test_unreachable_goal_is_not_advised(page: Page) -> None:
     page.open("advice")
 
     def told(left: int, least: float) -> str:
