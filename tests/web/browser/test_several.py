@@ -73,7 +73,9 @@ def test_queues_by_keyboard(page: Page, digits: Server) -> None:
     page.script(TOGETHER)
     assert _several(page) == [item["id"] for item in found["items"]]
     keys = "return [...document.querySelectorAll('.several-classes button')].map((each) => each.dataset.key)"
-    assert page.script(keys) == [str(digit) for digit in range(10)]  # the keys that they have on the page
+    assert page.script(keys)[:10] == [
+        str(digit) for digit in range(10)
+    ]  # the keys that they have on the page
     assert page.text("dialog .several-classes .primary span") == "3"
     page.press(ESCAPE)
     page.until(lambda: not page.all("dialog[open]"))
