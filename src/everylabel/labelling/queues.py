@@ -34,6 +34,7 @@ BLOCK = 4096  # items that are compared at once
 OTHERS = 2  # items labelled otherwise that are shown beside a doubted label
 OF_ALL = ("between", "predicted", "more", "like")  # queues that are found by looking at all items
 COPY = 0.85  # cosine from which on two items are near copies
+SURE = 0.9  # probability from which on near copies are offered: a longer list of guesses misleads people
 MOST = 25  # beside the item itself: as many as can be looked at, and letters to take one out
 MOST_NUMBERS = 10**6  # probabilities of a page; where classes are many it has fewer rows
 AT_ONCE = 20_000  # probabilities that are made at a time
