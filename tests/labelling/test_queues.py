@@ -7,7 +7,7 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.quality.assessment import LeftOut
-from everylabel.labelling.queues import COPY, MOST, SURE, QUEUES, Asked, Look, labelled_otherwise, queue
+from everylabel.labelling.queues import COPY, MOST, QUEUES, SURE, Asked, Look, labelled_otherwise, queue
 from everylabel.labelling.state.types import CANNOT_TELL, Answer
 from tests.labelling.desks import label, service, truth
 

@@ -234,9 +234,10 @@ class Views:
         return look._replace(probabilities=probs)
 
     def copies(self, item: int) -> tuple[int | None, dict[int, bool]]:
-        """Return the class of an item and its unanswered near copies, each with whether it is sure; this waits.
+        """Return an item's class and its unanswered near copies, each with whether it is sure; this waits.
 
-        Nothing is offered unless the model is sure of the item and of one copy at least. The page asks of every item that stays in sight: the desk looks at the copies alone, not at the pool.
+        Nothing is offered unless the model is sure of the item and of one copy at least. The page asks of
+        every item that stays in sight: the desk looks at the copies alone, not at the pool.
         """
         if not self.can_scan:
             return None, {}

@@ -72,6 +72,8 @@ class State:
     changed: dict[int, int] = field(default_factory=dict)  # item -> event of its last change of content
     finished: dict[int, int] = field(default_factory=dict)  # auto-labelled item -> class
     audits: Items = field(default_factory=dict)  # auto-labelled items that people shall confirm
+    proposals: dict[int, tuple[int, float, int]] = field(default_factory=dict)  # item -> class, sure, level
+    promise: events.Promise | None = None  # what the confirmations of the proposals shall promise, or did
     left: Items = field(default_factory=dict)  # items that are gone from their source
     test: Items = field(default_factory=dict)  # the test set
     test_labels: dict[int, int] = field(default_factory=dict)
