@@ -11,6 +11,8 @@ from everylabel.labelling.quality.certificate import certify
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import Refused
+from everylabel.log.events import AutoLabel
+from everylabel.selection.pool import Where
 from tests.labelling.desks import fingerprint, label, service, truth
 
 RATE = 0.1
@@ -136,3 +138,25 @@ def test_taking_back_ends_the_confirmations(tmp_path: Path) -> None:
         assert (reply["progress"]["finishing"], made.state.proposals) == (None, {})
         held = made.state.ids[made.state.leases["me"].item]
         assert made.label("me", held, truth(held)).result()["next"]["reason"] == "chosen"
+
+
+def test_labels_of_the_model_follow_a_merged_class_and_are_free_after_its_removal(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        label(made, 30)
+        made.desk.submit(lambda: _emitted(made, {200: 3, 201: 3, 202: 4})).result()
+        made.classes.remove("me", 3, 5).result()
+        made.classes.remove("me", 4).result()
+        exported = LabelSet.of(made.state, {})
+        assert {i: exported.classes[c] for i, c in exported.by_model.items()} == {200: "5", 201: "5"}
+        assert made.views.figures("me")["finished"]["items"] == made.state.tally.by_model == 2
+        places = [made.desk.learner.pool.state[i] for i in (200, 201, 202)]
+        assert places == [Where.EXCLUDED, Where.EXCLUDED, Where.FREE]
+        state = fingerprint(made)
+    with service(tmp_path / "log") as again:
+        assert fingerprint(again) == state
+
+
+def _emitted(made: Service, classes: dict[int, int]) -> Any:
+    for item, number in classes.items():
+        made.desk.emit("me", AutoLabel(made.state.ids[item], number, 0.9))
+    return lambda: None

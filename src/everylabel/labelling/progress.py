@@ -154,7 +154,7 @@ def finished(state: State) -> dict[str, Any] | None:
         return None
     kept = state.promise if state.promise is not None and state.promise.kept else Promise()
     told = {name: getattr(kept, name) for name in ("rate", "confidence", "confirmed", "wrong")}
-    return {"items": len(state.finished), "of": kept.items, **told}
+    return {"items": sum(state.by_model(i) is not None for i in state.finished), "of": kept.items, **told}
 
 
 def finishing(state: State) -> dict[str, Any] | None:

@@ -387,7 +387,7 @@ class Views:
             "item": self.show(lease.item),
             "reason": lease.reason,
             "by": lease.by,
-            "probabilities": None if blind else self._probabilities(lease.item),
+            "probabilities": None if blind else self._probabilities(lease.item, person),
             "answer": None if own == CANNOT_TELL else own,
             "ruled_out": sorted(self.state.ruled_out(lease.item, person)),
             "lease_seconds": self.state.settings["lease_seconds"],
@@ -419,11 +419,16 @@ class Views:
         """Return these, the whole test set, and what is no more where it came from."""
         return frozenset({*self._checks(), *self.state.test, *self.state.left})
 
-    def _probabilities(self, i: int) -> list[float] | None:
+    def _probabilities(self, i: int, person: str | None = None) -> list[float] | None:
+        """Return probabilities by class number, none for classes that people (or one of them) ruled out."""
         if not self._knows():
             return None
         probs = np.zeros(len(self.state.classes))
         present = list(self.state.book.present)
         probs[present] = self.desk.learner.probabilities(i)[: len(present)]
+        gone = sorted(self.state.ruled_out(i, person))
+        total = probs.sum()
+        probs[gone] = 0.0
+        probs *= total / max(probs.sum(), 1e-12)  # others, and none of the classes, share the rest
         by_number: list[float] = probs.round(6).tolist()
         return by_number

@@ -388,7 +388,7 @@ def _tally_of(state: State, item: int | None) -> Tally:
     return Tally(
         checks=sum(check is not None and check.among is None for check in checks),
         unanswered=int(checked and not labelled and item not in state.holder and not state.lost(item)),
-        by_model=int(item in state.finished and not answered),
+        by_model=int(state.by_model(item) is not None and not answered),
         skipped=int(item in state.skipped and not answered),
         tested=int(answered and item in state.test),
     )
