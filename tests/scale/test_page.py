@@ -97,7 +97,7 @@ def test_the_page_learns_as_on_one_machine(
         for refused in (lambda: made.views.points(10), lambda: made.views.check_here("a thing")):
             with pytest.raises(EverylabelError, match="shards on Ray"):
                 refused()
-        assert made.views.copies(3) == (None, [])
+        assert made.views.copies(3) == (None, {})
     with service(tmp_path / "shards.sqlite", ShardRows(sharded)) as again:
         assert again.views.fingerprint().result() == before
         with closing(Store(tmp_path / "shards.sqlite", "test", write=False)) as log:

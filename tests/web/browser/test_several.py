@@ -157,7 +157,7 @@ def test_a_model_that_cannot_promise_does_not_finish(page: Page, axe: str) -> No
     page.open("finish")
     page.answer("1")
     page.script("document.querySelector('.side [data-do=finish]').click()")
-    page.until(lambda: "Nothing can be promised yet" in page.text("dialog .note[role=status]"))
+    page.until(lambda: "too few for an error rate of 5 %" in page.text("dialog .note[role=status]"))
     assert page.script("return document.querySelector('dialog .primary').disabled")
     colour = "return getComputedStyle(document.querySelector('dialog .primary')).backgroundColor"
     disabled = page.script(colour)
@@ -174,7 +174,7 @@ def test_boxes_begin_at_one_place_and_buttons_stand_apart(page: Page) -> None:
         return place(".explain ~ .row button").top - place(".explain").bottom"""
     assert page.script(gap) >= 6
     page.script("document.querySelector('.side [data-do=finish]').click()")
-    page.until(lambda: len(page.all("dialog input")) == 3)
+    page.until(lambda: len(page.all("dialog input")) == 2)
     assert len({box.rect["x"] for box in page.all("dialog input")}) == 1
     page.close()
 
@@ -219,23 +219,39 @@ def test_saved_message_is_not_cut(page: Page) -> None:
     assert [button.rect for button in page.all(".actions button")] == before
 
 
-ADVICE = """const [left, least, done] = arguments;
-    Promise.all([import("/static/state.js"), import("/static/finishing.js")]).then(([{state}, {told}]) => {
-        const before = state.progress;
-        state.progress = {...before, left};
-        done(told({threshold: null, checks: 8, wrong: 0, needed: 217, least}, 0.02));
-        state.progress = before;
-    });"""
+TOLD = """const [name, given, done] = arguments;
+    import("/static/finishing.js").then((module) => done(module[name](given, {rate: 0.05})));"""
 
 
-def test_unreachable_goal_is_not_advised(page: Page) -> None:
-    page.open("advice")
+def test_confirmations_are_told_in_plain_words(page: Page) -> None:
+    page.open("finish")
 
-    def told(left: int, least: float) -> str:
-        return str(page.driver.execute_async_script(ADVICE, left, least))
+    def told(name: str, **given: object) -> str:
+        return str(page.driver.execute_async_script(TOLD, name, given))
 
-    needed = "An error rate of 2.0 % needs 217 confirmations without an error. You have 8"
-    assert told(300, 0.4).endswith(f"{needed}.")
-    few = f"{needed}, and only 48 items are left. "
-    assert told(48, 0.4221).endswith(few + "42.3 % can be promised now, or label the rest yourself.")
-    assert told(48, 0.7).endswith(few + "Label the rest yourself.")
+    assert told("planned", items=812, needed=68).startswith(
+        "The model would label 812 items that it is surest of. You first confirm 68 of them"
+    )
+    assert "too few for an error rate of 5 %" in told("planned", items=30, needed=None)
+    now = {
+        "rate": 0.05,
+        "confidence": 0.95,
+        "items": 812,
+        "confirmed": 37,
+        "wrong": 0,
+        "needed": 31,
+        "ready": 0,
+    }
+    assert told("running", **now).startswith("37 of 68 confirmed, no error, for 812 items.")
+    done = now | {"confirmed": 68, "needed": 0, "ready": 812}
+    promise = "at most 5 % of them are wrong, with 95 % confidence."
+    assert (
+        told("running", **done) == f"68 of 68 confirmed, no error. The model may label 812 items: {promise}"
+    )
+    assert told("finished", items=744, of=812, rate=0.05, confidence=0.95, confirmed=68, wrong=1) == (
+        "The model has labelled 744 items. Of 812 items, 68 of them confirmed (1 error), at most 5 % are "
+        "wrong, with 95 % confidence."
+    )
+    page.script("document.querySelector('[data-do=finish]').click()")
+    page.until(lambda: "The model" in page.text("dialog.finishing [role=status]"))
+    page.press(ESCAPE)
