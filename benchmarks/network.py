@@ -25,7 +25,15 @@ from everylabel.models.finetuning import Finetuned, finetune
 from everylabel.models.finetuning.encoder import States
 
 LABELS = (64, 128, 256, 512)
-SETS = ("trec6", "tweetoffensive", "goemotions", "banking77", "clinc150")
+SHOWN = 128  # labels of the figure
+TITLES = {
+    "trec6": "TREC-6",
+    "tweetoffensive": "TweetOffensive",
+    "goemotions": "GoEmotions, ten",
+    "banking77": "Banking-77",
+    "clinc150": "Clinc-150",
+}
+SETS = tuple(TITLES)
 EMOTIONS = [
     *("admiration", "amusement", "anger", "curiosity", "fear"),
     *("gratitude", "joy", "love", "sadness", "surprise"),
@@ -123,21 +131,22 @@ def summary(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Draw accuracy against labels, frozen and gated, a panel a set."""
+    """Draw the accuracy at 128 labels of each set, with the encoder as it came and as it learned."""
     import matplotlib
 
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
-    names = list(dict.fromkeys(row["set"] for row in rows))
-    figure, axes = plt.subplots(1, len(names), figsize=(3 * len(names), 3), squeeze=False)
-    for ax, name in zip(axes[0], names, strict=True):
-        some = sorted((row for row in rows if row["set"] == name), key=lambda row: row["labels"])
-        for how in ("frozen", "gated"):
-            ax.plot([row["labels"] for row in some], [row[how] for row in some], marker="o", label=how)
-        ax.set(title=name, xlabel="labels", xscale="log")
-    axes[0][0].set_ylabel("accuracy")
-    axes[0][0].legend()
+    some = [row for row in rows if row["labels"] == SHOWN]
+    at = np.arange(len(some))
+    figure, ax = plt.subplots(figsize=(8, 3))
+    for shift, how, title in ((-0.2, "frozen", "encoder as it came"), (0.2, "gated", "network learns too")):
+        bars = ax.bar(at + shift, [row[how] for row in some], 0.38, label=title)
+        ax.bar_label(bars, fmt="%.2f", padding=2, fontsize=8)
+    ax.set_xticks(at, [TITLES[row["set"]] for row in some])
+    ax.set(ylabel=f"accuracy at {SHOWN} labels", ylim=(0, 1.05))
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, 1.18))
     figure.tight_layout()
     figure.savefig(path, dpi=120)
 

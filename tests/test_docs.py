@@ -119,7 +119,7 @@ def test_the_page_on_proxies_shows_the_caddyfile() -> None:
     assert shown == [(folder / "Caddyfile").read_text()]
 
 
-def test_what_is_promised_is_tested() -> None:
+def test_promised_behaviour_is_tested() -> None:
     named = set(re.findall(r"`(tests/[\w./]+)`", (ROOT / "SECURITY.md").read_text()))
     assert len(named) > 12
     assert [path for path in named if not (ROOT / path).is_file()] == []
@@ -141,7 +141,7 @@ def test_every_module_is_there(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", MAPS, ids=lambda page: page.name)
-def test_what_a_page_says_is_in_a_file_is_in_it(page: Path) -> None:
+def test_names_that_pages_place_in_a_file_are_in_it(page: Path) -> None:
     found = re.findall(r"`(\w+)`(?:, `(\w+)`)? (?:in|of)\s+`([\w./-]+\.(?:py|js))`", page.read_text())
     assert len(found) > 8
     for *names, path in found:

@@ -32,7 +32,7 @@ def test_help_brings_no_numpy() -> None:
     assert result.stdout.strip() == "False"
 
 
-def test_what_is_imported_is_declared() -> None:
+def test_imports_are_declared_dependencies() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     optional = {name for extra in extras.keys() - {"test", "bench"} for name in map(_name, extras[extra])}
@@ -101,7 +101,7 @@ def test_mutants_break_lines_that_are_there() -> None:
         ("everylabel.integrations.laplace", "laplace"),
     ],
 )
-def test_what_needs_torch_names_its_extra_without_it(module: str, extra: str) -> None:
+def test_missing_torch_names_its_extra(module: str, extra: str) -> None:
     code = dedent(f"""
         import sys
 

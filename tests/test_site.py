@@ -54,7 +54,7 @@ def test_the_site_builds_with_every_page(site: Path) -> None:
     assert "tests.pages" not in text  # what is there for the tests is not shown
 
 
-def test_what_a_page_fetches_from_elsewhere_is_found(tmp_path: Path) -> None:
+def test_requests_of_a_page_to_other_hosts_are_found(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text(
         '<link rel="stylesheet" href="https://fonts.example/a.css"><script src="//cdn.example/a.js"></script>'

@@ -67,7 +67,7 @@ def test_parts_that_were_measured_before_keep_their_record(tmp_path: Path) -> No
     assert [row.name for row in index.rows(tmp_path)] == ["[found.json](found.json)"]
 
 
-def test_what_a_cache_holds_is_as_old_as_its_beginning(tmp_path: Path) -> None:
+def test_cache_entry_is_as_old_as_its_download(tmp_path: Path) -> None:
     assert changed(kept(tmp_path / "new", ("core",))) == []
     assert kept(tmp_path / "new", ("core", "web"))["code"].keys() == {"core"}  # noted once
     (tmp_path / "of_before").mkdir()

@@ -98,7 +98,7 @@ def test_a_server_exports_the_columns_that_are_asked_for(tmp_path: Path) -> None
         assert "taste" in refused.text
 
 
-def test_what_a_server_and_the_command_export_is_the_same(tmp_path: Path) -> None:
+def test_server_and_command_export_the_same(tmp_path: Path) -> None:
     x, y = load_digits(return_X_y=True)
     with label(tmp_path, "digits") as server:
         reply = server.client.post("/api/next")

@@ -161,7 +161,7 @@ def test_without_the_source_a_project_predicts_and_says_what_else_needs_it(tmp_p
         assert copied.exit_code == 0, copied.output
 
 
-def test_what_is_of_none_of_the_classes_is_not_predicted_as_one(tmp_path: Path) -> None:
+def test_none_of_these_is_never_predicted(tmp_path: Path) -> None:
     source = labelled_reviews(tmp_path)
     with label(tmp_path, source) as server:
         server.client.post("/api/none", item="r20")

@@ -197,7 +197,7 @@ def test_measurements_are_exported_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small", "unpainted")
-def test_what_is_not_measured_is_not_counted(tmp_path: Path) -> None:
+def test_unmeasured_claims_are_not_counted(tmp_path: Path) -> None:
     _run("fig6", "--fast", "--reps", "2", "--dataset", "digits", folder=tmp_path)
     _run("fig7", "--fast", "--reps", "1", "--dataset", "digits", folder=tmp_path)
     text = (tmp_path / "report" / "README.md").read_text()

@@ -75,7 +75,7 @@ def test_a_running_server_is_used(tmp_path: Path) -> None:
         assert "--strategy is a running server's own setting" in wrong.output
 
 
-def test_what_cannot_be_simulated() -> None:
+def test_impossible_simulation_is_refused() -> None:
     for arguments, told in (
         (["--url", "http://127.0.0.1:9"], "does not answer"),
         (["--url", "ftp://x"], "expected http://address:port"),

@@ -72,7 +72,7 @@ def test_the_first_step_is_as_long_as_the_curvature_has_it(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("scale", [1e20, 1e-20])
-def test_what_single_precision_cannot_hold_stays_where_it_is(scale: float) -> None:
+def test_values_beyond_single_precision_stay_double(scale: float) -> None:
     problem = objective(scale)
     start, gradient = from_zero(problem)
     assert descent.descend(problem, start, gradient, 0.0) is start

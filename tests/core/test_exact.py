@@ -263,7 +263,7 @@ def test_older_posteriors_never_see_later_labels() -> None:
         assert excess - loss(best, x[rows], y[rows], np.ones(len(rows)), 1.0) < EXCESS
 
 
-def test_what_the_caller_passed_may_change_afterwards() -> None:
+def test_caller_may_change_its_arrays_afterwards() -> None:
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=(9, 3)), rng.integers(3, size=9)
     post = el.laplace(np.zeros((3, 3)), x[:8], labels=y[:8])  # without a bias: no copy on the way

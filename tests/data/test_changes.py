@@ -97,7 +97,7 @@ def test_rows_known_by_number_stay_so_when_ids_are_found() -> None:
     assert compare(older, source("aX", ["x", "y"])).changed == ("y",)
 
 
-def test_what_comes_back_is_what_it_was() -> None:
+def test_round_trip_is_identical() -> None:
     known = noted(source("abc"))
     items = source("ac")
     change = compare(known, items)

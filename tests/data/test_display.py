@@ -64,7 +64,7 @@ def test_large_images_are_made_smaller(tmp_path: Path, name: str, media: str) ->
     assert Image.open(io.BytesIO(data)).size == (1600, 400)
 
 
-def test_what_is_no_image_is_never_read_out(tmp_path: Path) -> None:
+def test_only_images_are_read(tmp_path: Path) -> None:
     secret = tmp_path / "secret.png"
     secret.write_text("password")
     with pytest.raises(EverylabelError, match=r"secret.png' is damaged or no image"):

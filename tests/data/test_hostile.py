@@ -141,7 +141,7 @@ FLOOD = "<x/>" * 300_000
 
 
 @pytest.mark.parametrize("row", [FLOOD, f"<sheetData>{FLOOD}</sheetData>"])
-def test_what_is_no_row_of_a_sheet_is_not_held(tmp_path: Path, row: str) -> None:
+def test_empty_rows_of_a_sheet_are_dropped(tmp_path: Path, row: str) -> None:
     path = sheet(tmp_path / "x.xlsx", row)
     tracemalloc.start()
     try:

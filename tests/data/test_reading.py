@@ -112,12 +112,27 @@ def test_labels_and_texts_are_cleaned_and_counted(tmp_path: Path) -> None:
     assert (items.labels.tolist(), items.classes) == ([1, 1, 0], ("no", "yes"))
 
 
-def test_undecodable_text_is_replaced_and_counted(tmp_path: Path) -> None:
+def test_undecodable_text_of_a_utf8_file_is_replaced_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
-    path.write_bytes("body\ncaf\u00e9\nplain\n".encode("latin-1"))
-    with pytest.warns(EverylabelWarning, match=r"1 line\(s\) of x\.csv are not UTF-8.*line 2"):
+    path.write_bytes("body\ncaf\u00e9\n".encode() + b"caf\xe9\n")
+    with pytest.warns(EverylabelWarning, match=r"1 line\(s\) of x\.csv are not UTF-8.*line 3"):
         items = el.read_items(path, text_column="body")
-    assert items.items == ["caf\ufffd", "plain"]
+    assert items.items == ["caf\u00e9", "caf\ufffd"]
+    path.write_bytes(b"\xef\xbb\xbfbody\ncaf\xe9\n")  # the mark says UTF-8
+    with pytest.warns(EverylabelWarning, match="bad bytes were replaced"):
+        assert el.read_items(path, text_column="body").items == ["caf\ufffd"]
+
+
+def test_latin_1_and_windows_files_are_noticed_and_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes("Gr\u00f6\u00dfe,body\n1,caf\u00e9 \u20ac\n2,plain\n".encode("cp1252"))
+    with pytest.warns(EverylabelWarning, match=r"x\.csv is not UTF-8; 2 line\(s\) were read as Windows-1252"):
+        items = el.read_items(path, text_column="body", id_column="Gr\u00f6\u00dfe")
+    assert items.items == ["caf\u00e9 \u20ac", "plain"]
+    path.write_bytes(b"body\n\x81\xe9\n")  # no such character in Windows-1252
+    with pytest.warns(EverylabelWarning, match="not UTF-8"):
+        assert el.read_items(path, text_column="body").items == ["\x81\u00e9"]
+    path.write_bytes("body\ncaf\u00e9\nplain\n".encode("latin-1"))
     assert el.read_items(path, text_column="body", encoding="latin-1").items[0] == "caf\u00e9"
     path.write_bytes("body\ncaf\u00e9\n".encode("utf-16"))
     with pytest.raises(el.EverylabelError, match="UTF-16; pass encoding='utf-16'"):
@@ -272,8 +287,8 @@ def test_tables_find_out_delimiter_and_encoding(tmp_path: Path) -> None:
         table = read_whole(path)
         assert (list(table.columns), table["age"].tolist()) == (["age", "city"], [1, 2])
     path.write_bytes("age,city\n1,K\u00f6ln\n".encode("latin-1"))
-    with pytest.warns(EverylabelWarning, match="are not UTF-8"):
-        assert read_whole(path)["city"].tolist() == ["K\ufffdln"]
+    with pytest.warns(EverylabelWarning, match="read as Windows-1252"):
+        assert read_whole(path)["city"].tolist() == ["K\u00f6ln"]
     path.write_bytes("age,city\n1,Oslo\n".encode("utf-16"))
     with pytest.raises(el.EverylabelError, match="is UTF-16"):
         read_whole(path)

@@ -72,7 +72,7 @@ def test_files_of_fashion_mnist_are_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(bright.argmax(axis=1), data.test_y)  # labels stay with their images
 
 
-def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(EverylabelError, match="dataset-fashion-mnist"):
         load("fashion-mnist", str(tmp_path))
     write_images(tmp_path / "fashion-mnist")

@@ -229,7 +229,7 @@ def test_a_step_that_helps_by_chance_alone_helps_nothing() -> None:
     assert found[claim][0] == "undecided"
 
 
-def test_who_beats_all_has_met_all() -> None:
+def test_winner_has_met_all_rivals() -> None:
     claim = "The optimal look-ahead"
     good = {
         "optimal": [[0.5], [0.52], [0.51]],

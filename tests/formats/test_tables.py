@@ -156,7 +156,7 @@ def test_columns_by_options_and_by_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_what_was_exported_comes_back(tmp_path: Path, form: str) -> None:
+def test_exported_labels_can_be_imported(tmp_path: Path, form: str) -> None:
     if form == "parquet":
         pytest.importorskip("pyarrow", reason="needs the extra everylabel[export]")
     p = project()
@@ -224,7 +224,7 @@ def test_an_id_with_an_apostrophe_of_its_own_is_still_taken_from_older_files(tmp
 
 
 @pytest.mark.parametrize("text", ["{", '{"a": 1}', "[1]", "[" * 100_000])
-def test_what_is_no_export_is_told(tmp_path: Path, text: str) -> None:
+def test_file_that_is_no_export_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(EverylabelError, match="is no "):
         read_labels(tmp_path / "x.json", project())

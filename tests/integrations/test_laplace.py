@@ -89,7 +89,7 @@ def test_ours_there_after_new_labels(library: Any, likelihood: str) -> None:
     assert torch.equal(model(x[200:]), before)  # a copy has the new weights
 
 
-def test_what_has_no_counterpart_is_told(library: Any) -> None:
+def test_unsupported_conversion_is_refused(library: Any) -> None:
     model = network()[0]
     with pytest.raises(el.EverylabelError, match="expected a last-layer Laplace"):
         from_laplace(model)

@@ -65,7 +65,7 @@ def test_classes_that_come_late_and_features_never_seen() -> None:
     assert EverylabelClassifier(classes=(1, 2)).predict_proba_one({}) == {1: 0.5, 2: 0.5}
 
 
-def test_what_is_no_number_is_told() -> None:
+def test_non_numbers_are_refused() -> None:
     with pytest.raises(el.EverylabelError, match="feature 'town' is 'Paris'; expected a number"):
         EverylabelClassifier().learn_one({"town": "Paris"}, True)
     with pytest.raises(el.EverylabelError, match="likelihood is 'full'"):
@@ -93,7 +93,7 @@ def test_it_holds_its_own_on_a_stream() -> None:
 
 
 @pytest.mark.parametrize("bad", ["x", float("nan")])
-def test_what_is_refused_leaves_all_as_it_was(bad: Any) -> None:
+def test_refused_call_changes_nothing(bad: Any) -> None:
     model = EverylabelClassifier()
     for label in ("no", "yes"):
         model.learn_one({"a": float(label == "yes")}, label)

@@ -65,7 +65,7 @@ def test_it_predicts_alike_elsewhere(tmp_path: Path, form: str, likelihood: str)
     np.testing.assert_allclose(np.load(tmp_path / "probs.npy"), wanted, atol=1e-5)
 
 
-def test_those_that_go_on_learning_want_everylabel(tmp_path: Path) -> None:
+def test_models_that_learn_on_need_everylabel(tmp_path: Path) -> None:
     pytest.importorskip("skops", reason="needs the extra everylabel[export]")
     posterior, scaling, names, x, _ = model()
     np.save(tmp_path / "x.npy", x)

@@ -131,7 +131,7 @@ def test_no_web_page_can_teach_the_model(studio: LabelStudio, tmp_path: Path) ->
         assert made.post("/webhook", body, {"host": "evil.example:80"})[0] == 403
 
 
-def test_what_cannot_be_served_is_said_in_a_line(tmp_path: Path) -> None:
+def test_unservable_project_gets_one_line(tmp_path: Path) -> None:
     studio = LabelStudio([], '<View><Audio name="a" value="$a"/></View>')
 
     def told(*more: str) -> str:

@@ -37,7 +37,7 @@ def test_an_annotation_is_learned_changed_and_taken_back(studio: LabelStudio, ba
     assert backend.labels() == {str(two): "größe & 大きさ"}
 
 
-def test_what_was_deleted_leaves_no_trace_in_the_model(studio: LabelStudio, backend: Running) -> None:
+def test_deleted_annotation_leaves_no_trace_in_the_model(studio: LabelStudio, backend: Running) -> None:
     for task in first(studio, 6):
         studio.annotate(task, kind_of(studio.tasks[task]["data"]["text"]))
     before = backend.probabilities()
@@ -132,7 +132,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("body", MALFORMED, ids=lambda body: str(body)[:40])
-def test_what_makes_no_sense_is_refused_in_words(backend: Running, body: object) -> None:
+def test_nonsense_is_refused_with_a_sentence(backend: Running, body: object) -> None:
     status, reply = backend.post("/webhook", body)
     assert 400 <= status < 500
     assert "expected" in reply["error"]

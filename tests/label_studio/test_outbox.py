@@ -77,7 +77,7 @@ def test_an_acknowledgement_that_was_lost_makes_no_second(studio: LabelStudio, t
         assert len(studio.annotations) == 4
 
 
-def test_what_is_taken_back_or_changed_follows(studio: LabelStudio, tmp_path: Path) -> None:
+def test_undone_and_changed_answers_are_synced(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         one, two = answer(made, 2)
         made.project.outbox.send()
@@ -102,7 +102,7 @@ def test_what_is_taken_back_or_changed_follows(studio: LabelStudio, tmp_path: Pa
         assert made.project.reconciler.look() == 0
 
 
-def test_what_is_no_annotation_is_not_sent(studio: LabelStudio, tmp_path: Path) -> None:
+def test_only_annotations_are_sent(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         service = made.project.service
         task = service.next("anna").result()["next"]["item"]["id"]
@@ -128,7 +128,7 @@ def test_others_may_change_it_in_label_studio(studio: LabelStudio, tmp_path: Pat
         assert str(two) not in made.labels()
 
 
-def test_what_was_told_by_label_studio_is_not_sent_back(studio: LabelStudio, tmp_path: Path) -> None:
+def test_annotations_of_label_studio_are_not_sent_back(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         for task in list(studio.tasks)[:3]:
             studio.annotate(task, "fruit")

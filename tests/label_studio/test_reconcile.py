@@ -58,7 +58,7 @@ def equal_models(one: Running, other: Running) -> None:
         np.testing.assert_allclose(probs, theirs[name], atol=1e-4)  # to the tolerance of training
 
 
-def test_what_was_missed_is_found(studio: LabelStudio, tmp_path: Path) -> None:
+def test_missed_annotations_are_found(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path / "deaf") as deaf:
         hooks, studio.webhooks = studio.webhooks, []
         with running(studio, tmp_path / "listening") as listening:
@@ -135,7 +135,7 @@ def test_a_change_without_a_time_is_seen(studio: LabelStudio, tmp_path: Path) ->
         assert made.labels() == {str(task): "animal"}
 
 
-def test_what_comes_back_is_learned_again(studio: LabelStudio, tmp_path: Path) -> None:
+def test_returning_label_is_learned_again(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         task = next(iter(studio.tasks))
         number = studio.annotate(task, "fruit")
@@ -161,7 +161,7 @@ def test_label_studio_may_be_away_for_a_while(studio: LabelStudio, tmp_path: Pat
         assert made.labels() == {str(task): "fruit"}
 
 
-def test_what_could_not_be_written_is_told_and_found_again(
+def test_failed_write_is_reported_and_retried(
     studio: LabelStudio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running(studio, tmp_path) as made:

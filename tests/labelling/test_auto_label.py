@@ -1,109 +1,162 @@
-"""Let the model finish: the promise holds, nothing is learned, people confirm, one step takes it back."""
+"""Let the model finish: people confirm a random sample first, nothing is learned, one step takes it back."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
-from everylabel.labelling import auto_label as finishing
-from everylabel.labelling.auto_label import SHARES, Finishing, Promise, promise
-from everylabel.labelling.quality.accuracy import upper_bound
-from everylabel.labelling.quality.assessment import LeftOut
+from everylabel.labelling.auto_label import Finishing
+from everylabel.labelling.quality.certificate import certify
+from everylabel.labelling.service import Service
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import Refused
+from everylabel.log.events import AutoLabel
+from everylabel.selection.pool import Where
 from tests.labelling.desks import fingerprint, label, service, truth
 
-
-@pytest.mark.parametrize(("wrong", "n"), [(0, 30), (2, 50), (7, 40)])
-def test_the_bound_is_where_so_few_errors_become_unlikely(wrong: int, n: int) -> None:
-    bound = upper_bound(wrong, n, 0.9)
-    assert binom.cdf(wrong, n, bound) == pytest.approx(0.1)
-    assert upper_bound(3, 3, 0.9) == 1.0
+RATE = 0.1
 
 
-def _checks(rng: np.random.Generator, n: int) -> list[LeftOut]:
-    """Return checks of a model that is wrong on (1 - g)^2 of those it gives g, g even from .5 to 1."""
-    sure = rng.uniform(0.5, 1.0, n)
-    wrong = rng.random(n) < (1.0 - sure) ** 2
-    return [LeftOut(0, 0.0, int(w), float(g)) for g, w in zip(sure, wrong, strict=True)]
+def _started(made: Service) -> tuple[Finishing, dict[str, Any]]:
+    """Start confirmations after 120 labels; return the reply that hands out the first."""
+    label(made, 120)
+    asked = Finishing(made.views)
+    own = made.state.ids[made.state.leases["me"].item]
+    asked.start("me", RATE, 0.95).result()
+    return asked, made.label("me", own, truth(own)).result()
 
 
-def test_the_promise_is_kept_as_often_as_it_says() -> None:
-    rng, rate, confidence = np.random.default_rng(0), 0.05, 0.8
-    broken = made = 0
-    for _ in range(400):
-        told = promise(_checks(rng, 400), rate, confidence)
-        if told.threshold is not None:
-            made += 1
-            t = told.threshold  # the mean of (1 - g)^2 over g from t to 1 is (1 - t)^2 / 3
-            broken += (1.0 - t) ** 2 / 3.0 > rate
-    assert made > 100
-    assert broken <= (1.0 - confidence) * 400
+def _confirm(made: Service, reply: dict[str, Any], wrong: tuple[int, ...] = ()) -> dict[str, Any]:
+    """Answer confirmations as the model says, but for some of them, until none is handed out."""
+    n = 0
+    while reply["next"]["reason"] == "audit":
+        assert reply["next"]["probabilities"] is None  # nobody is told what the model says
+        item = reply["next"]["item"]["id"]
+        said = made.state.proposals[made.state.position[item]][0]
+        reply = made.label("me", item, (said + (n in wrong)) % 10).result()
+        n += 1
+    return reply
 
 
-def test_too_few_checks_promise_nothing() -> None:
-    sure = [LeftOut(0, 1.0, 0, 0.99)]
-    each = 1 - 0.05 / len(SHARES)
-    told = promise(sure * 50, 0.02, 0.95)
-    assert (told.threshold, told.wrong) == (None, 0)
-    assert upper_bound(0, told.needed, each) <= 0.02 < upper_bound(0, told.needed - 1, each)
-    assert promise(sure * told.needed, 0.02, 0.95).threshold == 0.99
-    assert promise([], 0.02, 0.95).threshold is None
-    assert promise([], 0.02, 0.95).least == 1.0
-
-
-def test_the_least_rate_is_one_that_can_be_promised() -> None:
-    checks = _checks(np.random.default_rng(1), 60)
-    told = promise(checks, 0.01, 0.95)
-    assert told.threshold is None
-    assert told.least < told.bound  # the surest of them have fewer errors
-    assert promise(checks, told.least, 0.95).threshold is not None
-    assert promise(checks, told.least - 1e-6, 0.95).threshold is None
-
-
-def test_the_model_finishes_and_people_confirm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finishing, "promise", lambda *_: Promise(0.5, 300, 0, 0.01, 217))
+def test_people_confirm_and_the_model_labels_the_rest(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
-        label(made, 40)
-        own = made.state.leases["me"].item
-        asked, mean = Finishing(made.views), np.array(made.desk.learner.pool.posterior.mean)
-        plan = asked.preview(0.02, 0.95).result()
-        made.desk.submit(lambda: lambda: None).result()
-        reply = asked.finish("me", 0.02, 0.95, 3).result()
-        told = reply["progress"]["finished"]
-        assert told == {"items": plan["items"], "audit": 3, "audited": 0, "wrong": 0, "bound": None}
-        assert reply["progress"]["left"] == 300 - 40 - plan["items"]
+        asked, reply = _started(made)
+        before = reply["progress"]["finishing"]
+        assert (before["confirmed"], before["ready"], before["rate"]) == (0, 0, RATE)
+        assert before["items"] == len(made.state.proposals) > before["needed"] > 20
+        with pytest.raises(Refused, match=r"0 confirmed, 0 wrong, cannot promise 10.0% yet; [0-9]+ more"):
+            asked.finish("me").result()
+        assert LabelSet.of(made.state, {}).by_model == {}  # a proposal is no label
+        reply = _confirm(made, reply)
+        now = reply["progress"]["finishing"]
+        assert (now["confirmed"], now["wrong"], now["needed"]) == (before["needed"], 0, 0)
+        assert now["ready"] == now["items"]
+        mean = np.array(made.desk.learner.pool.posterior.mean)
+        proposals, people = dict(made.state.proposals), set(made.state.labels)
+        held = made.state.leases["me"].item
+        reply = asked.finish("me").result()
         assert np.array_equal(made.desk.learner.pool.posterior.mean, mean)  # nothing is learned
-        assert own not in made.state.finished  # it is with the person
-        exported = LabelSet.of(made.state, {})
-        assert len(exported.by_model) == plan["items"]
-        assert not exported.by_model.keys() & exported.labels.keys()
-        reply = made.label("me", made.state.ids[own], truth(made.state.ids[own])).result()
-        for i in range(3):
-            assert (reply["next"]["reason"], reply["next"]["probabilities"]) == ("audit", None)
-            item = reply["next"]["item"]["id"]
-            given = made.state.finished[made.state.position[item]]
-            reply = made.label("me", item, (given + (i == 0)) % 10).result()
+        assert made.state.finished == {
+            i: each[0] for i, each in proposals.items() if i not in people and i != held
+        }
         told = reply["progress"]["finished"]
-        assert (told["audited"], told["wrong"]) == (3, 1)
-        assert told["bound"] == pytest.approx(upper_bound(1, 3, 0.95))
-        assert made.state.standing_checks() == []
+        assert told == {
+            "items": len(made.state.finished),
+            "of": now["items"],
+            "rate": RATE,
+            "confidence": 0.95,
+            "confirmed": before["needed"],
+            "wrong": 0,
+        }
+        assert reply["progress"]["finishing"] is None
+        exported = LabelSet.of(made.state, {})
+        assert len(exported.by_model) == told["items"]
+        assert not exported.by_model.keys() & exported.labels.keys()
         state = fingerprint(made)
     with service(tmp_path / "log") as again:
         assert fingerprint(again) == state
+        labels = len(again.state.labels)
         reply = Finishing(again.views).take_back("me").result()
-        assert reply["progress"]["finished"] is None
-        assert again.state.place(next(iter(exported.by_model))).where.name in ("FREE", "LABELLED")
-        assert len(again.state.labels) == 44
+        assert (reply["progress"]["finished"], again.state.finished) == (None, {})
+        assert len(again.state.labels) == labels
         state = fingerprint(again)
     with service(tmp_path / "log") as last:
         assert fingerprint(last) == state
 
 
-def test_without_checks_it_is_refused(tmp_path: Path) -> None:
+def test_confirmations_are_random_and_go_on_after_a_restart(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
-        label(made, 10)
-        with pytest.raises(Refused, match="0 random checks, 0 of them wrong, cannot promise"):
-            Finishing(made.views).finish("me", 0.02, 0.95, 3).result()
-        assert made.state.finished == {}
+        _, reply = _started(made)
+        order = list(made.state.proposals)
+        sure = [each[1] for each in made.state.proposals.values()]
+        assert sure != sorted(sure, reverse=True)
+        for i in range(5):
+            item = reply["next"]["item"]["id"]
+            assert (reply["next"]["reason"], made.state.position[item]) == ("audit", order[i])
+            reply = made.label("me", item, truth(item)).result()
+    with service(tmp_path / "log") as made:
+        reply = made.next("me").result()
+        assert made.state.position[reply["next"]["item"]["id"]] == order[5]
+        assert reply["progress"]["finishing"]["confirmed"] == 5
+
+
+def test_errors_ask_for_more_confirmations_and_skipping_counts_as_one(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        _, reply = _started(made)
+        needed = reply["progress"]["finishing"]["needed"]
+        reply = made.skip("me", reply["next"]["item"]["id"]).result()
+        now = reply["progress"]["finishing"]
+        assert (now["confirmed"], now["wrong"]) == (1, 1)
+        assert now["needed"] is None or now["needed"] >= needed
+        outcomes = [True, *[None] * (len(made.state.proposals) - 1)]
+        where = [each[2] for each in made.state.proposals.values()]
+        assert now["needed"] == certify(where, outcomes, rate=RATE, confidence=0.95).needed
+
+
+def test_a_model_that_is_sure_of_too_few_items_is_refused(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        asked = Finishing(made.views)
+        assert asked.preview(0.05, 0.95).result() == {
+            "items": 0,
+            "needed": None,
+            "finishing": None,
+            "finished": None,
+        }
+        label(made, 3)
+        with pytest.raises(Refused, match=r"items, too few to promise 0.5%; label more items"):
+            asked.start("me", 0.005, 0.95).result()
+        with pytest.raises(Refused, match="nothing is confirmed yet"):
+            asked.finish("me").result()
+        assert (made.state.finished, made.state.proposals, made.state.promise) == ({}, {}, None)
+
+
+def test_taking_back_ends_the_confirmations(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        asked, _ = _started(made)
+        reply = asked.take_back("me").result()
+        assert (reply["progress"]["finishing"], made.state.proposals) == (None, {})
+        held = made.state.ids[made.state.leases["me"].item]
+        assert made.label("me", held, truth(held)).result()["next"]["reason"] == "chosen"
+
+
+def test_labels_of_the_model_follow_a_merged_class_and_are_free_after_its_removal(tmp_path: Path) -> None:
+    with service(tmp_path / "log", check_every=0) as made:
+        label(made, 30)
+        made.desk.submit(lambda: _emitted(made, {200: 3, 201: 3, 202: 4})).result()
+        made.classes.remove("me", 3, 5).result()
+        made.classes.remove("me", 4).result()
+        exported = LabelSet.of(made.state, {})
+        assert {i: exported.classes[c] for i, c in exported.by_model.items()} == {200: "5", 201: "5"}
+        assert made.views.figures("me")["finished"]["items"] == made.state.tally.by_model == 2
+        places = [made.desk.learner.pool.state[i] for i in (200, 201, 202)]
+        assert places == [Where.EXCLUDED, Where.EXCLUDED, Where.FREE]
+        state = fingerprint(made)
+    with service(tmp_path / "log") as again:
+        assert fingerprint(again) == state
+
+
+def _emitted(made: Service, classes: dict[int, int]) -> Any:
+    for item, number in classes.items():
+        made.desk.emit("me", AutoLabel(made.state.ids[item], number, 0.9))
+    return lambda: None

@@ -78,7 +78,7 @@ def test_labels_of_before_come_back(tmp_path: Path) -> None:
         assert fingerprint(again) == state
 
 
-def test_what_others_have_is_left_out(tmp_path: Path) -> None:
+def test_leased_items_of_others_are_left_out(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         made.jump("ana", THREES[0]).result()
         reply = label_many(made, "me", THREES[:3], 3).result()

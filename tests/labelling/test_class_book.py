@@ -52,7 +52,7 @@ def test_merges_follow_each_other() -> None:
     assert [answer.value for answer in made.answers[1]] == [1, 2]
 
 
-def test_what_a_person_said_before_the_removed_class_does_not_come_back() -> None:
+def test_older_answer_does_not_return_with_a_removed_class() -> None:
     made = state(("me", events.Label(IDS[0], 2)), ("me", events.Remove(2)))
     assert 0 not in made.answers
     assert made.place(0) == Place(Where.FREE)
@@ -84,7 +84,7 @@ def test_a_class_that_was_added_and_taken_back_keeps_its_number() -> None:
     assert (made.names["d"], made.book.order) == (4, (0, 1, 2, 4))
 
 
-def test_what_was_imported_is_not_taken_back() -> None:
+def test_undo_leaves_imported_labels() -> None:
     made = state(("me", events.ClassChanged(0, name="x")), (IMPORT, events.NewClass("d")))
     assert made.class_changes == []
 

@@ -272,7 +272,7 @@ def test_a_model_trained_on_names_that_have_changed_since_is_dropped(tmp_path: P
         assert made.desk.learned.is_set()
 
 
-def test_what_people_wrote_of_a_class_stays_though_the_file_says_otherwise(tmp_path: Path) -> None:
+def test_description_by_people_outlives_the_file(tmp_path: Path) -> None:
     store = Store(tmp_path / "log", "test")
     given = {"classes": WORDS, "descriptions": {"river": "water"}}
     bring_up_to_date(store, IDS, **given)  # type: ignore[arg-type]

@@ -137,7 +137,7 @@ def test_keys_and_colours(tmp_path: Path) -> None:
         assert made.state.book.colours == {0: "#aabbcc"}
 
 
-def test_what_cannot_be_done_is_refused(tmp_path: Path) -> None:
+def test_impossible_change_is_refused(tmp_path: Path) -> None:
     with service(tmp_path / "log", ["a", "b", "c"]) as made:
         made.classes.remove("me", 2).result()
         item = made.next("me").result()["next"]["item"]["id"]

@@ -121,7 +121,7 @@ def test_requests_that_wait_are_learned_and_written_together() -> None:
         assert len({lease.item for lease in made.state.leases.values()}) == 3
 
 
-def test_who_wants_a_round_alone_has_one() -> None:
+def test_exclusive_command_runs_alone() -> None:
     log = Memory()
     with desk(log) as made:
         with busy(made):
@@ -148,7 +148,7 @@ def test_a_refusal_is_told_to_one_and_the_others_go_on() -> None:
         assert made.state.labels == {0: 1}
 
 
-def test_what_could_not_be_written_has_not_happened() -> None:
+def test_failed_write_changes_nothing() -> None:
     log = Memory()
     with desk(log) as made:
         made.submit(saying(made, ("me", events.Label(IDS[0], 1)))).result()
@@ -284,7 +284,7 @@ def test_a_closed_desk_has_done_what_was_asked_and_refuses_more() -> None:
         made.submit(saying(made)).result()
 
 
-def test_what_the_log_would_not_take_is_refused_before_anything_changes(
+def test_invalid_event_is_refused_before_anything_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = Memory(lease_seconds=-1)
@@ -306,7 +306,7 @@ def test_what_the_log_would_not_take_is_refused_before_anything_changes(
         assert made.submit(answer).result() == {}
 
 
-def test_those_who_look_are_answered_though_a_write_fails() -> None:
+def test_readers_are_answered_though_a_write_fails() -> None:
     log = Memory()
     with desk(log) as made:
         log.failing = EverylabelError("no room")
@@ -326,7 +326,7 @@ def unreadable(after: int = 0) -> list[Event]:
     raise EverylabelError("the log is damaged")
 
 
-def test_what_is_here_is_kept_if_nothing_was_taken_in_and_the_log_cannot_be_read(
+def test_state_is_kept_if_the_log_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = Memory()

@@ -65,7 +65,9 @@ def test_it_is_learned_at_once_and_trained_to_the_letter(tmp_path: Path) -> None
         reply = made.rule_out("me", item, guess).result()
         assert reply["next"]["item"]["id"] == item  # it stays
         assert reply["next"]["ruled_out"] == [guess]
-        assert reply["next"]["probabilities"][guess] < was
+        shown = reply["next"]["probabilities"]
+        assert shown[guess] == 0.0 < was
+        assert sum(shown) == pytest.approx(1.0, abs=1e-5)  # the others share the rest
         assert reply["progress"]["labelled"] == 40
         second = proposed(made)[1]
         assert second != guess
@@ -128,7 +130,7 @@ def test_a_class_takes_its_place_and_undo_goes_back_step_by_step(
         assert fingerprint(made) == state
 
 
-def test_what_the_model_said_before_is_what_counts_for_its_accuracy(tmp_path: Path) -> None:
+def test_guess_before_the_answer_counts_for_the_accuracy(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=2) as made:
         label(made, 21)
         task = made.next("me").result()["next"]

@@ -7,7 +7,7 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.quality.assessment import LeftOut
-from everylabel.labelling.queues import COPY, MOST, QUEUES, Asked, Look, labelled_otherwise, queue
+from everylabel.labelling.queues import COPY, MOST, QUEUES, SURE, Asked, Look, labelled_otherwise, queue
 from everylabel.labelling.state.types import CANNOT_TELL, Answer
 from tests.labelling.desks import label, service, truth
 
@@ -66,7 +66,7 @@ def test_disputed_and_cannot_tell() -> None:
     assert _items(look, "cannot_tell") == [5, 2]
 
 
-def test_what_must_be_told_is_told() -> None:
+def test_required_values_are_checked() -> None:
     with pytest.raises(EverylabelError, match="'more' without class; expected which class"):
         queue(LOOK, Asked("more"))
     with pytest.raises(EverylabelError, match="'like' without item"):
@@ -88,7 +88,7 @@ def test_a_wrong_label_is_doubted(tmp_path: Path) -> None:
         assert any(truth(made.state.ids[i]) == 0 for i in alike)
 
 
-def test_what_is_none_of_the_classes_is_in_no_class(tmp_path: Path) -> None:
+def test_none_of_these_counts_for_no_class(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         items = label(made, 12)
         made.none_of_these("me", items[0]).result()
@@ -107,12 +107,15 @@ def test_near_copies_are_those_of_the_whole_pool_one_by_one(tmp_path: Path) -> N
         assert look.hidden
         rows = np.asarray(look.features, np.float64)
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        guesses = look.probabilities.argmax(axis=1)
+        guesses, sure = look.probabilities.argmax(axis=1), look.probabilities.max(axis=1) >= SURE
         for item in [*range(60), *look.hidden]:
             told = {item, *look.answers, *look.hidden}
             same = [i for i in range(len(rows)) if i not in told and guesses[i] == guesses[item]]
             near = [(-float(rows[i] @ rows[item]), i) for i in same if rows[i] @ rows[item] >= COPY]
-            expected = [] if item in look.hidden else [i for _, i in sorted(near)][:MOST]
-            assert made.views.copies(item) == (int(guesses[item]) if expected else None, expected)
+            found = {i: bool(sure[i]) for _, i in sorted(near)[:MOST]}
+            expected = found if item not in look.hidden and sure[item] and any(found.values()) else {}
+            told_class, copies = made.views.copies(item)
+            assert told_class == (int(guesses[item]) if expected else None)
+            assert [*copies.items()] == [*expected.items()]
             offered += bool(expected)
         assert offered > 5

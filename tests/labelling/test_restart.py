@@ -9,7 +9,7 @@ import pytest
 
 from everylabel.core.softmax import softmax
 from everylabel.labelling import auto_label
-from everylabel.labelling.auto_label import Finishing, Promise
+from everylabel.labelling.auto_label import Finishing
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model import learner
 from everylabel.labelling.model.retrainer import Retrainer, retrain
@@ -141,7 +141,7 @@ def test_the_model_after_a_restart_is_that_of_the_last_training(tmp_path: Path) 
 def test_labels_of_the_model_and_changes_of_classes_outlive_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auto_label, "promise", lambda *_: Promise(0.5, 300, 0, 0.01, 217))
+    monkeypatch.setattr(auto_label, "MARGIN", 2.0)  # so few labels make no model sure
     with service(tmp_path / "log", check_every=5) as made:
         label(made, 20)
         label(made, 10, "anna")
@@ -157,7 +157,12 @@ def test_labels_of_the_model_and_changes_of_classes_outlive_a_restart(
         made.classes.remove("me", 3, 5).result()
         reply = made.classes.remove("me", 2).result()
         made.classes.undo("anna", reply["last"]["saved"]).result()
-        Finishing(made.views).finish("me", 0.02, 0.95, 3).result()
+        Finishing(made.views).start("me", 0.5, 0.95).result()
+        for _ in range(20):
+            item = made.next("me").result()["next"]["item"]["id"]
+            said = made.state.proposals.get(made.state.position[item], (truth(item),))[0]
+            made.label("me", item, said).result()
+        Finishing(made.views).finish("me").result()
         assert made.state.finished
         retrain(made.desk)
         state, before, shown = state_of(made), probabilities(made), made.views.progress("me")

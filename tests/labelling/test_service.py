@@ -143,7 +143,7 @@ def test_an_item_of_another_person_cannot_be_answered(tmp_path: Path) -> None:
         assert made.next("ben").result()["progress"]["answers"] == 0
 
 
-def test_what_was_said_meanwhile_is_told_and_kept(tmp_path: Path) -> None:
+def test_answer_given_meanwhile_is_reported_and_kept(tmp_path: Path) -> None:
     with service(tmp_path / "log", lease_seconds=-1) as made:
         item = first(made, "anna")
         assert first(made, "ben")  # anna's time is over
@@ -463,7 +463,7 @@ def test_a_skipped_check_stays_a_check(tmp_path: Path) -> None:
         assert (task["item"]["id"], task["reason"], task["probabilities"]) == (item, "check", None)
 
 
-def test_what_was_undone_before_its_row_was_removed_is_no_trouble(tmp_path: Path) -> None:
+def test_undo_before_a_row_was_removed_replays(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
         items = label(made, 4)
         made.undo("me").result()

@@ -124,7 +124,7 @@ def test_items_and_their_states(tmp_path: Path) -> None:
         assert made.views.item(IDS[0]).result()["answers"] == [{"person": "me", "class": 3}]
 
 
-def test_whoever_asks_is_among_the_people_they_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_person_who_asks_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PEOPLE", 2)
     with service(tmp_path / "log") as made:
         for person, n in (("anna", 3), ("ben", 2), ("zora", 1)):

@@ -119,7 +119,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("statement", "says"), CHANGES)
-def test_what_was_changed_is_told(tmp_path: Path, statement: str, says: str) -> None:
+def test_changes_are_reported(tmp_path: Path, statement: str, says: str) -> None:
     where = str(tmp_path / "labels.sqlite")
     written(where)
     change(where, statement)
@@ -152,7 +152,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, name: str, then: Callable[[], Non
 
 
 @pytest.mark.parametrize("look", [Store.read, Store.check, Store.content])
-def test_what_is_written_while_a_log_is_read_is_no_damage(
+def test_writes_during_a_read_are_no_damage(
     where: str, monkeypatch: pytest.MonkeyPatch, look: Callable[[Store], Any]
 ) -> None:
     written(where)

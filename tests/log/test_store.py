@@ -108,7 +108,7 @@ def test_rows_that_a_version_before_has_noted_are_read(where: str) -> None:
     assert from_text(to_text(shards)) == shards
 
 
-def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no database, but long enough to be taken for one" * 10)
     with pytest.raises(StoreError, match="cannot be opened: file is not a database"):
         Store(tmp_path / "file", "p")

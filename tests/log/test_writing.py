@@ -123,7 +123,7 @@ def test_two_threads_may_write(tmp_path: Path) -> None:
         assert store.items() == Known(["29"], ["1"])
 
 
-def test_what_was_saved_is_known_after_the_connection_broke(postgres: str) -> None:
+def test_saved_answer_is_known_after_the_connection_broke(postgres: str) -> None:
     with proxied(postgres) as (proxy, url), closing(Store(url, "cut")) as store:
         store.append([event(1)])
         proxy.mode = "cut after commit"
@@ -140,7 +140,7 @@ def test_what_was_saved_is_known_after_the_connection_broke(postgres: str) -> No
             assert len(reader.read()) == 3
 
 
-def test_what_is_not_known_is_said_so_and_found_out_later(postgres: str) -> None:
+def test_unknown_commit_is_reported_and_resolved_later(postgres: str) -> None:
     with proxied(postgres) as (proxy, url), closing(Store(url, "unknown")) as store:
         store.append([event(1)])
         proxy.mode = "swallow"

@@ -29,7 +29,7 @@ def test_torch_is_not_loaded_for_it(minilm: str, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_what_it_cannot_run_is_left_to_others(minilm: str, tmp_path: Path) -> None:
+def test_unsupported_model_is_left_to_torch(minilm: str, tmp_path: Path) -> None:
     assert can_run(Path(minilm))
     for name in FILES[:-1]:
         (tmp_path / name).symlink_to(Path(minilm) / name)

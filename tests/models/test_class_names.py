@@ -152,7 +152,7 @@ def test_names_come_back_from_disk(texts: Any, tmp_path: Path, pool: bool, hones
     np.testing.assert_allclose(loaded.predict_proba(x), clf.predict_proba(x), atol=EXACT)
 
 
-def test_what_is_no_name_is_told(texts: Any) -> None:
+def test_invalid_name_is_refused(texts: Any) -> None:
     x, y, names = texts
     clf = el.LaplaceClassifier()
     cases: list[tuple[Any, str]] = [

@@ -55,7 +55,7 @@ def test_labels_and_parameters_come_back(tmp_path: Path, labels: Any) -> None:
 
 @pytest.mark.parametrize("update", ["exact", "second_order", "refit"])
 @pytest.mark.parametrize("twins", [False, True])
-def test_what_the_pool_told_comes_back(tmp_path: Path, update: str, twins: bool) -> None:
+def test_pool_scaling_survives_saving(tmp_path: Path, update: str, twins: bool) -> None:
     x, y = digits()
     pool = np.tile(x[:1], (5, 1)) if twins else x
     fitted = el.LaplaceClassifier(prior_precision=0.5, update=update).fit(x[:60], y[:60], unlabelled=pool)
@@ -102,7 +102,7 @@ def test_a_file_of_before_loads(tmp_path: Path, pool: bool) -> None:
     assert np.array_equal(loaded.predict_proba(x), fitted.predict_proba(x))
 
 
-def test_what_cannot_be_saved_or_loaded_is_told(tmp_path: Path) -> None:
+def test_unsavable_and_unloadable_files_are_refused(tmp_path: Path) -> None:
     x, y = digits()
     path = tmp_path / "c.npz"
     with pytest.raises(NotFittedError):

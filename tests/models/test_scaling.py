@@ -245,7 +245,7 @@ def _score(x: np.ndarray, y: np.ndarray, seed: int, pool: np.ndarray | None) -> 
     return float(LaplaceClassifier().fit(x[idx], y[idx], unlabelled=pool).score(x, y))
 
 
-def test_what_the_pool_told_is_kept_while_labels_come_and_go() -> None:
+def test_pool_scaling_is_kept_while_labels_change() -> None:
     rng = np.random.default_rng(3)
     pool, y = _pool(rng, 60), np.tile([0, 1, 2], 20)
     for update in ("exact", "second_order"):
@@ -257,7 +257,7 @@ def test_what_the_pool_told_is_kept_while_labels_come_and_go() -> None:
     assert clf.fit(pool[:9], y[:9]).matrix_ is None
 
 
-def test_what_a_pool_has_scaled_can_be_taken_back_in_any_batch() -> None:
+def test_labels_on_scaled_features_can_be_forgotten_in_any_batch() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(200, 33)), rng.integers(4, size=200)
     clf = LaplaceClassifier().fit(x[:20], y[:20], unlabelled=x).partial_fit(x[20:60], y[20:60])

@@ -115,7 +115,7 @@ def test_dicts_of_columns_of_any_library() -> None:
         read_memory({"a": ["x"], "b": np.arange(2)}, Options())
 
 
-def test_what_cannot_be_read_is_told_in_a_sentence() -> None:
+def test_unreadable_source_gets_a_sentence() -> None:
     pandas = pytest.importorskip("pandas")
     for source, message in (
         (pandas.DataFrame({"t": []}), "the table has no rows; expected at least one"),

@@ -72,7 +72,7 @@ def _models_of_one_prediction(session: Any, monkeypatch: pytest.MonkeyPatch) -> 
     return len(asked)
 
 
-def test_what_fails_to_be_closed_leaves_no_folder_behind() -> None:
+def test_failed_close_leaves_no_folder() -> None:
     session = el.label(TEXTS, ["card", "transfer"], model="tfidf", display=False)
 
     def fail() -> None:

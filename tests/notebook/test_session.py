@@ -128,7 +128,7 @@ def test_images_in_every_form(form: str, tmp_path: Path) -> None:
         assert session.to_frame().label.notna().sum() == 12
 
 
-def test_what_is_wrong_is_raised_before_anything_starts() -> None:
+def test_bad_argument_is_raised_before_anything_starts() -> None:
     for source, options, message in (
         (["a b"], {"text_column": "body"}, r"text_column is 'body' and the source has no columns"),
         ([], {}, "source is empty; expected texts, images"),

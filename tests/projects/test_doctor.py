@@ -88,7 +88,7 @@ def test_a_noted_source_that_is_damaged_is_left_out(where: str, tmp_path: Path) 
         '{"keys": ["row 1"], "digests": ["x"], "other": 1}',
     ],
 )
-def test_what_is_noted_of_the_source_may_be_anything(tmp_path: Path, noted: str) -> None:
+def test_any_record_of_the_source_survives(tmp_path: Path, noted: str) -> None:
     where = tmp_path / "labels.sqlite"
     all_of_it = [*events(20), Event(21, 1.0, "", Extended(list(KNOWN.keys), "abc"))]
     with closing(Store(where, "p")) as store:
@@ -111,7 +111,7 @@ def test_a_head_without_a_number_is_told(tmp_path: Path) -> None:
     assert read(tmp_path / NEW) == (events(120), KNOWN)
 
 
-def test_what_a_server_writes_meanwhile_is_no_damage(
+def test_writes_of_a_server_are_no_damage(
     postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(postgres)

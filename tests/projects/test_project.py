@@ -228,7 +228,7 @@ def test_digits_need_nothing(tmp_path: Path) -> None:
     assert len(data) < 300
 
 
-def test_what_is_no_source(tmp_path: Path) -> None:
+def test_unknown_source_is_refused(tmp_path: Path) -> None:
     (tmp_path / "shards").mkdir()
     with pytest.raises(EverylabelError, match=r"or of shards, or one of .*; did you mean '.*/shards'\?$"):
         open_project(tmp_path / "shard")

@@ -68,7 +68,7 @@ def test_no_flipped_bit_gives_other_features(source: Path) -> None:
             np.testing.assert_allclose(opened(source).features, features)
 
 
-def test_what_was_learned_is_refused_if_it_changed(source: Path) -> None:
+def test_changed_embedder_file_is_refused(source: Path) -> None:
     folder = opened(source).folder
     flip(folder / "embedder.npz", 200)
     source.write_text("\n".join(["text", *TEXTS, "text nine"]))
@@ -116,7 +116,7 @@ def test_they_are_their_owners_only(tmp_path: Path, source: Path) -> None:
     assert stat.S_IMODE((tmp_path / "x.json").stat().st_mode) == 0o600
 
 
-def test_what_is_written_beside_a_server_is_its_owners_only(tmp_path: Path) -> None:
+def test_files_beside_a_server_are_private(tmp_path: Path) -> None:
     pieces = Pieces(tmp_path, "text", None)
     pieces.add(["0" * 16], np.zeros((1, 2), np.float32))
     pieces.add(["1" * 16], np.zeros((1, 2), np.float32))

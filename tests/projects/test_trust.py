@@ -182,7 +182,7 @@ def test_a_remembered_path_from_where_the_command_is_run_is_not_read(
                 open_project(folder, private=private)
 
 
-def test_what_has_moved_with_its_project_is_named_where_it_is_now(tmp_path: Path) -> None:
+def test_moved_project_names_its_new_place(tmp_path: Path) -> None:
     (tmp_path / "before").mkdir()
     np.save(tmp_path / "before" / "x.npy", np.eye(2))
     (tmp_path / "before" / "seen.csv").write_text("text\na\nb\n")

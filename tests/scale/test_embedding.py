@@ -80,7 +80,7 @@ def test_a_stopped_run_goes_on_with_what_is_missing(tmp_path: Path, monkeypatch:
     assert (again.kept, encoded[0]) == (1100, 104)
 
 
-def test_what_is_missing_is_found_without_comparing_each_part_with_all(
+def test_missing_rows_are_found_without_comparing_all_pairs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, fit = source(tmp_path)
@@ -94,7 +94,7 @@ def test_what_is_missing_is_found_without_comparing_each_part_with_all(
     assert content(tmp_path / "s") == whole
 
 
-def test_what_has_changed_is_refused(tmp_path: Path) -> None:
+def test_changed_shards_are_refused(tmp_path: Path) -> None:
     place, fit = source(tmp_path)
     out = str(tmp_path / "s")
     embed_shards(place, out, options=BODY, fit=fit)

@@ -126,9 +126,7 @@ def test_shards_of_an_earlier_version_are_read(tmp_path: Path) -> None:
         b"",
     ],
 )
-def test_what_another_program_wrote_is_not_parsed(
-    text: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_foreign_file_is_not_parsed(text: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "manifest.json").write_bytes(text)
     monkeypatch.setattr(json, "loads", lambda *_: pytest.fail("it was parsed"))
     assert not is_shards(str(tmp_path))

@@ -97,7 +97,7 @@ def test_the_page_learns_as_on_one_machine(
         for refused in (lambda: made.views.points(10), lambda: made.views.check_here("a thing")):
             with pytest.raises(EverylabelError, match="shards on Ray"):
                 refused()
-        assert made.views.copies(3) == (None, [])
+        assert made.views.copies(3) == (None, {})
     with service(tmp_path / "shards.sqlite", ShardRows(sharded)) as again:
         assert again.views.fingerprint().result() == before
         with closing(Store(tmp_path / "shards.sqlite", "test", write=False)) as log:
@@ -112,9 +112,7 @@ def test_the_page_learns_as_on_one_machine(
             np.testing.assert_allclose(ours.variances(), theirs.variances(), rtol=1e-3)
 
 
-def test_what_is_at_hand_is_a_sample_that_changes(
-    sharded: ShardedFeatures, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_driver_sample_changes(sharded: ShardedFeatures, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shard_pool, "SIZE", 100)
     monkeypatch.setattr(shard_pool, "FIXED", 20)
     monkeypatch.setattr(shard_pool, "EXCHANGED", 10 * 64 * 2)

@@ -62,7 +62,7 @@ def test_images_that_cannot_be_read_have_no_label(tmp_path: Path) -> None:
     assert only["features"].tolist() == [None]
 
 
-def test_what_is_wrong_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_bad_input_gets_a_sentence(tmp_path: Path) -> None:
     frame = pandas.DataFrame({"body": ["a"]})
     with pytest.raises(EverylabelError, match="text_column or image_column is needed, and one only"):
         embed_partition(frame)

@@ -39,7 +39,7 @@ def test_shards_of_another_store(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load([shards[0].place]), X)
 
 
-def test_what_is_no_pool_is_told(tmp_path: Path) -> None:
+def test_a_table_that_is_no_pool_is_refused(tmp_path: Path) -> None:
     with pytest.raises(el.EverylabelError, match=r"holds no \.npy or \.parquet file; expected the shards"):
         find_shards(str(tmp_path))
     with pytest.raises(el.EverylabelError, match="is not there; expected a folder of shards"):

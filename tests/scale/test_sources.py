@@ -125,7 +125,7 @@ def test_another_store_than_this_machine(tmp_path: Path, monkeypatch: pytest.Mon
         ("x.csv", b"text\na\n", "column 'body' is not in"),
     ],
 )
-def test_what_is_wrong_is_told_in_a_sentence(tmp_path: Path, name: str, content: bytes, told: str) -> None:
+def test_bad_input_gets_a_sentence(tmp_path: Path, name: str, content: bytes, told: str) -> None:
     pytest.importorskip("pyarrow", reason="needs the extra everylabel[table]")
     (tmp_path / name).write_bytes(content)
     with pytest.raises(EverylabelError, match=told):

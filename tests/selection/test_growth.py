@@ -108,7 +108,7 @@ def test_a_mapped_file_is_left_alone_when_its_pool_grows(tmp_path: Path) -> None
         (np.full((2, 4), np.nan), "NaN or infinite values in 2 instance"),
     ],
 )
-def test_what_cannot_join_changes_nothing(more: np.ndarray, message: str) -> None:
+def test_failed_join_changes_nothing(more: np.ndarray, message: str) -> None:
     pool = problem().pool
     pool.variances()
     before = pool.logits().copy()

@@ -476,7 +476,7 @@ def test_an_instance_that_is_there_already_is_not_learned_again() -> None:
         ((Where.LABELLED, 0, -1.0), "weight is -1.0"),
     ],
 )
-def test_what_cannot_be_put_changes_nothing(given: Any, message: str) -> None:
+def test_failed_put_changes_nothing(given: Any, message: str) -> None:
     pool = problem().pool
     i = int(pool.labelled_idx[0])
     before = pool.posterior

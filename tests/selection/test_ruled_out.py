@@ -116,7 +116,7 @@ def test_learned_by_steps_a_label_comes_on_top_until_the_next_training() -> None
 
 
 @pytest.mark.parametrize("how", [HOW[0], HOW[1]])
-def test_what_came_with_training_can_be_taken_back_also_with_more_classes(how: dict[str, Any]) -> None:
+def test_training_labels_can_be_forgotten_also_with_more_classes(how: dict[str, Any]) -> None:
     made = problem()
     i, x, y = int(made.pool.free_idx[0]), made.features[made.labelled], made.labels[made.labelled]
     posterior = el.laplace(trained(made, {i: {0}}), x, prior_precision=0.7, labels=y)

@@ -102,7 +102,7 @@ def test_a_pool_learns_as_one_of_a_copy(seen: Scaled, happens: Callable[[Pool], 
 
 
 @pytest.mark.parametrize("seen", ["float32"], indirect=True)
-def test_what_does_not_fit_is_refused(seen: Scaled) -> None:
+def test_mismatched_shapes_are_refused(seen: Scaled) -> None:
     whole = slow(seen)
     pool = Pool(seen, posterior_of(whole))
     with pytest.raises(el.EverylabelError, match="features is a ndarray; expected Scaled"):

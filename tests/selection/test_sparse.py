@@ -52,7 +52,7 @@ def test_numbers_are_those_of_an_array(seed: int) -> None:
     assert ours.max() == -3
 
 
-def test_what_was_looked_at_stays_as_it_was() -> None:
+def test_viewed_arrays_do_not_change() -> None:
     ours = Sparse(N, 0, np.int8)
     ours[[3, 7]] = 1
     idx, values = ours.unusual()

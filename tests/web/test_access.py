@@ -86,13 +86,13 @@ def test_only_json_changes_anything(kind: str) -> None:
 
 
 @pytest.mark.parametrize("length", ["-1", "many", "²", str(LARGEST + 1), "9" * 5000])
-def test_what_says_it_is_too_large_is_not_read(length: str) -> None:
+def test_body_with_a_large_length_header_is_not_read(length: str) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", length.encode())]
     reply = client().post("/api/next", content=b"{}", headers=headers)
     assert (reply.status_code, reply.json()["error"]["code"]) == (413, "too_large")
 
 
-def test_what_turns_out_too_large_is_not_read_to_its_end() -> None:
+def test_body_that_grows_too_large_is_cut_off() -> None:
     def chunks(n: int) -> Any:
         return (b"x" * 100_000 for _ in range(n))  # without a length
 
@@ -211,7 +211,7 @@ def guess(here: TestClient, *tokens: str) -> list[int]:
 
 
 @pytest.mark.parametrize("path", ["/", "/api/health"])
-def test_who_has_to_wait_is_told_for_how_long(path: str) -> None:
+def test_limited_client_gets_retry_after(path: str) -> None:
     now = [100.0]
     access = Access(_greets, Tokens("secret"))
     access.guesses = Guesses(lambda: now[0])
@@ -224,7 +224,7 @@ def test_who_has_to_wait_is_told_for_how_long(path: str) -> None:
     assert "wait 43 seconds" in reply.text
 
 
-def test_who_only_guesses_is_not_heard_for_a_while() -> None:
+def test_client_that_guesses_tokens_is_locked_out() -> None:
     now = [100.0]
     access = Access(_greets, Tokens("secret"))
     access.guesses = Guesses(lambda: now[0])
@@ -345,7 +345,7 @@ def test_any_sign_in_a_token_works_in_an_address_and_a_cookie() -> None:
 
 
 @pytest.mark.parametrize("proxy", [False, True])
-def test_who_asks_is_told_by_a_proxy_only_if_there_is_one(proxy: bool) -> None:
+def test_forwarded_address_counts_only_behind_a_proxy(proxy: bool) -> None:
     seen: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -155,7 +155,7 @@ def test_a_queue_of_a_class_by_number_or_name(tmp_path: Path) -> None:
         assert "class is 'digit'; expected 0 to 9 or a class's name" in told.text
 
 
-def test_who_comes_and_goes(client: httpx.Client) -> None:
+def test_people_come_and_go(client: httpx.Client) -> None:
     assert post(client, "here", person="zora", browser="b", tab="t")["ask"] is False
     assert post(client, "here", named=False, browser="c", tab="u")["ask"]
     post(client, "next", person="zora")
@@ -232,7 +232,7 @@ def test_pages_of_predictions_go_on_after_the_last(client: httpx.Client) -> None
     assert len(found) == len(set(found)) == page["total"]
 
 
-def test_what_is_no_json_is_refused(client: httpx.Client) -> None:
+def test_invalid_json_is_refused(client: httpx.Client) -> None:
     json = {"content-type": "application/json"}
     assert client.post("/api/next", content=b"{", headers=json).status_code == 422
     assert client.post("/api/next", content=b"\xff\xfe", headers=json).status_code in (400, 422)
@@ -377,7 +377,7 @@ def test_lists_are_made_beside_the_requests_of_others(
         assert shown.result().status_code == 200
 
 
-def test_what_is_sent_is_compressed_but_for_pictures(client: httpx.Client) -> None:
+def test_replies_but_pictures_are_compressed(client: httpx.Client) -> None:
     reply = client.get("/static/style.css")
     assert reply.headers["content-encoding"] == "gzip"
     assert "content-encoding" not in client.get("/static/style.css", headers={"accept-encoding": ""}).headers

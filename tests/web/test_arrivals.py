@@ -111,7 +111,7 @@ def inbox(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_joined_is_there_at_the_next_start_to_the_bit(inbox: Path) -> None:
+def test_joined_items_are_identical_after_a_restart(inbox: Path) -> None:
     with served(inbox) as made:
         assert made.look() == 30
         made.label("3", "a")
@@ -127,7 +127,7 @@ def test_what_joined_is_there_at_the_next_start_to_the_bit(inbox: Path) -> None:
     assert not (inbox.parent / "inbox.jsonl.everylabel" / "joined").exists()
 
 
-def test_what_is_gone_or_changed_is_told_and_not_applied(inbox: Path) -> None:
+def test_missing_and_changed_rows_are_reported_not_applied(inbox: Path) -> None:
     with served(inbox) as made:
         made.label("3", "a")
         inbox.write_text(lines(0, 32).replace(sentence(3), "quite another message"))
@@ -235,7 +235,7 @@ def texts(*numbers: int) -> list[Sent]:
     return [Sent.of(sentence(i), None, {"from": "mail", "split": str(i)}) for i in numbers]
 
 
-def test_what_is_sent_joins_once_and_stays(inbox: Path) -> None:
+def test_sent_item_joins_once_and_stays(inbox: Path) -> None:
     with served(inbox) as made:
         made.label("3", "a")
         named = Sent.of(sentence(99), "t 99", {})
@@ -315,7 +315,7 @@ def test_a_new_row_never_gets_a_name_that_was_sent(inbox: Path) -> None:
         assert made.service.desk.ids == ids
 
 
-def test_what_cannot_be_written_is_not_shown(inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritten_item_is_not_shown(inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(inbox) as made:
         log = made.service.desk.log
         with monkeypatch.context() as broken:
@@ -374,7 +374,7 @@ def test_pieces_that_are_damaged_or_of_another_model_are_left_out(tmp_path: Path
     assert list(pieces.read().at) == [f"{i:016x}" for i in (0, 2)]
 
 
-def test_what_version_0_2_wrote_is_read_but_for_half_a_record(tmp_path: Path) -> None:
+def test_joined_rows_of_0_2_are_read_but_for_half_a_record(tmp_path: Path) -> None:
     rows = np.arange(6, dtype=np.float32).reshape(2, 3)
     header = json.dumps({"version": 1, "kind": "text", "model": None, "width": 3}).encode() + b"\n"
     records = [

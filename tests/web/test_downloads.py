@@ -118,7 +118,7 @@ def test_two_files_are_made_at_once_and_others_are_told_to_come_again() -> None:
         assert headers["content-disposition"] == "attachment; filename*=UTF-8''%C3%A4%20labels.csv"
 
 
-def test_who_takes_nothing_of_a_file_has_no_turn_and_holds_nothing_of_the_project() -> None:
+def test_stalled_download_holds_neither_a_slot_nor_the_project() -> None:
     made = Made()
     with server(Turns(1, patience=60), made) as address:
         idle = [asking(address, path) for path in PATHS]

@@ -8,7 +8,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.web.item_view import Guidelines, read_guidelines, rendered
 
 
-def test_what_a_labeller_needs_is_there() -> None:
+def test_page_has_what_a_labeller_needs() -> None:
     shown = rendered(
         "# Rules\n\n* *late* is **not** lost\n\n|a|b|\n|-|-|\n|1|2|\n\n[more](https://example.org)"
     )

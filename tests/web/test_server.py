@@ -22,7 +22,15 @@ from everylabel.projects.labelled import kept_in, store_name
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from everylabel.web import server
-from everylabel.web.server import Server, bound_socket, opened_server, serve, server_config
+from everylabel.web.server import (
+    Server,
+    bound_socket,
+    check_free,
+    free_port,
+    opened_server,
+    serve,
+    server_config,
+)
 from tests.web.servers import label, served
 
 
@@ -126,7 +134,17 @@ def test_classes_are_checked_before_anything_is_embedded(tmp_path: Path) -> None
     assert project.labels.tolist() == [1, 0, -1, 1]
 
 
-def test_who_serves_holds_no_model_that_another_has_replaced(tmp_path: Path) -> None:
+def test_a_port_in_use_is_passed_over_and_one_that_is_named_is_refused() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert free_port("127.0.0.1", port) > port
+        with pytest.raises(EverylabelError, match=f"--port {port} of --host 127.0.0.1 is in use"):
+            check_free("127.0.0.1", port)
+
+
+def test_server_does_not_hold_a_replaced_model(tmp_path: Path) -> None:
     project = open_project("digits", folder=tmp_path / "p")
     with opened_server(project, LabelOptions(port=0), print, print, None) as opened:
         desk = opened.service.desk

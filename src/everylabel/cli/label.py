@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from everylabel.projects.options import LabelOptions
     from everylabel.projects.project import Opening, Project
 
+PORT = 8765  # unless another one is named, or a program uses it
 ONCE = ("--accept-changes", "--confirm-labels")  # of the change that was there
 
 
@@ -63,7 +64,9 @@ def label(
     suggestion_source_column: Annotated[str | None, typer.Option(help="Which source each is of.")] = None,
     store: options.Store = None,
     host: Annotated[str, typer.Option(help="Another address than this needs a token.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8765,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="8765 or the next free one; 0 takes any.")
+    ] = None,
     token: Annotated[
         str | None, typer.Option(envvar="EVERYLABEL_TOKEN", help="20 characters or more, asked of everyone.")
     ] = None,
@@ -130,7 +133,7 @@ def label(
         suggestion_source_column=suggestion_source_column,
         store=store,
         host=host,
-        port=port,
+        port=_port(host) if port is None else port,
         token=token,
         look_token=look_token,
         token_file=token_file,
@@ -154,6 +157,16 @@ def label(
         ray=ray,
     )
     _label(source, given)
+
+
+def _port(host: str) -> int:
+    """Return the usual port, or the next free one, and say so."""
+    from everylabel.web.server import free_port
+
+    port = free_port(host, PORT)
+    if port != PORT:
+        note(f"port {PORT} is in use, so the page is at port {port}")
+    return port
 
 
 def _label(source: str, given: "LabelOptions") -> None:

@@ -5,11 +5,13 @@ Seeing the guess biases people, so checks and test items hide it.
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from everylabel.labelling.model.learner import Learner
+from everylabel.labelling.quality.certificate import to_confirm
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import Lease
 
@@ -76,9 +78,9 @@ def _test(state: State, person: str) -> int | None:
 
 
 def _audit(state: State, person: str) -> int | None:
-    """Return an instance that the model has labelled and nobody has confirmed yet."""
+    """Return an item that the model would label, or has labelled, and that nobody has confirmed yet."""
     free = (item for item in state.audits if item not in state.answers)
-    return next((item for item in free if _can_have(state, item, person)), None)
+    return next((item for item in chain(free, to_confirm(state)) if _can_have(state, item, person)), None)
 
 
 WAITING = {"changed": _changed, "second": _second, "test": _test, "audit": _audit}  # the most urgent first

@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.labelling.quality.accuracy import FEWEST, upper_bound
+from everylabel.labelling.quality.accuracy import FEWEST
+from everylabel.labelling.quality.certificate import standing
 from everylabel.labelling.sources.reliability import accuracy as accuracy_of
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import CANNOT_TELL, Answer, change_in_words
-from everylabel.log.events import Answered, Assessed, Label, Not, Skip
+from everylabel.log.events import Answered, Assessed, Label, Not, Promise, Skip
 
 SECONDS_AN_ITEM = 0.02  # of an attempt to fine-tune, for the estimate that people see
 POINTS = 200  # of the learning curve at most
@@ -142,7 +143,8 @@ def summary(
         "accuracy": accuracy(state),
         "agreement": state.agreement.figures(),
         "disputed": len(state.disputed),
-        "finished": audit(state),
+        "finished": finished(state),
+        "finishing": finishing(state),
         "test": test_set(state, tested),
         "stop": stop(state),
         "names": names,
@@ -175,15 +177,31 @@ def sources(state: State) -> list[dict[str, Any]]:
     return found
 
 
-def audit(state: State, confidence: float = 0.95) -> dict[str, Any] | None:
-    """Return how many the model has labelled, and what people who looked at a sample of them found."""
+def finished(state: State) -> dict[str, Any] | None:
+    """Return how many items the model has labelled, and what the confirmations promise of them."""
     if not state.finished:
         return None
-    seen = [item for item in state.audits if item in state.labels]
-    wrong = sum(state.labels[item] != state.finished[item] for item in seen)
-    bound = upper_bound(wrong, len(seen), confidence) if seen else None
-    told = {"audit": len(state.audits), "audited": len(seen), "wrong": wrong, "bound": bound}
-    return {"items": len(state.finished), **told}
+    kept = state.promise if state.promise is not None and state.promise.kept else Promise()
+    told = {name: getattr(kept, name) for name in ("rate", "confidence", "confirmed", "wrong")}
+    return {"items": sum(state.by_model(i) is not None for i in state.finished), "of": kept.items, **told}
+
+
+def finishing(state: State) -> dict[str, Any] | None:
+    """Return how far the confirmations are that let the model finish; None: none run."""
+    now = standing(state)
+    if now is None or state.promise is None:
+        return None
+    least = len(state.proposals) if now.certified is None else now.certified
+    ready = sum(level >= least for _, _, level in state.proposals.values())
+    return {
+        "rate": state.promise.rate,
+        "confidence": state.promise.confidence,
+        "items": now.size,  # that the model would label
+        "confirmed": now.confirmed,
+        "wrong": now.wrong,
+        "needed": now.needed,  # more, if none of them is wrong
+        "ready": ready,  # items that it may label now
+    }
 
 
 def test_set(state: State, tested: Mapping[str, Any] | None) -> dict[str, Any] | None:

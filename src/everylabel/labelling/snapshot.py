@@ -22,7 +22,7 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.learner import Mean
 from everylabel.labelling.state.state import State
 
-FORMAT = 1  # of the snapshot: raise it when the same events give another state
+FORMAT = 2  # of the snapshot: raise it when the same events give another state
 MEAN = "everylabel mean"
 _HINTS = {name: hint for name, hint in get_type_hints(State).items() if name not in ("source", "by_item")}
 _Saved = msgspec.defstruct("_Saved", list(_HINTS.items()))

@@ -15,7 +15,7 @@ from everylabel.labelling.joining import Arriving
 from everylabel.labelling.presence import Presence
 from everylabel.labelling.quality.accuracy import FEWEST_OF_CLASS
 from everylabel.labelling.quality.assessment import LeftOut
-from everylabel.labelling.queues import MOST, Doubts, Look, Page, near_copies, rows_of_page
+from everylabel.labelling.queues import MOST, SURE, Doubts, Look, Page, near_copies, rows_of_page
 from everylabel.labelling.snapshot import digest
 from everylabel.labelling.state.state import LabelSet, State
 from everylabel.labelling.state.types import CANNOT_TELL, Answer, Entry, Lease, Refused
@@ -238,25 +238,29 @@ class Views:
         probs[:, present] = softmax(logits)[:, : len(present)]
         return look._replace(probabilities=probs)
 
-    def copies(self, item: int) -> tuple[int | None, list[int]]:
-        """Return unanswered near copies that the model takes for the same class, and which; this waits.
+    def copies(self, item: int) -> tuple[int | None, dict[int, bool]]:
+        """Return an item's class and its unanswered near copies, each with whether it is sure; this waits.
 
-        The page asks of every item that stays in sight: the desk looks at the copies alone, not at the pool.
+        Nothing is offered unless the model is sure of the item and of one copy at least. The page asks of
+        every item that stays in sight: the desk looks at the copies alone, not at the pool.
         """
         if not self.can_scan:
-            return None, []
+            return None, {}
         near = near_copies(self.desk.read(lambda: self.desk.learner.pool.features).result(), item)
 
-        def same() -> tuple[int | None, list[int]]:
+        def same() -> tuple[int | None, dict[int, bool]]:
             hidden, answers = self._hidden(), self.state.answers
             free = [i for i in near if i not in hidden and i not in answers]
             if not free or item in hidden or not self._knows():
-                return None, []
+                return None, {}
             pool, present = self.desk.learner.pool, self.state.book.present
             logits = pool.rows([item, *free]) @ np.asarray(pool.posterior.mean)
-            guess, *guesses = logits[:, : len(present)].argmax(axis=1).tolist()
-            found = [i for i, each in zip(free, guesses, strict=True) if each == guess][:MOST]
-            return (present[guess] if found else None), found
+            probs = np.asarray(softmax(logits))[:, : len(present)]
+            guesses, sure = probs.argmax(axis=1), probs.max(axis=1) >= SURE
+            same = np.flatnonzero(guesses[1:] == guesses[0])[:MOST]
+            if not sure[0] or not sure[1:][same].any():
+                return None, {}
+            return present[int(guesses[0])], {free[j]: bool(sure[j + 1]) for j in same}
 
         return self.desk.read(same).result()
 
@@ -388,7 +392,7 @@ class Views:
             "item": self.show(lease.item),
             "reason": lease.reason,
             "by": lease.by,
-            "probabilities": None if blind else self._probabilities(lease.item),
+            "probabilities": None if blind else self._probabilities(lease.item, person),
             "suggestions": self._suggestions(lease),
             "answer": None if own == CANNOT_TELL else own,
             "ruled_out": sorted(self.state.ruled_out(lease.item, person)),
@@ -432,11 +436,16 @@ class Views:
         """Return these, the whole test set, and what is no more where it came from."""
         return frozenset({*self._checks(), *self.state.test, *self.state.left})
 
-    def _probabilities(self, i: int) -> list[float] | None:
+    def _probabilities(self, i: int, person: str | None = None) -> list[float] | None:
+        """Return probabilities by class number, none for classes that people (or one of them) ruled out."""
         if not self._knows():
             return None
         probs = np.zeros(len(self.state.classes))
         present = list(self.state.book.present)
         probs[present] = self.desk.learner.probabilities(i)[: len(present)]
+        gone = sorted(self.state.ruled_out(i, person))
+        total = probs.sum()
+        probs[gone] = 0.0
+        probs *= total / max(probs.sum(), 1e-12)  # others, and none of the classes, share the rest
         by_number: list[float] = probs.round(6).tolist()
         return by_number

@@ -176,6 +176,18 @@ class AutoLabel(_OfItem, frozen=True, tag="finished"):
     class_: int | None = None  # None takes the label back
     sure: float = 0.0  # the probability
     audit: bool = False  # drawn at random to be confirmed by a person who does not see the label
+    level: int | None = None  # only a proposal, in this one of the nested sets; people confirm in order
+
+
+class Promise(_Kind, frozen=True, tag="promise"):
+    """The model may label once confirmations promise this error rate; without a rate, nothing runs."""
+
+    rate: float | None = None
+    confidence: float = 0.95
+    kept: bool = False  # the model has labelled: so many items, of which people have confirmed some
+    items: int = 0
+    confirmed: int = 0
+    wrong: int = 0
 
 
 class HeldOut(_OfItem, frozen=True, tag="held_out"):
@@ -260,7 +272,20 @@ OfClasses = NewClass | ClassChanged | Arrange | Remove | Restore
 Answered = Label | NoneOfThese | CannotTell | Skip | Not  # all subclasses of `Answer`
 OfItem = Out | Release | HeldOut | AutoLabel | ContentChanged | Left | Answered
 OfModel = Assessed | Generation
-Body = Project | OfClasses | Settings | OfItem | Wish | Undo | Sent | Extended | Suggested | OfModel | Retired
+Body = (
+    Project
+    | OfClasses
+    | Settings
+    | OfItem
+    | Wish
+    | Promise
+    | Undo
+    | Sent
+    | Extended
+    | Suggested
+    | OfModel
+    | Retired
+)
 KINDS: dict[str, type[Body]] = {str(body.__struct_config__.tag): body for body in get_args(Body)}
 # Kinds whose events say something about an item: a source with such labels must not change unnoticed.
 SAID = tuple(

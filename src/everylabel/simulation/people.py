@@ -179,7 +179,8 @@ class _Person:
         """Return near copies of an item that are of its class, as far as the budget goes; count the keys."""
         if self.hands != "bulk" or self.task is None or self.task["reason"] != "chosen":
             return []
-        found = [each["id"] for each in self.client.get("/api/queues/copies", item=item)["items"]]
+        copies = self.client.get("/api/queues/copies", item=item)["items"]
+        found = [each["id"] for each in copies if each["sure"]]  # the others are not ticked
         right = [each for each in found if self.truth.get(each) == self.truth[item]]
         wrong = len(found) - len(right)
         if len(right) <= 1 + wrong:  # it does not pay: seen at a glance

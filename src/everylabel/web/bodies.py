@@ -172,11 +172,10 @@ class SuggestionsBody(PersonBody):
 
 
 class FinishBody(PersonBody):
-    """How many of the model's labels may be wrong, how sure one wants to be, and how many to confirm."""
+    """The share of the model's labels that may be wrong, and the confidence in that."""
 
-    rate: Annotated[float, Field(ge=0.001, le=0.5)] = 0.02
+    rate: Annotated[float, Field(ge=0.001, le=0.5)] = 0.05
     confidence: Annotated[float, Field(ge=0.5, le=0.999)] = 0.95
-    audit: Annotated[Whole, Field(ge=0, le=1000)] = 50
 
 
 class UndoBody(PersonBody):

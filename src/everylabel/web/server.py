@@ -36,6 +36,7 @@ from everylabel.web.tokens import tokens_of
 
 Say = Callable[[str], Any]
 MOST_CONNECTIONS = 1000  # at once; requests beyond them get 503
+PORTS = 20  # that are tried from the usual one on
 PATIENCE = 3  # seconds that open requests get when the server stops
 WITHIN = 10.0  # seconds that the log gets then, for all that is asked of it
 
@@ -200,6 +201,17 @@ def bound_socket(host: str, port: int) -> socket.socket:
             "and a free port: --port 0 takes any"
         ) from error
     return bound
+
+
+def free_port(host: str, first: int) -> int:
+    """Return the first port from the usual one on that no program uses."""
+    for port in range(first, first + PORTS):
+        try:
+            check_free(host, port)
+        except EverylabelError:
+            continue
+        return port
+    return first  # which is then refused, with the reason
 
 
 def check_free(host: str, port: int) -> None:

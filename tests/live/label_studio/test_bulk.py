@@ -13,7 +13,7 @@ from tests.live.label_studio.studio import Project, Studio
 SIZES, REPEATED = (50, 100, 200, 500), 3
 
 
-def test_what_label_studio_takes(studio: Studio, messages: Messages, figures: Figures) -> None:
+def test_label_studio_format(studio: Studio, messages: Messages, figures: Figures) -> None:
     project = Project.create(studio, "bulk", messages.config, messages.texts)
     tasks = [task["id"] for task in project.tasks()]
     path, found = f"/api/projects/{project.number}", {}

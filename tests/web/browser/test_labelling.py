@@ -103,12 +103,12 @@ def test_few_checks_are_not_made_a_sure_figure(page: Page) -> None:
     ]
     assert page.script(summary) == "28 labels, 1,768 left"
     assert page.text("#accuracy-baseline") == ""
-    told = "of what is left, after 28 labels, 12 of them random checks"
+    told = "Of the items left, estimated from 12 random checks"
     assert shown(12, 0.9, 0.62, 0.97, 0.3) == ["62–97 %", "", told]
     assert page.script(summary) == "28 labels, 1,768 left · accuracy 62–97 %"
     assert "62–97 % of what is left" in str(page.find("#curve svg").get_attribute("aria-label"))
     assert page.text("#accuracy-baseline") == "Always answering “1” would be right on about 30 %."
-    assert shown(12, 0.9, 0.62, 0.97, 0.3, 34)[2] == told.replace("after", "when last looked at, after")
+    assert shown(12, 0.9, 0.62, 0.97, 0.3, 34)[2] == f"{told} (at label 28)"
     assert shown(20, 0.95, 0.76, 0.99, 0.96)[:2] == ["95 %", "76–99 %"]
     assert page.text("#accuracy-baseline").endswith("The model is no better than that yet.")
     assert "accuracy 95 % (76–99 %)" in page.script(summary)
@@ -123,9 +123,9 @@ ARRIVING = """const done = arguments[arguments.length - 1];
     });"""
 
 
-def test_what_is_wrong_with_the_source_is_a_sentence(page: Page) -> None:
+def test_problem_of_the_source_is_a_sentence(page: Page) -> None:
     page.open("arriving")
-    assert page.driver.execute_async_script(ARRIVING) == "2 items joined. The source has changed"
+    assert page.driver.execute_async_script(ARRIVING) == "All 1,797 items loaded. The source has changed"
 
 
 def test_the_curve_has_a_line_only_when_it_would_not_look_surer_than_it_is(page: Page) -> None:
@@ -450,7 +450,7 @@ def test_an_echo_of_a_key_is_no_answer(page: Page, digits: Server) -> None:
 def test_the_figure_claims_no_more_than_is_known(page: Page) -> None:
     page.open("claims")
     script = """const [accuracy, every, done] = arguments;
-        import("/static/accuracy.js").then((told) => done(told.whyBelieve(accuracy, every)));"""
+        import("/static/accuracy.js").then((told) => done(told.howMeasured(accuracy, every)));"""
 
     def told(**more: object) -> str:
         known: dict[str, object] = {"checks": 50, "estimate": 0.9, "low": 0.79, "high": 0.96}
@@ -458,8 +458,8 @@ def test_the_figure_claims_no_more_than_is_known(page: Page) -> None:
         return str(page.driver.execute_async_script(script, known, 10))
 
     text = told()
-    assert "the 50 random checks set right what the chosen items tell wrongly" in text
-    assert "it expects to be right on 85 % of what is left" in text
+    assert "The 50 random checks correct for the choice of the other items" in text
+    assert "the model expects to be right on 85 % of the items left" in text
     assert "skipped or left" not in text
     assert "3 checks were skipped or left, so the figure may be too high." in told(unanswered=3)
     assert "1 check was skipped" in told(unanswered=1)

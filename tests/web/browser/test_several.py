@@ -38,11 +38,13 @@ def test_search_results_get_one_class_and_one_undo_takes_it_back(text_page: Page
     page.press_with("\ue009", ENTER)
     ids = _several(page)
     assert len(ids) > 1
-    page.press("a")  # takes the first out again
+    page.script("document.querySelector('.several-list .tick').focus()")
+    page.press(" ")  # takes the first out again
     assert _several(page) == ids[1:]
     before = page.labelled
     first = page.text("dialog .several-classes button span")
-    page.press("1")
+    page.script("document.querySelector('.several-filter').focus()")
+    page.press(first, ENTER)
     _done(page)
     assert f"as {first}" in page.text("#tick")
     given = _bulk(texts, "several")[: len(ids) - 1]
@@ -70,7 +72,11 @@ def test_queues_by_keyboard(page: Page, digits: Server) -> None:
     page.until(lambda: len(page.all("dialog .result")) == len(found["items"]))
     page.script(TOGETHER)
     assert _several(page) == [item["id"] for item in found["items"]]
-    assert page.text("dialog .several-classes button span") == "3"
+    keys = "return [...document.querySelectorAll('.several-classes button')].map((each) => each.dataset.key)"
+    assert page.script(keys)[:10] == [
+        str(digit) for digit in range(10)
+    ]  # the keys that they have on the page
+    assert page.text("dialog .several-classes .primary span") == "3"
     page.press(ESCAPE)
     page.until(lambda: not page.all("dialog[open]"))
 
@@ -95,9 +101,9 @@ def test_near_copies_are_offered_and_enter_labels_all(page: Page, digits: Server
     page.open("copies")
     page.answer("1")
     page.driver.execute_async_script(COPIES)
-    page.until(lambda: page.text("#copies-sentence"))
-    assert "the model says 3" in page.text("#copies-sentence")
+    page.until(lambda: "near copies" in page.text("#copies"))
     assert page.dialog("g") == "Near copies"
+    assert "The model says 3" in page.text("dialog [role=status]")
     ids = _several(page)
     page.press(ENTER)
     _done(page)
@@ -151,7 +157,7 @@ def test_a_model_that_cannot_promise_does_not_finish(page: Page, axe: str) -> No
     page.open("finish")
     page.answer("1")
     page.script("document.querySelector('.side [data-do=finish]').click()")
-    page.until(lambda: "Nothing can be promised yet" in page.text("dialog .note[role=status]"))
+    page.until(lambda: "too few for an error rate of 5 %" in page.text("dialog .note[role=status]"))
     assert page.script("return document.querySelector('dialog .primary').disabled")
     colour = "return getComputedStyle(document.querySelector('dialog .primary')).backgroundColor"
     disabled = page.script(colour)
@@ -168,7 +174,7 @@ def test_boxes_begin_at_one_place_and_buttons_stand_apart(page: Page) -> None:
         return place(".explain ~ .row button").top - place(".explain").bottom"""
     assert page.script(gap) >= 6
     page.script("document.querySelector('.side [data-do=finish]').click()")
-    page.until(lambda: len(page.all("dialog input")) == 3)
+    page.until(lambda: len(page.all("dialog input")) == 2)
     assert len({box.rect["x"] for box in page.all("dialog input")}) == 1
     page.close()
 
@@ -203,7 +209,7 @@ def test_a_doubted_label_can_be_read(page: Page) -> None:
     page.close()
 
 
-def test_what_was_saved_is_not_cut(page: Page) -> None:
+def test_saved_message_is_not_cut(page: Page) -> None:
     page.open("tick")
     before = [button.rect for button in page.all(".actions button")]
     page.script("document.getElementById('tick').textContent = 'Saved: Rechnung · learned in 12.3 ms'")
@@ -213,22 +219,39 @@ def test_what_was_saved_is_not_cut(page: Page) -> None:
     assert [button.rect for button in page.all(".actions button")] == before
 
 
-ADVICE = """const [left, least, done] = arguments;
-    Promise.all([import("/static/state.js"), import("/static/finishing.js")]).then(([{state}, {told}]) => {
-        const before = state.progress;
-        state.progress = {...before, left};
-        done(told({threshold: null, checks: 8, wrong: 0, needed: 217, least}, 0.02));
-        state.progress = before;
-    });"""
+TOLD = """const [name, given, done] = arguments;
+    import("/static/finishing.js").then((module) => done(module[name](given, {rate: 0.05})));"""
 
 
-def test_what_cannot_be_reached_is_not_advised(page: Page) -> None:
-    page.open("advice")
+def test_confirmations_are_told_in_plain_words(page: Page) -> None:
+    page.open("finish")
 
-    def told(left: int, least: float) -> str:
-        return str(page.driver.execute_async_script(ADVICE, left, least))
+    def told(name: str, **given: object) -> str:
+        return str(page.driver.execute_async_script(TOLD, name, given))
 
-    assert told(300, 0.4).endswith("are the least for 2.0 %; more random checks (Settings) get there.")
-    few = "are the least for 2.0 %, and only 48 items are left: too few. "
-    assert told(48, 0.4221).endswith(few + "42.3 % can be promised now, or label the rest yourself.")
-    assert told(48, 0.7).endswith(few + "Label the rest yourself.")
+    assert told("planned", items=812, needed=68).startswith(
+        "The model would label 812 items that it is surest of. You first confirm 68 of them"
+    )
+    assert "too few for an error rate of 5 %" in told("planned", items=30, needed=None)
+    now = {
+        "rate": 0.05,
+        "confidence": 0.95,
+        "items": 812,
+        "confirmed": 37,
+        "wrong": 0,
+        "needed": 31,
+        "ready": 0,
+    }
+    assert told("running", **now).startswith("37 of 68 confirmed, no error, for 812 items.")
+    done = now | {"confirmed": 68, "needed": 0, "ready": 812}
+    promise = "at most 5 % of them are wrong, with 95 % confidence."
+    assert (
+        told("running", **done) == f"68 of 68 confirmed, no error. The model may label 812 items: {promise}"
+    )
+    assert told("finished", items=744, of=812, rate=0.05, confidence=0.95, confirmed=68, wrong=1) == (
+        "The model has labelled 744 items. Of 812 items, 68 of them confirmed (1 error), at most 5 % are "
+        "wrong, with 95 % confidence."
+    )
+    page.script("document.querySelector('[data-do=finish]').click()")
+    page.until(lambda: "The model" in page.text("dialog.finishing [role=status]"))
+    page.press(ESCAPE)

@@ -58,7 +58,7 @@ def test_a_link_on_another_site_and_two_servers(driver: webdriver.Chrome, tmp_pa
         assert page.item
 
 
-def test_who_may_only_look_sees_all_and_changes_nothing(driver: webdriver.Chrome, tmp_path: Path) -> None:
+def test_read_only_token_sees_all_and_changes_nothing(driver: webdriver.Chrome, tmp_path: Path) -> None:
     options = ("digits", "--host", "0.0.0.0", "--token", "abc" * 7, "--look-token", "eye" * 7)
     with label(tmp_path, *options) as server:
         address = f"http://127.0.0.1:{urlsplit(server.address).port}"

@@ -19,7 +19,11 @@ SHOWN = 80  # characters of such a row
 
 
 def read_lines(path: Path, encoding: str | None) -> Iterator[str]:
-    """Yield decoded lines; bytes that are not UTF-8 are replaced and counted."""
+    """Yield decoded lines.
+
+    A line that is not UTF-8 is read as Windows-1252, which holds Latin-1, unless an earlier line has shown
+    that the file is UTF-8: then its bad bytes are replaced. Both are told.
+    """
     if encoding is not None:
         try:
             with path.open(encoding=encoding, newline="") as file:
@@ -30,6 +34,8 @@ def read_lines(path: Path, encoding: str | None) -> Iterator[str]:
             ) from error
         return
     bad: list[str] = []
+    legacy: list[str] = []
+    is_utf8 = False
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if number == 1:
@@ -37,12 +43,22 @@ def read_lines(path: Path, encoding: str | None) -> Iterator[str]:
                     raise EverylabelError(
                         f"path {str(path)!r} is UTF-16; pass encoding='utf-16' (--encoding utf-16)"
                     )
+                is_utf8 = line.startswith(codecs.BOM_UTF8)
                 line = line.removeprefix(codecs.BOM_UTF8)
             try:
-                yield line.decode("utf-8")
+                text = line.decode("utf-8")
+                is_utf8 = is_utf8 or (not legacy and not line.isascii())
             except UnicodeDecodeError:
-                bad.append(f"line {number}")
-                yield line.decode("utf-8", "replace")
+                (bad if is_utf8 else legacy).append(f"line {number}")
+                text = line.decode("utf-8", "replace") if is_utf8 else _windows(line)
+            yield text
+    if legacy:
+        warnings.warn(
+            f"{path.name} is not UTF-8; {len(legacy):,} line(s) were read as Windows-1252, the first is "
+            f"{legacy[0]}; if letters look wrong, pass the file's encoding (--encoding)",
+            EverylabelWarning,
+            stacklevel=2,
+        )
     if bad:
         warnings.warn(
             f"{len(bad)} line(s) of {path.name} are not UTF-8, their bad bytes were replaced: {listed(bad)}; "
@@ -50,6 +66,14 @@ def read_lines(path: Path, encoding: str | None) -> Iterator[str]:
             EverylabelWarning,
             stacklevel=2,
         )
+
+
+def _windows(line: bytes) -> str:
+    """Return a line in Windows-1252, or in Latin-1 if it has one of the five bytes that the former lacks."""
+    try:
+        return line.decode("cp1252")
+    except UnicodeDecodeError:
+        return line.decode("latin-1")
 
 
 def delimiter_of(header: str) -> str:

@@ -67,30 +67,33 @@ def wilson(share: float, n: float, z: float = Z) -> Interval:
     return Interval(share, max(0.0, float(middle - half)), min(1.0, float(middle + half)))
 
 
-def upper_bound(wrong: int, n: int, confidence: float) -> float:
-    """Return the largest share that `wrong` of n speak not against, with a confidence (Clopper-Pearson)."""
-    from scipy.special import betaincinv  # a tenth of a second that no start waits for
-
-    return 1.0 if wrong >= n else float(betaincinv(wrong + 1, n - wrong, confidence))
-
-
 def accuracy_left(verdicts: Verdicts, left: np.ndarray) -> Interval:
     """Return the accuracy on what is left, whose largest probabilities are `left` (m,)."""
-    check = verdicts.drawn > 0
-    known = ~np.isnan(verdicts.sure_before)
-    weights = np.where(check, verdicts.drawn, CHOSEN)
-    rows = np.concatenate([_rows(verdicts.sure, check), _rows(verdicts.sure_before[known], check[known])])
-    right = np.concatenate([verdicts.right, verdicts.right_before[known]]).astype(np.float64)
-    weights = np.concatenate([np.where(known, 0.5, 1.0) * weights, 0.5 * weights[known]])
-    theta, cov = _fit(rows, right, weights)
+    theta, cov, n_weighted = _calibration(verdicts)
     there = _rows(left, np.ones(len(left)))
     probs = _sigmoid(there @ theta)
     estimate = float(probs.mean())
     slope = (probs * (1.0 - probs)) @ there / len(left)
     variance = float(slope @ cov @ slope)
     told = estimate * (1.0 - estimate)
-    n = told / max(variance, 1e-12) if told > 1e-12 else weights.sum()  # all or nothing: as many as looked at
+    n = told / max(variance, 1e-12) if told > 1e-12 else n_weighted  # all or nothing: as many as looked at
     return wilson(estimate, float(n))
+
+
+def calibrated(verdicts: Verdicts, left: np.ndarray) -> np.ndarray:
+    """Return how probable it is that the model is right, of items whose largest probabilities are `left`."""
+    return _sigmoid(_rows(left, np.ones(len(left))) @ _calibration(verdicts)[0])
+
+
+def _calibration(verdicts: Verdicts) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return the coefficients of the module's head, their covariance, and the weight of all verdicts."""
+    check = verdicts.drawn > 0
+    known = ~np.isnan(verdicts.sure_before)
+    weights = np.where(check, verdicts.drawn, CHOSEN)
+    rows = np.concatenate([_rows(verdicts.sure, check), _rows(verdicts.sure_before[known], check[known])])
+    right = np.concatenate([verdicts.right, verdicts.right_before[known]]).astype(np.float64)
+    weights = np.concatenate([np.where(known, 0.5, 1.0) * weights, 0.5 * weights[known]])
+    return *_fit(rows, right, weights), float(weights.sum())
 
 
 def _fit(rows: np.ndarray, right: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -104,6 +104,7 @@ class Assessment(NamedTuple):
     checks: dict[str, Any]
     test: dict[str, Any] | None
     left_out: Mapping[int, LeftOut] = MappingProxyType({})  # each label in turn
+    verdicts: Verdicts | None = None
 
 
 def assess(training: TrainingSet, posterior: Posterior, learner: Learner, evidence: Evidence) -> Assessment:
@@ -124,10 +125,10 @@ def assess(training: TrainingSet, posterior: Posterior, learner: Learner, eviden
     now = _probabilities(learner, left, posterior, k)
     at = np.flatnonzero(drawn)
     figures: dict[str, Any] = {}
+    before = np.array([evidence.foretold.get(int(i), (-1, np.nan)) for i in idx]).reshape(-1, 2)
+    right = before[:, 0] == np.array(training.columns)[truth]
+    verdicts = Verdicts(without.max(axis=1), guess == truth, before[:, 1], right, drawn)
     if len(at) >= FEWEST and len(left):
-        before = np.array([evidence.foretold.get(int(i), (-1, np.nan)) for i in idx])
-        right = before[:, 0] == np.array(training.columns)[truth]
-        verdicts = Verdicts(without.max(axis=1), guess == truth, before[:, 1], right, drawn)
         figures = accuracy_left(verdicts, now.max(axis=1))._asdict()
         shares = _class_shares(now, without[at], truth[at], drawn[at])
         figures |= {"commonest": training.columns[int(shares.argmax())], "share": float(shares.max())}
@@ -140,7 +141,7 @@ def assess(training: TrainingSet, posterior: Posterior, learner: Learner, eviden
     body = Assessed(labels=len(labels), checks=len(at), **rounded)
     checks = _by_class(truth[at], guess[at], drawn[at], training)
     tested = _tested(learner, posterior, evidence.test, training)
-    return Assessment(body, checks, tested, _left_out(idx, truth, without, training.columns))
+    return Assessment(body, checks, tested, _left_out(idx, truth, without, training.columns), verdicts)
 
 
 def _tested(

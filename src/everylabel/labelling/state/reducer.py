@@ -285,7 +285,10 @@ def _(body: events.ContentChanged, state: State, event: Event, item: int) -> Non
 def _(body: events.AutoLabel, state: State, event: Event, item: int) -> None:
     state.finished.pop(item, None)
     state.audits.pop(item, None)
-    if body.class_ is not None:
+    state.proposals.pop(item, None)
+    if body.class_ is not None and body.level is not None:
+        state.proposals[item] = body.class_, body.sure, body.level
+    elif body.class_ is not None:
         state.finished[item] = body.class_
     if body.audit:
         state.audits[item] = None
@@ -297,7 +300,7 @@ def _(body: events.Left, state: State, event: Event, item: int) -> None:
         state.left.pop(item, None)
     else:
         state.left[item] = None
-        for known in (state.skipped, state.finished, state.audits, state.checked):
+        for known in (state.skipped, state.finished, state.audits, state.proposals, state.checked):
             known.pop(item, None)
         _release(state, state.holder.get(item, ""), item)
     vote(state, item)
@@ -335,6 +338,12 @@ def _(body: events.Undo, state: State, event: Event, item: int) -> None:
         state.n_changes += 1
     else:
         vote(state, item)
+
+
+@_apply.register
+def _(body: events.Promise, state: State, event: Event, item: int) -> None:
+    state.promise = None if body.rate is None else body
+    state.proposals = {}
 
 
 def _grant_wish(state: State, among: int | None) -> None:
@@ -392,7 +401,7 @@ def _tally_of(state: State, item: int | None) -> Tally:
     return Tally(
         checks=sum(check is not None and check.among is None for check in checks),
         unanswered=int(checked and not labelled and item not in state.holder and not state.lost(item)),
-        by_model=int(item in state.finished and not answered),
+        by_model=int(state.by_model(item) is not None and not answered),
         skipped=int(item in state.skipped and not answered),
         tested=int(answered and item in state.test),
     )

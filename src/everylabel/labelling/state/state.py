@@ -75,6 +75,8 @@ class State:
     changed: dict[int, int] = field(default_factory=dict)  # item -> event of its last change of content
     finished: dict[int, int] = field(default_factory=dict)  # auto-labelled item -> class
     audits: Items = field(default_factory=dict)  # auto-labelled items that people shall confirm
+    proposals: dict[int, tuple[int, float, int]] = field(default_factory=dict)  # item -> class, sure, level
+    promise: events.Promise | None = None  # what the confirmations of the proposals shall promise, or did
     left: Items = field(default_factory=dict)  # items that are gone from their source
     test: Items = field(default_factory=dict)  # the test set
     test_labels: dict[int, int] = field(default_factory=dict)
@@ -129,9 +131,14 @@ class State:
         where = Where.FREE
         if item in self.holder:
             where = Where.LEASED
-        elif item in self.answers or item in self.skipped or item in self.finished:
+        elif item in self.answers or item in self.skipped or self.by_model(item) is not None:
             where = Where.EXCLUDED
         return Place(where, None, self.ruled_out(item))
+
+    def by_model(self, item: int) -> int | None:
+        """Return the class that the model gave an item, by the current classes; None: it gave none."""
+        number = self.finished.get(item)
+        return None if number is None else self.book.now(number)
 
     def placed(self) -> list[int]:
         """Return all items that are not free."""
@@ -355,9 +362,8 @@ class LabelSet(NamedTuple):
         test = {item: place[number] for item, number in state.test_labels.items() if number != NONE}
         classes, aside = [book.names[number] for number in book.order], state.set_aside()
         known = {*state.labels, *state.test_labels}
-        by_model = {
-            i: place[number] for i, number in state.finished.items() if i not in known and number in place
-        }
+        said = {i: state.by_model(i) for i in state.finished if i not in known}
+        by_model = {i: place[number] for i, number in said.items() if number is not None}
         gone = {i: frozenset(place[number] for number in state.place(i).ruled_out) for i in state.doubted}
         gone = {i: some for i, some in gone.items() if 0 < len(some) < len(classes)}
         given = _copied(state.ids), classes, labels, answers, times, names, aside, test, none, by_model

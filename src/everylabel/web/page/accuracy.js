@@ -15,8 +15,7 @@ const share = (value) => (value > 0.995 ? "above 99 %" : percent(value));
 
 function note({ checks, needed, estimate, labels }, every, labelled) {
   if (estimate !== null) {
-    const then = labels === labelled ? "" : "when last looked at, ";
-    return `of what is left, ${then}after ${plural(labels, "label")}, ${count(checks)} of them random checks`;
+    return `Of the items left, estimated from ${plural(checks, "random check")}${labels === labelled ? "" : ` (at label ${count(labels)})`}`;
   }
   if (needed && !every) return "Random checks are switched off in the settings.";
   if (needed) return `Known after ${plural(needed, checks ? "more random check" : "random check")}. ${drawn(every)} one.`;
@@ -34,19 +33,19 @@ function baseline({ estimate, commonest, share: part, better }) {
 }
 
 /** How the figure came about, and what it does not say. */
-export function whyBelieve(accuracy, every) {
+export function howMeasured(accuracy, every) {
   const how = every ? `${drawn(every)} drawn at random instead` : "When random checks are on, some items are drawn at random instead";
   const why =
-    "The items you label are chosen because they are hard or telling, so being right on them says little. " +
-    `${how}, and its guess is hidden from you.`;
+    "The items you label are chosen because the model can learn from them, so being right on them says little. " +
+    `${how}, and the model's guess is hidden from you.`;
   if (accuracy.estimate === null) return why;
   const { checks, expected, unanswered } = accuracy;
   const missing =
     unanswered > 0 ? ` ${plural(unanswered, "check")} ${unanswered === 1 ? "was" : "were"} skipped or left, so the figure may be too high.` : "";
   return (
-    `${why} Of every label it is asked what the model would say had it not seen it: that tells how often it is right when it is ` +
-    `so sure, and the ${plural(checks, "random check")} set right what the chosen items tell wrongly. By itself it expects to be right ` +
-    `on ${percent(expected)} of what is left. The range is meant to hold the truth at all times of 95 in 100 labelling runs.${missing}`
+    `${why} Each label is also predicted by the model without that label: this shows how often the model is right at each level of ` +
+    `confidence. The ${plural(checks, "random check")} correct for the choice of the other items. By itself the model expects to be right ` +
+    `on ${percent(expected)} of the items left. In 95 of 100 projects the range holds the true accuracy at all times.${missing}`
   );
 }
 
@@ -66,5 +65,5 @@ export function drawAccuracy({ accuracy, settings, test, labelled }) {
   setText(byId("accuracy-note"), note(accuracy, settings.check_every, labelled));
   byId("accuracy-baseline").replaceChildren(...baseline(accuracy));
   setText(byId("test-note"), testNote(test));
-  setText(byId("accuracy-why"), whyBelieve(accuracy, settings.check_every));
+  setText(byId("accuracy-why"), howMeasured(accuracy, settings.check_every));
 }

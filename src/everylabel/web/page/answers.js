@@ -42,6 +42,9 @@ function keyNames(classes) {
   return fixed.map((key) => key || left.shift());
 }
 
+/** The key of a class, the same wherever it can be pressed; "" if it has none. */
+export const classKey = (number) => keyNames(state.classes)[state.classes.findIndex((each) => each.id === number)] ?? "";
+
 /** The room that most names need decides how many fit side by side; the few longer ones take more lines. */
 function width(classes) {
   const lengths = classes.map((each) => each.name.length).sort((a, b) => a - b);
@@ -60,20 +63,6 @@ function layOut() {
   const rows = Math.ceil(state.classes.length / most) || 1;
   laidOut.columns = Math.min(most, Math.ceil(state.classes.length / rows) || 1);
   box.style.gridTemplateColumns = `repeat(${laidOut.columns}, minmax(0, 1fr))`;
-  place();
-}
-
-/** A class that is added while people label goes above the others, which stay where they are, at the bottom of the page; with the
- * next visit, or in a window of another width, all are laid out anew. */
-function place() {
-  const { number, columns } = laidOut;
-  const above = Math.ceil(Math.max(0, state.classes.length - number) / columns);
-  [...byId("classes").children].forEach((button, i) => {
-    const later = i - number;
-    const row = later < 0 ? above + Math.floor(i / columns) : above - 1 - Math.floor(later / columns);
-    const column = (later < 0 ? i : later) % columns;
-    button.style.gridArea = above ? `${row + 1} / ${column + 1}` : "";
-  });
 }
 
 function classButton(each, key) {
@@ -104,17 +93,14 @@ function drawClasses() {
   if (names === drawn) return; // counts alone changed
   drawn = names;
   buttons = new Map(classes.map((each, i) => [each.id, classButton(each, keys[i])]));
-  const below = box.scrollHeight - box.scrollTop - box.clientHeight;
-  const stays = Boolean(!manyClasses() && state.progress?.labelled && laidOut?.number && classes.length >= laidOut.number);
+  const stays = !manyClasses() && state.progress?.labelled && laidOut?.number && classes.length >= laidOut.number;
   box.replaceChildren(...buttons.values());
-  if (stays) place();
-  else layOut();
+  if (!stays) layOut(); // a class that is added while people label comes last, and no other moves
   document.documentElement.classList.toggle("many-classes", manyClasses());
   byId("no-classes").hidden = classes.length > 0;
   byId("filter-box").hidden = classes.length <= WITHOUT_FILTER;
   if (classes.length <= WITHOUT_FILTER) byId("filter").value = "";
   drawGuess();
-  if (stays) box.scrollTop = box.scrollHeight - box.clientHeight - below; // it grows at its top
 }
 
 /** Among many classes most are at 1 %, and that says nothing. */
@@ -184,7 +170,6 @@ function applyFilter() {
   const { typed, found } = matches();
   const visible = new Set(found.map((each) => each.id));
   const above = new Set(typed ? [] : [...byId("likely").children].map((button) => Number(button.dataset.class)));
-  byId("classes").classList.toggle("filtered", Boolean(typed));
   setText(byId("no-match"), found.length || !typed ? "" : `No class has this in its name; ${manyClasses() ? "⇧N" : "n"} adds one.`);
   for (const [number, button] of buttons) {
     button.hidden = !visible.has(number) || above.has(number);

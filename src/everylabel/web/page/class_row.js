@@ -1,5 +1,6 @@
 // One class in the dialog of classes: its name, what it is about, its key, colour and place, and how to remove it.
 import { count, make, plural, setText } from "./dom.js";
+import { classKey } from "./answers.js";
 import { CLASS_KEYS } from "./keys.js";
 import { classColour, shownName, state } from "./state.js";
 
@@ -65,13 +66,14 @@ function more(each, position, act) {
 /** `act` has change, move and remove; each returns once the server has answered. */
 export function classRow(each, position, act) {
   const box = nameBox(`class-${each.id}`, each.name);
-  const about = make("input", { type: "text", id: `about-${each.id}`, value: each.description, maxLength: LONGEST_ABOUT, autocomplete: "off", dir: "auto" });
-  const aboutLabel = make("label", { htmlFor: about.id, className: "meta" }, "What it is about (optional)");
+  const about = make("input", { type: "text", id: `about-${each.id}`, value: each.description, maxLength: LONGEST_ABOUT, autocomplete: "off", dir: "auto", placeholder: "What it is about (optional)" });
+  about.setAttribute("aria-label", `What ${each.name} is about`);
+  box.setAttribute("aria-label", `Name of class ${position + 1}`);
   const problem = make("p", { className: "problem-note", role: "alert", id: `problem-${each.id}` });
   const submit = make("button", { type: "submit", className: "quiet" }, "Save");
   const labels = make("span", { className: "meta" }, `${count(each.labels)} labelled`);
-  const label = make("label", { htmlFor: box.id }, `Class ${position + 1}`, labels);
-  const form = make("form", { className: "row-form", noValidate: true }, label, make("div", { className: "row" }, box, submit), aboutLabel, about, problem);
+  const key = make("kbd", { "aria-hidden": "true" }, classKey(each.id));
+  const form = make("form", { className: "row-form", noValidate: true }, key, box, about, labels, submit, problem);
   submit.disabled = true;
   const wanted = () => ({ name: box.value.trim(), description: about.value.trim() });
   form.addEventListener("input", () => {

@@ -1,5 +1,5 @@
-// Near copies of the item in sight that the model takes for the same class: one key labels all of them. Never of a
-// random check, whose guess nobody may see.
+// Near copies of the item in sight that the model surely takes for the same class: a link to label all of them. Never of
+// a random check, whose guess nobody may see.
 import { get } from "./api.js";
 import { byId, count, setText, settle } from "./dom.js";
 import { nothing } from "./missed.js";
@@ -15,8 +15,8 @@ async function look() {
     const copies = await get("/api/queues/copies", { item: task.item.id });
     if (state.task !== task || !copies.items.length) return;
     found = copies;
-    const these = copies.items.length === 1 ? "There is a near copy" : `There are ${count(copies.items.length)} near copies`;
-    setText(byId("copies-sentence"), `${these} of this one; the model says ${className(copies.guess)}.`);
+    const number = copies.items.length;
+    setText(byId("copies-number"), number === 1 ? "1 near copy" : `${count(number)} near copies`);
     byId("copies").hidden = false;
   } catch {
     // An offer only: the next item has its own.

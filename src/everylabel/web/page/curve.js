@@ -39,12 +39,19 @@ function summary(points) {
   return `After ${plural(last.labels, "label")} the model expects ${percent(last.expected)}${checks}.`;
 }
 
-function drawing(points, checked, sure) {
+/** A line where the network learned to read the items better. */
+function mark(svg, at, labels) {
+  svg.append(shape("line", { class: "generation", x1: at, x2: at, y1: BOX.top, y2: BOX.height - BOX.bottom }));
+  svg.lastChild.append(shape("title", {}, `Since label ${labels} the model reads your items better`));
+}
+
+function drawing(points, checked, sure, learned) {
   const most = Math.max(points.at(-1).labels, 1);
   const x = (labels) => BOX.left + ((BOX.width - BOX.left - BOX.right) * labels) / most;
   const y = (share) => BOX.top + (BOX.height - BOX.top - BOX.bottom) * (1 - share);
   const svg = shape("svg", { viewBox: `0 0 ${BOX.width} ${BOX.height}`, role: "img", "aria-label": summary(points), class: "curve" });
   axes(svg, x, y, most);
+  for (const labels of learned.filter((number) => number <= most)) mark(svg, x(labels), labels);
   if (checked.length > 1) {
     const upper = checked.map((point) => [x(point.labels), y(point.high)]);
     const lower = checked.map((point) => [x(point.labels), y(point.low)]).reverse();
@@ -57,15 +64,16 @@ function drawing(points, checked, sure) {
   return svg;
 }
 
-function legend(checked, sure) {
+function legend(checked, sure, learned) {
   const entry = (kind, text) => make("li", { className: kind }, text);
   const entries = [entry("expected", "expected by the model, %")];
   if (sure.length > 1) entries.push(entry("checked", "of what is left, with interval"));
   else if (checked.length > 1) entries.push(entry("interval", "of what is left: the interval"));
+  if (learned.length) entries.push(entry("generation", "the network learned"));
   return make("ul", { className: "legend" }, ...entries);
 }
 
-export function drawCurve(box, curve) {
+export function drawCurve(box, curve, network) {
   const points = thin(curve.filter((point) => point.expected !== null));
   if (points.length < 2) {
     box.replaceChildren(make("p", { className: "note" }, "It appears after the first labels."));
@@ -73,5 +81,6 @@ export function drawCurve(box, curve) {
   }
   const checked = points.filter((point) => point.accuracy !== null);
   const sure = checked.filter((point) => point.checks >= FEWEST_CHECKS);
-  box.replaceChildren(drawing(points, checked, sure), legend(checked, sure));
+  const learned = (network?.generations ?? []).filter((each) => each.trusted).map((each) => each.labels);
+  box.replaceChildren(drawing(points, checked, sure, learned), legend(checked, sure, learned));
 }

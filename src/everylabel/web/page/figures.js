@@ -39,7 +39,7 @@ function classTable({ classes }, reply, draw, status, wishing) {
     const cells = [cell(each.precision, each.predicted, reply.needed), cell(each.recall, each.true, reply.needed)];
     return make("tr", {}, named(name), ...cells, wishing ? wishButton(each.class, name, reply.wishes, draw, status) : null);
   });
-  const titles = ["class", "precision: right, of what is called so", "recall: found, of what is so"];
+  const titles = ["class", "precision: of the items predicted as it, how many are", "recall: of the items that are it, how many are found"];
   if (wishing) titles.push("");
   return make("div", { className: "table-box" }, make("table", { className: "figures-table" }, head(...titles), make("tbody", {}, ...rows)));
 }

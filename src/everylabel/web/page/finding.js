@@ -69,7 +69,8 @@ function eventNote(event) {
   if (event.kind === "skip") return "skipped";
   if (event.kind === "cannot_tell") return "cannot tell";
   if (event.kind === "none") return "none of these";
-  return event.class === null ? `${shownName(event.class_name)} (removed)` : className(event.class);
+  const name = event.class === null ? `${shownName(event.class_name)} (removed)` : className(event.class);
+  return event.kind === "not" ? `not ${name}` : name;
 }
 
 function eventRow(event) {

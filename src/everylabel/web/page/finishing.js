@@ -1,61 +1,66 @@
-// Letting the model finish: what can be promised, how many that are, what people found who looked at a sample.
+// Letting the model finish: people confirm items drawn at random, then the model labels the rest of them.
 import { exchange } from "./actions.js";
 import { get, post } from "./api.js";
 import { closeDialog, showDialog } from "./dialogs.js";
 import { count, make, plural, setText, settle } from "./dom.js";
-import { state } from "./state.js";
+import { on, state } from "./state.js";
 
-const share = (value) => `${(100 * value).toFixed(1)} %`;
+const MOST = 0.5; // that may be wrong, as the server takes it
+const share = (value) => `${Number((100 * value).toFixed(1))} %`;
+const errors = (wrong) => (wrong ? plural(wrong, "error") : "no error");
 
 function number(id, text, value, most) {
   const box = make("input", { type: "number", id, value: String(value), min: "0.1", max: String(most), step: "any" });
   return [box, make("label", { className: "check-row", htmlFor: id }, text, box)];
 }
 
-const MOST = 0.5; // that may be wrong, as the server takes it
-
-/** What would make a promise possible, and where nothing can, what is possible instead. */
-function advice({ checks, needed, least }, rate) {
-  const wanted = `${count(needed)} sure ones without an error are the least for ${share(rate)}`;
-  const left = state.progress?.left ?? Infinity;
-  if (checks + left >= needed) return `${wanted}; more random checks (Settings) get there.`;
-  const known = Math.ceil(1000 * least) / 1000; // rounded up, so that it can be promised when it is typed above
-  const instead = known <= MOST ? `${share(known)} can be promised now, or label the rest yourself.` : "Label the rest yourself.";
-  return `${wanted}, and only ${plural(left, "item")} ${left === 1 ? "is" : "are"} left: too few. ${instead}`;
+/** How far the confirmations are. */
+export function confirmed({ confirmed: done, wrong, needed }) {
+  const of = needed === null ? "" : ` of ${count(done + needed)}`;
+  return `${count(done)}${of} confirmed, ${errors(wrong)}`;
 }
 
-export function told(plan, rate) {
-  if (plan.threshold === null) {
-    const made = `${plural(plan.checks, "random check")} with ${plural(plan.wrong, "error")}`;
-    return `Nothing can be promised yet: ${made}. ${advice(plan, rate)}`;
+/** What would come before the model may label. */
+export function planned({ items, needed }, { rate }) {
+  if (!items || needed === null) {
+    return `The model is sure enough of ${plural(items, "item")}, too few for an error rate of ${share(rate)}. Label more items, or allow a higher rate.`;
   }
-  const above = `The model would label ${plural(plan.items, "item")}, those it is at least ${share(plan.threshold)} sure of.`;
-  return `${above} Of ${plural(plan.checks, "random check")} as sure, ${count(plan.wrong)} were wrong: at most ${share(plan.bound)} are.`;
+  return `The model would label ${plural(items, "item")} that it is surest of. You first confirm ${count(needed)} of them, drawn at random, or more if some are wrong.`;
 }
 
-function found(finished) {
-  if (!finished) return "";
-  const seen = `${count(finished.audited)} of ${count(finished.audit)} drawn to confirm are looked at, ${count(finished.wrong)} wrong`;
-  const most = finished.bound === null ? "" : `: with 95 % confidence at most ${share(finished.bound)} are`;
-  return `The model has labelled ${plural(finished.items, "item")}. ${seen}${most}.`;
+export function running(now) {
+  const holds = `at most ${share(now.rate)} of them are wrong, with ${share(now.confidence)} confidence`;
+  if (now.ready) return `${confirmed(now)}. The model may label ${plural(now.ready, "item")}: ${holds}.`;
+  if (now.needed === null) return `${confirmed(now)}. Too many are wrong for ${share(now.rate)}: stop, label more items and start again.`;
+  return `${confirmed(now)}, for ${plural(now.items, "item")}. An item that you skip counts as an error.`;
+}
+
+export function finished({ items, of, rate, confidence, confirmed: done, wrong }) {
+  const labelled = `The model has labelled ${plural(items, "item")}.`;
+  if (rate === null) return labelled;
+  return `${labelled} Of ${plural(of, "item")}, ${count(done)} of them confirmed (${errors(wrong)}), at most ${share(rate)} are wrong, with ${share(confidence)} confidence.`;
 }
 
 export function openFinishing() {
-  const [rate, rateRow] = number("finish-rate", "At most so many may be wrong, in % ", 2, 100 * MOST);
+  const [rate, rateRow] = number("finish-rate", "Allowed error rate, in % ", 5, 100 * MOST);
   const [sure, sureRow] = number("finish-confidence", "Confidence, in % ", 95, 99.9);
-  const [sample, sampleRow] = number("finish-audit", "Then show me so many of them to confirm ", 50, 1000);
   const status = make("p", { className: "note", role: "status" });
   const before = make("p", { className: "note" });
-  const go = make("button", { type: "button", className: "primary", disabled: true }, "Let the model label them");
-  const back = make("button", { type: "button", className: "quiet", hidden: true }, "Take back what the model labelled");
+  const start = make("button", { type: "button", className: "primary", disabled: true }, "Start confirming");
+  const go = make("button", { type: "button", className: "primary", hidden: true }, "Let the model label them");
+  const back = make("button", { type: "button", className: "quiet", hidden: true });
   const asked = () => ({ rate: Number(rate.value) / 100, confidence: Number(sure.value) / 100 });
   const draw = async () => {
     try {
       const plan = await get("/api/finish", asked());
-      setText(status, told(plan, asked().rate));
-      setText(before, found(plan.finished));
-      go.disabled = !plan.items;
-      back.hidden = !plan.finished;
+      const now = plan.finishing;
+      setText(status, now ? running(now) : planned(plan, asked()));
+      setText(before, plan.finished ? finished(plan.finished) : "");
+      for (const each of [rateRow, sureRow, start]) each.hidden = now !== null;
+      start.disabled = plan.needed === null;
+      go.hidden = !now?.ready;
+      back.hidden = !now && !plan.finished;
+      setText(back, plan.finished ? "Take back what the model labelled" : "Stop confirming");
     } catch (error) {
       setText(status, error.message);
     }
@@ -64,12 +69,22 @@ export function openFinishing() {
     closeDialog();
     exchange(() => post(path, { person: state.person, ...body }), () => said);
   };
-  const sampled = () => Math.round(Number(sample.value));
-  go.addEventListener("click", () => act("/api/finish", { ...asked(), audit: sampled() }, "The model has labelled what it is sure of"));
+  start.addEventListener("click", () => act("/api/finish/start", asked(), "Confirmations come next"));
+  go.addEventListener("click", () => act("/api/finish", {}, "The model has labelled its items"));
   back.addEventListener("click", () => act("/api/finish/undo", {}, "Taken back"));
   const soon = settle(draw, 200);
   for (const box of [rate, sure]) box.addEventListener("input", soon);
-  const note = "Its labels are marked as the model's in every export, nothing is learned from them, and all are taken back at once.";
-  showDialog("finishing", "Let the model finish", [before, rateRow, sureRow, sampleRow, status, go, back, make("p", { className: "note" }, note)]);
+  const note = "Labels of the model are marked in every export, nothing is learned from them, and all are taken back at once.";
+  showDialog("finishing", "Let the model finish", [before, rateRow, sureRow, status, start, go, back, make("p", { className: "note" }, note)]);
   draw();
+}
+
+/** Opens the dialog when the last confirmation has come in. */
+export function startFinishing() {
+  let confirming = false;
+  on("progress", () => {
+    const now = state.progress.finishing;
+    if (confirming && now?.needed === 0) openFinishing();
+    confirming = Boolean(now) && now.needed !== 0;
+  });
 }

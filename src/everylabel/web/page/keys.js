@@ -48,7 +48,7 @@ function taken(event) {
 }
 
 /** The digit on the key itself: with Shift, or on a French keyboard, the character is another. */
-function digitOf(event) {
+export function digitOf(event) {
   const match = /^(?:Digit|Numpad)([0-9])$/.exec(event.code ?? "");
   if (match) return match[1];
   return /^[0-9]$/.test(event.key) ? event.key : null;

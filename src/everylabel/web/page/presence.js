@@ -7,7 +7,7 @@ import { state } from "./state.js";
 const BEAT = 20_000; // milliseconds between signs of life
 const TAB = newKey();
 const BROWSER = memory.get("browser") ?? newKey();
-const WHY = "Several people label here, or may. Answers are kept under your name, apart from those of others.";
+const WHY = "Your name keeps your answers apart from others'.";
 let arrived = false;
 let confirmed = null; // a name that the person stands by though it is used elsewhere
 

@@ -1,35 +1,33 @@
 // Several items, one class: a list with ticks, and the classes to give. Search, queues, the map and near copies
-// all end here. Each item has a letter that takes it out or in, the first classes have digits, Enter gives the
-// class that the model says.
+// all end here. Classes have the keys that they have on the page; Enter gives the class that the model says.
 import { labelMany } from "./actions.js";
+import { classKey } from "./answers.js";
 import { arrowKeys, closeDialog, showDialog } from "./dialogs.js";
 import { count, make, plural, setText } from "./dom.js";
+import { digitOf } from "./keys.js";
 import { itemNote, thumbnail } from "./results.js";
-import { className, state } from "./state.js";
+import { className, manyClasses, state } from "./state.js";
 
-const LETTERS = "abcdefghijklmnopqrstuvwxyz";
-const DIGITS = 9;
 const MOST = 500; // that the server takes at once
 
-function row(item, i, changed) {
-  const letter = LETTERS[i] ?? "";
-  const box = make("input", { type: "checkbox", className: "tick", checked: true, "data-item": item.id, "data-letter": letter });
+function row(item, changed) {
+  const box = make("input", { type: "checkbox", className: "tick", checked: item.sure ?? true, "data-item": item.id });
   box.addEventListener("change", changed);
-  const cap = letter ? make("kbd", { "aria-hidden": "true" }, letter) : null;
   const text = make("span", { className: "result-text", dir: "auto" }, item.text ?? item.name ?? item.id);
   const note = make("span", { className: "result-note", dir: "auto" }, itemNote(item));
-  return make("li", {}, make("label", { className: "result several-row" }, box, cap, thumbnail(item.image), text, note));
+  return make("li", {}, make("label", { className: "result several-row" }, box, thumbnail(item.image), text, note));
 }
 
-/** The class that most are taken for comes first, the others as they are. */
+/** The classes in their order, which their keys follow; of too many for keys those first that the model says. */
 function ranked(items, guess) {
+  if (!manyClasses()) return state.classes;
   const votes = new Map();
   for (const { guess: each } of items) if (each !== null && each !== undefined) votes.set(each, (votes.get(each) ?? 0) + 1);
   if (guess !== null) votes.set(guess, Infinity);
   return [...state.classes].sort((a, b) => (votes.get(b.id) ?? 0) - (votes.get(a.id) ?? 0));
 }
 
-/** Opens the list. `guess`: the class that the model says, which Enter gives. */
+/** Opens the list. `guess`: the class that the model says, which Enter gives. An item that is not `sure` is not ticked. */
 export function openSeveral(title, found, { guess = null, note = "" } = {}) {
   const items = found.slice(0, MOST);
   const list = make("ul", { className: "results several-list" });
@@ -50,14 +48,16 @@ export function openSeveral(title, found, { guess = null, note = "" } = {}) {
   const draw = () => {
     const text = filter.value.trim().toLowerCase();
     const some = order.filter((each) => className(each.id).toLowerCase().includes(text));
-    classes.replaceChildren(...some.map((each, i) => {
-      const cap = i < DIGITS ? make("kbd", {}, String(i + 1)) : null;
-      const button = make("button", { type: "button", className: "quiet", "data-class": each.id }, cap, make("span", { dir: "auto" }, className(each.id)));
+    classes.replaceChildren(...some.map((each) => {
+      const key = classKey(each.id);
+      const cap = key ? make("kbd", {}, key) : null;
+      const kind = each.id === guess ? "primary" : "quiet";
+      const button = make("button", { type: "button", className: kind, "data-class": each.id, "data-key": key }, cap, make("span", { dir: "auto" }, className(each.id)));
       button.addEventListener("click", () => give(each.id));
       return button;
     }));
   };
-  list.append(...items.map((item, i) => row(item, i, tell)));
+  list.append(...items.map((item) => row(item, tell)));
   arrowKeys(list, null, "input.tick");
   filter.addEventListener("input", draw);
   const all = make("button", { type: "button", className: "quiet" }, "All or none");
@@ -66,26 +66,25 @@ export function openSeveral(title, found, { guess = null, note = "" } = {}) {
     for (const each of ticks()) each.checked = on;
     tell();
   });
-  const keys = "Letters take an item out or in; digits give a class, Enter the first one.";
+  const keys = "Arrows move through the list and Space ticks an item; a class's key gives that class.";
   const dialog = showDialog("several", title, [status, list, all, filter, classes, make("p", { className: "note" }, keys)]);
-  dialog.addEventListener("keydown", (event) => press(event, { ticks, tell, classes, filter }));
+  dialog.addEventListener("keydown", (event) => press(event, classes, filter, guess));
   tell();
   draw();
 }
 
-function press(event, { ticks, tell, classes, filter }) {
+/** Presses the button of a class by its key, of the first one found by Enter in the filter, and of the guess by Enter. */
+function press(event, classes, filter, guess) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   const typing = event.target === filter;
   if (event.key === "Enter" && !event.target.closest("button")) {
     event.preventDefault();
-    classes.querySelector("button")?.click();
-  } else if (!typing && state.plainKeys && /^[1-9]$/.test(event.key)) {
-    classes.children[Number(event.key) - 1]?.click();
-  } else if (!typing && state.plainKeys && /^[a-z]$/.test(event.key)) {
-    const tick = ticks().find((each) => each.dataset.letter === event.key);
-    if (!tick) return;
-    event.preventDefault();
-    tick.checked = !tick.checked;
-    tell();
+    const wanted = typing || guess === null ? "button" : `[data-class="${guess}"]`;
+    if (typing || guess !== null) classes.querySelector(wanted)?.click();
+    return;
   }
+  if (typing || !state.plainKeys || event.key.length !== 1) return;
+  const digit = digitOf(event);
+  const key = digit === null ? event.key.toLowerCase() : event.shiftKey ? `⇧${digit}` : digit;
+  [...classes.children].find((each) => each.dataset.key === key)?.click();
 }

@@ -27,13 +27,20 @@ function drawCounts(progress) {
   setText(byId("side-summary"), `${plural(progress.labelled, "label")}, ${count(progress.left)} left${accuracy}`);
 }
 
-/** Items that are on their way, that have joined since the server began, and what is wrong with the source. */
-function drawArriving({ arriving }) {
+const NEWS = 10_000; // milliseconds for which it is said that all items are there
+let joined = { number: 0, at: 0 }; // items that have joined since the server began, and when the last of them did
+
+/** Items that are on their way, for a moment that all are there, and what is wrong with the source. */
+function drawArriving({ arriving, items }) {
+  if (arriving.joined !== joined.number) joined = { number: arriving.joined, at: Date.now() };
   const parts = [];
-  if (arriving.joined) parts.push(`${plural(arriving.joined, "item")} joined`);
-  if (arriving.coming) parts.push(`${count(arriving.coming)} more on the way`);
+  if (arriving.coming) parts.push(`${count(items)} items loaded, ${count(arriving.coming)} more on the way`);
+  else if (joined.number && Date.now() - joined.at < NEWS) {
+    parts.push(`All ${count(items)} items loaded`);
+    setTimeout(() => drawArriving(state.progress), NEWS);
+  }
   const told = arriving.told.charAt(0).toUpperCase() + arriving.told.slice(1);
-  setText(byId("arriving"), [parts.join(", "), told].filter(Boolean).join(". "));
+  setText(byId("arriving"), [...parts, told].filter(Boolean).join(". "));
 }
 
 let itemsAtTheEnd = 0; // when nothing was left
@@ -160,7 +167,7 @@ function draw() {
   else drawBalance(progress);
   drawPeople(progress);
   drawStop(progress);
-  drawCurve(byId("curve"), progress.curve);
+  drawCurve(byId("curve"), progress.curve, progress.network);
 }
 
 /** On a phone the side folds below the classes; beside them it is always open. */

@@ -1,5 +1,6 @@
 // The item in front of the person: text, picture, fields.
 import { byId, count, make, setText } from "./dom.js";
+import { confirmed } from "./finishing.js";
 import { nothing } from "./missed.js";
 import { on, state } from "./state.js";
 
@@ -9,7 +10,7 @@ const SKIPPED =
 const REASONS = {
   check: "Random check: the model is tested on this one before it learns from it",
   test: "Test set: the model is tested on this one, and never learns from it",
-  audit: "The model has labelled this one; you are not told as what, to confirm it",
+  audit: "To confirm the model's label, which you are not shown",
   asked: "You asked for this one",
   again: "Taken back: answer it again",
   changed: "Its content has changed since it was labelled: please answer it again",
@@ -32,6 +33,7 @@ const WHY = {
 function reasonText(task) {
   if (!task) return "";
   if (task.answer !== null && task.reason === "asked") return "You answered this one before; a new answer replaces it";
+  if (task.reason === "audit" && state.progress?.finishing) return `${REASONS.audit}: ${confirmed(state.progress.finishing)}`;
   if (task.reason !== "chosen") return REASONS[task.reason] ?? "";
   return WHY[task.by || state.settings.strategy] ?? "";
 }

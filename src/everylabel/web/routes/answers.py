@@ -124,18 +124,23 @@ def finishing(views: Views) -> APIRouter:
     router, asked = APIRouter(prefix="/api/finish"), Finishing(views)
 
     @router.get("", responses=problems())
-    async def preview(rate: Rate = 0.02, confidence: Confidence = 0.95) -> dict[str, Any]:
-        """Return from which probability on the model may label, and how many that are."""
+    async def preview(rate: Rate = 0.05, confidence: Confidence = 0.95) -> dict[str, Any]:
+        """Return how many items the model would label, and how many confirmations that takes."""
         return await wrap_future(asked.preview(rate, confidence))
 
+    @router.post("/start", responses=problems(409))
+    async def start(body: FinishBody) -> dict[str, Any]:
+        """Have people confirm items drawn at random from those that the model would label."""
+        return await wrap_future(asked.start(body.person, body.rate, body.confidence))
+
     @router.post("", responses=problems(409))
-    async def finish(body: FinishBody) -> dict[str, Any]:
-        """Have the model label all that it is sure enough of."""
-        return await wrap_future(asked.finish(body.person, body.rate, body.confidence, body.audit))
+    async def finish(body: PersonBody) -> dict[str, Any]:
+        """Have the model label the largest set that the confirmations certify."""
+        return await wrap_future(asked.finish(body.person))
 
     @router.post("/undo", responses=problems())
     async def take_back(body: PersonBody) -> dict[str, Any]:
-        """Take back all that the model has labelled."""
+        """Take back all that the model has labelled, and end the confirmations."""
         return await wrap_future(asked.take_back(body.person))
 
     return router

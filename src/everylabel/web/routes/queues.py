@@ -63,9 +63,11 @@ def queues(views: Views, shown: Shown) -> APIRouter:
 
     @router.get("/copies", responses=problems(404))
     async def copies(item: Id) -> dict[str, Any]:
-        """Return near copies of an instance that the model takes for the same class."""
+        """Return near copies of an item of the same class; `sure` of each tells whether the model is."""
         guess, found = await to_thread(views.copies, views.position(item))
-        return {"guess": guess, "items": await listed([views.desk.ids[each] for each in found])}
+        items = await listed([views.desk.ids[each] for each in found])
+        pairs = zip(items, found.values(), strict=True)
+        return {"guess": guess, "items": [{**each, "sure": sure} for each, sure in pairs]}
 
     @router.post("/shown", responses=problems(404))
     async def several(body: ShownBody) -> dict[str, Any]:
