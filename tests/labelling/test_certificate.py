@@ -11,7 +11,8 @@ from everylabel.labelling.quality.certificate import BETS, SETS, certify, levels
 def _confirmed(wrong: np.ndarray, sure: np.ndarray, rng: np.random.Generator, rate: float, most: int):  # type: ignore[no-untyped-def]
     """Return the set that is certified when somebody who stops as soon as any is has confirmed so many."""
     order = rng.permutation(len(wrong))
-    places, known = levels(sure[order].tolist()), [None] * len(wrong)
+    places = levels(sure[order].tolist())
+    known: list[bool | None] = [None] * len(wrong)
     for _ in range(most):
         found = certify(places, known, rate=rate, confidence=0.95)
         if found.certified is not None or found.next is None:
