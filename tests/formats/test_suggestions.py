@@ -14,7 +14,7 @@ from everylabel.projects.log import Proposed
 from everylabel.projects.options import LabelOptions
 from tests.formats.items import TEXTS, project
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"id": "a", "label": "card", "score": 0.75, "source": "llm"},
     {"id": "b", "label": "transfer", "score": None, "source": "llm"},
     {"id": "-c", "label": "card", "score": 0.25, "source": "rules"},

@@ -197,7 +197,12 @@ def test_all_is_as_before_after_a_restart(tmp_path: Path) -> None:
 
 def test_suggestions_of_unknown_items_and_classes_are_refused_whole(tmp_path: Path) -> None:
     with service(tmp_path / "log.sqlite") as made:
-        for wrong in [("nobody", 0, None), (IDS[1], 99, None), (IDS[1], "no class", None)]:
+        bad: list[tuple[str, int | str, None]] = [
+            ("nobody", 0, None),
+            (IDS[1], 99, None),
+            (IDS[1], "no", None),
+        ]
+        for wrong in bad:
             with pytest.raises(Refused):
                 suggest(made, "me", "llm", [(IDS[0], 0, None), wrong]).result()
         assert made.state.suggestions == {}

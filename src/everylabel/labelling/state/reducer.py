@@ -203,7 +203,8 @@ def _(body: events.Suggested, state: State, event: Event, item: int) -> None:
     if any(number not in range(len(state.classes)) for number in set(body.classes)):
         raise EverylabelError("it suggests a class which never existed")
     scores = body.scores or [None] * len(body.items)
-    said = {name: Suggestion(*rest) for name, *rest in zip(body.items, body.classes, scores, strict=True)}
+    rows = zip(body.items, body.classes, scores, strict=True)
+    said = {name: Suggestion(number, score) for name, number, score in rows}
     state.suggestions.setdefault(body.source, {}).update(said)
     state.suggested_at = event.seq
     state.hidden_columns = list(dict.fromkeys([*state.hidden_columns, *body.columns]))
