@@ -202,9 +202,9 @@ def test_before_the_first_label_other_options_are_simply_taken(tmp_path: Path) -
     source, folder = tmp_path / "x.csv", tmp_path / "x.csv.everylabel"
     texts = [f"für die {WORDS[i % 3]} Nummer {i} bezahlt" for i in range(12)]
     lines = [f"kurz und knapp {i},{text}\n" for i, text in enumerate(texts)]
-    source.write_bytes("".join(["title,body\n", *lines]).encode("latin-1"))
+    source.write_bytes("".join(["title,body\n", *lines]).encode("mac-roman"))
     start(source, text_column="body")
-    notes = start(source, encoding="latin-1")
+    notes = start(source, encoding="mac-roman")
     assert any("is read anew, since nothing is labelled yet (12 with other content" in one for one in notes)
     assert not any("labels stay" in note for note in notes)
     write(tmp_path / "y.csv", [{"body": text} for text in texts])
