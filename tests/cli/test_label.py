@@ -335,9 +335,8 @@ def test_a_model_that_is_not_there_leaves_nothing_behind(tmp_path: Path) -> None
 
 
 def test_help_is_whole() -> None:
-    assert "SOURCE.everylabel unless given" in " ".join(
-        run("label", "--help").output.replace("│", " ").split()
-    )
+    told = " ".join(run("label", "--help").output.replace("│", " ").split())
+    assert "The folder of the project; default: SOURCE.everylabel." in told
 
 
 def test_class_names_teach_before_the_first_label(tmp_path: Path, minilm: str) -> None:

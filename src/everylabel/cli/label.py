@@ -30,78 +30,86 @@ def label(
     label_column: options.LabelColumn = None,
     id_column: options.IdColumn = None,
     classes: Annotated[
-        str | None, typer.Option(help="Names parted by commas, or a CSV file: name, description, key.")
+        str | None, typer.Option(help="Comma-separated names, or a CSV file: name, description, key.")
     ] = None,
     fields: Annotated[
-        str | None, typer.Option(help="Columns shown beside an item, parted by commas; none; all.")
+        str | None, typer.Option(help="Comma-separated columns to show beside an item; none; all.")
     ] = None,
     guidelines: Annotated[
-        Path | None, typer.Option(help="A Markdown file shown beside the task; none takes it away.")
+        Path | None, typer.Option(help="A Markdown file to show beside the item; none removes it.")
     ] = None,
     images_in: Annotated[
-        list[Path] | None, typer.Option(help="Folders that images may lie in, besides the source's.")
+        list[Path] | None, typer.Option(help="Other folders in which images are allowed.")
     ] = None,
     show: options.Show = None,
     model: options.Model = None,
     trust_model_code: options.TrustModelCode = False,
     import_file: Annotated[
-        Path | None, typer.Option("--import", help="Labels of a table, or Label Studio's JSON.")
+        Path | None, typer.Option("--import", help="Import labels of a table or of Label Studio's JSON.")
     ] = None,
     import_label_column: Annotated[
-        str | None, typer.Option(help="The imported table's column, or Label Studio's control.")
+        str | None, typer.Option(help="The label column of the imported table, or Label Studio's control.")
     ] = None,
-    import_id_column: Annotated[str | None, typer.Option(help="The imported table's ids.")] = None,
-    import_text_column: Annotated[str | None, typer.Option(help="The imported table's texts.")] = None,
+    import_id_column: Annotated[str | None, typer.Option(help="The id column of the imported table.")] = None,
+    import_text_column: Annotated[
+        str | None, typer.Option(help="The text column of the imported table.")
+    ] = None,
     suggestions: Annotated[
-        Path | None, typer.Option(help="Classes by a source that is not fully trusted: a table, or JSON.")
+        Path | None, typer.Option(help="Labels by a source you do not fully trust: a table, or JSON.")
     ] = None,
-    suggestion_column: Annotated[
-        str | None, typer.Option(help="The source's column that holds such classes.")
-    ] = None,
+    suggestion_column: Annotated[str | None, typer.Option(help="The source's column of such labels.")] = None,
     suggestion_score_column: Annotated[
-        str | None, typer.Option(help="How sure their source is of each, 0 to 1.")
+        str | None, typer.Option(help="The column of their scores, 0 to 1.")
     ] = None,
-    suggestion_source_column: Annotated[str | None, typer.Option(help="Which source each is of.")] = None,
+    suggestion_source_column: Annotated[
+        str | None, typer.Option(help="The column that names their source.")
+    ] = None,
     store: options.Store = None,
-    host: Annotated[str, typer.Option(help="Another address than this needs a token.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="The address to serve at; others than this one need a token.")
+    ] = "127.0.0.1",
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="8765 or the next free one; 0 takes any.")
+        int | None, typer.Option(min=0, max=65535, help="Default: 8765 or the next free port; 0: any.")
     ] = None,
     token: Annotated[
-        str | None, typer.Option(envvar="EVERYLABEL_TOKEN", help="20 characters or more, asked of everyone.")
+        str | None, typer.Option(envvar="EVERYLABEL_TOKEN", help="Require this token; 20 characters or more.")
     ] = None,
     look_token: Annotated[
-        str | None, typer.Option(envvar="EVERYLABEL_LOOK_TOKEN", help="Another that may only look.")
+        str | None, typer.Option(envvar="EVERYLABEL_LOOK_TOKEN", help="A read-only token.")
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option(help="A file of the token, and in a second line the one that looks.")
+        Path | None, typer.Option(help="A file with the token and, in line 2, the read-only token.")
     ] = None,
     proxy: Annotated[
-        bool, typer.Option("--proxy", help="A proxy on this machine tells who asks (X-Forwarded-For).")
+        bool, typer.Option("--proxy", help="Trust X-Forwarded-For of a proxy on this machine.")
     ] = False,
-    browser: Annotated[bool, typer.Option(help="Open the page.")] = True,
-    annotators_per_item: Annotated[int | None, typer.Option(min=1, help="People who see each item.")] = None,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    annotators_per_item: Annotated[
+        int | None, typer.Option(min=1, help="Number of people who answer each item.")
+    ] = None,
     check_every: options.CheckEvery = None,
     test: Annotated[
-        str | None, typer.Option(help="So many items are never learned from; or a column that says test.")
+        str | None, typer.Option(help="Hold out N items as a test set, or a column that says test.")
     ] = None,
     tester: Annotated[
-        str | None, typer.Option(help="Who labels the test set; everybody, first, unless given.")
+        str | None, typer.Option(help="The person who labels the test set; default: everybody.")
     ] = None,
-    lease_seconds: Annotated[int | None, typer.Option(min=1, help="How long an item is a person's.")] = None,
+    lease_seconds: Annotated[
+        int | None, typer.Option(min=1, help="Seconds for which an item is reserved.")
+    ] = None,
     strategy: options.Strategy = None,
     names_prior: options.NamesPrior = None,
     network: options.Network = None,
-    layout: Annotated[str, typer.Option(help="The map: pca, or umap if it is installed.")] = "pca",
+    layout: Annotated[str, typer.Option(help="Layout of the map: pca, or umap if installed.")] = "pca",
     folder: options.Folder = None,
     accept_changes: Annotated[
-        bool, typer.Option("--accept-changes", help="Go on though rows of the source are gone or changed.")
+        bool, typer.Option("--accept-changes", help="Continue although rows are missing or changed.")
     ] = False,
     confirm_labels: Annotated[
-        bool, typer.Option("--confirm-labels", help="Labels of rows that were changed fit as they are.")
+        bool, typer.Option("--confirm-labels", help="Keep the labels of changed rows.")
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Rows and images that the source gets meanwhile join.")
+        bool, typer.Option("--watch", help="Add rows and images that appear meanwhile.")
     ] = False,
     encoding: options.Encoding = None,
     long_rows: options.LongRows = None,

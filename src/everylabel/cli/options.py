@@ -16,38 +16,38 @@ ImageColumn = Annotated[
 ]
 LabelColumn = Annotated[
     str | None,
-    typer.Option("--label-column", help="Labels that are there; folder: sub-folders, y: of an .npz file."),
+    typer.Option(
+        "--label-column", help="The column of existing labels; folder: sub-folders, y: of an .npz file."
+    ),
 ]
 IdColumn = Annotated[
-    str | None, typer.Option("--id-column", help="The source's ids; else looked for, none takes none.")
+    str | None, typer.Option("--id-column", help="The column of ids; default: looked for; none: no ids.")
 ]
 Columns = Annotated[
-    str | None, typer.Option(help="Source columns beside the label, parted by commas; none. Else all.")
+    str | None, typer.Option(help="Comma-separated source columns to write; none. Default: all.")
 ]
 Show = Annotated[
     str | None,
-    typer.Option(help="A table to show beside features, a row each; of shards, where their source is."),
+    typer.Option(help="A table to show beside features, one row each; of shards: their source."),
 ]
-Model = Annotated[str | None, typer.Option(help="The model that embeds: a folder or name, tfidf, pixels ...")]
+Model = Annotated[str | None, typer.Option(help="The encoder: a folder or name, tfidf, pixels ...")]
 TrustModelCode = Annotated[
     bool, typer.Option("--trust-model-code", help="Run code that the model's folder brings.")
 ]
 Folder = Annotated[
-    Path | None, typer.Option("--project", help="Where all is kept; SOURCE.everylabel unless given.")
+    Path | None, typer.Option("--project", help="The folder of the project; default: SOURCE.everylabel.")
 ]
 LongRows = Annotated[
     str | None, typer.Option(help="Rows with more cells than the header: join them to the last, or cut.")
 ]
-Encoding = Annotated[str | None, typer.Option(help="Of a text file that is not UTF-8.")]
+Encoding = Annotated[str | None, typer.Option(help="Encoding of a text file that is not UTF-8.")]
 Store = Annotated[
-    str | None, typer.Option("--store", help="A file, or postgresql://...; else in the project's folder.")
+    str | None, typer.Option("--store", help="The log: a file or postgresql://...; default: in the project.")
 ]
 Ray = Annotated[
     str | None, typer.Option(help="A Ray cluster to work on: auto, local or its address (extra ray).")
 ]
-WorkerCpus = Annotated[
-    int | None, typer.Option(min=1, help="Cores of each of Ray's workers; 1 if not given.")
-]
+WorkerCpus = Annotated[int | None, typer.Option(min=1, help="Cores of each Ray worker; default: 1.")]
 
 
 class OnOff(StrEnum):
@@ -80,5 +80,7 @@ Network = Annotated[
     typer.Option("--network", help="Fine-tune the encoder as labels come (auto, on), or not (frozen)."),
 ]
 STRATEGIES = "herding, lookahead, margin, entropy, least_confident, badge, typiclust or random"
-Strategy = Annotated[str | None, typer.Option(help=f"How the next item is chosen: {STRATEGIES}.")]
-CheckEvery = Annotated[int | None, typer.Option(min=0, max=1000, help="A random check so often; 0: never.")]
+Strategy = Annotated[str | None, typer.Option(help=f"Strategy that chooses the next item: {STRATEGIES}.")]
+CheckEvery = Annotated[
+    int | None, typer.Option(min=0, max=1000, help="One item in N is a random check; 0: none.")
+]

@@ -112,7 +112,7 @@ def class_list(given: str | None, encoding: str | None = None) -> ClassList:
             rows = [_Row(name) for name in _parted(given)]
     except csv.Error as error:
         raise EverylabelError(
-            f"--classes {given!r} cannot be read ({error}); expected names parted by commas, those that hold "
+            f"--classes {given!r} cannot be read ({error}); expected comma-separated names, those that hold "
             "a comma in double quotes"
         ) from error
     rows = [row for row in rows if row.name]
@@ -140,13 +140,13 @@ def column_list(given: str | None) -> list[str] | None:
         return [name for name in _parted(given) if name]
     except csv.Error as error:
         raise EverylabelError(
-            f"--columns {given!r} cannot be read ({error}); expected names parted by commas, those that hold "
+            f"--columns {given!r} cannot be read ({error}); expected comma-separated names, those that hold "
             "a comma in double quotes"
         ) from error
 
 
 def _parted(given: str) -> list[str]:
-    """Return names parted by commas outside of quotes."""
+    """Return comma-separated names; quotes protect commas."""
     lines = csv.reader(io.StringIO(given), strict=True, skipinitialspace=True)
     return [name.strip() for line in lines for name in line]
 

@@ -83,7 +83,7 @@ def label(
         polars, Arrow, a split of a Hugging Face dataset, a list of dicts); or what `everylabel label` takes:
         a file, a folder, a dataset's name.
     classes : sequence of str, mapping or str, optional
-        Names of classes, or what each means by its name, or as the command has them: names parted by commas,
+        Names of classes, or what each means by its name, or as the command has them: comma-separated names,
         a CSV file; the page can add others.
     text_column, image_column, label_column, id_column : str, optional
         Of a table: what is labelled, labels that are there already, unique names.

@@ -184,7 +184,7 @@ def open_project(
     reader : function
         Reads the source, a full path or a dataset's name, as the options say.
     fields : str, optional
-        The columns that the page shows beside an item, parted by commas; noted for next time.
+        Comma-separated columns that the page shows beside an item; noted for next time.
     private : bool
         Nobody else is shown the items: a source that the folder remembers may lie anywhere on this machine.
     needed : bool
