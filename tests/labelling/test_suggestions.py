@@ -123,7 +123,7 @@ def test_a_useless_source_teaches_nothing_once_labels_speak(tmp_path: Path) -> N
         give(made, said=np.random.default_rng(1).integers(10, size=N))
         retrain(made.desk)
         retrain(without.desk)
-        assert not made.desk.learner.hears_sources
+        assert not made.desk.learner.uses_suggestions
         assert accuracy(made) > accuracy(without) - 0.02
 
 
@@ -191,7 +191,7 @@ def test_all_is_as_before_after_a_restart(tmp_path: Path) -> None:
         before, expected = fingerprint(made), accuracy(made)
     with service(tmp_path / "log.sqlite") as made:
         assert fingerprint(made) == before
-        assert made.desk.learner.hears_sources
+        assert made.desk.learner.uses_suggestions
         assert accuracy(made) == pytest.approx(expected, abs=0.02)
 
 

@@ -205,9 +205,11 @@ class Desk:
         if not state.suggestions:
             return known
         drawn = check_weights(state.standing_checks())
-        return known._replace(suggestions=state.suggested(), unheard=state.unheard(), drawn=drawn)
+        return known._replace(
+            suggestions=state.suggested(), without_suggestions=state.without_suggestions(), drawn=drawn
+        )
 
-    def _at_once(self) -> TrainingSet:
+    def _quick_training_set(self) -> TrainingSet:
         """Return the same to train on while people wait: many suggestions are left to the background."""
         training = self.training_set()
         some = sum(len(one.items) for one in training.suggestions)
@@ -247,7 +249,7 @@ class Desk:
         learner.ids = self.ids
         if not learner.follow(self.training_set()):
             learner.close()
-            learner = Learner(rows, self.ids, self._at_once())
+            learner = Learner(rows, self.ids, self._quick_training_set())
         self.learner, self.assessment = learner, None
         before.close()
         self.learned.set()
@@ -273,7 +275,7 @@ class Desk:
             mean = before.columns, np.asarray(before.pool.posterior.mean)
         self.state = state
         self._places = {item: state.place(item) for item in state.placed()}
-        self.learner = Learner(self.rows, state.ids, self._at_once(), mean=mean)
+        self.learner = Learner(self.rows, state.ids, self._quick_training_set(), mean=mean)
         if before is not None:
             before.close()
         self._touched, self._fresh, self._asking, self._stale, self._ahead = {}, [], [], False, False
@@ -296,7 +298,7 @@ class Desk:
         if not learner.can_follow(columns, names):
             self.learned.set()
             if not self._names_can_wait(columns):
-                self.learner = Learner(self.rows, state.ids, self._at_once(), before=learner)
+                self.learner = Learner(self.rows, state.ids, self._quick_training_set(), before=learner)
                 learner.close()
                 return
         learner.update(changed, columns, len(state.ids))

@@ -425,7 +425,7 @@ class Views:
     def _knows(self) -> bool:
         """Return whether the model has learned anything: a label, suggestions, or the names of classes."""
         learner = self.desk.learner
-        return bool(self.state.labels) or learner.names is not None or learner.hears_sources
+        return bool(self.state.labels) or learner.names is not None or learner.uses_suggestions
 
     def _checks(self) -> set[int]:
         """Return instances that are leased as random checks or tests: their guesses are told to nobody."""

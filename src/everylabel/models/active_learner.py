@@ -109,7 +109,7 @@ def train_network(
         losses = []
         for batch in loader:
             with torch.autocast(place.type, torch.bfloat16, enabled=mixed_precision):
-                loss = _batch_loss(model, batch, place)
+                loss = batch_loss(model, batch, place)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
@@ -120,7 +120,8 @@ def train_network(
     return model.eval()
 
 
-def _batch_loss(model: torch.nn.Module, batch: Any, place: torch.device) -> torch.Tensor:
+def batch_loss(model: torch.nn.Module, batch: Any, place: torch.device) -> torch.Tensor:
+    """Return the cross-entropy of one batch: a mapping with "labels", or (inputs, labels)."""
     if isinstance(batch, Mapping):
         labels = batch["labels"]
         output = model(**{key: value.to(place) for key, value in batch.items() if key != "labels"})

@@ -5,14 +5,23 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError
-from everylabel.models.active_learner import Labelled, Train, _batch_loss, train_network
+from everylabel.models.active_learner import Labelled, Train, batch_loss, train_network
 from everylabel.models.last_layer import LastLayer
+
+
+class Settings(NamedTuple):
+    """How a library trains a network; options are its own."""
+
+    epochs: int
+    learning_rate: float
+    batch_size: int
+    options: dict[str, Any]
 
 
 def train_with(
@@ -51,69 +60,43 @@ def train_with(
     1
     """
     check_choice(library, "library", list(TRAINERS))
-    return partial(
-        TRAINERS[library], epochs=epochs, rate=learning_rate, batch_size=batch_size, options=options
-    )
+    return partial(TRAINERS[library], how=Settings(epochs, learning_rate, batch_size, options))
 
 
-def _skorch(
-    model: torch.nn.Module,
-    labelled: Labelled,
-    *,
-    epochs: int,
-    rate: float,
-    batch_size: int,
-    options: dict[str, Any],
-) -> torch.nn.Module:
+def _skorch(model: torch.nn.Module, labelled: Labelled, how: Settings) -> torch.nn.Module:
     net = _library("skorch").NeuralNetClassifier(
         model,
         criterion=torch.nn.CrossEntropyLoss,
         optimizer=torch.optim.Adam,
-        max_epochs=epochs,
-        lr=rate,
-        batch_size=batch_size,
+        max_epochs=how.epochs,
+        lr=how.learning_rate,
+        batch_size=how.batch_size,
         device=next(model.parameters()).device.type,
-        **{"train_split": None, "verbose": 0, "iterator_train__shuffle": True, **options},
+        **{"train_split": None, "verbose": 0, "iterator_train__shuffle": True, **how.options},
     )
     trained: torch.nn.Module = net.fit(labelled, y=None).module_
     return trained.eval()
 
 
-def _transformers(
-    model: torch.nn.Module,
-    labelled: Labelled,
-    *,
-    epochs: int,
-    rate: float,
-    batch_size: int,
-    options: dict[str, Any],
-) -> torch.nn.Module:
+def _transformers(model: torch.nn.Module, labelled: Labelled, how: Settings) -> torch.nn.Module:
     transformers = _library("transformers")
     _library("accelerate")  # which its Trainer needs, and names late
     place = next(model.parameters()).device
     with tempfile.TemporaryDirectory() as folder:
         arguments = transformers.TrainingArguments(
             folder,
-            num_train_epochs=epochs,
-            learning_rate=rate,
-            per_device_train_batch_size=batch_size,
+            num_train_epochs=how.epochs,
+            learning_rate=how.learning_rate,
+            per_device_train_batch_size=how.batch_size,
             seed=int(torch.initial_seed() % 2**31),  # of the learner
             use_cpu=place.type == "cpu",
-            **{"save_strategy": "no", "report_to": "none", "disable_tqdm": True, **options},
+            **{"save_strategy": "no", "report_to": "none", "disable_tqdm": True, **how.options},
         )
         transformers.Trainer(model, arguments, train_dataset=labelled).train()
     return model.to(place).eval()
 
 
-def _lightning(
-    model: torch.nn.Module,
-    labelled: Labelled,
-    *,
-    epochs: int,
-    rate: float,
-    batch_size: int,
-    options: dict[str, Any],
-) -> torch.nn.Module:
+def _lightning(model: torch.nn.Module, labelled: Labelled, how: Settings) -> torch.nn.Module:
     lightning = _library("lightning")
     place = next(model.parameters()).device
 
@@ -123,38 +106,32 @@ def _lightning(
             self.network = model
 
         def training_step(self, batch: Any, _: int) -> torch.Tensor:
-            return _batch_loss(self.network, batch, self.device)
+            return batch_loss(self.network, batch, self.device)
 
         def configure_optimizers(self) -> torch.optim.Optimizer:
-            return torch.optim.Adam(self.parameters(), lr=rate)
+            return torch.optim.Adam(self.parameters(), lr=how.learning_rate)
 
     quiet = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
     trainer = lightning.Trainer(
-        max_epochs=epochs, **{"accelerator": place.type, **dict.fromkeys(quiet, False), **options}
+        max_epochs=how.epochs, **{"accelerator": place.type, **dict.fromkeys(quiet, False), **how.options}
     )
-    loader = torch.utils.data.DataLoader(labelled, batch_size=batch_size, shuffle=True)
+    loader = torch.utils.data.DataLoader(labelled, batch_size=how.batch_size, shuffle=True)
     trainer.fit(Module(), loader)
     return model.to(place).eval()
 
 
-def _lora(
-    model: torch.nn.Module,
-    labelled: Labelled,
-    *,
-    epochs: int,
-    rate: float,
-    batch_size: int,
-    options: dict[str, Any],
-) -> torch.nn.Module:
+def _lora(model: torch.nn.Module, labelled: Labelled, how: Settings) -> torch.nn.Module:
     peft, last = _library("peft"), LastLayer(model).name
     linear = [
         name for name, part in model.named_modules() if isinstance(part, torch.nn.Linear) and name != last
     ]
     if not linear:
         raise EverylabelError("model has no linear layer below the last; expected some, for LoRA")
-    config = peft.LoraConfig(**{"target_modules": linear, "modules_to_save": [last], **options})
+    config = peft.LoraConfig(**{"target_modules": linear, "modules_to_save": [last], **how.options})
     adapted = peft.get_peft_model(model, config)
-    train_network(adapted, labelled, epochs=epochs, learning_rate=rate, batch_size=batch_size)
+    train_network(
+        adapted, labelled, epochs=how.epochs, learning_rate=how.learning_rate, batch_size=how.batch_size
+    )
     merged: torch.nn.Module = adapted.merge_and_unload()
     return merged.requires_grad_(True).eval()
 

@@ -70,7 +70,7 @@ class Learner:
             mean = before.columns, np.asarray(before.pool.posterior.mean)
         self.columns, self.taught_names = training.columns, training.names
         self.trusts_names = training.trusts_names
-        self.hears_sources = False  # whether suggestions teach
+        self.uses_suggestions = False  # whether suggestions teach
         self.places: dict[int, Place] = dict(training.places)  # the places that the pool reflects
         self.deferred: set[int] = set()  # items whose label waits for the next training
         self.pool = self._train(features, training, mean)
@@ -110,7 +110,7 @@ class Learner:
                 tol=TRAINED,
             )
             posterior = posterior_of(taught, features, labels, self.names)
-            self.hears_sources = taught.targets is not None
+            self.uses_suggestions = taught.targets is not None
         else:
             posterior = train(features, labels, k, self.names, ruled_out=ruled_out, init=init, tol=TRAINED)
         self.trained: Posterior = posterior  # with the labels behind it, for leave-one-out

@@ -124,7 +124,7 @@ class TrainingSet(NamedTuple):
     n_items : number of items in the pool
     trusts_names : the names teach whether or not leave-one-out bears them out
     suggestions : what sources that are not fully trusted say
-    unheard : items that nothing is learned of by suggestions
+    without_suggestions : items that nothing is learned of by suggestions
     drawn : weights of labelled items that were drawn at random
     """
 
@@ -134,7 +134,7 @@ class TrainingSet(NamedTuple):
     n_items: int
     trusts_names: bool = False
     suggestions: tuple[Suggestions, ...] = ()
-    unheard: frozenset[int] = frozenset()
+    without_suggestions: frozenset[int] = frozenset()
     drawn: Mapping[int, float] = MappingProxyType({})
 
     @property
@@ -149,7 +149,7 @@ class TrainingSet(NamedTuple):
     def sources(self) -> list[Suggestions]:
         """Return the suggestions to learn from, by columns."""
         column = {number: j for j, number in enumerate(self.columns)}
-        return [one.translated(column, self.unheard) for one in self.suggestions]
+        return [one.translated(column, self.without_suggestions) for one in self.suggestions]
 
     def ruled_out(self) -> dict[int, frozenset[int]]:
         """Return the columns ruled out for items without a label."""

@@ -9,7 +9,8 @@ features:
 - `consensus` : the class of items with several answers, from the answerers' confusion matrices and the head
 - `review` : given labels by their probability of being wrong, and how many are wrong
 
-No source needs a gate besides its confusion matrix. A source whose labels say nothing about the class has a
-confusion matrix with rows that are all alike; its soft targets are then the head's own probabilities, which
-teach nothing.
+A source whose labels say nothing about the class has a confusion matrix with rows that are all alike; its
+soft targets are then the head's own probabilities, which teach nothing. `teaching` leaves out a source that
+is such a one with a probability above .8. `benchmarks/sources.py` measures `consensus`, `review` and
+`teaching.balance`; no page or command uses them yet.
 """

@@ -11,8 +11,7 @@ et al. 2010), with confusion matrices that people's labels alone decide: the hea
 source. The gradient of a soft target is p - q: zero where no source says anything. A source that the labels
 do not speak for (probability of being useless above USELESS_FROM) is left out.
 
-A score tells how sure a
-source is of one label against another of its own. The checks decide how far:
+A score compares one suggestion of a source with its others. The checks decide how much that says:
     log odds of being right = a + b logit(score),     a, b fitted with the prior b ~ N(0, SLOPE^2)
 and the odds of the suggested class are multiplied by the item's odds against those of the source's mean. An
 answer of a person replaces the suggestions of its item.

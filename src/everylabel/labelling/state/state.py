@@ -231,7 +231,7 @@ class State:
         now = ((source, one, self.book.now(one.class_)) for source, one in said)
         return [(source, one._replace(class_=number)) for source, one, number in now if number is not None]
 
-    def unheard(self) -> frozenset[int]:
+    def without_suggestions(self) -> frozenset[int]:
         """Return items that nothing is learned of by suggestions: tests, what is gone, "cannot tell"."""
         told = (item for item in self.answers if item not in self.labels)
         return frozenset({*self.test, *self.left, *told})
@@ -367,9 +367,9 @@ class LabelSet(NamedTuple):
         gone = {i: frozenset(place[number] for number in state.place(i).ruled_out) for i in state.doubted}
         gone = {i: some for i, some in gone.items() if 0 < len(some) < len(classes)}
         given = _copied(state.ids), classes, labels, answers, times, names, aside, test, none, by_model
-        unheard = state.unheard() if state.suggestions else ()
-        suggestions = [one.translated(place, unheard) for one in state.suggested()]
-        drawn = check_weights(state.standing_checks())
+        without_suggestions = state.without_suggestions() if state.suggestions else ()
+        suggestions = [one.translated(place, without_suggestions) for one in state.suggested()]
+        drawn = check_weights(state.standing_checks()) if suggestions else None
         return cls(*given, gone, list(state.left), trust_names, state.generation, suggestions, drawn)
 
     def seen_from(self, ids: Sequence[str]) -> LabelSet:

@@ -79,8 +79,8 @@ function press(event, classes, filter, guess) {
   const typing = event.target === filter;
   if (event.key === "Enter" && !event.target.closest("button")) {
     event.preventDefault();
-    const wanted = typing || guess === null ? "button" : `[data-class="${guess}"]`;
-    if (typing || guess !== null) classes.querySelector(wanted)?.click();
+    if (typing) classes.querySelector("button")?.click();
+    else if (guess !== null) classes.querySelector(`[data-class="${guess}"]`)?.click();
     return;
   }
   if (typing || !state.plainKeys || event.key.length !== 1) return;
