@@ -14,6 +14,7 @@ from everylabel.cli import (
     predict,
     reproduce,
     simulate,
+    suggest,
 )
 from everylabel.cli.console import Commands
 
@@ -46,6 +47,7 @@ def main(
 
 app.command()(demo.demo)
 app.command()(embed.embed)
+app.command()(suggest.suggest)
 app.command()(label.label)
 app.command()(label_studio.label_studio)
 app.command()(simulate.simulate)

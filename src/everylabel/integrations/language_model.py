@@ -1,0 +1,227 @@
+"""Labels of texts by a language model, appended to a file of suggestions as they come.
+
+A line of the file is {"id", "label", "score", "source", "prompt"}; `prompt` is a digest of model,
+instructions and classes, so that a run that was stopped goes on and answers to another prompt are never
+mixed with these. An answer that names no class has the label null and the text that came (`answer`).
+"""
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+from everylabel.core.errors import EverylabelError, counted, listed
+from everylabel.integrations.chat import Answer, Chat, Message, Unavailable, estimate
+
+INSTRUCTIONS = "Classify the text of each message. Choose the class that fits it best."
+LONGEST_TEXT = 8000  # characters of a text that are sent
+NONSENSE = 20  # answers in a row without a class, after which asking on is of no use
+KEPT = 300  # characters of an answer without a class in the file
+FRAME = 12  # tokens of an answer besides the class, and of a message besides its text
+
+
+class Prompt(NamedTuple):
+    """Instructions, classes with their descriptions, and examples (text, class)."""
+
+    instructions: str
+    classes: Sequence[str]
+    descriptions: Mapping[str, str]
+    examples: Sequence[tuple[str, str]] = ()
+
+    def messages(self, text: str) -> list[Message]:
+        """Return the conversation that ends with a text to classify."""
+        shown = [*self.examples, (text, "")]
+        said = [{"role": "system", "content": self.system()}]
+        for one, label in shown:
+            said.append({"role": "user", "content": one[:LONGEST_TEXT]})
+            if label:
+                said.append(
+                    {"role": "assistant", "content": json.dumps({"label": label}, ensure_ascii=False)}
+                )
+        return said
+
+    def system(self) -> str:
+        """Return the message that comes before all texts."""
+        lines = [
+            f"- {name}: {self.descriptions[name]}" if self.descriptions.get(name) else f"- {name}"
+            for name in self.classes
+        ]
+        answer = json.dumps({"label": self.classes[0]}, ensure_ascii=False)
+        classes = "Classes:\n" + "\n".join(lines)
+        whole = self.instructions.strip()
+        whole = whole.replace("{classes}", classes) if "{classes}" in whole else f"{whole}\n\n{classes}"
+        return f"{whole}\n\nAnswer with JSON that names one class, such as {answer}, and nothing else."
+
+    def digest(self, model: str) -> str:
+        """Return a short digest of model, instructions and classes; examples may grow meanwhile."""
+        whole = json.dumps([model, self.system()], ensure_ascii=False)
+        return hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest()[:12]
+
+    def tokens(self, texts: Sequence[str]) -> tuple[int, int]:
+        """Return about how many tokens questions and answers about texts have."""
+        fixed = sum(estimate(one["content"]) + FRAME for one in self.messages(""))
+        answer = FRAME + max(estimate(name) for name in self.classes)
+        return sum(fixed + estimate(text[:LONGEST_TEXT]) for text in texts), answer * len(texts)
+
+
+class Limits(NamedTuple):
+    """When a run ends before all texts have an answer; None: never."""
+
+    requests: int | None = None
+    tokens: int | None = None
+
+
+UNLIMITED = Limits()
+
+
+@dataclass
+class Told:
+    """What a run did."""
+
+    asked: int = 0
+    tokens: tuple[int, int] = (0, 0)
+    scored: int = 0
+    without: int = 0  # a class
+    stopped: str = ""  # the limit that was reached
+
+    def add(self, answer: Answer) -> None:
+        self.asked += 1
+        self.tokens = self.tokens[0] + answer.tokens[0], self.tokens[1] + answer.tokens[1]
+        self.scored += answer.score is not None
+        self.without += answer.label is None
+
+
+class Answers:
+    """A file of answers, which grows by whole lines; one run at a time writes to it."""
+
+    def __init__(self, path: Path, source: str, digest: str) -> None:
+        self.path, self.source, self.digest = path, source, digest
+        self.done = set(self._read())
+
+    def _read(self) -> Iterator[str]:
+        """Yield ids of answers that are there; a line that a killed run left half-written is cut off."""
+        if not self.path.exists():
+            return
+        data = self.path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        for number, line in enumerate(data[:whole].decode("utf-8", "replace").splitlines(), 1):
+            try:
+                row = json.loads(line)
+                item, prompt = str(row["id"]), row["prompt"]
+            except (ValueError, KeyError, TypeError) as error:
+                raise EverylabelError(
+                    f"--out {str(self.path)!r} has a line {number} that this command did not write; expected "
+                    "a new file, or the one of a run to go on with"
+                ) from error
+            if prompt != self.digest:
+                raise EverylabelError(
+                    f"--out {str(self.path)!r} holds answers to another prompt, other classes or of another "
+                    "model; expected a new file, or what that run was given"
+                )
+            yield item
+        if whole < len(data):
+            with self.path.open("r+b") as file:
+                file.truncate(whole)
+
+    def append(self, item: str, answer: Answer) -> None:
+        """Write an answer; it is on disk when this returns."""
+        row: dict[str, Any] = {"id": item, "label": answer.label, "score": answer.score}
+        row |= {"source": self.source, "prompt": self.digest}
+        if answer.label is None:
+            row["answer"] = answer.text[:KEPT]
+        with self.path.open("a", encoding="utf-8", errors="replace") as file:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self.done.add(item)
+
+
+def choose_examples(labels: Mapping[int, str], most: int) -> list[int]:
+    """Return labelled items as examples, the classes in turn."""
+    by_class: dict[str, list[int]] = {}
+    for item in sorted(labels):
+        by_class.setdefault(labels[item], []).append(item)
+    rounds = max((len(some) for some in by_class.values()), default=0)
+    in_turn = [some[i] for i in range(rounds) for some in by_class.values() if i < len(some)]
+    return in_turn[:most]
+
+
+def run(
+    chat: Chat,
+    prompt: Prompt,
+    texts: Mapping[str, str],
+    answers: Answers,
+    *,
+    limits: Limits = UNLIMITED,
+    parallel: int = 4,
+    progress: Callable[[int, int], Any] = lambda done, total: None,
+) -> Told:
+    """Ask about all texts (id -> text) that have no answer yet, some at a time; every answer is kept."""
+    left = [item for item in texts if item not in answers.done]
+    told, in_a_row, begun = Told(), 0, 0
+    todo, done = SimpleQueue[str](), SimpleQueue[tuple[str, Answer | Exception]]()
+
+    def work() -> None:
+        while True:
+            item = todo.get()
+            try:
+                done.put((item, chat.ask(prompt.messages(texts[item]))))
+            except Exception as error:
+                done.put((item, error))
+
+    for _ in range(min(parallel, len(left))):  # daemons: an interrupt does not wait for the server
+        threading.Thread(target=work, daemon=True).start()
+    try:
+        while True:
+            room = parallel if told.asked else 1  # the first one finds out which requests the server takes
+            told.stopped = _reached(limits, begun, told)
+            while not told.stopped and begun < len(left) and begun - told.asked < room:
+                todo.put(left[begun])
+                begun += 1
+                told.stopped = _reached(limits, begun, told)
+            if begun == told.asked:
+                break
+            item, reply = done.get()
+            answer = _checked(reply, first=told.asked == 0)
+            answers.append(item, answer)
+            told.add(answer)
+            in_a_row = in_a_row + 1 if answer.label is None else 0
+            if in_a_row >= NONSENSE:
+                raise Unavailable(
+                    f"{NONSENSE} answers in a row name no class, the last is {answer.text[:120]!r}; expected "
+                    f"one of {listed(list(prompt.classes))}: another model, or another --prompt"
+                )
+            progress(len(answers.done), len(texts))
+    except Unavailable as error:
+        kept = f"{counted(len(answers.done), 'answer is', 'answers are')} in {str(answers.path)!r}"
+        raise EverylabelError(f"{error}. {kept}; the same command goes on from there") from error
+    finally:
+        chat.stop()
+    if begun == len(left):
+        told.stopped = ""
+    return told
+
+
+def _checked(reply: Answer | Exception, first: bool) -> Answer:
+    """Return an answer; a text that the server refuses has none, unless it was the first of all."""
+    if isinstance(reply, Answer):
+        return reply
+    if isinstance(reply, Unavailable) or not isinstance(reply, EverylabelError):
+        raise reply
+    if first:
+        raise Unavailable(f"{reply}; expected an answer: check --endpoint and --model") from reply
+    return Answer(None, None, (0, 0), f"refused: {reply}")
+
+
+def _reached(limits: Limits, begun: int, told: Told) -> str:
+    """Return the limit that is reached, as its option; "" if none is."""
+    if limits.requests is not None and begun >= limits.requests:
+        return f"--max-requests {limits.requests}"
+    if limits.tokens is not None and sum(told.tokens) >= limits.tokens:
+        return f"--max-tokens {limits.tokens}"
+    return ""
