@@ -47,6 +47,14 @@ def check_count(value: Any, name: str) -> int:
     return int(value)
 
 
+def check_fraction(value: Any, name: str) -> float:
+    """Return a number between 0 and 1, both excluded."""
+    number = check_positive(value, name)
+    if number >= 1.0:
+        raise EverylabelError(f"{name} is {value!r}; expected a number between 0 and 1")
+    return number
+
+
 def check_positions(values: Any, n: int, name: str) -> np.ndarray:
     """Return different positions 0 .. n - 1 as int64."""
     array = np.asarray(to_numpy(values) if hasattr(values, "detach") else values)

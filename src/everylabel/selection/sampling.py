@@ -72,6 +72,15 @@ def kmeans(rows: np.ndarray, k: int, rng: np.random.Generator, max_iter: int = 1
     return cluster
 
 
+def most_central(rows: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return n rows: of each of n clusters by k-means the one nearest to its centre."""
+    cluster = kmeans(rows, n, rng)
+    centres = np.stack([rows[cluster == c].mean(axis=0) for c in range(n)])
+    distances = np.sum((rows - centres[cluster]) ** 2, axis=1)
+    members = (np.flatnonzero(cluster == c) for c in range(n))
+    return np.asarray([some[np.argmin(distances[some])] for some in members])
+
+
 def _plus_plus(rows: np.ndarray, norms: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
     """Return k different rows to start from, drawn by squared distance to those before, a few at a time."""
     chosen = np.asarray([int(rng.integers(len(rows)))])

@@ -14,7 +14,7 @@ from everylabel.selection.pool.sparse import without
 from everylabel.selection.pool.view import LearningPool, best, check_view
 from everylabel.selection.strategies.strategy import Score, Strategy, best_of_few
 
-COLD = ("random", "coreset", "typiclust")  # these need no model
+COLD = ("random", "coreset", "typiclust", "maxherding", "probcover")  # these need no model
 
 
 def select(

@@ -1,32 +1,50 @@
 """BAIT (Ash et al., 2021): the batch that leaves the least Fisher-weighted variance over the pool.
 
 Minimises tr(A F) with A = (cov^-1 + sum_picked c_x h h')^-1 and F = sum_pool c_x h h', greedily forward
-to twice the batch and backward to the batch, as its authors do.
-Departure: one matrix for all classes, with c_x = 1 - sum_y p_y^2 the trace of the softmax curvature,
-where the original has (d k)^2 entries.
+to `oversample` times the batch and backward to the batch, as its authors do.
+Departure: one matrix for all classes, where the original has (d k)^2 entries. c_x is the trace of the
+expected curvature over the classes, by `expectation`:
+    "all"     1 - sum_y p_y^2 = sum_y p_y |e_y - p|^2
+    "top2"    the same sum over the two likeliest classes, their probabilities scaled to a sum of 1
+    "binary"  p (1 - p) with p = max_y p_y: no departure, as later work of the paper's authors has it
+One pick at a time with updates between (`ask`, oversample=1) is their pseudo_bait.
 """
 
 import numpy as np
 
+from everylabel.core.checks import check_choice, check_positive
+from everylabel.core.errors import EverylabelError
 from everylabel.core.kernel import condition_seen, shrinkage
 from everylabel.selection.pool import PoolView
 
+EXPECTATIONS = ("all", "top2", "binary")
 POOL_SAMPLE = 5000  # instances that stand for the pool in F
 
 
-def bait(pool: PoolView, idx: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+def bait(
+    pool: PoolView,
+    idx: np.ndarray,
+    n: int,
+    rng: np.random.Generator,
+    *,
+    expectation: str = "all",
+    oversample: float = 2.0,
+) -> np.ndarray:
     """Return n positions, in the order of picking."""
+    check_choice(expectation, "expectation", EXPECTATIONS)
+    if check_positive(oversample, "oversample") < 1.0:
+        raise EverylabelError(f"oversample is {oversample!r}; expected a number of at least 1")
     everywhere = pool.sample(POOL_SAMPLE, rng)
     fisher = pool.rows(everywhere)
-    fisher = (fisher.T * _curvature(pool, everywhere)) @ fisher / len(everywhere)
+    fisher = (fisher.T * _curvature(pool.probs(everywhere), expectation)) @ fisher / len(everywhere)
     values, vectors = np.linalg.eigh(fisher)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    rows, c = pool.rows(idx), _curvature(pool, idx)
+    rows, c = pool.rows(idx), _curvature(pool.probs(idx), expectation)
     seen = np.ascontiguousarray(pool.cov_rows(idx).T)  # A H'
     spread = root.T @ seen  # F^(1/2) A H'
     own = np.sum(rows * seen.T, axis=1)  # h'A h
     picked: list[int] = []
-    while len(picked) < min(2 * n, len(idx)):
+    while len(picked) < min(int(oversample * n), len(idx)):
         gain = shrinkage(own, c) * np.sum(spread**2, axis=0)  # by how much tr(A F) falls
         gain[picked] = -np.inf
         i = int(np.argmax(gain))
@@ -53,5 +71,14 @@ def _condition(
     return seen, spread, own - taken * column**2
 
 
-def _curvature(pool: PoolView, idx: np.ndarray) -> np.ndarray:
-    return np.asarray(1.0 - np.sum(pool.probs(idx) ** 2, axis=1), np.float64)
+def _curvature(probs: np.ndarray, expectation: str) -> np.ndarray:
+    """Return c (n,) from probabilities (n, k)."""
+    probs = np.asarray(probs, np.float64)
+    squares = np.sum(probs**2, axis=1)
+    if expectation == "all":
+        return 1.0 - squares
+    top = np.partition(probs, -2, axis=1)[:, -2:]
+    if expectation == "binary":
+        return top[:, 1] * (1.0 - top[:, 1])
+    away = 1.0 - 2.0 * top + squares[:, None]  # |e_y - p|^2
+    return np.sum(top * away, axis=1) / top.sum(axis=1)

@@ -1,4 +1,4 @@
-"""Uncertainty herding (Bae et al., 2025): the instance that covers most unsure ground no label has covered.
+"""Uncertainty herding (Bae et al., 2025) and MaxHerding: most (unsure) ground that no label has covered.
 
 C candidates, E evaluation instances, L known ones (labelled, or out with an annotator); k a Gaussian kernel
 of directions (rows without the bias, centred, of norm 1), u how unsure the model is of an instance.
@@ -11,6 +11,7 @@ known instances and their nearest, not the least of all, which one pair of near 
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -37,26 +38,54 @@ def herding(
     n_eval: int = 1000,
 ) -> np.ndarray:
     """Return n positions, each the best once those before are covered."""
-    n_candidates, n_eval = check_count(n_candidates, "n_candidates"), check_count(n_eval, "n_eval")
-    n_candidates = max(n, n_candidates)
+    n_candidates = max(n, check_count(n_candidates, "n_candidates"))
     some = pool.sample(LOOKED_AT * n_candidates, rng, idx)
     tried = some[candidates(pool, some, n_candidates, rng)]
+    return np.searchsorted(idx, _cover(pool, tried, n, rng, check_count(n_eval, "n_eval"), _unsureness))
+
+
+def maxherding(
+    pool: PoolView,
+    idx: np.ndarray,
+    n: int,
+    rng: np.random.Generator,
+    *,
+    n_candidates: int = 1000,
+    n_eval: int = 1000,
+) -> np.ndarray:
+    """Return n positions by coverage alone: MaxHerding (Bae et al., 2024) is herding with u = 1."""
+    tried = pool.sample(max(n, check_count(n_candidates, "n_candidates")), rng, idx)
+    alike = _cover(
+        pool, tried, n, rng, check_count(n_eval, "n_eval"), lambda pool, idx, rows: np.ones(len(idx))
+    )
+    return np.searchsorted(idx, alike)
+
+
+def _cover(
+    pool: PoolView,
+    tried: np.ndarray,
+    n: int,
+    rng: np.random.Generator,
+    n_eval: int,
+    unsureness: Callable[[PoolView, np.ndarray, np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """Return the n of the tried instances with the largest gains, each once those before are covered."""
     eval_idx = pool.sample(n_eval, rng)
     known = pool.sample(REMEMBERED, rng, pool.placed(Where.LABELLED, Where.LEASED))
     rows = pool.rows(eval_idx, pool.dtype)
     center = rows[:, : pool.posterior.n_features].mean(axis=0)
-    seen = _directions(rows, center)
-    covering, new = (_directions(pool.rows(idx, pool.dtype), center) for idx in (known, tried))
+    seen = directions(rows, center)
+    covering, new = (directions(pool.rows(some, pool.dtype), center) for some in (known, tried))
     width = _width(covering)
     covered = _kernel((seen @ covering.T).max(axis=1, initial=-np.inf), width)
-    similar, unsure = _kernel(new @ seen.T, width), _unsureness(pool, eval_idx, rows)
+    similar, unsure = _kernel(new @ seen.T, width), unsureness(pool, eval_idx, rows)
     picked: list[int] = []
     for _ in range(n):
         gain = np.maximum(similar - covered, 0.0) @ unsure
         gain[picked] = -1.0
         picked.append(int(np.argmax(gain)))
         covered = np.maximum(covered, similar[picked[-1]])
-    return np.searchsorted(idx, tried[picked])
+    return np.asarray(tried[picked])
 
 
 def _unsureness(pool: PoolView, idx: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -67,7 +96,7 @@ def _unsureness(pool: PoolView, idx: np.ndarray, rows: np.ndarray) -> np.ndarray
     return np.asarray((1.0 - (probs[:, -1] - probs[:, -2])) ** 2, pool.dtype)
 
 
-def _directions(rows: np.ndarray, center: np.ndarray) -> np.ndarray:
+def directions(rows: np.ndarray, center: np.ndarray) -> np.ndarray:
     """Return rows without the bias, centred, of norm 1."""
     rows = rows[:, : len(center)] - center
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
