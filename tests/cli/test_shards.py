@@ -57,7 +57,7 @@ def test_shards_are_embedded_and_predicted_as_one_file_is(tmp_path: Path) -> Non
     assert "note: 15 rows were predicted before" in again.output
     assert lines(tmp_path / "predictions") == before
     other = run("predict", "shards/", "--project", source, "-o", "predictions", "--format", "csv")
-    assert "was begun with --format .jsonl; this is --format .csv: name another folder" in other.output
+    assert "was started with --format .jsonl; this is --format .csv: name another folder" in other.output
     _refusals(tmp_path, source)
 
 

@@ -46,7 +46,7 @@ def _run(path: Path, cells: list[Cell], jobs: int = 1) -> list[Row]:
     return sorted(rows)
 
 
-def test_order_and_processes_change_nothing(tmp_path: Path) -> None:
+def test_results_do_not_depend_on_order_or_processes(tmp_path: Path) -> None:
     one = _run(tmp_path / "one.sqlite", CELLS)
     assert _run(tmp_path / "two.sqlite", CELLS[::-1], jobs=2) == one
     assert len(one) == 4 * 2 * 3
@@ -61,7 +61,7 @@ def test_finished_cells_are_not_run_again(tmp_path: Path) -> None:
     assert list(run_cells(CELLS, [Dice()], "", results, 1)) == []
 
 
-def test_a_cell_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_cell_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
     results = Results(tmp_path / "r.sqlite")
     broken = [Row("e", "d", 0, "fast", "v", 1.0, "accuracy", 0.5), ("too", "short")]
     with pytest.raises(el.EverylabelError, match="still in it"):
@@ -78,7 +78,7 @@ def test_seeds_are_the_same_everywhere() -> None:
     assert len(paired) == 1
 
 
-def test_another_version_and_a_folder_are_refused(tmp_path: Path) -> None:
+def test_results_of_another_version_or_a_folder_are_refused(tmp_path: Path) -> None:
     results = Results(tmp_path / "r.sqlite")
     with results._connection:
         results._connection.execute("update about set version = 99")
@@ -90,7 +90,7 @@ def test_another_version_and_a_folder_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table", ["shopping", "about"])
-def test_somebody_elses_database_is_left_alone(tmp_path: Path, table: str) -> None:
+def test_database_of_another_program_is_not_changed(tmp_path: Path, table: str) -> None:
     path = tmp_path / "other.sqlite"
     connection = sqlite3.connect(path)
     connection.execute(f"create table {table} (item text)")
@@ -117,7 +117,7 @@ for i in range(100):
 """
 
 
-def test_a_full_disk_loses_nothing_that_was_finished(tmp_path: Path) -> None:
+def test_full_disk_loses_no_finished_cell(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
     command = [sys.executable, "-c", FILL_UP, str(path)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -132,12 +132,12 @@ def test_a_full_disk_loses_nothing_that_was_finished(tmp_path: Path) -> None:
     results.add("another", 1.0, [])  # there is room again
 
 
-def test_any_joblib_backend_will_do(tmp_path: Path) -> None:
+def test_every_joblib_backend_works(tmp_path: Path) -> None:
     with joblib.parallel_config(backend="threading"):
         assert _run(tmp_path / "threads.sqlite", CELLS, jobs=2) == _run(tmp_path / "one.sqlite", CELLS)
 
 
-def test_killed_and_run_again(tmp_path: Path) -> None:
+def test_killed_run_continues(tmp_path: Path) -> None:
     """kill -9 in the middle; the second run ends with the numbers of one that was never stopped."""
     command = [sys.executable, "-m", "everylabel.cli", "reproduce", "batch-selection", "--dataset", "digits"]
     command += ["--fast", "--reps", "1", "--jobs", "1", "--report", str(tmp_path / "report")]
@@ -171,7 +171,7 @@ def test_splits_do_not_change_and_do_not_overlap() -> None:
     np.testing.assert_array_equal(data.x, load.__wrapped__("digits", os.devnull).x)
 
 
-def test_a_cell_that_another_run_has_stored_stays(tmp_path: Path) -> None:
+def test_cell_stored_by_another_run_stays(tmp_path: Path) -> None:
     row = Row("dice", "digits", 0, "fast", "a", 1.0, "eyes", 3.0)
     for results in (Results(tmp_path / "r.sqlite"), Results(tmp_path / "r.sqlite")):
         results.add("cell", 1.0, [row])
@@ -179,7 +179,7 @@ def test_a_cell_that_another_run_has_stored_stays(tmp_path: Path) -> None:
         results.close()
 
 
-def test_cells_tell_the_code_that_measured_them(tmp_path: Path) -> None:
+def test_cells_record_the_version_of_the_code(tmp_path: Path) -> None:
     _run(tmp_path / "r.sqlite", CELLS)
     results = Results(tmp_path / "r.sqlite")
     assert results.codes() == {code(): len(CELLS)}
@@ -211,7 +211,7 @@ def test_results_of_other_data_are_not_mixed(tmp_path: Path) -> None:
     assert len(list(run_cells(cells, [Dice()], str(tmp_path), results, 1))) == 2
 
 
-def test_a_pool_too_small_for_the_papers_batches_is_asked_one_a_class(tmp_path: Path) -> None:
+def test_small_pool_is_asked_one_item_per_class(tmp_path: Path) -> None:
     assert _own_features(tmp_path, 1112).setting.batch == 50  # a tenth is held out, 1,001 are left
     assert _own_features(tmp_path, 1111).setting.batch == 2
 
@@ -233,7 +233,7 @@ def test_two_feature_files_of_a_dataset_are_named(tmp_path: Path) -> None:
         load("dtd", str(tmp_path))
 
 
-def test_sizes_that_a_small_pool_does_not_hold_are_left_out(tmp_path: Path) -> None:
+def test_sizes_beyond_a_small_pool_are_left_out(tmp_path: Path) -> None:
     data = _own_features(tmp_path, 150)  # 135 are left beside the validation data
     rows = updating.NewSizes().run(Cell("new-sizes", "dtd", 0, "fast"), data)
     assert {row.x for row in rows} == {10, 20, 30}

@@ -72,7 +72,7 @@ def _found(rows: list[Row], claim: str, experiment: str = "batch-selection") -> 
     return found
 
 
-def test_claims_are_judged_by_what_was_measured() -> None:
+def test_claims_are_judged_by_measured_values() -> None:
     better, worse = [[0.6, 0.8], [0.5, 0.9]], [[0.5, 0.71], [0.4, 0.809]]
     for values, verdict in (((better, worse), "holds"), ((worse, better), "does not hold")):
         rows = _rows({"margin with updates": values[0], "margin": values[1]})
@@ -100,13 +100,13 @@ def test_confidence_intervals_decide(means: tuple[float, ...], verdict: str) -> 
     assert tally(found)[0] == verdict
 
 
-def test_a_difference_too_small_to_matter_counts_for_nothing() -> None:
+def test_negligible_difference_counts_as_none() -> None:
     for gain, verdict in ((0.0009, "undecided"), (0.0011, "holds")):
         rows = _rows({"margin with updates": [[0.5 + gain]] * 3, "margin": [[0.5], [0.5], [0.50001]]})
         assert _found(rows, MARGIN)[0] == verdict
 
 
-def test_only_the_datasets_a_claim_speaks_of_count() -> None:
+def test_claim_uses_only_its_datasets() -> None:
     found = [Found(name, Estimate(mean, 0.01, 10), name) for name, mean in (("a", 0.1), ("b", -0.1))]
     assert tally(found) == ("mixed", "a; b")
     assert tally(found, ["a"]) == ("holds", "a | others: b")
@@ -136,7 +136,7 @@ def test_claims_about_parts_of_a_curve() -> None:
         assert _found(stages, claim, "stages")[1] == "CIFAR-10 -10.0 ± 0.0"
 
 
-def test_closeness_is_that_of_mean_curves() -> None:
+def test_closeness_is_measured_between_mean_curves() -> None:
     """Scatter around the goal is no distance from it."""
     around = [[0.501 + 0.1 * (-1) ** rep] for rep in range(10)]
     variants = {"retraining": [[0.5]] * 10, "second order": around, "baseline": [[0.46]] * 10}
@@ -177,7 +177,7 @@ def test_claims_about_speed() -> None:
     assert found[-1] == ("holds", "CIFAR-10 50.2x ± 0.25 over fast")
 
 
-def test_numbers_as_people_read_them() -> None:
+def test_numbers_are_formatted_for_readers() -> None:
     assert times(Estimate(1881.7, 442.0, 2)) == "1,880x ± 440"
     assert times(Estimate(0.03307, 0.0, 1)) == "0.0331x"
     assert points(Estimate(0.0123, 0.004, 5)) == "+1.2 ± 0.4"
@@ -186,14 +186,14 @@ def test_numbers_as_people_read_them() -> None:
     assert points(Estimate(-0.00001, 0.0, 5)) == "+0.00 ± 0.00"
 
 
-def test_a_ratio_within_bounds() -> None:
+def test_ratio_within_bounds() -> None:
     inside = within(850.0, 3400.0)
     assert inside(1700.0) == pytest.approx(np.log(2))
     assert inside(849.0) < 0 < inside(851.0)
     assert inside(3401.0) < 0 < inside(3399.0)
 
 
-def test_shares_of_what_retraining_gains() -> None:
+def test_shares_of_the_gain_of_retraining() -> None:
     gains = {"dtd": (0.05, 0.1), "clinc150": (0.01, 0.2)}
     rows = [
         row._replace(dataset=dataset)
@@ -207,7 +207,7 @@ def test_shares_of_what_retraining_gains() -> None:
     assert found.estimate.mean == pytest.approx(0.5 - 0.05)
 
 
-def test_our_look_ahead_is_compared_with_updates_of_the_other_figure() -> None:
+def test_look_ahead_is_compared_with_updates_of_another_figure() -> None:
     look = _rows({"look-ahead": [[0.5], [0.51]], "random": [[0.1]] * 2}, "look-ahead")
     batch = _rows({"margin with updates": [[0.6]] * 2, "random": [[0.1]] * 2})
     (text,) = (
@@ -219,7 +219,7 @@ def test_our_look_ahead_is_compared_with_updates_of_the_other_figure() -> None:
     assert "-9.5" in text
 
 
-def test_a_step_that_helps_by_chance_alone_helps_nothing() -> None:
+def test_step_that_helps_by_chance_is_not_credited() -> None:
     rng = np.random.default_rng(0)
     steps = (0.001, 0.005, 0.01, 0.1, 1.0)
     noise = {f"monte carlo, {step:g}": 0.5 + 0.01 * rng.normal(size=(100, 1)) for step in steps}
@@ -229,7 +229,7 @@ def test_a_step_that_helps_by_chance_alone_helps_nothing() -> None:
     assert found[claim][0] == "undecided"
 
 
-def test_winner_has_met_all_rivals() -> None:
+def test_winner_was_compared_with_all_rivals() -> None:
     claim = "The optimal look-ahead"
     good = {
         "optimal": [[0.5], [0.52], [0.51]],

@@ -11,7 +11,7 @@ from everylabel.experiments.engine import Cell
 DIGITS = load("digits", "")
 
 
-def test_many_weightings_are_sample_update_predict() -> None:
+def test_batched_weightings_equal_update_and_predict() -> None:
     weightings = [(1, 0.005), (8, 0.005), (8, 1.0), (8, 400.0)]  # the last would underflow
     x, y, at = DIGITS.x[50:58], DIGITS.y[50:58], DIGITS.test_x[:300]
     base = el.laplace(el.fit_map(DIGITS.x[:20], DIGITS.y[:20], 10), DIGITS.x[:20])

@@ -86,7 +86,7 @@ def saved() -> bytes:
 
 @hypothesis.settings(max_examples=60)
 @hypothesis.given(content=damaged(saved()))
-def test_a_damaged_posterior(content: bytes) -> None:
+def test_damaged_posterior_is_refused(content: bytes) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "x.npz"
         path.write_bytes(content)

@@ -62,7 +62,7 @@ def test_label_studio_by_task_id_image_and_without_details(tmp_path: Path) -> No
     assert [tuple(label) for label in found.labels] == [("d", "Positive", "5")]
 
 
-def test_several_controls_are_asked_about(tmp_path: Path) -> None:
+def test_several_controls_need_a_choice(tmp_path: Path) -> None:
     both = choice("x", name="topic")
     both["result"] += choice("y", name="mood")["result"]
     path = write(tmp_path / "ls.json", [{"id": 1, "data": {"id": "a"}, "annotations": [both]}])
@@ -73,7 +73,7 @@ def test_several_controls_are_asked_about(tmp_path: Path) -> None:
         read_labels(path, project(), label_column="colour")
 
 
-def test_odd_tasks_do_no_harm(tmp_path: Path) -> None:
+def test_malformed_tasks_are_skipped(tmp_path: Path) -> None:
     odd: list[dict[str, Any]] = [
         {"annotations": None},
         {"annotations": [None, {"result": None}, {"result": [None, {"value": 5}]}], "data": {"id": "a"}},

@@ -27,7 +27,7 @@ def model(likelihood: str = "gaussian") -> tuple[Any, Scaling, list[str], np.nda
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "binary"])
-def test_onnx_predicts_alike(likelihood: str) -> None:
+def test_onnx_model_gives_the_same_predictions(likelihood: str) -> None:
     runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
     pytest.importorskip("onnx", reason="needs the extra everylabel[export]")
     posterior, scaling, names, x, wanted = model(likelihood)
@@ -39,7 +39,7 @@ def test_onnx_predicts_alike(likelihood: str) -> None:
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "binary"])
-def test_torch_predicts_alike(likelihood: str) -> None:
+def test_torch_model_gives_the_same_predictions(likelihood: str) -> None:
     torch = pytest.importorskip("torch", reason="needs the extra everylabel[torch]")
     posterior, scaling, names, x, wanted = model(likelihood)
     saved = torch.load(io.BytesIO(export_model(posterior, scaling, names, "torch")), weights_only=True)
@@ -51,7 +51,7 @@ def test_torch_predicts_alike(likelihood: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["everylabel", "skops"])
-def test_the_estimator_predicts_alike_and_goes_on_learning(tmp_path: Path, form: str) -> None:
+def test_estimator_gives_the_same_predictions_and_learns_on(tmp_path: Path, form: str) -> None:
     posterior, scaling, names, x, wanted = model()
     data = export_model(posterior, scaling, names, form)
     if form == "skops":
@@ -67,7 +67,7 @@ def test_the_estimator_predicts_alike_and_goes_on_learning(tmp_path: Path, form:
     assert classifier.score(x[290:], truth[290:]) > before
 
 
-def test_a_model_without_classes_is_refused() -> None:
+def test_model_without_classes_is_refused() -> None:
     posterior, scaling, names, _, _ = model()
     with pytest.raises(el.EverylabelError, match="classes has 9 names; expected 10"):
         export_model(posterior, scaling, names[:9], "onnx")

@@ -131,7 +131,7 @@ def test_mlflow_takes_texts(source: Path, predicted: np.ndarray, tmp_path: Path)
     assert found["label"].isna().tolist() == [False] * len(NEW) + [True]
 
 
-def test_head_alone_says_so(source: Path, tmp_path: Path) -> None:
+def test_exported_head_without_encoder_says_so(source: Path, tmp_path: Path) -> None:
     assert "holds the head alone" in export(source, tmp_path / "model.npz")
 
 

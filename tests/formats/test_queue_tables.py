@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_queues_as_files(folder: Path) -> None:
+def test_queues_are_exported_as_tables(folder: Path) -> None:
     doubted = _export(folder, "--what", "doubted")
     assert [row["score"] for row in doubted] == sorted(row["score"] for row in doubted)
     wrong = f"digit {(Y[7] + 1) % 10}", f"digit {Y[7]}"
@@ -50,7 +50,7 @@ def test_queues_as_files(folder: Path) -> None:
     assert _export(folder, "--what", "cannot_tell") == []
 
 
-def test_a_class_that_is_not_there_is_told(folder: Path) -> None:
+def test_unknown_class_is_reported(folder: Path) -> None:
     for more, told in [
         (("more", "--class", "eleven"), "class is 'eleven'; expected one of"),
         (("more",), "without class; expected which class"),
@@ -62,7 +62,7 @@ def test_a_class_that_is_not_there_is_told(folder: Path) -> None:
         assert not (folder / "out.csv").exists()
 
 
-def test_page_and_file_doubt_the_same_labels(folder: Path) -> None:
+def test_page_and_file_list_the_same_suspect_labels(folder: Path) -> None:
     project = open_project(folder / "digits.npz")
     with opened_project(project, LabelOptions(), lambda _: None, None) as (service, _, _):
         views = service.views

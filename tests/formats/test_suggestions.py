@@ -34,7 +34,7 @@ def read(given: Any = None, told: list[str] | None = None, **options: Any) -> li
     return read_suggestions(own, LabelOptions(suggestions=given, **options), notes.append)
 
 
-def test_all_kinds_of_tables_say_the_same(tmp_path: Path) -> None:
+def test_all_table_formats_give_the_same_suggestions(tmp_path: Path) -> None:
     frame = pd.DataFrame(ROWS)
     frame.to_csv(tmp_path / "s.csv", index=False)
     frame.to_parquet(tmp_path / "s.parquet")
@@ -45,7 +45,7 @@ def test_all_kinds_of_tables_say_the_same(tmp_path: Path) -> None:
         assert read(given) == FOUND, given
 
 
-def test_texts_will_do_and_the_source_is_the_file(tmp_path: Path) -> None:
+def test_suggestions_are_matched_by_text_and_named_after_the_file(tmp_path: Path) -> None:
     path = tmp_path / "gpt.jsonl"
     path.write_text("\n".join(json.dumps({"text": text, "class": "card"}) for text in TEXTS[:2]))
     assert read(path) == [Proposed("a", "card", "gpt"), Proposed("b", "card", "gpt")]
@@ -92,7 +92,7 @@ def test_columns_of_the_source() -> None:
     assert {one.source for one in named} == {"x"}
 
 
-def test_what_matches_nothing_and_what_is_said_twice_is_told() -> None:
+def test_unmatched_and_repeated_suggestions_are_reported() -> None:
     told: list[str] = []
     read([*ROWS, {"id": "nobody", "label": "card"}, {**ROWS[0], "label": "transfer"}], told)
     assert "4 suggestions of 3 items by llm, rules; 1 matches no item: nobody" in told[0]
@@ -125,6 +125,6 @@ def test_scores_outside_0_to_1_are_refused(score: Any) -> None:
         ({"suggestion_score_column": "sure"}, r"go with --suggestion-column"),
     ],
 )
-def test_what_cannot_be_read_is_told(options: dict[str, Any], message: str) -> None:
+def test_unreadable_suggestions_are_reported(options: dict[str, Any], message: str) -> None:
     with pytest.raises(EverylabelError, match=message):
         read(**options)

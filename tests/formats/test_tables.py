@@ -73,7 +73,7 @@ def test_predictions(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_labels_and_predictions_in_one_table_and_only_labels_come_back(tmp_path: Path, form: str) -> None:
+def test_labels_and_predictions_in_one_table_import_only_labels(tmp_path: Path, form: str) -> None:
     probs = np.array([[0.25, 0.75], [0.5, 0.5], [0.9, 0.1], [0.2, 0.8]])
     own = project()
     labels = {1: ("card", "Ann, Bob"), 3: ("loan", "Ann")}
@@ -96,7 +96,7 @@ def test_labels_and_predictions_in_one_table_and_only_labels_come_back(tmp_path:
     assert len(whole(records, form)) == 2
 
 
-def test_pieces_come_before_all_rows_are_read() -> None:
+def test_export_streams_before_all_rows_are_read() -> None:
     def endless() -> Iterator[tuple[str]]:
         while True:
             yield ("x",)
@@ -105,7 +105,7 @@ def test_pieces_come_before_all_rows_are_read() -> None:
         assert next(iter(write_table(Records({"id": str}, endless()), form)))
 
 
-def test_no_cell_is_a_formula() -> None:
+def test_cells_are_never_formulas() -> None:
     for text in ("=1+1", "+x", "-x", "@sum", "\tx", "\rx", " =x", "\n=x", "\u00a0 @x", "\uff1dx", "\uff20x"):
         assert guarded(text) == f"'{text}"
         assert unguarded(guarded(text)) == text
@@ -117,7 +117,7 @@ def test_no_cell_is_a_formula() -> None:
         assert unguarded(guarded(text)) == text
 
 
-def test_an_unknown_format_or_a_missing_library_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_format_or_missing_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(el.EverylabelError, match="format is 'xlsx'; expected one of"):
         write_table(Records({}, []), "xlsx")
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
@@ -125,7 +125,7 @@ def test_an_unknown_format_or_a_missing_library_is_told(monkeypatch: pytest.Monk
         write_table(Records({}, []), "parquet")
 
 
-def test_a_table_by_id(tmp_path: Path) -> None:
+def test_table_is_matched_by_id(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("id,label,person\na,refund,Ann\nzzz,other,Ann\nb,,Bob\n'-c,other,\n")
     found = read_labels(path, project())
@@ -141,7 +141,7 @@ def test_a_table_by_id(tmp_path: Path) -> None:
         read_labels(path, project())
 
 
-def test_columns_by_options_and_by_text(tmp_path: Path) -> None:
+def test_columns_are_matched_by_options_and_by_text(tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
     path.write_text('{"uid": "d", "mark": 1.0}\n{"uid": "b", "mark": 2}\n')
     found = read_labels(path, project(), id_column="uid", label_column="mark")
@@ -190,7 +190,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_every_id_class_and_person_comes_back_as_it_was(tmp_path: Path, form: str) -> None:
+def test_every_id_class_and_person_survives_a_round_trip(tmp_path: Path, form: str) -> None:
     if form == "parquet":
         pytest.importorskip("pyarrow", reason="needs the extra everylabel[export]")
     classes = [text for text in ODD if text.isprintable() and text == text.strip()]
@@ -202,7 +202,7 @@ def test_every_id_class_and_person_comes_back_as_it_was(tmp_path: Path, form: st
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_every_text_comes_back_as_it_was(tmp_path: Path, form: str) -> None:
+def test_every_text_survives_a_round_trip(tmp_path: Path, form: str) -> None:
     if form == "parquet":
         pytest.importorskip("pyarrow", reason="needs the extra everylabel[export]")
     texts = tuple(text for text in ODD if text == text.strip())
@@ -214,7 +214,7 @@ def test_every_text_comes_back_as_it_was(tmp_path: Path, form: str) -> None:
     assert [(label.id, label.label) for label in labels] == [(name, name) for name in names]
 
 
-def test_an_id_with_an_apostrophe_of_its_own_is_still_taken_from_older_files(tmp_path: Path) -> None:
+def test_older_file_with_an_apostrophe_in_an_id_is_read(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("id,label\n'=a,x\n'=b,x\n")  # as written for the ids =a and '=b
     assert [label.id for label in read_labels(path, project("features", ("=a", "'=b", "c", "d"))).labels] == [
@@ -232,7 +232,7 @@ def test_file_that_is_no_export_is_refused(tmp_path: Path, text: str) -> None:
         read_labels(tmp_path / "nothing.csv", project())
 
 
-def test_a_text_column_of_any_name_and_several_labels_of_one_text(tmp_path: Path) -> None:
+def test_text_column_of_any_name_and_several_labels_of_one_text(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     path.write_text(
         "message,label,person\nsend money,x,\nsend money,y,\nsend money,z,Ann\nagain,y,\nagain,y,\n"
@@ -244,7 +244,7 @@ def test_a_text_column_of_any_name_and_several_labels_of_one_text(tmp_path: Path
     assert str(found).endswith("1 item has several labels, the last was taken: b ('y', not 'x')")
 
 
-def test_the_sources_columns_keep_their_types_and_ours_their_names() -> None:
+def test_source_columns_keep_their_types_and_ours_their_names() -> None:
     columns: dict[str, list[Any]] = {
         "label": ["old", None, "old", "x"],
         "n": [1, 2, None, 4],

@@ -50,7 +50,7 @@ def fitted(library: Any, structure: str, bias: bool = True, **options: Any) -> t
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("structure", ["full", "kron", "diag"])
-def test_there_and_back(library: Any, structure: str, bias: bool) -> None:
+def test_conversion_round_trip(library: Any, structure: str, bias: bool) -> None:
     la, model, x, _ = fitted(library, structure, bias)
     wanted = la(x, pred_type="glm", link_approx="probit").numpy()
     posterior = from_laplace(la)
@@ -65,7 +65,7 @@ def test_there_and_back(library: Any, structure: str, bias: bool) -> None:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_full_is_our_own_full(library: Any, bias: bool) -> None:
+def test_full_covariance_equals_ours(library: Any, bias: bool) -> None:
     la, model, _, _ = fitted(library, "full", bias)
     _, x, y = network(bias)
     own = LastLayer(model).laplace((x[:200], y[:200]), "full", PRIOR)
@@ -75,7 +75,7 @@ def test_full_is_our_own_full(library: Any, bias: bool) -> None:
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "categorical", "per_class", "matrix_normal", "full"])
-def test_ours_there_after_new_labels(library: Any, likelihood: str) -> None:
+def test_updated_posterior_converts(library: Any, likelihood: str) -> None:
     model, x, y = network()
     head = LastLayer(model)
     posterior = head.laplace((x[:100], y[:100]), likelihood, PRIOR)

@@ -55,7 +55,7 @@ def test_features_in_labels_and_probabilities_out(tmp_path: Path, pyfunc: Any) -
 
 
 @pytest.mark.usefixtures("own_place")
-def test_a_labelled_project_takes_texts(tmp_path: Path, pyfunc: Any) -> None:
+def test_model_of_a_project_takes_texts(tmp_path: Path, pyfunc: Any) -> None:
     import pandas as pd
 
     source = labelled_reviews(tmp_path)
@@ -85,7 +85,7 @@ def test_a_labelled_project_takes_texts(tmp_path: Path, pyfunc: Any) -> None:
     assert "expected a new folder" in again.output
 
 
-def test_a_model_of_this_machine_is_not_loaded_unasked(tmp_path: Path, pyfunc: Any) -> None:
+def test_local_model_is_not_loaded_without_permission(tmp_path: Path, pyfunc: Any) -> None:
     clf, _ = classifier()
     place = tmp_path / "some-model"
     place.mkdir()
@@ -94,7 +94,7 @@ def test_a_model_of_this_machine_is_not_loaded_unasked(tmp_path: Path, pyfunc: A
         pyfunc.load_model(str(tmp_path / "model"))
 
 
-def test_it_is_logged_to_a_run(tmp_path: Path, pyfunc: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_is_logged_to_a_run(tmp_path: Path, pyfunc: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import mlflow
 
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # a database wants the whole of MLflow

@@ -32,7 +32,7 @@ def test_every_strategy_answers(strategy: str) -> None:
     assert np.isnan(metrics).all() == (not STRATEGIES[strategy].has_scores)
 
 
-def test_it_chooses_what_select_chooses() -> None:
+def test_query_equals_select() -> None:
     x, y = digits()
     clf = el.LaplaceClassifier(scale_features=False).fit(x[:30], y[:30])
     pool = el.Pool(x, clf.posterior_, labelled_idx=np.arange(30), labels=y[:30])
@@ -42,7 +42,7 @@ def test_it_chooses_what_select_chooses() -> None:
     assert np.all(np.diff(metrics) <= 0)
 
 
-def test_a_pipeline_and_what_is_no_classifier_of_ours() -> None:
+def test_pipeline_works_and_foreign_classifier_is_refused() -> None:
     x, _ = digits()
     plain = learner(estimator=make_pipeline(StandardScaler(), el.LaplaceClassifier())).query(x[30:])[0]
     assert plain.shape == (1,)
@@ -58,14 +58,14 @@ def test_before_the_first_label() -> None:
     assert len(np.unique(y[idx])) > 5  # Typiclust has seen clusters
 
 
-def test_options_are_the_strategys() -> None:
+def test_options_are_passed_to_the_strategy() -> None:
     with pytest.raises(el.EverylabelError, match="risk is not an option of strategy 'margin'"):
         query_strategy("margin", risk="log")
     with pytest.raises(el.EverylabelError, match="strategy is 'best'"):
         query_strategy("best")
 
 
-def test_teaching_works_as_far_as_modal_does() -> None:
+def test_teach_works_within_the_limits_of_modal() -> None:
     x, y = digits()
     active = learner("herding")
     before = active.score(x, y)

@@ -18,7 +18,7 @@ from river import datasets, linear_model, metrics, multiclass, preprocessing
 from everylabel.integrations.river import SHARED, EverylabelClassifier
 
 
-def test_every_check_of_river() -> None:
+def test_passes_every_check_of_river() -> None:
     code = (
         "from river.checks import check_estimator; "
         "from everylabel.integrations.river import EverylabelClassifier; "
@@ -39,7 +39,7 @@ def stream(n: int = 40) -> list[tuple[dict[str, float], str]]:
 
 
 @pytest.mark.parametrize("likelihood", SHARED)
-def test_it_is_the_update_on_all_features_from_the_beginning(likelihood: str) -> None:
+def test_learning_equals_the_update_on_all_features(likelihood: str) -> None:
     how: dict[str, Any] = {"prior_precision": 0.3, "step_size": 1.7, "likelihood": likelihood}
     model = EverylabelClassifier(**how, classes=("one", "two", "three"))
     names = list("abcd")
@@ -54,7 +54,7 @@ def test_it_is_the_update_on_all_features_from_the_beginning(likelihood: str) ->
     np.testing.assert_allclose(found, wanted, atol=1e-10)
 
 
-def test_classes_that_come_late_and_features_never_seen() -> None:
+def test_late_classes_and_unseen_features() -> None:
     model = EverylabelClassifier()
     assert model.predict_proba_one({"a": 1.0}) == {}
     assert model.predict_one({"a": 1.0}) is None
@@ -72,7 +72,7 @@ def test_non_numbers_are_refused() -> None:
         EverylabelClassifier(likelihood="full")
 
 
-def test_it_holds_its_own_on_a_stream() -> None:
+def test_accuracy_on_a_stream_is_competitive() -> None:
     rivals: dict[str, Any] = {
         "ours": EverylabelClassifier(),
         "theirs": multiclass.OneVsRestClassifier(linear_model.LogisticRegression()),

@@ -141,7 +141,7 @@ def test_every_kind_of_label(missing: Any, classes: list[Any], dtype: Any) -> No
         assert set(clf.predict(problem()["X"]).tolist()) <= set(classes)
 
 
-def test_the_classifier_given_is_used_and_left_alone() -> None:
+def test_given_classifier_is_used_and_not_changed() -> None:
     now = problem()
     clf = EverylabelClassifier(el.LaplaceClassifier(prior_precision=100.0), classes=[0, 1, 2])
     fitted = clone(clf).fit(**now)
@@ -204,7 +204,7 @@ def test_arguments_of_fit(fit: str, wrong: dict[str, Any], error: Any) -> None:
             getattr(clf, fit)(**given)
 
 
-def test_it_is_the_classifier_trained_on_the_labels() -> None:
+def test_classifier_equals_training_on_the_labels() -> None:
     now, truth = problem(), digits(N, 3)[1]
     wanted = el.LaplaceClassifier().fit(now["X"][:KNOWN], truth[:KNOWN], unlabelled=now["X"])
     found = EverylabelClassifier(classes=[0, 1, 2]).fit(**now)
@@ -216,7 +216,7 @@ def test_it_is_the_classifier_trained_on_the_labels() -> None:
     assert found.score(now["X"], truth) > 0.9
 
 
-def test_without_labels_all_classes_are_alike_and_costs_decide() -> None:
+def test_without_labels_classes_are_equal_and_costs_decide() -> None:
     x = problem()["X"]
     none = np.full(N, MISSING_LABEL)
     clf = EverylabelClassifier(classes=[0, 1, 2], cost_matrix=[[0, 1, 1], [9, 0, 1], [9, 1, 0]]).fit(x, none)
@@ -229,7 +229,7 @@ def test_without_labels_all_classes_are_alike_and_costs_decide() -> None:
         one.partial_fit(x[:2], [0.0, 2.0])
 
 
-def test_its_own_strategies_take_our_classifier() -> None:
+def test_skactiveml_strategies_take_our_classifier() -> None:
     now = problem()
     ours = EverylabelClassifier(classes=[0, 1, 2], use_unlabelled=False)
     theirs = SklearnClassifier(el.LaplaceClassifier(), classes=[0, 1, 2])

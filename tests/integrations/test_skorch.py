@@ -33,7 +33,7 @@ def trained(posterior: LastLayerPosterior, *, softmax: bool = False, n: int = 10
 
 
 @pytest.mark.parametrize("softmax", [True, False])
-def test_it_learns_after_training(softmax: bool) -> None:
+def test_skorch_net_learns_after_training(softmax: bool) -> None:
     posterior = LastLayerPosterior()
     net, x, y = trained(posterior, softmax=softmax)
     before = net.score(x[300:], y[300:])
@@ -42,7 +42,7 @@ def test_it_learns_after_training(softmax: bool) -> None:
     assert net.score(x[300:], y[300:]) > before
 
 
-def test_it_is_what_last_layer_and_update_do() -> None:
+def test_skorch_net_equals_last_layer_and_update() -> None:
     posterior = LastLayerPosterior("2", "per_class", 0.5, step_size=3.0)
     net, x, y = trained(posterior)
     head = LastLayer(net.module_)
@@ -55,6 +55,6 @@ def test_it_is_what_last_layer_and_update_do() -> None:
     np.testing.assert_allclose(net.predict_proba(x[200:210]), probs, rtol=1e-5)
 
 
-def test_before_training_it_says_so() -> None:
+def test_update_before_training_is_refused() -> None:
     with pytest.raises(el.EverylabelError, match="not trained yet"):
         LastLayerPosterior().learn(None, None, None)

@@ -54,7 +54,9 @@ def elsewhere(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "binary"])
 @pytest.mark.parametrize("form", OPEN)
-def test_it_predicts_alike_elsewhere(tmp_path: Path, form: str, likelihood: str) -> None:
+def test_exported_model_gives_the_same_predictions_elsewhere(
+    tmp_path: Path, form: str, likelihood: str
+) -> None:
     pytest.importorskip(NEEDED[form], reason=f"needs {NEEDED[form]}")
     posterior, scaling, names, x, wanted = model(likelihood)
     np.save(tmp_path / "x.npy", x)
@@ -65,7 +67,7 @@ def test_it_predicts_alike_elsewhere(tmp_path: Path, form: str, likelihood: str)
     np.testing.assert_allclose(np.load(tmp_path / "probs.npy"), wanted, atol=1e-5)
 
 
-def test_models_that_learn_on_need_everylabel(tmp_path: Path) -> None:
+def test_models_that_keep_learning_need_everylabel(tmp_path: Path) -> None:
     pytest.importorskip("skops", reason="needs the extra everylabel[export]")
     posterior, scaling, names, x, _ = model()
     np.save(tmp_path / "x.npy", x)

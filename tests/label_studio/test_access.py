@@ -36,7 +36,7 @@ def status(port: int, says: bytes) -> int:
         return int(made.recv(1000).split(b" ")[1])
 
 
-def test_a_request_is_only_so_large_and_has_one_length() -> None:
+def test_too_large_or_ambiguous_request_is_refused() -> None:
     chunk = b"320\r\n" + b"x" * 800 + b"\r\n"
     with server(1000) as port:
         assert status(port, HEAD + CHUNKS + b"content-length: 5\r\n\r\n") == 400
@@ -46,7 +46,7 @@ def test_a_request_is_only_so_large_and_has_one_length() -> None:
 
 
 @pytest.mark.parametrize("project", ["²", "9" * 5000, "٣", "-7", "", None, [], 7.5, True])
-def test_a_project_that_is_none_is_told(project: object) -> None:
+def test_unknown_project_is_refused(project: object) -> None:
     client = TestClient(make_backend({}), "http://localhost", raise_server_exceptions=False)
     reply = client.post("/webhook", json={"action": "START_TRAINING", "project": project})
     assert reply.status_code == 404

@@ -22,7 +22,7 @@ from tests.label_studio.stand_in import TOKEN, LabelStudio
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJ0b2tlbl90eXBlIjoicmVmcmVzaCJ9.c2lnbmF0dXJl"
 
 
-def test_a_personal_access_token_is_exchanged_and_renewed() -> None:
+def test_personal_access_token_is_exchanged_and_renewed() -> None:
     seen: list[str] = []
     access = ["first", "second"]
 
@@ -58,7 +58,7 @@ def test_a_personal_access_token_is_exchanged_and_renewed() -> None:
     server.server_close()
 
 
-def test_refusals_and_silence_are_told(studio: LabelStudio) -> None:
+def test_refusals_and_timeouts_are_reported(studio: LabelStudio) -> None:
     with pytest.raises(
         ApiError, match=r"gave 401 .*sent as a legacy token; expected one of Account & Settings"
     ):
@@ -73,7 +73,7 @@ def test_refusals_and_silence_are_told(studio: LabelStudio) -> None:
     assert Api(studio.url, TOKEN).project(7)["id"] == 7
 
 
-def test_registering_twice_changes_nothing_more(studio: LabelStudio, tmp_path: Path) -> None:
+def test_registering_twice_changes_nothing(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         assert (len(studio.webhooks), len(studio.backends)) == (1, 1)
         assert studio.webhooks[0]["url"] == f"{made.address}/webhook"
@@ -82,7 +82,7 @@ def test_registering_twice_changes_nothing_more(studio: LabelStudio, tmp_path: P
         assert (len(studio.webhooks), len(studio.backends)) == (1, 1)
 
 
-def test_with_a_password_only_label_studio_is_heard(studio: LabelStudio, tmp_path: Path) -> None:
+def test_backend_with_a_password_refuses_others(studio: LabelStudio, tmp_path: Path) -> None:
     password = password_of(TOKEN)
     with running(studio, tmp_path, password=password) as made:
         task = next(iter(studio.tasks))
@@ -124,14 +124,14 @@ def test_several_projects_in_one_process(studio: LabelStudio, tmp_path: Path) ->
     other.close()
 
 
-def test_no_web_page_can_teach_the_model(studio: LabelStudio, tmp_path: Path) -> None:
+def test_requests_of_a_web_page_are_refused(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         body = {"action": "ANNOTATION_CREATED", "project": 7}
         assert made.post("/webhook", body, {"content-type": "text/plain"})[0] == 415
         assert made.post("/webhook", body, {"host": "evil.example:80"})[0] == 403
 
 
-def test_unservable_project_gets_one_line(tmp_path: Path) -> None:
+def test_unsupported_project_is_refused_in_one_line(tmp_path: Path) -> None:
     studio = LabelStudio([], '<View><Audio name="a" value="$a"/></View>')
 
     def told(*more: str) -> str:

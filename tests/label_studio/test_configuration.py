@@ -13,7 +13,7 @@ def view(*parts: str) -> str:
     return f"<View>{''.join(parts)}</View>"
 
 
-def test_choices_over_a_text_wherever_they_stand() -> None:
+def test_choices_over_a_text_anywhere_in_the_view() -> None:
     nested = view(
         "<Header value='x'/>", view(view(TEXT)), "<TextArea name='n' toName='t'/>", view(CHOICES.format(""))
     )
@@ -29,7 +29,7 @@ def test_choices_over_a_text_wherever_they_stand() -> None:
 
 
 @pytest.mark.parametrize(("tag", "kind"), [("HyperText", "text"), ("Image", "image")])
-def test_other_things_that_are_shown(tag: str, kind: str) -> None:
+def test_html_and_images_are_supported(tag: str, kind: str) -> None:
     found = read_configuration(
         view(f'<{tag} name="t" value="$the.field"/>', CHOICES.format('choice="single"'))
     )
@@ -72,12 +72,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_all_else_is_refused_and_what_is_supported_told(case: str) -> None:
+def test_unsupported_configuration_is_refused(case: str) -> None:
     with pytest.raises(EverylabelError, match=r"supported is one <Choices choice=\"single\">"):
         read_configuration(REFUSED[case])
 
 
-def test_of_several_choices_one_must_be_named() -> None:
+def test_one_of_several_choices_must_be_named() -> None:
     several = view(TEXT, CHOICES.format(""), '<Choices name="d" toName="t"><Choice value="x"/></Choices>')
     with pytest.raises(EverylabelError, match=r"several <Choices>, c, d; say which by --control"):
         read_configuration(several)
@@ -86,6 +86,6 @@ def test_of_several_choices_one_must_be_named() -> None:
         read_configuration(several, "e")
 
 
-def test_a_name_that_is_none_is_refused() -> None:
+def test_invalid_class_name_is_refused() -> None:
     with pytest.raises(EverylabelError, match=r"class name is ' '.* rename the choice"):
         read_configuration(view(TEXT, '<Choices name="c" toName="t"><Choice value=" "/></Choices>'))

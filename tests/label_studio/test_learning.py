@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from everylabel.label_studio.predictions import OURS, Renewal
+from everylabel.label_studio.sync import OURS, Renewal
 from tests.label_studio.running import Running, kind_of, running, until
 from tests.label_studio.stand_in import LabelStudio
 
@@ -26,7 +26,7 @@ def first(studio: LabelStudio, n: int) -> list[int]:
     return list(studio.tasks)[:n]
 
 
-def test_an_annotation_is_learned_changed_and_taken_back(studio: LabelStudio, backend: Running) -> None:
+def test_annotation_is_learned_changed_and_deleted(studio: LabelStudio, backend: Running) -> None:
     one, two = first(studio, 2)
     number = studio.annotate(one, "animal")
     assert backend.labels() == {str(one): "animal"}
@@ -62,7 +62,7 @@ def test_people_vote_and_ground_truth_outvotes_them(studio: LabelStudio, backend
     assert backend.labels() == {str(task): "fruit"}
 
 
-def test_one_person_may_annotate_a_task_twice(studio: LabelStudio, backend: Running) -> None:
+def test_person_can_annotate_a_task_twice(studio: LabelStudio, backend: Running) -> None:
     task = first(studio, 1)[0]
     studio.annotate(task, "fruit")
     second = studio.annotate(task, "animal")
@@ -83,7 +83,7 @@ def test_skipped_and_empty_annotations_teach_nothing(studio: LabelStudio, backen
     assert state.skipped == {}
 
 
-def test_the_later_state_counts_whatever_comes_when(studio: LabelStudio, backend: Running) -> None:
+def test_latest_state_counts_in_any_order_of_webhooks(studio: LabelStudio, backend: Running) -> None:
     task = first(studio, 1)[0]
     studio.telling = False
     number = studio.annotate(task, "fruit")
@@ -102,7 +102,7 @@ def test_the_later_state_counts_whatever_comes_when(studio: LabelStudio, backend
     assert backend.told() == before + 2
 
 
-def test_a_deletion_may_come_before_what_it_deletes(studio: LabelStudio, backend: Running) -> None:
+def test_deletion_can_arrive_before_its_annotation(studio: LabelStudio, backend: Running) -> None:
     studio.telling = False
     number = studio.annotate(first(studio, 1)[0], "fruit")
     created = studio.payload("ANNOTATION_CREATED", number)
@@ -132,14 +132,14 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("body", MALFORMED, ids=lambda body: str(body)[:40])
-def test_nonsense_is_refused_with_a_sentence(backend: Running, body: object) -> None:
+def test_malformed_request_is_refused(backend: Running, body: object) -> None:
     status, reply = backend.post("/webhook", body)
     assert 400 <= status < 500
     assert "expected" in reply["error"]
     assert backend.labels() == {}
 
 
-def test_odd_results_are_no_labels(studio: LabelStudio, backend: Running) -> None:
+def test_malformed_results_are_no_labels(studio: LabelStudio, backend: Running) -> None:
     task = first(studio, 1)[0]
     several = [{"from_name": "kind", "value": {"choices": ["fruit", "animal"]}}]
     other = [{"from_name": "mood", "value": {"choices": ["fruit"]}}]
@@ -151,7 +151,7 @@ def test_odd_results_are_no_labels(studio: LabelStudio, backend: Running) -> Non
     assert backend.labels() == {str(task): "vegetable"}
 
 
-def test_predictions_say_what_the_model_thinks(studio: LabelStudio, backend: Running) -> None:
+def test_predictions_are_those_of_the_model(studio: LabelStudio, backend: Running) -> None:
     tasks = [{"id": task} for task in first(studio, 3)]
     status, reply = backend.post("/predict", {"tasks": [*tasks, {"id": 5}], "project": "7.1794771916"})
     assert status == 200
@@ -170,7 +170,7 @@ def test_predictions_say_what_the_model_thinks(studio: LabelStudio, backend: Run
     assert backend.get("/health")["status"] == "UP"
 
 
-def test_the_next_task_is_our_best(studio: LabelStudio, backend: Running) -> None:
+def test_next_task_is_the_strategys_choice(studio: LabelStudio, backend: Running) -> None:
     renewal = renewal_of(backend)
     for n in range(8):
         assert renewal.renew()
@@ -184,7 +184,7 @@ def test_the_next_task_is_our_best(studio: LabelStudio, backend: Running) -> Non
         assert studio.project["model_version"].startswith(f"{n} label")
 
 
-def test_scores_are_ranks_and_the_same_wherever_they_are_told(studio: LabelStudio, backend: Running) -> None:
+def test_scores_are_ranks_and_the_same_in_every_endpoint(studio: LabelStudio, backend: Running) -> None:
     for task in first(studio, 3):
         studio.annotate(task, kind_of(studio.tasks[task]["data"]["text"]))
     renewal = renewal_of(backend)
@@ -202,7 +202,7 @@ def test_scores_are_ranks_and_the_same_wherever_they_are_told(studio: LabelStudi
     assert {each["task"] for each in studio.predictions} == set(studio.tasks) - set(first(studio, 3))
 
 
-def test_old_versions_are_removed_later_and_others_never(
+def test_old_versions_of_ours_are_removed_and_others_stay(
     studio: LabelStudio, backend: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     renewal, foreign = renewal_of(backend), {"id": 1, "task": 101, "model_version": "their own"}
@@ -214,13 +214,13 @@ def test_old_versions_are_removed_later_and_others_never(
         studio.annotate(task, "fruit")
     renewal.tidy()
     assert {each["model_version"] for each in studio.predictions} == {"their own", *versions}
-    monkeypatch.setattr("everylabel.label_studio.predictions.KEPT", 0.0)
+    monkeypatch.setattr("everylabel.label_studio.sync.KEPT", 0.0)
     renewal.tidy()
     assert {each["model_version"] for each in studio.predictions} == {"their own", versions[-1]}
     assert all(OURS.fullmatch(version) for version in versions)
 
 
-def test_tasks_come_and_go(studio: LabelStudio, backend: Running) -> None:
+def test_tasks_join_and_leave_the_pool(studio: LabelStudio, backend: Running) -> None:
     new = studio.add_tasks([{"text": "a tame dog sleeps at night"}, {"text": ""}, {"other": 3}])
     backend.look(new[0])
     studio.annotate(new[0], "animal")
@@ -238,7 +238,7 @@ def test_tasks_come_and_go(studio: LabelStudio, backend: Running) -> None:
     assert wanted == {str(task) for task in studio.tasks if task not in new}
 
 
-def test_the_training_button_trains(studio: LabelStudio, backend: Running) -> None:
+def test_training_button_trains(studio: LabelStudio, backend: Running) -> None:
     for task in first(studio, 4):
         studio.annotate(task, kind_of(studio.tasks[task]["data"]["text"]))
     desk = backend.project.service.desk

@@ -55,7 +55,7 @@ def test_answers_become_annotations_once(studio: LabelStudio, tmp_path: Path) ->
         assert (len(again.labels()), len(studio.annotations)) == (5, 5)
 
 
-def test_an_acknowledgement_that_was_lost_makes_no_second(studio: LabelStudio, tmp_path: Path) -> None:
+def test_lost_acknowledgement_makes_no_second_annotation(studio: LabelStudio, tmp_path: Path) -> None:
     studio.telling = False
     with running(studio, tmp_path) as made:
         tasks = answer(made, 3)
@@ -102,7 +102,7 @@ def test_undone_and_changed_answers_are_synced(studio: LabelStudio, tmp_path: Pa
         assert made.project.reconciler.look() == 0
 
 
-def test_only_annotations_are_sent(studio: LabelStudio, tmp_path: Path) -> None:
+def test_skips_and_exclusions_are_not_sent(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         service = made.project.service
         task = service.next("anna").result()["next"]["item"]["id"]
@@ -115,7 +115,7 @@ def test_only_annotations_are_sent(studio: LabelStudio, tmp_path: Path) -> None:
         assert given(studio) == {int(task): ["animal"]}
 
 
-def test_others_may_change_it_in_label_studio(studio: LabelStudio, tmp_path: Path) -> None:
+def test_annotation_of_ours_can_be_changed_in_label_studio(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         one, two = answer(made, 2)
         made.project.outbox.send()
@@ -139,7 +139,7 @@ def test_annotations_of_label_studio_are_not_sent_back(studio: LabelStudio, tmp_
         assert made.project.outbox.waiting() == ([], [])
 
 
-def test_refused_answers_are_not_sent_for_ever(studio: LabelStudio, tmp_path: Path) -> None:
+def test_refused_answer_is_sent_once(studio: LabelStudio, tmp_path: Path) -> None:
     studio.telling = False
     with running(studio, tmp_path) as made:
         task = answer(made, 1)[0]
@@ -148,7 +148,7 @@ def test_refused_answers_are_not_sent_for_ever(studio: LabelStudio, tmp_path: Pa
         assert made.project.outbox.waiting().answers == []
 
 
-def test_the_thread_sends_by_itself(studio: LabelStudio, tmp_path: Path) -> None:
+def test_outbox_sends_in_the_background(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         made.project.outbox.start()
         tasks = answer(made, 2)
@@ -156,7 +156,7 @@ def test_the_thread_sends_by_itself(studio: LabelStudio, tmp_path: Path) -> None
         assert set(given(studio)) == set(tasks)
 
 
-def test_our_page_is_open_on_the_same_project(studio: LabelStudio, tmp_path: Path) -> None:
+def test_page_and_label_studio_share_a_project(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         told: list[str] = []
         with page_of(made.project, "127.0.0.1", 0, "", told.append):
@@ -172,7 +172,7 @@ def test_our_page_is_open_on_the_same_project(studio: LabelStudio, tmp_path: Pat
         assert given(studio) == {int(task["id"]): ["fruit"]}
 
 
-def test_an_answer_that_is_refused_for_now_is_sent_later(studio: LabelStudio, tmp_path: Path) -> None:
+def test_answer_is_sent_again_after_a_temporary_refusal(studio: LabelStudio, tmp_path: Path) -> None:
     usual, refused = studio.answer, list[str]()
 
     def limited(method: str, path: str, query: Any, body: Any) -> Any:
@@ -190,7 +190,7 @@ def test_an_answer_that_is_refused_for_now_is_sent_later(studio: LabelStudio, tm
         assert len(studio.annotations) == 3
 
 
-def test_answers_sent_after_a_merge_of_classes_stay_the_person_s(studio: LabelStudio, tmp_path: Path) -> None:
+def test_answers_sent_after_a_class_merge_keep_their_person(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         service = made.project.service
         answer(made, 4)
@@ -202,7 +202,7 @@ def test_answers_sent_after_a_merge_of_classes_stay_the_person_s(studio: LabelSt
         assert dict(service.state.labels) == before
 
 
-def test_no_key_of_a_client_is_taken_for_an_annotation(studio: LabelStudio, tmp_path: Path) -> None:
+def test_client_key_is_not_mistaken_for_an_annotation(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         service, taken = made.project.service, set[str]()
         for key in ("annotation", "annotation x", "annotation 1 inf 1"):

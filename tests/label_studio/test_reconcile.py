@@ -58,7 +58,7 @@ def equal_models(one: Running, other: Running) -> None:
         np.testing.assert_allclose(probs, theirs[name], atol=1e-4)  # to the tolerance of training
 
 
-def test_missed_annotations_are_found(studio: LabelStudio, tmp_path: Path) -> None:
+def test_missed_annotations_are_learned(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path / "deaf") as deaf:
         hooks, studio.webhooks = studio.webhooks, []
         with running(studio, tmp_path / "listening") as listening:
@@ -74,7 +74,7 @@ def test_missed_annotations_are_found(studio: LabelStudio, tmp_path: Path) -> No
             equal_models(deaf, listening)
 
 
-def test_a_stopped_backend_goes_on_where_it_was(studio: LabelStudio, tmp_path: Path) -> None:
+def test_restarted_backend_continues(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         work(studio)
         made.look(max(studio.tasks))
@@ -92,7 +92,7 @@ def test_a_stopped_backend_goes_on_where_it_was(studio: LabelStudio, tmp_path: P
         assert state(new)[0] == before[0]
 
 
-def test_the_state_is_that_of_the_log(studio: LabelStudio, tmp_path: Path) -> None:
+def test_state_follows_from_the_log(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         work(studio)
         made.look(max(studio.tasks))
@@ -101,7 +101,7 @@ def test_the_state_is_that_of_the_log(studio: LabelStudio, tmp_path: Path) -> No
         assert digest(apply_all(new_state(stored, desk.rows.ids), stored, "the log")) == ours
 
 
-def test_stores_of_both_kinds(studio: LabelStudio, tmp_path: Path, where: str) -> None:
+def test_backend_continues_on_sqlite_and_postgresql(studio: LabelStudio, tmp_path: Path, where: str) -> None:
     for _ in range(2):
         with running(studio, tmp_path, store=where) as made:
             if not studio.annotations:
@@ -110,7 +110,7 @@ def test_stores_of_both_kinds(studio: LabelStudio, tmp_path: Path, where: str) -
             assert len(made.labels()) == 10
 
 
-def test_an_older_look_undoes_nothing_newer(studio: LabelStudio, tmp_path: Path) -> None:
+def test_older_listing_undoes_nothing_newer(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         one, two, three = list(studio.tasks)[:3]
         first, second = studio.annotate(one, "fruit"), studio.annotate(two, "fruit")
@@ -124,7 +124,7 @@ def test_an_older_look_undoes_nothing_newer(studio: LabelStudio, tmp_path: Path)
         assert made.labels() == {str(one): "animal", str(three): "animal"}
 
 
-def test_a_change_without_a_time_is_seen(studio: LabelStudio, tmp_path: Path) -> None:
+def test_change_with_the_same_time_is_noticed(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         task = next(iter(studio.tasks))
         number = studio.annotate(task, "fruit")
@@ -147,7 +147,7 @@ def test_returning_label_is_learned_again(studio: LabelStudio, tmp_path: Path) -
         assert (made.labels(), len(made.project.service.state.left)) == ({str(task): "fruit"}, 0)
 
 
-def test_label_studio_may_be_away_for_a_while(studio: LabelStudio, tmp_path: Path) -> None:
+def test_label_studio_can_be_unreachable_for_a_while(studio: LabelStudio, tmp_path: Path) -> None:
     with running(studio, tmp_path) as made:
         studio.telling = False
         task = next(iter(studio.tasks))
@@ -202,16 +202,14 @@ def process(studio: LabelStudio, folder: Path) -> Iterator["subprocess.Popen[str
         made.stdout.close()
 
 
-def test_a_model_that_is_being_connected_does_not_take_the_order_away(
-    studio: LabelStudio, tmp_path: Path
-) -> None:
+def test_connecting_a_model_keeps_the_order_of_tasks(studio: LabelStudio, tmp_path: Path) -> None:
     studio.connecting = 1.0
     with process(studio, tmp_path):
         until(lambda: studio.project["model_version"].startswith("0 labels"))
         assert studio.next_task() is not None
 
 
-def test_killed_it_loses_nothing_and_learns_nothing_twice(studio: LabelStudio, tmp_path: Path) -> None:
+def test_killed_backend_loses_nothing_and_learns_nothing_twice(studio: LabelStudio, tmp_path: Path) -> None:
     tasks = list(studio.tasks)
     for start in (0, 10):
         with process(studio, tmp_path) as made:
@@ -233,7 +231,7 @@ def test_killed_it_loses_nothing_and_learns_nothing_twice(studio: LabelStudio, t
     assert sorted(int(body.item) for body in labels) == sorted(tasks[:20])
 
 
-def test_the_pool_is_what_tells_and_not_the_order(studio: LabelStudio, tmp_path: Path) -> None:
+def test_model_version_counts_the_labels(studio: LabelStudio, tmp_path: Path) -> None:
     assert len(studio.tasks) == len(TEXTS)
     with running(studio, tmp_path, background=True) as made:
         until(lambda: studio.project["model_version"].startswith("0 labels"))

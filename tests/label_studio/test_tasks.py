@@ -29,7 +29,7 @@ def rows(tasks: Tasks) -> list[dict[str, str]]:
     return [json.loads(line) for line in tasks.path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_the_table_keeps_all_that_were_ever_there(studio: LabelStudio, tmp_path: Path) -> None:
+def test_table_keeps_deleted_tasks(studio: LabelStudio, tmp_path: Path) -> None:
     tasks = tasks_of(studio, tmp_path)
     first = tasks.take(studio.tasks.values())
     assert len(rows(tasks)) == len(first) == 60
@@ -45,7 +45,7 @@ def test_the_table_keeps_all_that_were_ever_there(studio: LabelStudio, tmp_path:
     assert len(again.names) == 61
 
 
-def test_pages_of_tasks(studio: LabelStudio, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_are_read_page_by_page(studio: LabelStudio, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("everylabel.label_studio.api.PAGE", 7)
     api = Api(studio.url, TOKEN)
     assert [task["id"] for task in api.tasks(studio.number)] == list(studio.tasks)
@@ -63,7 +63,7 @@ def test_pages_of_tasks(studio: LabelStudio, monkeypatch: pytest.MonkeyPatch) ->
         ("<p>größe 大きさ&nbsp;😀", "größe 大きさ 😀"),
     ],
 )
-def test_html_is_read_as_it_is_seen(html: str, text: str) -> None:
+def test_html_is_reduced_to_its_visible_text(html: str, text: str) -> None:
     assert plain_text(html) == text
 
 
@@ -111,7 +111,7 @@ def test_images_are_fetched_with_the_token_and_learned(tmp_path: Path) -> None:
     studio.close()
 
 
-def test_a_task_with_another_image_gets_another_file(studio: LabelStudio, tmp_path: Path) -> None:
+def test_task_with_a_new_image_gets_a_new_file(studio: LabelStudio, tmp_path: Path) -> None:
     xml = '<View><Image name="i" value="$image"/><Choices name="c" toName="i"><Choice value="a"/></Choices>'
     api, shown = Api(studio.url, TOKEN), []
     for colour in ("red", "blue"):

@@ -24,7 +24,7 @@ def event(seq: int, key: str | None = None) -> Event:
     return Event(seq, 1.5, "änna", Label("a\n\"b' ☃", 1), key)
 
 
-def test_events_come_back_as_they_were(where: str) -> None:
+def test_events_are_read_as_they_were_written(where: str) -> None:
     store = Store(where, "p")
     store.append([event(1, "k"), event(2)])
     store.append([])
@@ -47,7 +47,7 @@ def test_events_are_written_all_or_none(where: str) -> None:
     store.close()
 
 
-def test_projects_share_a_database_without_seeing_each_other(where: str) -> None:
+def test_projects_in_one_database_are_separate(where: str) -> None:
     one = Store(where, "one")
     one.append([event(1, "k")])
     one.close()
@@ -70,7 +70,7 @@ def test_a_second_server_is_refused_and_a_reader_is_not(where: str) -> None:
     Store(where, "p").close()
 
 
-def test_the_source_is_remembered(where: str) -> None:
+def test_source_is_stored_and_read(where: str) -> None:
     store = Store(where, "p")
     assert store.items() is None
     store.set_items(Known(["a", "b"], ["1", "2"]))
@@ -80,7 +80,7 @@ def test_the_source_is_remembered(where: str) -> None:
 
 
 @pytest.mark.parametrize("names", [[str(i) for i in range(5000)], [f"row {i}" for i in range(5000)]])
-def test_very_many_rows_are_noted_in_few_bytes(where: str, names: list[str]) -> None:
+def test_numbered_rows_take_few_bytes(where: str, names: list[str]) -> None:
     known = Known(names, text_digests(names))
     with closing(Store(where, "p")) as store:
         store.set_items(known)
@@ -96,7 +96,7 @@ def test_very_many_rows_are_noted_in_few_bytes(where: str, names: list[str]) -> 
         assert len(text) < 16 * len(names) + (100 if numbered else 20 * len(names))
 
 
-def test_rows_that_a_version_before_has_noted_are_read(where: str) -> None:
+def test_source_stored_by_an_earlier_version_is_read(where: str) -> None:
     names = [str(i) for i in range(5000)]
     known = Known(names, text_digests(names))
     one_by_one = json.dumps(known._asdict() | {"digests": list(known.digests)})
@@ -108,7 +108,7 @@ def test_rows_that_a_version_before_has_noted_are_read(where: str) -> None:
     assert from_text(to_text(shards)) == shards
 
 
-def test_a_file_that_is_no_log_is_refused(tmp_path: Path) -> None:
+def test_file_that_is_no_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no database, but long enough to be taken for one" * 10)
     with pytest.raises(StoreError, match="cannot be opened: file is not a database"):
         Store(tmp_path / "file", "p")
@@ -118,7 +118,7 @@ def test_a_file_that_is_no_log_is_refused(tmp_path: Path) -> None:
         Store(tmp_path / "nothing", "p", write=False)
 
 
-def test_a_database_that_does_not_answer_is_named_without_its_password() -> None:
+def test_unreachable_database_is_named_without_its_password() -> None:
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'everylabel[postgresql]'")
     with pytest.raises(StoreError) as told:
         Store("postgresql://anna:secret@127.0.0.1:1/db", "p")
@@ -126,7 +126,7 @@ def test_a_database_that_does_not_answer_is_named_without_its_password() -> None
     assert "secret" not in str(told.value)
 
 
-def test_a_log_of_another_format_is_refused(tmp_path: Path) -> None:
+def test_log_of_another_format_is_refused(tmp_path: Path) -> None:
 
     store = Store(tmp_path / "log", "p")
     store.set_items(Known(["a"], ["1"]))
@@ -139,7 +139,7 @@ def test_a_log_of_another_format_is_refused(tmp_path: Path) -> None:
         Store(tmp_path / "log", "p")
 
 
-def test_any_path_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_path_may_hold_special_characters(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("run #1", "run #2", "what?", "100%41", "a&b=c")]
     for path in paths:
         store = Store(path, "p")
@@ -149,13 +149,13 @@ def test_any_path_is_taken_as_it_is(tmp_path: Path) -> None:
     assert all(len(Store(path, "p", write=False).read()) == 1 for path in paths)
 
 
-def test_places_that_cannot_be_are_named() -> None:
+def test_impossible_store_is_named() -> None:
     for place in ("/dev/null/x.sqlite", "/proc/x.sqlite"):
         with pytest.raises(StoreError, match=f"store '{place}' cannot be"):
             Store(place, "p")
 
 
-def test_a_session_that_is_ending_is_waited_for(postgres: str) -> None:
+def test_lock_waits_for_a_session_that_is_ending(postgres: str) -> None:
     """PostgreSQL lets go of a lock some time after its connection was closed."""
     ending = Store(postgres, "ending")
     timer = threading.Timer(0.3, ending.close)
@@ -164,7 +164,7 @@ def test_a_session_that_is_ending_is_waited_for(postgres: str) -> None:
     timer.join()
 
 
-def test_the_lock_of_a_lost_session_is_taken_again(postgres: str) -> None:
+def test_lock_of_a_lost_session_is_taken_again(postgres: str) -> None:
     import psycopg
 
     store = Store(postgres, "lost")
@@ -209,7 +209,7 @@ with service(sys.argv[1]) as made:
 """
 
 
-def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_nothing_is_lost(tmp_path: Path) -> None:
     limit = 120_000  # bytes a file may have: the log fills it within a few labels
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     done = subprocess.run(
@@ -221,7 +221,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
     assert "after 1" in done.stdout
 
 
-def test_events_and_the_source_are_written_by_two_threads(where: str) -> None:
+def test_two_threads_write_events_and_source(where: str) -> None:
     store = Store(where, "p")
     known = [Known([str(i)], [f"{i:016x}"]) for i in range(20)]
     with ThreadPoolExecutor(2) as threads:

@@ -43,7 +43,9 @@ def delete_what_is_written_ahead(path: Path) -> None:
         (delete_what_is_written_ahead, "was deleted"),
     ],
 )
-def test_a_file_that_goes_away_is_noticed(tmp_path: Path, fault: Callable[[Path], None], says: str) -> None:
+def test_deleted_or_replaced_file_is_reported(
+    tmp_path: Path, fault: Callable[[Path], None], says: str
+) -> None:
     path = tmp_path / "labels.sqlite"
     written(path)
     with closing(Store(path, "p")) as store:
@@ -58,7 +60,7 @@ def test_a_file_that_goes_away_is_noticed(tmp_path: Path, fault: Callable[[Path]
             store.append([event(122)])
 
 
-def test_events_of_another_server_are_noticed(tmp_path: Path) -> None:
+def test_events_of_another_server_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "labels.sqlite"
     written(path)
     with closing(Store(path, "p")) as store:
@@ -71,7 +73,7 @@ def test_events_of_another_server_are_noticed(tmp_path: Path) -> None:
         assert store.read(after=119) == [events(120)[-1], event(121)]
 
 
-def test_a_file_that_comes_back_is_written_to_again(tmp_path: Path) -> None:
+def test_file_that_comes_back_is_written_to(tmp_path: Path) -> None:
     path = tmp_path / "labels.sqlite"
     written(path)
     with closing(Store(path, "p")) as store:
@@ -85,7 +87,7 @@ def test_a_file_that_comes_back_is_written_to_again(tmp_path: Path) -> None:
         assert [each.seq for each in store.read(after=119)] == [120, 121, 122]
 
 
-def test_others_who_change_nothing_are_no_trouble(tmp_path: Path) -> None:
+def test_other_readers_do_not_disturb_writing(tmp_path: Path) -> None:
     path = tmp_path / "labels.sqlite"
     written(path)
     with closing(Store(path, "p")) as store:
@@ -96,7 +98,7 @@ def test_others_who_change_nothing_are_no_trouble(tmp_path: Path) -> None:
         store.append([event(121)])
 
 
-def test_a_disk_without_room_is_known_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported_before_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "labels.sqlite"
     written(path)
     with closing(Store(path, "p")) as store:

@@ -14,7 +14,7 @@ from everylabel.projects.options import LabelOptions
 from tests.notebook.people import TEXTS
 
 
-def test_one_folder_is_no_sequence_of_letters(tmp_path: Path) -> None:
+def test_path_is_not_taken_as_a_sequence_of_letters(tmp_path: Path) -> None:
     for name in ("source", "private", "shared"):
         (tmp_path / name).mkdir()
     image = tmp_path / "private" / "a.png"
@@ -31,12 +31,12 @@ def test_one_folder_is_no_sequence_of_letters(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fields", [3, [3], ["text", None]])
-def test_fields_that_are_no_names_are_told(fields: Any) -> None:
+def test_invalid_field_names_are_reported(fields: Any) -> None:
     with pytest.raises(el.EverylabelError, match=r"^fields has (3|None), a .*; expected names"):
         el.label(TEXTS, "a,b", fields=fields)
 
 
-def test_a_string_of_classes_is_split_at_commas() -> None:
+def test_class_string_is_split_at_commas() -> None:
     assert classes_of("card", None).names == ["card"]
     assert classes_of("card, 'n' sign,\"a, b\"", None).names == ["card", "'n' sign", "a, b"]
     assert classes_of({"card": "of plastic", "other": ""}, None)[:2] == (
@@ -72,7 +72,7 @@ def test_settings_are_checked_before_anything_is_written(
     assert not (tmp_path / "p.everylabel").exists()
 
 
-def test_settings_of_numpy_are_plain_ones() -> None:
+def test_numpy_settings_are_stored_as_plain_values() -> None:
     given: Any = {"check_every": np.int64(3), "names_prior": np.True_, "tester": ""}
     found = LabelOptions(**given).settings
     assert found == {"check_every": 3, "names": True, "tester": ""}

@@ -59,7 +59,7 @@ def test_labels_come_back_in_the_same_kind_of_table(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "dataset", "dicts"])
-def test_a_column_of_labels_is_filled_up(kind: str) -> None:
+def test_column_of_labels_is_completed(kind: str) -> None:
     given = with_column(table(kind), "kind", ["card", None, *[None] * (len(TEXTS) - 2)])
     with el.label(given, CLASSES, label_column="kind", model="tfidf", display=False) as session:
         answer_texts(session, 2)
@@ -77,7 +77,7 @@ def picture(shade: int) -> Image.Image:
     return Image.fromarray(np.full((8, 8, 3), shade, np.uint8))
 
 
-def test_a_dataset_of_images_brings_its_classes() -> None:
+def test_image_dataset_brings_its_classes() -> None:
     datasets = pytest.importorskip("datasets", reason="needs datasets")
     types = {"image": datasets.Image(), "label": datasets.ClassLabel(names=["dark", "light"])}
     shades = list(range(0, 250, 10))

@@ -12,7 +12,7 @@ from everylabel.web.server import Server
 from tests.notebook.people import TEXTS, answer_texts
 
 
-def test_a_series_keeps_its_index_and_ends_on_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_series_keeps_its_index_and_closes_on_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     pandas = pytest.importorskip("pandas", reason="needs the extra everylabel[table]")
     texts = ["", *TEXTS]
     given = pandas.Series(texts, index=[f"row {i}" for i in range(len(texts))][::-1], name="body")
@@ -84,7 +84,7 @@ def test_failed_close_leaves_no_folder() -> None:
     assert not session.running
 
 
-def test_a_server_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     async def startup(self: Server, sockets: Any = None) -> None:
         raise RuntimeError("no loop")
 

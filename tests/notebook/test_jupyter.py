@@ -50,7 +50,7 @@ def own_interrupt() -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Jupyter's own parts
-def test_a_notebook_shows_the_page_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notebook_shows_the_page_and_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, shown, both, answered, _ = executed(tmp_path, monkeypatch).cells
     assert "labels are in a temporary folder" in begun.outputs[0].text
     frames = [[_html(each).count("<iframe") for each in cell.outputs] for cell in (begun, shown, both)]

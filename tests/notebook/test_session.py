@@ -59,7 +59,7 @@ def test_labels_and_model_are_live(capsys: pytest.CaptureFixture[str]) -> None:
     assert session.predict(["my visa card"]).tolist() == ["card"]
 
 
-def test_the_model_is_the_exported_one() -> None:
+def test_model_equals_the_exported_one() -> None:
     with el.label(TEXTS, CLASSES, model="tfidf", display=False) as session:
         answer_texts(session, 12)
         exported = get(session, "api/model?format=everylabel")
@@ -71,7 +71,7 @@ def test_the_model_is_the_exported_one() -> None:
     )
 
 
-def test_two_sessions_at_once_and_one_goes_on() -> None:
+def test_two_sessions_run_at_once_and_one_continues() -> None:
     x = load_digits().data
     with el.label(TEXTS, CLASSES, model="tfidf", display=False) as one:
         with el.label(x[:50], ["a", "b"], show=[str(i) for i in range(50)], display=False) as two:
@@ -83,7 +83,7 @@ def test_two_sessions_at_once_and_one_goes_on() -> None:
         assert (len(one.records), len(two.records)) == (5, 3)
 
 
-def test_features_with_what_is_seen_of_them() -> None:
+def test_features_with_texts_to_show() -> None:
     pandas = pytest.importorskip("pandas", reason="needs the extra everylabel[table]")
     x, y = load_digits(return_X_y=True)
     seen = pandas.DataFrame({"number": np.arange(200), "digit": y[:200] % 2})
@@ -151,7 +151,7 @@ def test_bad_argument_is_raised_before_anything_starts() -> None:
             el.label(source, **{"model": "tfidf", **options})  # type: ignore[arg-type]
 
 
-def test_a_folder_keeps_all_for_another_time(tmp_path: Path) -> None:
+def test_folder_keeps_the_session_for_later(tmp_path: Path) -> None:
     folder = tmp_path / "cards.everylabel"
     with el.label(TEXTS, CLASSES, model="tfidf", folder=folder, display=False) as session:
         answer_texts(session, 6)
@@ -167,7 +167,7 @@ def test_a_folder_keeps_all_for_another_time(tmp_path: Path) -> None:
     assert "everylabel.label(items, folder=" in " ".join(result.output.split())
 
 
-def test_a_file_is_labelled_without_a_trace_beside_it(tmp_path: Path) -> None:
+def test_labelling_a_file_leaves_no_trace_beside_it(tmp_path: Path) -> None:
     source = tmp_path / "mails.csv"
     source.write_text("body,kind\n" + "\n".join(f"{text},{i % 2}" for i, text in enumerate(TEXTS)) + "\n,1\n")
     with el.label(source, CLASSES, text_column="body", model="tfidf", display=False) as session:
@@ -179,7 +179,7 @@ def test_a_file_is_labelled_without_a_trace_beside_it(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mails.csv", "temporary"]
 
 
-def test_a_token_is_asked_for_and_only_a_link_is_shown() -> None:
+def test_public_session_needs_a_token_and_shows_only_a_link() -> None:
     token = "a-token-of-twenty-letters"
     with el.label(TEXTS, CLASSES, model="tfidf", token=token, display=False) as session:
         assert session.address.endswith(f"?token={token}")
@@ -191,7 +191,7 @@ def test_a_token_is_asked_for_and_only_a_link_is_shown() -> None:
             assert reply.status == 200
 
 
-def test_only_this_machines_notebooks_may_frame_it() -> None:
+def test_only_notebooks_of_this_machine_can_embed_the_page() -> None:
     with el.label(TEXTS, CLASSES, model="tfidf", display=False, height=321) as session:
         policy = headers(session)["content-security-policy"]
         ancestors = policy.split("frame-ancestors ")[1].split(";")[0].split()
@@ -211,7 +211,7 @@ def test_only_this_machines_notebooks_may_frame_it() -> None:
     )  # of all other servers
 
 
-def test_without_pandas_records_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_work_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     with el.label(TEXTS, CLASSES, model="tfidf", display=False) as session:
         answer_texts(session, 1)
         monkeypatch.setitem(sys.modules, "pandas", None)
@@ -228,7 +228,7 @@ session = el.label(["my card", "my money", "his card", "his money"], ["card", "m
 """
 
 
-def test_a_script_ends_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_script_ends_and_leaves_nothing_behind(tmp_path: Path) -> None:
     place = os.environ | {"TMPDIR": str(tmp_path)}
     command = [sys.executable, "-W", "error", "-c", SCRIPT]
     done = subprocess.run(command, capture_output=True, text=True, env=place, timeout=300, check=False)

@@ -45,7 +45,7 @@ def test_a_whole_log_is_left_alone(where: str, tmp_path: Path) -> None:
         ("DELETE FROM everylabel_events WHERE seq IN (8, 9)", "event 10 is not what was written", 7),
         ("DELETE FROM everylabel_events WHERE seq > 110", "events after 110 are missing", 110),
         ("DELETE FROM everylabel_heads", "its head is lost", 120),
-        ("DROP TABLE everylabel_heads", "a table is lost", 120),
+        ("DROP TABLE everylabel_heads", "a table is missing", 120),
         (EARLIER.format(100), "its head is behind: that of event 100", 120),
         ("UPDATE everylabel_heads SET seq = -1", "its head is behind: that of event -1", 120),
     ],
@@ -192,6 +192,6 @@ def test_a_log_in_use_and_an_output_that_is_there_are_refused(tmp_path: Path) ->
         examined(where, tmp_path)
     change(str(where), "DELETE FROM everylabel_heads")
     (tmp_path / NEW).write_text("mine")
-    with pytest.raises(EverylabelError, match="which is there; expected a file that is not"):
+    with pytest.raises(EverylabelError, match="which exists; expected a new file"):
         examined(where, tmp_path)
     assert (tmp_path / NEW).read_text() == "mine"

@@ -13,7 +13,7 @@ from everylabel.scale.cluster import connect
 pytest.importorskip("ray", reason="needs the extra everylabel[ray]")
 
 
-def test_a_cluster_that_is_not_there_is_told_at_once() -> None:
+def test_missing_cluster_is_reported_at_once() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
@@ -46,7 +46,7 @@ class Ray:
         return SimpleNamespace(gcs_address="10.0.0.7:6379")
 
 
-def test_it_is_told_which_cluster_is_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_joined_cluster_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "need", lambda *_: Ray())
     told = list[str]()
     connect("auto", told.append)
@@ -55,7 +55,7 @@ def test_it_is_told_which_cluster_is_joined(monkeypatch: pytest.MonkeyPatch) -> 
     assert told == ["--ray auto is the cluster at 10.0.0.7:6379: 2 nodes, 1 core"]
 
 
-def test_a_cluster_of_other_versions_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_of_other_versions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     utils = import_module("ray._private.utils")
     theirs = {"ray_version": "1.2.3", "python_version": "3.7.9"}
     with pytest.raises(RuntimeError) as raised:  # as this version of Ray words it

@@ -62,14 +62,14 @@ def choose_and_label(pool: ShardPool) -> None:
     assert f"labelled={len(pool.labelled_idx)}" in repr(pool)
 
 
-def test_a_pool_writes_out_nothing_of_all_instances(ray: Any, tmp_path: Path) -> None:
+def test_pool_makes_no_array_of_all_instances(ray: Any, tmp_path: Path) -> None:
     features = ShardedFeatures(shards(tmp_path, N), "local", 2)
     posterior = problem(d=1, k=3).pool.posterior
     choose_and_label(ShardPool(features, posterior, step_size="auto", closed_form=True))
     features.close()
 
 
-def test_the_page_writes_out_nothing_of_all_items(ray: Any, tmp_path: Path) -> None:
+def test_page_makes_no_array_of_all_items(ray: Any, tmp_path: Path) -> None:
     labelled(shards(tmp_path, N), N)
 
 

@@ -18,7 +18,7 @@ from everylabel.scale.manifest import ROWS, Part, read_manifest
 from tests.scale.shards import BODY, TEXTS, content, rows, source
 
 
-def test_shards_are_what_embed_makes(tmp_path: Path) -> None:
+def test_shards_hold_the_rows_that_embed_writes(tmp_path: Path) -> None:
     place, fit = source(tmp_path)
     done: list[tuple[int, int]] = []
     made = embed_shards(
@@ -48,7 +48,7 @@ def test_shards_are_what_embed_makes(tmp_path: Path) -> None:
     assert np.array_equal(rows(half.shards.folder), slow.astype(np.float16))
 
 
-def test_a_stopped_run_goes_on_with_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_run_makes_only_the_missing_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place, fit = source(tmp_path)
     arguments: dict[str, Any] = {"options": BODY, "fit": fit, "shard_rows": 200}
     embed_shards(place, str(tmp_path / "whole"), **arguments)
@@ -99,24 +99,24 @@ def test_changed_shards_are_refused(tmp_path: Path) -> None:
     out = str(tmp_path / "s")
     embed_shards(place, out, options=BODY, fit=fit)
     before = content(out)
-    cure = "name another folder with -o, or delete this one to begin anew"
+    cure = "name another folder with -o, or delete this one to start over"
     with pytest.raises(
-        EverylabelError, match=rf"begun with --dtype float32; this is --dtype float16: {cure}"
+        EverylabelError, match=rf"started with --dtype float32; this is --dtype float16: {cure}"
     ):
         embed_shards(place, out, options=BODY, fit=fit, dtype="float16")
-    with pytest.raises(EverylabelError, match="begun with --shard-rows 65536; this is --shard-rows 100"):
+    with pytest.raises(EverylabelError, match="started with --shard-rows 65536; this is --shard-rows 100"):
         embed_shards(place, out, options=BODY, fit=fit, shard_rows=100)
     other = tmp_path / "other.npz"
     el.embed(TEXTS[:70], "tfidf", fit_out=other, cache=False)
-    with pytest.raises(EverylabelError, match="begun with the model of digest"):
+    with pytest.raises(EverylabelError, match="started with the model of digest"):
         embed_shards(place, out, options=BODY, fit=other)
     text = Path(place).read_text()
     Path(place).write_text(text.replace("number 1099", "number 1o99"))
-    with pytest.raises(EverylabelError, match=rf"big.jsonl' has changed since folder .* was begun: {cure}"):
+    with pytest.raises(EverylabelError, match=rf"big.jsonl' has changed since folder .* was started: {cure}"):
         embed_shards(place, out, options=BODY, fit=fit)
     moved = str(Path(place).rename(tmp_path / "moved.jsonl"))
     with pytest.raises(
-        EverylabelError, match=r"begun with 1 file.s. .big.jsonl.; source .* has 1 .moved.jsonl"
+        EverylabelError, match=r"started with 1 file.s. .big.jsonl.; source .* has 1 .moved.jsonl"
     ):
         embed_shards(moved, out, options=BODY, fit=fit)
     assert content(out) == before
@@ -132,7 +132,7 @@ def test_changed_shards_are_refused(tmp_path: Path) -> None:
         embed_shards(moved, out, options=BODY, fit=fit)
 
 
-def test_a_source_that_shrinks_meanwhile_is_told(tmp_path: Path) -> None:
+def test_source_that_shrinks_meanwhile_is_reported(tmp_path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     _, fit = source(tmp_path)
     place, out = tmp_path / "big.parquet", str(tmp_path / "s")
@@ -142,12 +142,12 @@ def test_a_source_that_shrinks_meanwhile_is_told(tmp_path: Path) -> None:
         if done == 1000:
             parquet.write_table(arrow.table({"body": TEXTS[:1050]}), place)
 
-    with pytest.raises(EverylabelError, match="has 50 rows from row 1,000 on where there were 100"):
+    with pytest.raises(EverylabelError, match="has 50 rows from row 1,000 on, and had 100"):
         embed_shards(str(place), out, options=BODY, fit=fit, shard_rows=500, progress=cut)
     assert sorted(content(out)) == ["manifest.json", "part-000000.npy", "part-000001.npy"]
 
 
-def test_a_killed_conversion_is_begun_again(tmp_path: Path) -> None:
+def test_killed_conversion_starts_over(tmp_path: Path) -> None:
     place, fit = source(tmp_path)
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / ROWS).write_text("of another source")  # and no manifest yet
@@ -156,7 +156,7 @@ def test_a_killed_conversion_is_begun_again(tmp_path: Path) -> None:
     assert content(tmp_path / "s") == content(tmp_path / "t")
 
 
-def test_a_model_that_would_learn_from_all_rows_is_refused(tmp_path: Path) -> None:
+def test_model_that_learns_from_all_rows_is_refused(tmp_path: Path) -> None:
     place, _ = source(tmp_path)
     with pytest.raises(EverylabelError, match="model tfidf learns from all rows, and no shard"):
         embed_shards(place, str(tmp_path / "s"), "tfidf", options=BODY)
@@ -167,7 +167,7 @@ def test_a_model_that_would_learn_from_all_rows_is_refused(tmp_path: Path) -> No
     assert not (tmp_path / "s").exists()
 
 
-def test_other_stores_than_this_machine(tmp_path: Path) -> None:
+def test_embedding_from_and_to_another_store(tmp_path: Path) -> None:
     fsspec = pytest.importorskip("fsspec", reason="needs the extra everylabel[ray]")
     place, fit = source(tmp_path)
     with fsspec.open("memory://there/big.jsonl", "wb") as file:
@@ -187,7 +187,7 @@ def test_other_stores_than_this_machine(tmp_path: Path) -> None:
         embed_shards("memory://there/big.jsonl", "memory://there/s", **arguments)
 
 
-def test_images_by_their_paths(tmp_path: Path) -> None:
+def test_images_are_embedded_by_their_paths(tmp_path: Path) -> None:
     from PIL import Image
 
     for i in range(5):
@@ -218,7 +218,7 @@ def test_images_by_their_paths(tmp_path: Path) -> None:
         (lambda whole: whole.replace(b"'<f4'", b"'<f8'"), r"200 rows of float64, not 200 of float32"),
     ],
 )
-def test_a_damaged_shard_is_made_anew_and_told(
+def test_damaged_shard_is_made_again_and_reported(
     harm: Callable[[bytes], bytes], why: str, tmp_path: Path
 ) -> None:
     place, fit = source(tmp_path)
@@ -231,6 +231,6 @@ def test_a_damaged_shard_is_made_anew_and_told(
     assert content(tmp_path / "s") == whole
     assert made.kept == 700
     assert len(told) == 1
-    assert re.fullmatch(rf"1 shard\(s\) are damaged and made anew: part-000001.npy \(.*{why}.*\)", told[0])
+    assert re.fullmatch(rf"1 shard\(s\) are damaged and made again: part-000001.npy \(.*{why}.*\)", told[0])
     embed_shards(place, str(tmp_path / "s"), note=told.append, **arguments)
     assert len(told) == 1

@@ -48,7 +48,7 @@ def _opened(path: Path | str, options: Options, size: int = 100) -> tuple[Source
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
-def test_each_text_is_found(kind: str, tmp_path: Path) -> None:
+def test_each_item_shows_its_text(kind: str, tmp_path: Path) -> None:
     source, manifest = _opened(_written(tmp_path, kind), Options("body"))
     cells = SourceColumn(SourceColumns(source), source.column, str, source.item)
     slow = [value for part in manifest.parts for value in source.values(part)]
@@ -63,7 +63,7 @@ def test_each_text_is_found(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
-def test_each_column_is_read_when_it_is_asked_for(kind: str, tmp_path: Path) -> None:
+def test_columns_are_read_on_demand(kind: str, tmp_path: Path) -> None:
     numbers = [3 * i for i in range(len(TEXTS))]
     path = tmp_path / f"table.{kind}"
     frame = pytest.importorskip("pandas").DataFrame(
@@ -89,7 +89,7 @@ def test_each_column_is_read_when_it_is_asked_for(kind: str, tmp_path: Path) -> 
     assert len(columns["n"]) == len(TEXTS)
 
 
-def test_columns_of_several_files_that_are_not_alike(tmp_path: Path) -> None:
+def test_columns_of_files_with_different_columns(tmp_path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     none = arrow.nulls(3)
     files = [
@@ -118,9 +118,7 @@ def test_columns_of_several_files_that_are_not_alike(tmp_path: Path) -> None:
     assert list(source.read(("gap", "n"), 7, 5)) == [(None, None)] * 2
 
 
-def test_images_that_a_table_holds_are_no_column_and_are_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_images_in_a_table_are_not_exported_or_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     content = [b"a", b"b", None]
     forms: dict[str, list[Any]] = {
@@ -146,7 +144,7 @@ def test_images_that_a_table_holds_are_no_column_and_are_not_read(
     assert read[1:] == [("n", "image")]
 
 
-def test_few_blocks_of_rows_are_kept(tmp_path: Path) -> None:
+def test_few_blocks_of_rows_are_cached(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("body,n\n" + "".join(f"a text,{i}\n" for i in range(BLOCK * 3 * BLOCKS)))
     columns = SourceColumns(_opened(path, Options("body"), 10_000)[0])
@@ -155,12 +153,12 @@ def test_few_blocks_of_rows_are_kept(tmp_path: Path) -> None:
     assert (kept.misses, kept.currsize) == (3 * BLOCKS, BLOCKS)
 
 
-def test_a_column_without_a_name_is_none(tmp_path: Path) -> None:
+def test_column_without_a_name_is_left_out(tmp_path: Path) -> None:
     pytest.importorskip("pandas").DataFrame({"body": ["a text"]}).to_csv(tmp_path / "x.csv")
     assert list(SourceColumns(_opened(tmp_path / "x.csv", Options("body"))[0])) == ["body"]
 
 
-def test_rows_are_read_from_their_files(tmp_path: Path) -> None:
+def test_mapped_shards_return_the_rows_of_their_files(tmp_path: Path) -> None:
     features = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float16)
     filed = MappedShards(find_shards(written(features, tmp_path, (7, 30))))
     assert filed.shape == (50, 4)
@@ -171,7 +169,7 @@ def test_rows_are_read_from_their_files(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.asarray(filed), features)
 
 
-def test_images_from_elsewhere_are_not_shown_and_keep_nobody_from_the_others(tmp_path: Path) -> None:
+def test_image_outside_the_folder_is_not_shown_and_the_others_are(tmp_path: Path) -> None:
     for folder in ("in", "out", "more"):
         (tmp_path / folder).mkdir()
         Image.new("RGB", (8, 8)).save(tmp_path / folder / "a.png")
@@ -194,7 +192,7 @@ def test_images_from_elsewhere_are_not_shown_and_keep_nobody_from_the_others(tmp
                 shown.picture(name)
 
 
-def test_a_file_that_a_manifest_names_and_does_not_know_is_not_read(
+def test_file_that_does_not_match_the_manifest_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret, shards = _written(tmp_path, "jsonl"), str(tmp_path / "shards")
@@ -209,17 +207,17 @@ def test_a_file_that_a_manifest_names_and_does_not_know_is_not_read(
     guesses = [(secret, copied._replace(digest="00")), (secret, true._replace(size=1))]
     guesses += [(str(tmp_path / "pipe.jsonl"), true._replace(size=0))]
     for place, stamp in guesses:
-        with pytest.raises(EverylabelError, match=r"is not what shards .* were made of"):
+        with pytest.raises(EverylabelError, match=r"is not the one that shards .* were made from"):
             project._source(Manifest(shards, about, ".npy", (), [stamp], place), Options())
     monkeypatch.setattr(filesystem, "_files", lambda _: pytest.fail("it was called"))
     far = Manifest(shards, about, ".npy", (), [true], "webhdfs://127.0.0.1:8898/x.jsonl")
     source, why = project._source(far, Options())
     assert source is None
-    assert "lies in another store, which you have not named" in why
+    assert "is in another store, which you have not named" in why
     assert why.endswith("by --show webhdfs://127.0.0.1:8898/x.jsonl")
 
 
-def test_a_source_that_may_not_be_read_is_told_and_rows_are_shown(
+def test_unreadable_source_is_reported_and_row_numbers_are_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, shards = _written(tmp_path, "jsonl"), str(tmp_path / "shards")

@@ -47,7 +47,7 @@ def test_embedding_on_ray_writes_the_same_files(
     assert content(tmp_path / "there") == content(tmp_path / "here")
 
 
-def test_an_error_on_ray_is_the_sentence_it_is_here(tmp_path: Path, cluster: str) -> None:
+def test_error_on_ray_has_the_message_of_one_machine(tmp_path: Path, cluster: str) -> None:
     place, fit = source(tmp_path)
     arguments: dict[str, Any] = {"options": BODY, "fit": fit, "shard_rows": 200}
     embed_shards(place, str(tmp_path / "s"), **arguments)
@@ -57,7 +57,7 @@ def test_an_error_on_ray_is_the_sentence_it_is_here(tmp_path: Path, cluster: str
         embed_shards(place, str(tmp_path / "s"), ray=cluster, **arguments)
 
 
-def test_predictions_on_ray_are_the_same_files(tmp_path: Path, cluster: str) -> None:
+def test_predictions_on_ray_write_the_same_files(tmp_path: Path, cluster: str) -> None:
     rng = np.random.default_rng(0)
     (tmp_path / "shards").mkdir()
     for i in range(3):

@@ -38,7 +38,7 @@ def changed(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     (folder / "manifest.json").write_text(json.dumps(stored))
 
 
-def test_files_that_a_manifest_does_not_name_are_no_shards(tmp_path: Path) -> None:
+def test_files_that_the_manifest_does_not_name_are_ignored(tmp_path: Path) -> None:
     shards = made(tmp_path)
     width = np.load(shards / "part-000000.npy").shape[1]
     for name in ("mean", "part-000000-old", "part-000003"):
@@ -54,7 +54,7 @@ def test_files_that_a_manifest_does_not_name_are_no_shards(tmp_path: Path) -> No
         find_shards(str(shards))
 
 
-def test_a_shard_that_has_not_the_rows_of_its_manifest_is_refused(tmp_path: Path) -> None:
+def test_shard_with_another_number_of_rows_is_refused(tmp_path: Path) -> None:
     shards = made(tmp_path)
     part = shards / "part-000001.npy"
     np.save(part, np.load(part)[:-1])
@@ -68,7 +68,7 @@ def test_a_shard_that_has_not_the_rows_of_its_manifest_is_refused(tmp_path: Path
     ("change", "told"),
     [
         (lambda stored: stored.update(parts=[]), "it names no parts"),
-        (lambda stored: stored["parts"].pop(0), "its parts have 700 rows, and its files others"),
+        (lambda stored: stored["parts"].pop(0), "its parts have 700 rows, and its files another number"),
         (lambda stored: stored["parts"].__setitem__(0, "4"), "it names no parts, or parts without rows"),
         (lambda stored: stored["parts"].__setitem__(0, -4), "it names no parts, or parts without rows"),
         (lambda stored: stored.update(parts=[[0, 9, [[7, 0, 9]]]], version=1), "index out of range"),
@@ -76,7 +76,7 @@ def test_a_shard_that_has_not_the_rows_of_its_manifest_is_refused(tmp_path: Path
         (lambda stored: stored.update(version=3), "it is 'everylabel parts', version 3"),
     ],
 )
-def test_a_manifest_that_cannot_be_is_told(
+def test_inconsistent_manifest_is_reported(
     change: Callable[[dict[str, Any]], Any], told: str, tmp_path: Path
 ) -> None:
     shards = made(tmp_path)
@@ -88,7 +88,7 @@ def test_a_manifest_that_cannot_be_is_told(
         finished_shards(str(shards))
 
 
-def test_rows_that_the_source_does_not_have_are_told(tmp_path: Path) -> None:
+def test_row_missing_from_the_source_is_reported(tmp_path: Path) -> None:
     shards = made(tmp_path)
     table = parquet.read_table(shards / ROWS)
     parquet.write_table(table.slice(0, 1050), shards / ROWS)
@@ -123,7 +123,6 @@ def test_shards_of_an_earlier_version_are_read(tmp_path: Path) -> None:
         b"[" * 100_000,
         b'["format": "everylabel parts"]',
         b"{" + b" " * manifest.HEAD + b'"format": "everylabel parts"}',
-        b"",
     ],
 )
 def test_foreign_file_is_not_parsed(text: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +132,7 @@ def test_foreign_file_is_not_parsed(text: bytes, tmp_path: Path, monkeypatch: py
     assert read_manifest(str(tmp_path)) is None
 
 
-def test_pipes_and_devices_are_no_manifests(tmp_path: Path) -> None:
+def test_pipe_device_or_folder_is_not_read_as_a_manifest(tmp_path: Path) -> None:
     for name in ("pipe", "device", "folder"):
         (tmp_path / name).mkdir()
     os.mkfifo(tmp_path / "pipe" / "manifest.json")
@@ -147,14 +146,14 @@ def test_pipes_and_devices_are_no_manifests(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "rest", [b"", b"\xff}", b', "parts": ' + b"[" * 100_000, b', "version": 1' + b"9" * 9999]
 )
-def test_a_damaged_manifest_is_told(rest: bytes, tmp_path: Path) -> None:
+def test_damaged_manifest_is_reported(rest: bytes, tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_bytes(b'{"format": "everylabel parts"' + rest)
     assert is_shards(str(tmp_path))
-    with pytest.raises(EverylabelError, match=r"manifest.json' cannot be read \(.*expected a manifest that"):
+    with pytest.raises(EverylabelError, match=r"manifest.json' cannot be read \(.*expected a manifest of"):
         finished_shards(str(tmp_path))
 
 
-def test_a_manifest_may_be_large(tmp_path: Path) -> None:
+def test_large_manifest_is_written_and_read(tmp_path: Path) -> None:
     stamps = [
         Stamp(f"part-{i:05d}-\udcff-of-60000.parquet", 10**9, "1" * 19, "0" * 32, 16_384)
         for i in range(60_000)
@@ -165,7 +164,9 @@ def test_a_manifest_may_be_large(tmp_path: Path) -> None:
     assert read_manifest(large.folder) == large
 
 
-def test_a_manifest_that_may_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_manifest_without_read_permission_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "manifest.json").write_text("{}")
 
     def forbidden(place: str) -> Any:

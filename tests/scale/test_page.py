@@ -69,7 +69,7 @@ def act(made: Service, items: list[str]) -> None:
             retrain(made.desk)
 
 
-def test_the_page_learns_as_on_one_machine(
+def test_page_on_ray_learns_as_on_one_machine(
     ray: Any, sharded: ShardedFeatures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(learner, "EXACT_UP_TO", 0)
@@ -112,7 +112,9 @@ def test_the_page_learns_as_on_one_machine(
             np.testing.assert_allclose(ours.variances(), theirs.variances(), rtol=1e-3)
 
 
-def test_driver_sample_changes(sharded: ShardedFeatures, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_driver_sample_is_exchanged_but_for_its_fixed_part(
+    sharded: ShardedFeatures, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shard_pool, "SIZE", 100)
     monkeypatch.setattr(shard_pool, "FIXED", 20)
     monkeypatch.setattr(shard_pool, "EXCHANGED", 10 * 64 * 2)

@@ -25,7 +25,7 @@ def trained(folder: Path, fit: Path) -> tuple[Path, np.ndarray, Any]:
     return folder / "model.npz", features, classifier
 
 
-def test_partitions_become_what_the_whole_does(tmp_path: Path) -> None:
+def test_partitions_get_the_features_and_labels_of_the_whole_table(tmp_path: Path) -> None:
     _, fit = source(tmp_path)
     model, features, classifier = trained(tmp_path, fit)
     frame = pandas.DataFrame({"body": TEXTS[:100]}, index=np.arange(100) * 7)
@@ -44,7 +44,7 @@ def test_partitions_become_what_the_whole_does(tmp_path: Path) -> None:
     assert predict_partition(embedded, model)["label"].tolist() != predicted["label"].tolist()
 
 
-def test_images_that_cannot_be_read_have_no_label(tmp_path: Path) -> None:
+def test_unreadable_images_have_no_label(tmp_path: Path) -> None:
     from PIL import Image
 
     paths = [tmp_path / f"{i}.png" for i in range(6)]
@@ -77,7 +77,7 @@ def test_bad_input_gets_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")  # Dask's own
-def test_the_example_for_dask_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minilm: str) -> None:
+def test_dask_example_of_the_docs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minilm: str) -> None:
     pytest.importorskip("dask.dataframe", reason="needs dask[dataframe]")
     assert minilm
     monkeypatch.chdir(tmp_path)

@@ -31,9 +31,7 @@ def small(ray: Any, tmp_path_factory: pytest.TempPathFactory) -> ShardedFeatures
 
 
 @pytest.mark.parametrize("name", sorted(ON_RAY))
-def test_the_example_of_the_reference_holds(
-    name: str, ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reference_example_runs(name: str, ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     check_example("everylabel.scale", name)
 
@@ -44,7 +42,7 @@ def twin(made: Problem, features: ShardedFeatures, **how: Any) -> ShardPool:
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "binary", "per_class"])
-def test_every_strategy_picks_what_it_picks_locally(likelihood: str, small: ShardedFeatures) -> None:
+def test_every_strategy_picks_the_same_as_on_the_local_pool(likelihood: str, small: ShardedFeatures) -> None:
     for name in NAMES:
         made = problem(likelihood=likelihood)
         pool = twin(made, small)
@@ -55,7 +53,7 @@ def test_every_strategy_picks_what_it_picks_locally(likelihood: str, small: Shar
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("margin", np.float16), ("herding", np.float32)])
-def test_two_hundred_labels_are_those_of_the_local_pool(
+def test_two_hundred_picks_and_labels_match_the_local_pool(
     name: str, dtype: Any, ray: Any, tmp_path: Path
 ) -> None:
     made = problem(n=1500, d=12, k=5, dtype=dtype, step_size="auto", closed_form=True)
@@ -78,13 +76,13 @@ def _label_one(pool: el.Pool, name: str, made: Problem, rng: np.random.Generator
     return i
 
 
-def test_a_pool_of_this_machine_does_not_fetch_them_all(small: ShardedFeatures) -> None:
+def test_local_pool_refuses_sharded_features(small: ShardedFeatures) -> None:
     post = el.laplace(np.zeros((small.shape[1] + 1, 3)), np.zeros((0, small.shape[1])))
     with pytest.raises(el.EverylabelError, match=r"an array, or everylabel.scale.ShardPool in place"):
         el.Pool(small, post)
 
 
-def test_all_that_can_happen_to_an_instance(small: ShardedFeatures) -> None:
+def test_every_change_of_an_instance_matches_the_local_pool(small: ShardedFeatures) -> None:
     made = problem(closed_form=True)
     pools = twin(made, small, closed_form=True), made.pool
     free = [int(i) for i in made.pool.free_idx]
@@ -117,7 +115,7 @@ def test_all_that_can_happen_to_an_instance(small: ShardedFeatures) -> None:
         assert free[2] not in ours
 
 
-def test_ties_are_told_over_parts(ray: Any, tmp_path: Path) -> None:
+def test_ties_across_parts_are_broken_as_in_the_local_pool(ray: Any, tmp_path: Path) -> None:
     made = problem(n=400)
     features = np.repeat(made.features[:4], 100, axis=0)  # hundreds of equal scores
     given: dict[str, Any] = {"labelled_idx": [0], "labels": [0]}
@@ -131,7 +129,7 @@ def test_ties_are_told_over_parts(ray: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("away", [0, 1, 2])
-def test_a_part_that_comes_back_meanwhile_changes_nothing(away: int, small: ShardedFeatures) -> None:
+def test_actor_that_comes_back_while_choosing_changes_nothing(away: int, small: ShardedFeatures) -> None:
     made = problem()
     pool = twin(made, small)
     part = pool.numbers.parts[away]
@@ -149,7 +147,7 @@ def test_a_part_that_comes_back_meanwhile_changes_nothing(away: int, small: Shar
     pool.close()
 
 
-def test_a_worker_dies_and_nothing_is_lost(ray: Any, tmp_path: Path) -> None:
+def test_killed_actor_loses_nothing(ray: Any, tmp_path: Path) -> None:
     made = problem(n=300, step_size="auto", closed_form=True)
     sharded = ShardedFeatures(written(made.features, tmp_path, (100, 200)), "local", 3)
     pool = twin(made, sharded, step_size="auto", closed_form=True)

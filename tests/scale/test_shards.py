@@ -9,7 +9,7 @@ from everylabel.scale.shards import find_shards, load, shared_out
 X = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
 
 
-def test_shards_are_in_the_order_of_their_names(tmp_path: Path) -> None:
+def test_shards_are_sorted_by_name(tmp_path: Path) -> None:
     np.save(tmp_path / "part-000001.npy", X[4:])
     np.save(tmp_path / "part-000000.npy", X[:4])
     (tmp_path / "manifest.json").write_text("{}")
@@ -33,13 +33,13 @@ def test_shards_of_parquet(tmp_path: Path, elsewhere: bool) -> None:
     np.testing.assert_array_equal(load([shards[0].place]), X)
 
 
-def test_shards_of_another_store(tmp_path: Path) -> None:
+def test_shards_in_another_store(tmp_path: Path) -> None:
     np.save(tmp_path / "part-000000.npy", X)
     shards = find_shards(f"file://{tmp_path}")
     np.testing.assert_array_equal(load([shards[0].place]), X)
 
 
-def test_a_table_that_is_no_pool_is_refused(tmp_path: Path) -> None:
+def test_folder_that_is_no_pool_is_refused(tmp_path: Path) -> None:
     with pytest.raises(el.EverylabelError, match=r"holds no \.npy or \.parquet file; expected the shards"):
         find_shards(str(tmp_path))
     with pytest.raises(el.EverylabelError, match="is not there; expected a folder of shards"):
@@ -63,7 +63,7 @@ def test_a_table_that_is_no_pool_is_refused(tmp_path: Path) -> None:
         find_shards(str(tmp_path))
 
 
-def test_stretches_have_about_as_many_rows(tmp_path: Path) -> None:
+def test_stretches_have_similar_numbers_of_rows(tmp_path: Path) -> None:
     for number, n in enumerate([3, 1, 1, 2, 2, 1]):
         np.save(tmp_path / f"part-{number}.npy", X[:n])
     shards = find_shards(str(tmp_path))

@@ -59,7 +59,7 @@ def written(folder: Path, ending: str) -> Path:
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl", ".parquet"])
 @pytest.mark.parametrize("size", [1, 2, 4, 5, 9, 100])
-def test_parts_are_the_rows_that_the_readers_read(tmp_path: Path, ending: str, size: int) -> None:
+def test_parts_hold_the_rows_that_the_readers_read(tmp_path: Path, ending: str, size: int) -> None:
     if ending == ".parquet":
         pytest.importorskip("pyarrow.parquet", reason="needs the extra everylabel[table]")
     path = written(tmp_path, ending)
@@ -67,7 +67,7 @@ def test_parts_are_the_rows_that_the_readers_read(tmp_path: Path, ending: str, s
     assert in_parts(path, Options("body"), size) == slow == TEXTS
 
 
-def test_a_part_may_begin_in_one_file_and_end_in_another(tmp_path: Path) -> None:
+def test_part_can_span_two_files(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra everylabel[table]")
     arrow = pytest.importorskip("pyarrow")
     words, at = [f"text number {i}" for i in range(23)], 0
@@ -81,7 +81,7 @@ def test_a_part_may_begin_in_one_file_and_end_in_another(tmp_path: Path) -> None
     assert in_parts(tmp_path, Options(), 5) == words  # the column is found
 
 
-def test_marks_encodings_and_long_rows(tmp_path: Path) -> None:
+def test_byte_order_marks_encodings_and_long_rows(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(b"\xef\xbb\xbfbody,n\nfirst,1\nsecond,2\n")
     assert in_parts(path, Options("body"), 1) == ["first", "second"]
@@ -102,7 +102,7 @@ def test_marks_encodings_and_long_rows(tmp_path: Path) -> None:
     assert in_parts(path, Options("body", encoding="utf-16"), 1) == ["x"]
 
 
-def test_another_store_than_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_in_another_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fsspec = pytest.importorskip("fsspec", reason="needs the extra everylabel[ray]")
     with fsspec.open("memory://bucket/source.csv", "wb") as file:
         file.write(written(tmp_path, ".csv").read_bytes())
@@ -121,7 +121,7 @@ def test_another_store_than_this_machine(tmp_path: Path, monkeypatch: pytest.Mon
         ("x.jsonl", b'{"body": "a"}\n{"body": \n', "line 2 of .* is no JSON"),
         ("x.jsonl", b'{"body": "a"}\n[1]\n', "is no object"),
         ("x.parquet", b"PAR1 nothing", "is no Parquet file"),
-        ("x.xlsx", b"", "cannot be cut into shards"),
+        ("x.xlsx", b"", "cannot be split into shards"),
         ("x.csv", b"text\na\n", "column 'body' is not in"),
     ],
 )
@@ -132,7 +132,7 @@ def test_bad_input_gets_a_sentence(tmp_path: Path, name: str, content: bytes, to
         in_parts(tmp_path / name, Options("body"), 2)
 
 
-def test_a_source_that_is_not_there_or_holds_no_text(tmp_path: Path) -> None:
+def test_source_that_is_missing_or_has_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EverylabelError, match="is not there; expected a file"):
         open_source(str(tmp_path / "x.csv"), Options(), "s")
     with pytest.raises(EverylabelError, match=r"holds no \.parquet files"):

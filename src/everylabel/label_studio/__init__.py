@@ -1,6 +1,5 @@
-"""A backend for Label Studio that learns from every annotation, the moment it is made.
+"""A backend for Label Studio that learns from every annotation at once.
 
-Label Studio tells by webhook what people do there; each of its projects is one of ours underneath, with a
-log, a desk and a model. What it does not tell, or while we are away, is found by looking at its API now and
-then.
+Webhooks of Label Studio report annotations and tasks. Each of its projects is a project of ours, with a log,
+a desk and a model. Reading its API every minute makes up for missed webhooks.
 """

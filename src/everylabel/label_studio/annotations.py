@@ -1,8 +1,8 @@
-"""Annotations as answers: what one says, and which of them the log knows already.
+"""Annotations of Label Studio, and the annotations that the log contains.
 
-An annotation is known by its id, and by the time of its last change. Webhooks may come twice, late or in
-any order, and what they told is found again by looking at the API: the later state of an annotation counts,
-whatever came when. The keys of events hold both, so that a log tells after a restart what has been learned.
+An annotation is identified by its id and the time of its last change. Webhooks may arrive twice, late or in
+any order, and readings of the API repeat them: the latest state of an annotation counts. The keys of events
+hold id and time, so the log shows after a restart what was learned.
 """
 
 import hashlib
@@ -24,22 +24,22 @@ _KEY = re.compile(rf"{START} (\d+) ({DELETED}|[-+.\de]+) \d+")
 
 
 class Annotation(NamedTuple):
-    """What a person said of a task, at a time."""
+    """One annotation of a task."""
 
     id: int
     task: str
     person: str
     updated: float  # seconds since 1970
-    choices: tuple[str, ...]  # none: an annotation that says nothing of our question
+    choices: tuple[str, ...]  # empty: it does not answer our question
     skipped: bool = False
     truth: bool = False
     unique_id: str = ""
 
 
 def read_annotation(stored: Any, control: str, task: Any = None) -> Annotation:
-    """Return an annotation as a webhook or an export has it, or say what is wrong with it.
+    """Return an annotation of a webhook or an export, or raise if it is malformed.
 
-    control : the Choices that are asked about; task : where the annotation itself does not name it
+    control : the name of the Choices; task : its id, where the annotation does not name it
     """
     if not isinstance(stored, Mapping):
         raise EverylabelError(f"annotation is {stored!r:.80}; expected an object")
@@ -62,7 +62,7 @@ def read_annotation(stored: Any, control: str, task: Any = None) -> Annotation:
 
 
 def person_of(completed_by: Any) -> str:
-    """Return what we call a user of Label Studio: the same wherever it is told."""
+    """Return our name for a user of Label Studio."""
     number = completed_by.get("id") if isinstance(completed_by, Mapping) else completed_by
     return f"annotator {number if _is_number(number) else 0}"
 
@@ -89,7 +89,7 @@ def _choices(result: Any, control: str) -> tuple[str, ...]:
 
 
 class Known(NamedTuple):
-    """An annotation that the log knows: its last change, and the answer that it is."""
+    """An annotation in the log: its last change, and its answer."""
 
     updated: float
     seq: int  # of the answer's event
@@ -100,17 +100,17 @@ class Known(NamedTuple):
 
 
 class Book:
-    """All annotations that a state knows; read on from its keys, and anew if it is another state."""
+    """The annotations of a state, read from the keys of its events as they come."""
 
     def __init__(self) -> None:
-        self._ledger: State | None = None
+        self._state: State | None = None
         self._known: dict[int, Known] = {}
         self._read = 0
 
     def of(self, state: State) -> dict[int, Known]:
-        """Return what is known by id; for the desk's thread."""
-        if state is not self._ledger:
-            self._ledger, self._known, self._read = state, {}, 0
+        """Return the annotations by id; for the desk's thread."""
+        if state is not self._state:
+            self._state, self._known, self._read = state, {}, 0
         for key, seq in islice(state.requests.items(), self._read, None):
             event = state.event(seq)
             if event is not None:
@@ -130,26 +130,26 @@ class Book:
                 self._known[int(number)] = before._replace(deleted=True)
         elif isinstance(body, events.Sent):
             entry = state.history.get(body.saved)
-            if entry is not None:  # else of an item that is no more
+            if entry is not None:  # else of an item that was removed
                 self._known[int(number)] = Known(float(told), entry.seq, entry.person, entry.body, own=True)
         elif isinstance(body, events.Answered):
             self._known[int(number)] = Known(float(told), event.seq, event.person, body)
 
 
 def key_of(annotation: Annotation, state: State) -> str:
-    """Return a key for the event that tells an annotation; no other event has it."""
+    """Return the key of an annotation's event; no other event has it."""
     return f"{START} {annotation.id} {annotation.updated!r} {state.seq + 1}"
 
 
 def deletion_key(number: int, state: State) -> str:
-    """Return the same for the event that takes an annotation back for good."""
+    """Return the key of the event that deletes an annotation."""
     return f"{START} {number} {DELETED} {state.seq + 1}"
 
 
 def same(known: Known, person: str, body: events.Answered, book: ClassBook) -> bool:
-    """Return whether the log has an annotation with this very meaning, as classes are now.
+    """Return whether an annotation in the log has this meaning, with today's classes.
 
-    Our own answers are sent in the name of one user, and all that is no class as skipped.
+    Our own answers are sent by one user, and answers without a class as skipped.
     """
     told = known.body
     if isinstance(told, events.Label) or isinstance(body, events.Label):
@@ -162,17 +162,17 @@ def same(known: Known, person: str, body: events.Answered, book: ClassBook) -> b
 
 
 class Marks:
-    """Ids that our own answers have in Label Studio from the start: they tell which event each is."""
+    """The unique ids of our own answers in Label Studio; each holds the number of its event."""
 
     def __init__(self, project: str) -> None:
         self._start = hashlib.sha256(project.encode()).digest()[:8]
 
     def of(self, seq: int) -> str:
-        """Return the unique id of an answer, by the number of its event."""
+        """Return the unique id of the answer with this event number."""
         return str(UUID(bytes=self._start + seq.to_bytes(8, "big")))
 
     def seq(self, unique_id: str) -> int | None:
-        """Return the number of the event that a unique id is of; None if it is none of ours."""
+        """Return the event number of a unique id; None if it is not ours."""
         try:
             told = UUID(unique_id).bytes
         except ValueError:

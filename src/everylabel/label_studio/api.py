@@ -1,8 +1,7 @@
-"""Label Studio's HTTP API, as far as we need it: its projects, tasks, annotations, predictions and webhooks.
+"""A client of Label Studio's HTTP API: projects, tasks, annotations, predictions and webhooks.
 
-A request whose connection broke, or that the server could not answer just now, is sent again a few times.
-Both kinds of token work: the legacy one as it is, a personal access token (a JWT) by the short-lived one
-that it is exchanged for.
+A request is repeated a few times if the connection breaks or the server is busy. Both kinds of token work:
+a legacy token is sent as it is, a personal access token (a JWT) is exchanged for a short-lived one.
 """
 
 import http.client
@@ -16,8 +15,8 @@ from urllib.parse import quote, urlencode, urlsplit
 from everylabel.core.errors import EverylabelError
 
 TIMEOUT = 60.0  # seconds
-ATTEMPTS, PAUSE = 3, 0.5  # of one request, and seconds between them, doubled each time
-PAGE = 1000  # tasks a request
+ATTEMPTS, PAUSE = 3, 0.5  # attempts per request, and seconds between them, doubled each time
+PAGE = 1000  # tasks per request
 Json = dict[str, Any]
 
 
@@ -39,7 +38,7 @@ class Api:
         self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         self._parts, self._base, self._attempts = parts, parts.path.rstrip("/"), attempts
         self._token, self._is_jwt = token.strip(), token.count(".") == 2
-        self._access = ""  # what a JWT was exchanged for
+        self._access = ""  # the short-lived token of a JWT
 
     def project(self, number: int) -> Json:
         """Return a project with its labelling configuration and counts."""
@@ -50,7 +49,7 @@ class Api:
         self.send("PATCH", f"/api/projects/{number}/", changes)
 
     def tasks(self, project: int, after: int = 0) -> Iterator[Json]:
-        """Yield all tasks with their data, without annotations; of numbers higher than `after` only."""
+        """Yield the tasks with numbers above `after`, with their data, without annotations."""
         newer = {"filter": "filter:tasks:id", "operator": "greater", "type": "Number", "value": after}
         which: Json = {"project": project, "fields": "task_only", "include": "id,data", "page_size": PAGE}
         if after:
@@ -70,7 +69,7 @@ class Api:
             seen, page = seen + len(some), page + 1
 
     def annotated(self, project: int) -> list[Json]:
-        """Return all tasks that have annotations, skipped ones too, with these."""
+        """Return all tasks that have annotations (also skipped ones), with their annotations."""
         found: list[Json] = self.get(f"/api/projects/{project}/export", exportType="JSON")
         return found
 
@@ -94,7 +93,7 @@ class Api:
         return self.send("GET", f"{path}?{urlencode(query)}" if query else path)
 
     def send(self, method: str, path: str, body: Any = None) -> Any:
-        """Return the reply to a request; refusals and silence are ApiErrors."""
+        """Return the reply to a request; raise ApiError if it is refused or not answered."""
         data = None if body is None else json.dumps(body).encode()
         status, text = self._answered(method, self._base + path, data)
         if status >= 400:
@@ -105,7 +104,7 @@ class Api:
             raise ApiError(status, f"{method} {path} of {self.url} gave no JSON; is --url right?") from error
 
     def file(self, path: str) -> bytes:
-        """Return a file that the server has, such as an uploaded image."""
+        """Return a file of the server, such as an uploaded image."""
         status, content = self._answered("GET", self._base + quote(path, safe="/?&=%+:"), None)
         if status >= 400:
             raise ApiError(status, f"GET {path} of {self.url} gave {status}")
@@ -116,16 +115,16 @@ class Api:
         for left in range(self._attempts - 1, -1, -1):
             try:
                 status, content = self._once(method, path, data)
-                if status == 401 and self._is_jwt and not renewed:  # it lives for minutes only
+                if status == 401 and self._is_jwt and not renewed:  # it expires within minutes
                     self._access, renewed = "", True
                     status, content = self._once(method, path, data)
                 if status not in (429, 502, 503, 504) or not left:
                     return status, content
             except (OSError, http.client.HTTPException) as error:
                 if not left:
-                    told = error or type(error).__name__
+                    why = str(error) or type(error).__name__
                     raise ApiError(
-                        0, f"Label Studio at {self.url} does not answer ({told}); is it running?"
+                        0, f"Label Studio at {self.url} does not answer ({why}); is it running?"
                     ) from error
             time.sleep(pause)
             pause *= 2
@@ -140,7 +139,7 @@ class Api:
     def _exchange(
         self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]
     ) -> tuple[int, bytes]:
-        """Send a request on a connection of its own, and return status and content."""
+        """Send a request on a new connection; return status and content."""
         secure = self._parts.scheme == "https"
         kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         with closing(kind(self._parts.hostname or "", self._parts.port, timeout=TIMEOUT)) as connection:
@@ -162,11 +161,11 @@ class Api:
 
 
 def _refusal(status: int, what: str, text: bytes, is_jwt: bool) -> str:
-    told = " ".join(text.decode(errors="replace").split())[:300]
+    says = " ".join(text.decode(errors="replace").split())[:300]
     if status in (401, 403):
         kind = "personal access token" if is_jwt else "legacy token"
         return (
-            f"{what} gave {status} ({told}): --token was sent as a {kind}; expected one of Account & "
+            f"{what} gave {status} ({says}): --token was sent as a {kind}; expected one of Account & "
             "Settings that is enabled for the organization, of a user who may change the project"
         )
-    return f"{what} gave {status}: {told}"
+    return f"{what} gave {status}: {says}"

@@ -1,19 +1,18 @@
-"""The backend that Label Studio talks to: its contract for machine-learning backends, and its webhooks.
+"""The HTTP backend for Label Studio: its contract for machine-learning backends, and its webhooks.
 
-A webhook is answered when its content is learned and on disk; if that takes longer than Label Studio should
-wait, it goes on after the answer. Label Studio waits a second, and its user waits with it.
+A webhook is answered when its content is learned and on disk; if that takes longer than `PATIENCE`, the work
+goes on after the answer. Label Studio waits up to a second for it, and its user waits with it.
 
-Only Label Studio may talk to the backend. On this machine's own address nothing is asked, but the Host
-header must name this machine and the body must be JSON: no web page can make a browser send that. Elsewhere
-Label Studio proves itself by a password, which is made from the token of its API: registering tells it, and
-the next start of ours knows it again.
+Only Label Studio may use the backend. On a loopback address no password is needed, but the Host header must
+name this machine and the body must be JSON: a web page cannot make a browser send that. On other addresses
+Label Studio sends a password, derived from its API token: registering stores it there, and the next start
+derives the same one.
 """
 
 import asyncio
 import base64
 import hashlib
 import hmac
-import json
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +21,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.annotations import read_annotation
@@ -31,25 +30,25 @@ from everylabel.labelling.state.types import Refused
 from everylabel.web.access import is_local, limited, too_large
 
 USER = "everylabel"
-LARGEST = 64_000_000  # bytes of a request: tasks are told with their data
+LARGEST = 64_000_000  # bytes of a request: webhooks hold the data of tasks
 logger = logging.getLogger(__name__)
-PATIENCE = 0.025  # seconds after which a webhook is answered, whether or not all is learned
-AT_ONCE = 500  # predictions
+PATIENCE = 0.025  # seconds after which a webhook is answered even if not all is learned
+AT_ONCE = 500  # predictions per read of the desk
 Json = dict[str, Any]
 
 
 def password_of(token: str, whose: str = "backend") -> str:
-    """Return the password of the backend, or of the page, from the token of Label Studio's API."""
+    """Derive the password of the backend, or of the page, from Label Studio's API token."""
     return hmac.new(token.strip().encode(), f"everylabel {whose}".encode(), hashlib.sha256).hexdigest()
 
 
 def authorization(password: str) -> str:
-    """Return the header that carries it."""
+    """Return the Authorization header of a password."""
     return "Basic " + base64.b64encode(f"{USER}:{password}".encode()).decode()
 
 
 class OnlyLabelStudio:
-    """Middleware in front of the backend; without a password it answers this machine only."""
+    """Middleware that checks password (or, without one, host), content type and size."""
 
     def __init__(self, app: ASGIApp, password: str | None, largest: int = LARGEST) -> None:
         self.app, self._largest = app, largest
@@ -63,7 +62,9 @@ class OnlyLabelStudio:
         if refusal is None:
             await self.app(scope, limited(receive, self._largest), send)
         else:
-            await _answer(send, *refusal)
+            status, message = refusal
+            headers = {"www-authenticate": "Basic"} if status == 401 else None
+            await JSONResponse({"error": message}, status, headers)(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         if self._expected is None:
@@ -79,39 +80,16 @@ class OnlyLabelStudio:
         return None if wrong is None else (wrong.status, wrong.message)
 
 
-async def _answer(send: Send, status: int, message: str) -> None:
-    body = json.dumps({"error": message}).encode()
-    headers: list[Any] = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-    ]
-    if status == 401:
-        headers.append((b"www-authenticate", b"Basic"))
-    start: Message = {"type": "http.response.start", "status": status, "headers": headers}
-    await send(start)
-    await send({"type": "http.response.body", "body": body})
-
-
-class _Wrong(EverylabelError):
-    """A request that means nothing to us: what to answer."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 def make_backend(projects: Mapping[int, Connected], password: str | None = None) -> FastAPI:
-    """Return the application of some projects, by their numbers in Label Studio."""
+    """Return the web application for projects, given by their numbers in Label Studio."""
     app = FastAPI(title="everylabel for Label Studio", docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(OnlyLabelStudio, password=password)
 
-    @app.exception_handler(_Wrong)
-    async def wrong(_: Request, error: _Wrong) -> JSONResponse:
-        return JSONResponse({"error": str(error)}, error.status)
-
     @app.exception_handler(HTTPException)
     async def http(_: Request, error: HTTPException) -> JSONResponse:
-        return JSONResponse({"error": str(error.detail)}, error.status_code)  # such as one that is too large
+        return JSONResponse(
+            {"error": str(error.detail)}, error.status_code
+        )  # such as a request that is too large
 
     @app.exception_handler(Refused)
     async def refused(_: Request, error: Refused) -> JSONResponse:
@@ -119,7 +97,7 @@ def make_backend(projects: Mapping[int, Connected], password: str | None = None)
 
     @app.exception_handler(EverylabelError)
     async def failed(_: Request, error: EverylabelError) -> JSONResponse:
-        return JSONResponse({"error": str(error)}, 503)  # such as a disk that is full: found again later
+        return JSONResponse({"error": str(error)}, 503)  # such as a full disk; the reconciler finds it later
 
     @app.get("/")
     @app.get("/health")
@@ -141,10 +119,10 @@ def make_backend(projects: Mapping[int, Connected], password: str | None = None)
         body = await _body(request)
         tasks = body.get("tasks")
         if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
-            raise _Wrong(400, f"tasks is {tasks!r:.80}; expected a list of tasks")
+            raise Refused(400, "bad_request", f"tasks is {tasks!r:.80}; expected a list of tasks")
         project = _project(projects, body)
         names, results = [str(task.get("id")) for task in tasks], list[Json]()
-        for start in range(0, len(names), AT_ONCE):  # others have their turn in between
+        for start in range(0, len(names), AT_ONCE):  # other requests run in between
             made: list[Json] = await asyncio.wrap_future(
                 project.predictions.of(names[start : start + AT_ONCE])
             )
@@ -158,15 +136,17 @@ def make_backend(projects: Mapping[int, Connected], password: str | None = None)
 
     @app.post("/webhook")
     async def webhook(request: Request) -> Json:
-        return await _told(projects, await _body(request))
+        return await _take_in(projects, await _body(request))
 
     return app
 
 
-async def _told(projects: Mapping[int, Connected], body: Json) -> Json:
-    """Take in what a webhook tells."""
+async def _take_in(projects: Mapping[int, Connected], body: Json) -> Json:
+    """Process a webhook."""
     action = body.get("action")
-    if action in ("TASKS_CREATED", "TASKS_DELETED") and "project" not in body:  # all of a project's at once
+    if (
+        action in ("TASKS_CREATED", "TASKS_DELETED") and "project" not in body
+    ):  # all tasks of a project at once
         for each in projects.values():
             each.reconciler.ask(tasks=True)
         return {"status": "asked"}
@@ -178,7 +158,7 @@ async def _told(projects: Mapping[int, Connected], body: Json) -> Json:
         try:
             annotations = [read_annotation(each, control) for each in told]
         except EverylabelError as error:
-            raise _Wrong(400, str(error)) from error
+            raise Refused(400, "bad_request", str(error)) from error
         return await _in_time(project, [project.learning.told(each) for each in annotations])
     if action == "ANNOTATIONS_DELETED":
         return await _in_time(project, [project.learning.deleted(_ids(body, "annotations"))])
@@ -197,7 +177,7 @@ async def _told(projects: Mapping[int, Connected], body: Json) -> Json:
 
 
 async def _in_time(project: Connected, learning: list[Any]) -> Json:
-    """Wait for what is being learned as long as Label Studio should wait."""
+    """Wait for the desk, up to `PATIENCE` seconds; return the reply."""
     futures = [asyncio.wrap_future(each) for each in learning]
     for future in futures:
         future.add_done_callback(lambda done: _after(project, done))
@@ -205,13 +185,13 @@ async def _in_time(project: Connected, learning: list[Any]) -> Json:
     if waiting:
         return {"status": "learning"}
     for future in futures:
-        future.result()  # one that failed is told
+        future.result()  # raises if it failed
     return {"status": "learned", "news": sum(int(future.result()) for future in futures)}
 
 
 def _after(project: Connected, done: "asyncio.Future[Any]") -> None:
     if done.cancelled() or done.exception() is not None:
-        project.reconciler.ask()  # nothing was learned: it is found there again
+        project.reconciler.ask()  # nothing was learned: the API still has it
     else:
         project.renewal.ask()
 
@@ -222,7 +202,7 @@ def _ids(body: Json, name: str) -> list[int]:
     told = [each.get("id") if isinstance(each, dict) else each for each in found]
     numbers = [number for number in told if isinstance(number, int)]
     if len(numbers) < len(told):
-        raise _Wrong(400, f"{name} is {entries!r:.80}; expected a list of ids")
+        raise Refused(400, "bad_request", f"{name} is {entries!r:.80}; expected a list of ids")
     return numbers
 
 
@@ -230,18 +210,24 @@ async def _body(request: Request) -> Json:
     try:
         body = await request.json()
     except (ValueError, RecursionError) as error:
-        raise _Wrong(400, f"the request is no JSON ({error}); expected what Label Studio sends") from error
+        raise Refused(
+            400, "bad_request", f"the request is no JSON ({error}); expected what Label Studio sends"
+        ) from error
     if not isinstance(body, dict):
-        raise _Wrong(400, f"the request is {body!r:.80}; expected an object")
+        raise Refused(400, "bad_request", f"the request is {body!r:.80}; expected an object")
     return body
 
 
 def _project(projects: Mapping[int, Connected], body: Json) -> Connected:
-    """Return the project that a request is about: an object, or its number and time, 7.1794771916."""
+    """Return the project of a request: an object with an id, or the number and time as in 7.1794771916."""
     told = body.get("project")
     number = told.get("id") if isinstance(told, dict) else told
     found = {str(each): each for each in projects}.get(str(number).partition(".")[0])
     if found is None:
         here = ", ".join(map(str, projects))
-        raise _Wrong(404, f"project is {number!r:.40}; expected one that everylabel was started for: {here}")
+        raise Refused(
+            404,
+            "bad_request",
+            f"project is {number!r:.40}; expected one that everylabel was started for: {here}",
+        )
     return projects[found]

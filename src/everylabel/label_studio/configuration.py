@@ -1,11 +1,11 @@
-"""What a Label Studio project asks: which choices there are, of which field of a task.
+"""The labelling configuration of a Label Studio project: its choices, and the field of a task they are about.
 
-Supported is one <Choices> with a single choice, over <Text>, <HyperText> or <Image>, wherever in the <View>
-they stand; other tags beside them are left alone. All else is refused in a sentence.
+Supported is one <Choices> with a single choice, over <Text>, <HyperText> or <Image>, anywhere in the <View>;
+other tags beside them are ignored. Any other configuration is refused, and the error says what is supported.
 """
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from everylabel.core.errors import EverylabelError, listed
@@ -21,10 +21,10 @@ _HINT = ": rename the choice in Label Studio's labelling configuration"
 
 
 class Configuration(NamedTuple):
-    """The question of a project.
+    """The question that a project asks.
 
-    control, target : names of the Choices and of what they are about
-    tag, field : its tag, and the field of a task that it shows
+    control, target : names of the Choices, and of the tag they are about
+    tag, field : that tag, and the field of a task that it shows
     choices : class name -> the choice as Label Studio's results have it
     """
 
@@ -36,7 +36,7 @@ class Configuration(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What is labelled: text or image."""
+        """The kind of items: text or image."""
         return KINDS[self.tag]
 
     @property
@@ -44,17 +44,26 @@ class Configuration(NamedTuple):
         return list(self.choices)
 
     def class_of(self, choice: str) -> str:
-        """Return the class that a choice means; one that is not configured is a class of its name."""
+        """Return the class of a choice; a choice that is not configured is a class of its name."""
         for name, known in self.choices.items():
             if choice == known:
                 return name
         return clean_name(choice, _HINT)
 
+    def result(self, name: str) -> dict[str, Any]:
+        """Return the choice of a class as Label Studio stores it."""
+        return {
+            "from_name": self.control,
+            "to_name": self.target,
+            "type": "choices",
+            "value": {"choices": [self.choices.get(name, name)]},
+        }
+
 
 def read_configuration(xml: str, control: str | None = None) -> Configuration:
-    """Return what a labelling configuration asks, or refuse it and say what is supported.
+    """Return the question of a labelling configuration, or raise if it is not supported.
 
-    control : the name of the Choices that are meant, where there are several
+    control : the name of the Choices to use, where there are several
     """
     root = _parsed(xml)
     choices = _chosen([each for each in root.iter() if each.tag == "Choices"], control)
@@ -62,7 +71,7 @@ def read_configuration(xml: str, control: str | None = None) -> Configuration:
     _check_single(choices, name)
     shown = next((each for each in root.iter() if each.get("name") == target and each is not choices), None)
     if shown is None or shown.tag not in KINDS:
-        what = "nothing that is there" if shown is None else f"<{shown.tag}>"
+        what = "a tag that does not exist" if shown is None else f"<{shown.tag}>"
         raise EverylabelError(
             f"Choices {name!r} of the labelling configuration are about {what}; {SUPPORTED}"
         )
@@ -70,7 +79,7 @@ def read_configuration(xml: str, control: str | None = None) -> Configuration:
 
 
 def _parsed(xml: str) -> ElementTree.Element:
-    if re.search(r"<!(DOCTYPE|ENTITY)", xml, re.IGNORECASE):  # entities could grow without end
+    if re.search(r"<!(DOCTYPE|ENTITY)", xml, re.IGNORECASE):  # entities could expand without limit
         raise EverylabelError(
             f"the labelling configuration declares a document type or entities; {SUPPORTED}"
         )
@@ -120,7 +129,7 @@ def _field(shown: ElementTree.Element) -> str:
 
 
 def _names(choices: ElementTree.Element, name: str) -> dict[str, str]:
-    """Return the choices by class name; an alias is what results have in place of the value."""
+    """Return the choices by class name; results have the alias in place of the value."""
     found: dict[str, str] = {}
     for each in choices.iter("Choice"):
         value = each.get("value") or ""

@@ -13,8 +13,8 @@ from everylabel.label_studio.annotations import Marks
 from everylabel.label_studio.api import Api
 from everylabel.label_studio.configuration import read_configuration
 from everylabel.label_studio.learning import Learning
-from everylabel.label_studio.predictions import Predictions, Renewal
-from everylabel.label_studio.sync import Outbox, Reconciler
+from everylabel.label_studio.predictions import Predictions
+from everylabel.label_studio.sync import LOOK_EVERY, Outbox, Reconciler, Renewal
 from everylabel.label_studio.tasks import ID, Tasks
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.service import Service
@@ -33,12 +33,12 @@ Say = Callable[[str], Any]
 
 @dataclass(frozen=True)
 class ConnectOptions:
-    """How a project is opened; None leaves it as it was, or as is usual.
+    """How a project is opened; None keeps an earlier setting, or the default.
 
-    folder : where the folders of projects are made
-    control : the Choices that are meant, where there are several
+    folder : the parent of the folders of projects
+    control : the Choices to use, where there are several
     model, trust_model_code : as in `everylabel label`
-    store : a file's path or postgresql://...; labels.sqlite in the project's folder unless given
+    store : a file's path or postgresql://...; by default labels.sqlite in the project's folder
     names_prior : as in `everylabel label`
     """
 
@@ -72,15 +72,16 @@ class Connected:
         self.renewal = Renewal(api, number, self.predictions, self._train_if_due)
         self.reconciler = Reconciler(api, number, tasks, self.learning, self.renewal.ask)
         self._configured = ""
-        self._training, self._trained = threading.Lock(), -1  # the latter: changes of labels then
+        self._training = threading.Lock()
+        self._trained = -1  # changes of labels at the last training
 
     def start(self, page: bool = False) -> None:
-        """Begin with what goes on beside the server, but for `renewal`, which begins when we are registered.
+        """Start the background threads but for `renewal`, which starts once we are registered.
 
-        page : our own is open, and its answers go to Label Studio
+        page : our own page is open, and its answers go to Label Studio
         """
         self.arrivals.start()
-        self.reconciler.start()
+        self.reconciler.start(LOOK_EVERY)
         if page:
             self.outbox.start()
 
@@ -90,7 +91,7 @@ class Connected:
         self.renewal.close()
 
     def train(self) -> None:
-        """Train on all labels, exactly, beside the server; look for missed annotations, too."""
+        """Retrain in the background, and look for missed annotations."""
         self.reconciler.ask()
         threading.Thread(target=self._train, name="train", daemon=True).start()
 
@@ -107,30 +108,30 @@ class Connected:
                 self._training.release()
 
     def _train_if_due(self) -> None:
-        """Train when it is quiet: the model is that of all labels then, in whatever order they came."""
+        """Retrain if labels have changed: the model then does not depend on their order."""
         if self.service.state.n_changes != self._trained:
             self._train()
 
     def configure(self, xml: str) -> None:
-        """Take over a labelling configuration that was changed; one that we cannot is told."""
+        """Adopt a changed labelling configuration; log a warning if it is not supported."""
         if not xml or xml == self._configured:
             return
         self._configured = xml
         try:
             found = read_configuration(xml, self.options.control)
         except EverylabelError as error:
-            logger.warning("project %s goes on as it was: %s", self.number, error)
+            logger.warning("project %s keeps its earlier configuration: %s", self.number, error)
             return
         now = self.learning.configuration
         if (found.tag, found.field) != (now.tag, now.field):
-            logger.warning("project %s shows another field; start again to go on with it", self.number)
+            logger.warning("project %s shows another field; restart to use it", self.number)
             return
         self.learning.configuration = self.predictions.configuration = found
         self.learning.add_classes().add_done_callback(lambda _: self.renewal.ask())
 
 
 def _opened(tasks: Tasks, options: ConnectOptions, progress: Progress | None = None, **how: Any) -> Project:
-    """Return the table of tasks as a project; only what is new is embedded."""
+    """Return the table of tasks as a project; only new tasks are embedded."""
     configuration = tasks.configuration
     return open_project(
         tasks.path,
@@ -151,7 +152,7 @@ def _opened(tasks: Tasks, options: ConnectOptions, progress: Progress | None = N
 def connect(
     api: Api, number: int, options: ConnectOptions, note: Say, progress: Progress | None = None
 ) -> Iterator[Connected]:
-    """Yield a project that is up to date with Label Studio; `start` begins what keeps it so."""
+    """Yield a project that is up to date with Label Studio; `start` keeps it so."""
     about = api.project(number)
     configuration = read_configuration(str(about.get("label_config") or ""), options.control)
     folder = options.folder / f"label-studio-{number}{ENDING}"
@@ -165,21 +166,16 @@ def connect(
         note(text)
     names, store = options.names_prior, options.store
     serving = LabelOptions(store=store, names_prior=names, confirm_labels=True, watch=True)
-    grown = _Later()
-    with opened_project(project, serving, note, grown) as (service, shown, arrivals):
+    opened: list[Connected] = []
+
+    def joined(done: int, total: int) -> None:
+        if done == total:
+            for each in opened:
+                each.reconciler.ask()  # for annotations of tasks that have just joined
+
+    with opened_project(project, serving, note, joined) as (service, shown, arrivals):
         made = Connected(api, number, tasks, options, service, shown, arrivals)
-        grown.to = made.reconciler.ask  # what was said of tasks before they joined
+        opened.append(made)
         made.reconciler.begin(there)
         with closing(made):
             yield made
-
-
-class _Later:
-    """Told how far embedding is; when it is done, says so."""
-
-    def __init__(self) -> None:
-        self.to: Callable[[], Any] = lambda: None
-
-    def __call__(self, done: int, total: int) -> None:
-        if done == total:
-            self.to()

@@ -1,8 +1,9 @@
-"""What Label Studio tells, put to the desk: annotations learned and taken back, tasks that come and go."""
+"""Annotations and tasks of Label Studio as events of a project's log."""
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
+from functools import partial
 
 from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.annotations import (
@@ -21,20 +22,20 @@ from everylabel.labelling.state.state import State
 from everylabel.log import events
 
 logger = logging.getLogger(__name__)
-AT_ONCE = 200  # annotations that one round of the desk takes
-LATER = 2  # of a round: from so many on they are learned by the next training, in the background
-FROM = "label studio"  # where such labels came from
+AT_ONCE = 200  # annotations per round of the desk
+LATER = 2  # annotations in a round from which on the next training learns them, not an update
+FROM = "label studio"  # the origin of such labels
 
 
 class Learning:
-    """A project's service, taught by annotations."""
+    """Annotations of Label Studio as answers of a project."""
 
     def __init__(self, service: Service, configuration: Configuration, marks: Marks) -> None:
         self.service, self.desk, self.configuration = service, service.desk, configuration
         self.marks, self._book = marks, Book()
-        self._touched: dict[int, int] = {}  # annotation -> when it was told last, counted
-        self._gone: dict[int, int] = {}  # annotations that were deleted before we knew them, likewise
-        self._removing = set[int]()  # annotations that we delete ourselves
+        self._touched: dict[int, int] = {}  # annotation -> the count at its last webhook
+        self._gone: dict[int, int] = {}  # deleted annotation -> likewise; ids are never used again
+        self._removing = set[int]()  # annotations that we delete
         self._count = 0
 
     @property
@@ -42,131 +43,113 @@ class Learning:
         return self.desk.state
 
     def mark(self) -> "Future[int]":
-        """Return where we are: what a later look at the API says of things told after this is out of date."""
+        """Return a mark: a reading of the API after it is out of date for annotations told of later."""
         return self.desk.read(lambda: self._count)
 
-    def told(self, annotation: Annotation) -> "Future[bool]":
-        """Learn an annotation that a webhook has told; whether it was news."""
+    def told(self, annotation: Annotation) -> "Future[int]":
+        """Learn an annotation from a webhook; return whether it was news."""
 
-        def command() -> Finish:
+        def learn() -> int:
             known = self.known().get(annotation.id)
-            over = annotation.id in self._gone or (
-                known is not None and known.deleted
-            )  # ids are never used again
-            news = not over and not self._sent(annotation) and self._learn(annotation)
+            is_deleted = annotation.id in self._gone or (known is not None and known.deleted)
+            news = not is_deleted and not self._sent(annotation) and self._learn(annotation)
             self._touch(annotation.id)
-            return lambda: news
+            return news
 
-        return self.desk.submit(command)
+        return self._submit(learn)
 
     def deleted(self, numbers: Sequence[int]) -> "Future[int]":
-        """Take annotations back that a webhook says are deleted; how many were news."""
+        """Take back annotations that a webhook reports as deleted; return how many were news."""
 
-        def command() -> Finish:
+        def take_back() -> int:
             for number in numbers:
                 self._touch(number)
                 self._gone[number] = self._count
-            news = sum(self._take_back(number) for number in numbers if number not in self._removing)
-            return lambda: news
+            return sum(self._take_back(number) for number in numbers if number not in self._removing)
 
-        return self.desk.submit(command)
+        return self._submit(take_back)
 
     def tasks_gone(self, names: Collection[str]) -> "Future[int]":
-        """Have tasks leave the pool."""
+        """Remove tasks from the pool; return how many were in it."""
 
-        def command() -> Finish:
-            gone = [name for name in names if self._is_here(name)]
+        def remove() -> int:
+            gone = [name for name in names if self._in_pool(name)]
             for name in gone:
                 self.desk.emit("", events.Left(name))
-            return lambda: len(gone)
+            return len(gone)
 
-        return self.desk.submit(command)
+        return self._submit(remove)
 
     def tasks_there(self, names: Collection[str]) -> "Future[int]":
-        """Have tasks that left come back; how many."""
+        """Bring tasks back into the pool; return how many had left it."""
 
-        def command() -> Finish:
+        def bring_back() -> int:
             back = [name for item in self.state.left if (name := self.state.ids[item]) in names]
             for name in back:
                 self.desk.emit("", events.Left(name, back=True))
-            return lambda: len(back)
+            return len(back)
 
-        return self.desk.submit(command)
+        return self._submit(bring_back)
 
     def add_classes(self) -> "Future[int]":
-        """Add the classes of the configuration that are not there; how many."""
+        """Add the classes of the configuration that are missing; return how many."""
 
-        def command() -> Finish:
+        def add() -> int:
             new = [name for name in self.configuration.classes if name not in self.state.names]
             for name in new:
                 self.desk.emit("", events.NewClass(name))
-            return lambda: len(new)
+            return len(new)
 
-        return self.desk.submit(command)
+        return self._submit(add)
 
     def compare(self, there: Sequence[Annotation], mark: int) -> int:
-        """Bring all up to date with what the API had after a mark; return how many annotations were news."""
-        news = 0
-        for start in range(0, len(there), AT_ONCE):
-            news += self._compare(there[start : start + AT_ONCE], mark).result()
-        numbers = {annotation.id for annotation in there}
+        """Bring the log up to date with a reading of the API after `mark`; return the number of changes."""
+        numbers, news = {annotation.id for annotation in there}, 0
+
+        def learn(some: Sequence[Annotation]) -> int:
+            fresh = [each for each in some if not self._later(each.id, mark) and not self._sent(each)]
+            fresh = [each for each in fresh if self._is_news(each)]
+            return sum(self._learn(each, later=len(fresh) >= LATER) for each in fresh)
+
+        def take_back(some: Sequence[int]) -> int:
+            return sum(self._take_back(number) for number in some)
 
         def missing() -> list[int]:
-            known = self.known()
             return [
                 number
-                for number, one in known.items()
+                for number, one in self.known().items()
                 if not (one.deleted or number in numbers or self._later(number, mark))
             ]
 
+        for start in range(0, len(there), AT_ONCE):
+            news += self._submit(partial(learn, there[start : start + AT_ONCE]), alone=True).result()
         gone: list[int] = self.desk.read(missing).result()
         for start in range(0, len(gone), AT_ONCE):
-            news += self._back(gone[start : start + AT_ONCE]).result()
+            news += self._submit(partial(take_back, gone[start : start + AT_ONCE]), alone=True).result()
         return news
 
-    def _compare(self, some: Sequence[Annotation], mark: int) -> "Future[int]":
-        def command() -> Finish:
-            fresh = [each for each in some if not self._later(each.id, mark) and not self._sent(each)]
-            fresh = [each for each in fresh if self._is_news(each)]
-            news = sum(self._learn(each, later=len(fresh) >= LATER) for each in fresh)
-            return lambda: news
-
-        return self.desk.submit(command, alone=True)
-
-    def _back(self, numbers: Sequence[int]) -> "Future[int]":
-        def command() -> Finish:
-            news = sum(self._take_back(number) for number in numbers)
-            return lambda: news
-
-        return self.desk.submit(command, alone=True)
-
     def known(self) -> dict[int, Known]:
-        """Return all annotations that the log knows; for the desk's thread."""
+        """Return all annotations in the log, by id; for the desk's thread."""
         return self._book.of(self.state)
 
-    def sent(self, annotation: Annotation) -> "Future[bool]":
-        """Note that an answer of ours is an annotation now, unless that is known."""
+    def sent(self, annotation: Annotation) -> "Future[int]":
+        """Record that an answer of ours is an annotation now; return whether that was news."""
+        return self._submit(lambda: self._sent(annotation))
 
-        def command() -> Finish:
-            news = self._sent(annotation)
-            return lambda: news
+    def removed(self, number: int) -> "Future[int]":
+        """Record that an annotation of ours was deleted since its answer no longer stands."""
 
-        return self.desk.submit(command)
-
-    def removed(self, number: int) -> "Future[bool]":
-        """Note that an annotation of ours is no more, because the answer is none any more."""
-
-        def command() -> Finish:
+        def record() -> int:
             known = self.known().get(number)
-            news = known is not None and not known.deleted
-            if known is not None and news:
-                self.desk.emit(known.person, events.Sent(known.seq), deletion_key(number, self.state))
-            return lambda: news
+            if known is None or known.deleted:
+                return False
+            self.desk.emit(known.person, events.Sent(known.seq), deletion_key(number, self.state))
+            return True
 
-        return self.desk.submit(command)
+        return self._submit(record)
 
     def removing(self, number: int) -> "Future[None]":
-        """Expect to be told that an annotation is deleted: by us."""
+        """Announce that we delete an annotation, so that its webhook is ignored."""
 
         def look() -> None:
             self._touch(number)
@@ -174,8 +157,17 @@ class Learning:
 
         return self.desk.read(look)
 
+    def _submit(self, work: Callable[[], int], alone: bool = False) -> "Future[int]":
+        """Do work that emits events in the desk's thread; return its result once they are saved."""
+
+        def command() -> Finish:
+            result = work()
+            return lambda: result
+
+        return self.desk.submit(command, alone=alone)
+
     def _sent(self, annotation: Annotation) -> bool:
-        """Note an annotation that is an answer of ours, once; return whether that was news."""
+        """Record an annotation that is an answer of ours, once; return whether that was news."""
         seq = self.marks.seq(annotation.unique_id)
         entry = None if seq is None or annotation.id in self.known() else self.state.history.get(seq)
         if entry is None or entry.body.item != annotation.task:
@@ -188,34 +180,34 @@ class Learning:
         self._touched[number] = self._count
 
     def _later(self, number: int, mark: int) -> bool:
-        """Return whether a webhook has told of an annotation after a mark."""
+        """Return whether an annotation had a webhook after a mark."""
         return self._touched.get(number, 0) > mark
 
-    def _is_here(self, name: str) -> bool:
+    def _in_pool(self, name: str) -> bool:
         item = self.state.position.get(name)
         return item is not None and item not in self.state.left
 
     def _is_news(self, annotation: Annotation) -> bool:
-        """Return whether an annotation says something that the log does not."""
+        """Return whether an annotation differs from the log."""
         known = self.known().get(annotation.id)
-        if not self._is_here(annotation.task) or (known is not None and annotation.updated < known.updated):
+        if not self._in_pool(annotation.task) or (known is not None and annotation.updated < known.updated):
             return False
         if known is None or known.deleted:
             return True
         try:
             return not same(known, annotation.person, self._body(annotation), self.state.book)
         except EverylabelError as error:
-            logger.warning("annotation %s is left alone: %s", annotation.id, error)
+            logger.warning("annotation %s is ignored: %s", annotation.id, error)
             return False
 
     def _learn(self, annotation: Annotation, later: bool = False) -> bool:
-        """Emit what an annotation says, in the place of what it said before; return whether that was news."""
+        """Emit an annotation as an answer, in place of its earlier one; return whether it was news."""
         if not self._is_news(annotation):
             return False
         try:
             body = self._body(annotation, new=True, later=later)
-        except EverylabelError as error:  # such as a name that is none: nothing was emitted
-            logger.warning("annotation %s is left alone: %s", annotation.id, error)
+        except EverylabelError as error:  # such as an invalid class name: nothing was emitted
+            logger.warning("annotation %s is ignored: %s", annotation.id, error)
             return False
         known = self.known().get(annotation.id)
         self.desk.emit(annotation.person, body, key_of(annotation, self.state))
@@ -224,7 +216,7 @@ class Learning:
         return True
 
     def _body(self, annotation: Annotation, new: bool = False, later: bool = False) -> events.Answered:
-        """Return an annotation as an answer; new: a class that was not there is added."""
+        """Return an annotation as an answer; new: a class that is missing is added."""
         if annotation.skipped:
             return events.Skip(annotation.task)
         if len(annotation.choices) != 1:
@@ -241,7 +233,7 @@ class Learning:
         return events.Label(annotation.task, class_=number, guess=guess, sure=sure, truth=annotation.truth)
 
     def _take_back(self, number: int) -> bool:
-        """Emit that an annotation is no more."""
+        """Emit that an annotation was deleted; return whether that was news."""
         known = self.known().get(number)
         if known is None or known.deleted:
             return False

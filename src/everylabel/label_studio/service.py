@@ -1,7 +1,7 @@
-"""`serve_label_studio`: projects of Label Studio, from start to a clean stop.
+"""`serve_label_studio`: serve projects of Label Studio until the process is stopped.
 
-Label Studio is told of the backend: a model of the project, its webhook, and the order of tasks. Our own
-page on a project has a port of its own beside the backend.
+The backend registers itself with Label Studio: as the model of a project, by a webhook, and in the order of
+tasks. Our own page of a project has another port.
 """
 
 import threading
@@ -30,13 +30,13 @@ SAMPLING = "Uncertainty sampling"
 
 @dataclass(frozen=True)
 class BackendOptions:
-    """Where Label Studio is, and where it finds us.
+    """The addresses of Label Studio and of the backend.
 
     url, token : of Label Studio; projects : their numbers there
-    port : 0 takes any that is free
-    address : what Label Studio calls us by, if not by host and port
-    page : the port of our own page beside it, and the next ones for further projects; None: no page
-    register : tell it of us, and write predictions; False changes nothing there
+    port : 0 takes any free port
+    address : the URL by which Label Studio reaches us, if not host and port
+    page : the port of our own page, and the next ones for further projects; None: no page
+    register : register with Label Studio and write predictions; False changes nothing there
     """
 
     url: str
@@ -69,10 +69,10 @@ def serve_label_studio(
 
         for at, (number, each) in enumerate(projects.items()):
             if options.page is not None:
-                told = partial(_say_page, note, number)
+                say = partial(_say_page, note, number)
                 port = options.page + at if options.page else 0
                 token = password_of(options.token, f"page {number}")  # the same at every start
-                stack.enter_context(page_of(each, options.host, port, token, told))
+                stack.enter_context(page_of(each, options.host, port, token, say))
 
         def started() -> None:
             ready(address)
@@ -100,9 +100,9 @@ def _compiled(project: Connected) -> Any:
 def _register(
     api: Api, projects: dict[int, Connected], address: str, password: str | None, note: Say
 ) -> None:
-    """Tell Label Studio of us; it asks us back at once, so we must be there.
+    """Register with Label Studio, which calls the backend at once: the server must be running.
 
-    Predictions follow: connecting a model may write over the version that they made the project's.
+    Predictions follow afterwards: connecting a model may overwrite the project's model version.
     """
     for number, project in projects.items():
         try:
@@ -123,9 +123,9 @@ def _register(
 def page_of(
     project: Connected, host: str, port: int, token: str, ready: Callable[[str], Any]
 ) -> Iterator[None]:
-    """Serve the page of a project until the block is left; `ready` gets its address.
+    """Serve the page of a project inside a with block; `ready` gets its address.
 
-    token : asked for unless host is this machine's own
+    token : needed unless host is a loopback address
     """
     tokens = None if is_local(host) else tokens_of(token, None, None, False)
     files = Downloads(project.shown, project.service.desk, "pca")
@@ -143,9 +143,9 @@ def page_of(
 
 
 def register(api: Api, project: int, address: str, password: str | None = None) -> list[str]:
-    """Register what serves at an address, as far as it is not yet; return what was changed, in words.
+    """Register the backend at an address where it is not yet; return the changes, in words.
 
-    password : what Label Studio proves itself by, if that is asked
+    password : sent by Label Studio with each request, if given
     """
     address, done = address.rstrip("/"), list[str]()
     hook: Json = {

@@ -1,36 +1,109 @@
-"""Both directions between a project's log and Label Studio: answers of our own page, and changes made there.
+"""Background threads between a project's log and Label Studio.
 
-Outbox: the log tells which answers are to be sent, those that stand and are no annotation yet, and
-annotations whose answer was taken back or given anew. An annotation has from its first moment an id that
-tells which answer it is, so that one that was sent just before we were killed is recognised, and none is
-learned again when Label Studio tells of it.
+`Outbox` sends the answers of our own page. The log shows which to send: answers that stand and have no
+annotation yet, and annotations whose answer was taken back or changed. An annotation carries the number of
+its answer's event from the start (`Marks`), so one that was sent just before a crash is recognised, and its
+webhook teaches nothing twice.
 
-Reconciler: webhooks are sent once, whether we are there or not. So we look at the API at the start, every
-minute, and when a webhook tells of tasks; afterwards the state is that of a backend that has missed
-nothing.
+`Reconciler` reads Label Studio's API at the start, every minute, and when a webhook names tasks. Webhooks are
+sent once, whether we listen or not; after a reading the state is that of a backend that missed nothing.
+
+`Renewal` writes predictions. After each label the few tasks to ask next get predictions of a new version,
+which then becomes the project's: the order changes at once. Some hundreds more follow after a few seconds
+without annotations, and so does the removal of older versions, one prediction at a time: removing many at
+once locks Label Studio's database for seconds.
 """
 
 import logging
+import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError
 from everylabel.label_studio.annotations import START, Annotation, read_annotation
 from everylabel.label_studio.api import Api, ApiError, Json
 from everylabel.label_studio.learning import Learning
+from everylabel.label_studio.predictions import Predictions
 from everylabel.label_studio.tasks import Tasks
 from everylabel.labelling.state.types import Entry, Refused
 from everylabel.log import events
 
 logger = logging.getLogger(__name__)
-SEND_EVERY, LONGEST = 0.5, 60.0  # seconds between looks at the log, at most while Label Studio is away
-CONFLICT = 409  # an annotation with this id is there
-NEVER = (400, 404, 422)  # it will not be taken tomorrow, either
-LOOK_EVERY = 60.0  # seconds between looks at Label Studio
-REST = 10.0  # times as long as a look took, if that is longer: Label Studio has other work
-ALL_TASKS_EVERY = 10  # looks between two at all tasks, if nothing tells that some are gone
+PAUSE, LONGEST = 0.5, 60.0  # seconds between two runs at least, and at most after failures
+CONFLICT = 409  # an annotation with this id exists
+NEVER = (400, 404, 422)  # refusals that will not change
+LOOK_EVERY = 60.0  # seconds between two readings of the API,
+REST = 10.0  # or so many times the duration of the last one, if that is longer
+ALL_TASKS_EVERY = 10  # readings between two listings of all tasks
+MORE = 160  # tasks that get a prediction besides the ranked ones
+QUIET = 3.0  # seconds without annotations
+KEPT = 300.0  # seconds that an old version stays: a person may have one of its predictions on the screen
+OURS = re.compile(r"\d+ labels? [0-9a-f]{8}")  # names of our versions
+
+
+class Worker:
+    """A thread that calls `run` when it is asked to, and again after the seconds that `run` returns.
+
+    A run that fails is repeated, after twice as long each time.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._stopped, self._due = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+
+    def run(self) -> float:
+        """Do the work; return the seconds until the next run."""
+        raise NotImplementedError
+
+    def start(self, wait: float = 0.0) -> None:
+        """Run for the first time after `wait` seconds, or when asked."""
+        self._wait = wait
+        self._thread.start()
+
+    def ask(self) -> None:
+        """Run soon."""
+        self._due.set()
+
+    def close(self) -> None:
+        """Stop after the request under way."""
+        self._stopped.set()
+        self._due.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _work(self) -> None:
+        wait, pause = self._wait, PAUSE
+        while True:
+            self._due.wait(wait)
+            self._due.clear()
+            if self._stopped.is_set():
+                return
+            try:
+                wait, pause = self.run(), PAUSE
+            except Exception as error:
+                self._report(error, first=pause == PAUSE)
+                wait, pause = 0.0, min(LONGEST, 2 * pause)
+            self._stopped.wait(pause)
+
+    def _report(self, error: Exception, first: bool) -> None:
+        if not isinstance(error, ApiError | Refused):
+            logger.exception("%s failed, and tries again", self._thread.name)
+        elif first and not self._stopped.is_set():
+            logger.warning("%s waits for Label Studio: %s", self._thread.name, error)
+
+
+def read_annotations(api: Api, project: int, control: str) -> list[Annotation]:
+    """Return all annotations of a project; malformed ones are logged and left out."""
+    found = []
+    for task in api.annotated(project):
+        for stored in task.get("annotations") or ():
+            try:
+                found.append(read_annotation(stored, control, task.get("id")))
+            except EverylabelError as error:
+                logger.warning("an annotation of task %s is ignored: %s", task.get("id"), error)
+    return found
 
 
 class Waiting(NamedTuple):
@@ -40,43 +113,21 @@ class Waiting(NamedTuple):
     annotations: list[int]
 
 
-class Outbox:
-    """A thread that sends until all is acknowledged."""
+class Outbox(Worker):
+    """Sends answers until each is acknowledged; the rest is sent after the next start."""
 
     def __init__(self, api: Api, project: int, learning: Learning) -> None:
+        super().__init__("outbox")
         self.api, self.project, self.learning = api, project, learning
         self._seen = -1  # events, when nothing was left to send
         self._refused: set[int] = set()  # answers that Label Studio does not take
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="outbox", daemon=True)
 
-    def start(self) -> None:
-        """Begin with what is left from last time."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stop after the request that is under way; what is left is sent at the next start."""
-        self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _work(self) -> None:
-        pause = SEND_EVERY
-        while not self._stopped.wait(pause):
-            try:
-                self.send()
-                pause = SEND_EVERY
-            except Refused:  # the server is stopping
-                return
-            except ApiError as error:
-                logger.warning("answers wait for Label Studio: %s", error)
-                pause = min(LONGEST, 2 * pause)
-            except Exception:
-                logger.exception("answers could not be sent to Label Studio")
-                pause = LONGEST
+    def run(self) -> float:
+        self.send()
+        return PAUSE
 
     def send(self) -> int:
-        """Send all that waits; return how much that was."""
+        """Send all waiting answers and deletions; return their number."""
         seq = self.learning.desk.read(lambda: self.learning.state.seq).result()
         if seq == self._seen:
             return 0
@@ -101,47 +152,35 @@ class Outbox:
             is_answer = entry.body.sent_to_label_studio and entry.seq not in state.undone
             if is_answer and entry.seq not in theirs:
                 standing[entry.item, entry.person] = entry
-        ours = {one.seq for one in known.values() if one.own and not one.deleted}
-        stay = {entry.seq for entry in standing.values()}
+        ours = {number: one.seq for number, one in known.items() if one.own and not one.deleted}
+        sent, stay = set(ours.values()), {entry.seq for entry in standing.values()}
         answers = [
             entry
             for entry in standing.values()
-            if entry.seq not in ours and entry.item not in state.left and entry.seq not in self._refused
+            if entry.seq not in sent and entry.item not in state.left and entry.seq not in self._refused
         ]
-        over = [
-            number for number, one in known.items() if one.own and not one.deleted and one.seq not in stay
-        ]
-        return Waiting(answers, over)
+        return Waiting(answers, [number for number, seq in ours.items() if seq not in stay])
 
     def _send(self, entry: Entry) -> None:
-        """Make an answer an annotation."""
-        mark = self.learning.marks.of(entry.seq)
+        """Create the annotation of an answer."""
+        mark, control = self.learning.marks.of(entry.seq), self.learning.configuration.control
         body = {"result": self._result(entry.body), "unique_id": mark, "lead_time": 0}
         if not body["result"]:
             body["was_cancelled"] = True
         try:
             stored = self.api.send("POST", f"/api/tasks/{entry.body.item}/annotations/", body)
         except ApiError as error:
-            if error.status == CONFLICT:
-                self._find(mark)
+            if error.status == CONFLICT:  # sent before, and the acknowledgement was lost
+                for each in read_annotations(self.api, self.project, control):
+                    if each.unique_id == mark:
+                        self.learning.sent(each).result()
             elif error.status in NEVER:
                 logger.warning("Label Studio does not take an answer of %s: %s", entry.person, error)
                 self._refused.add(entry.seq)
             else:
                 raise
             return
-        control = self.learning.configuration.control
         self.learning.sent(read_annotation({**stored, "unique_id": mark}, control, entry.body.item)).result()
-
-    def _find(self, mark: str) -> None:
-        """Note an annotation that was sent before, and whose acknowledgement we have missed."""
-        for task in self.api.annotated(self.project):
-            for stored in task.get("annotations") or ():
-                if str(stored.get("unique_id")) == mark:
-                    self.learning.sent(self._read(stored, task)).result()
-
-    def _read(self, stored: Json, task: Json) -> Annotation:
-        return read_annotation(stored, self.learning.configuration.control, task.get("id"))
 
     def _delete(self, number: int) -> None:
         self.learning.removing(number).result()
@@ -153,26 +192,14 @@ class Outbox:
         self.learning.removed(number).result()
 
     def _result(self, body: events.Answered) -> list[Json]:
-        """Return an answer as Label Studio has it: a choice, or nothing."""
-        if not isinstance(body, events.Label):
-            return []
-        state, configuration = self.learning.state, self.learning.configuration
-        number = state.book.now(body.class_)
-        if number is None:  # the class was removed
-            return []
-        name = state.book.names[number]
-        return [
-            {
-                "from_name": configuration.control,
-                "to_name": configuration.target,
-                "type": "choices",
-                "value": {"choices": [configuration.choices.get(name, name)]},
-            }
-        ]
+        """Return an answer as Label Studio stores it: a choice, or nothing."""
+        book = self.learning.state.book
+        number = book.now(body.class_) if isinstance(body, events.Label) else None
+        return [] if number is None else [self.learning.configuration.result(book.names[number])]
 
 
-class Reconciler:
-    """A thread that looks, and calls `changed` afterwards; new tasks join from their table by themselves."""
+class Reconciler(Worker):
+    """Reads Label Studio's API, and calls `changed` afterwards; new tasks join by way of their table."""
 
     def __init__(
         self,
@@ -182,59 +209,33 @@ class Reconciler:
         learning: Learning,
         changed: Callable[[], Any],
     ) -> None:
+        super().__init__("reconciler")
         self.api, self.project, self.tasks, self.learning = api, project, tasks, learning
         self._changed = changed
-        self._looks, self._answers = 0, True
-        self._there: set[str] = set()  # tasks, at the last look at all of them
-        self._all_due, self._due, self._stopped = threading.Event(), threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._work, name="reconcile", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
+        self._looks = 0
+        self._there: set[str] = set()  # tasks in the last listing of all
+        self._all_due = threading.Event()
 
     def ask(self, tasks: bool = False) -> None:
-        """Look soon; at all tasks, since some are gone."""
+        """Read soon; `tasks`: list all tasks, since some are gone."""
         if tasks:
             self._all_due.set()
-        self._due.set()
+        super().ask()
 
-    def close(self) -> None:
-        self._stopped.set()
-        self._due.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _work(self) -> None:
-        wait = LOOK_EVERY
-        while True:
-            self._due.wait(wait)
-            self._due.clear()
-            if self._stopped.is_set():
-                return
-            began = time.monotonic()
-            self._try()
-            wait = max(LOOK_EVERY, REST * (time.monotonic() - began))
-
-    def _try(self) -> None:
-        try:
-            self.look()
-            self._answers = True
-        except (ApiError, Refused) as error:
-            if self._answers and not self._stopped.is_set():
-                logger.warning("Label Studio cannot be looked at: %s; tried again until it can", error)
-            self._answers = False
-        except Exception:
-            logger.exception("looking at Label Studio failed; tried again in a minute")
+    def run(self) -> float:
+        began = time.monotonic()
+        self.look()
+        return max(LOOK_EVERY, REST * (time.monotonic() - began))
 
     def begin(self, there: set[str]) -> int:
-        """Bring all up to date for the first time, with the tasks that are there; else like `look`."""
+        """Bring the log up to date for the first time, with the tasks that are there; as `look` otherwise."""
         self._there = there
-        self._told_of(there)
+        self._update_tasks(there)
         mark = self.learning.mark().result()
         return self.learning.compare(self._annotations(), mark)
 
     def look(self) -> int:
-        """Bring all up to date with Label Studio; return how many changes of annotations were news."""
+        """Bring the log up to date with Label Studio; return the number of changed annotations."""
         mark = self.learning.mark().result()
         number = int(self.api.project(self.project).get("task_number") or 0)
         annotations = self._annotations()
@@ -244,7 +245,7 @@ class Reconciler:
         return news
 
     def _look_at_tasks(self, number: int) -> None:
-        """Take in new tasks, whose numbers are higher than all before; list all if some must be gone."""
+        """Read new tasks, which have higher numbers than all before; list all if some must be gone."""
         last, before = max(map(int, self._there), default=0), self._there
         self._looks += 1
         everything = self._all_due.is_set() or self._looks % ALL_TASKS_EVERY == 0
@@ -253,19 +254,73 @@ class Reconciler:
             self._there = before | self.tasks.take(self.api.tasks(self.project, last))
         if everything or len(self._there) != number:
             self._there = self.tasks.take(self.api.tasks(self.project))
-        self._told_of(self._there)
+        self._update_tasks(self._there)
 
-    def _told_of(self, there: set[str]) -> None:
-        """Have deleted tasks leave the pool, and those that are there after all come back."""
+    def _update_tasks(self, there: set[str]) -> None:
+        """Remove deleted tasks from the pool, and bring back those that are there after all."""
         self.learning.tasks_gone(self.tasks.names - there).result()
         self.learning.tasks_there(there).result()
 
     def _annotations(self) -> list[Annotation]:
-        found = []
-        for task in self.api.annotated(self.project):
-            for stored in task.get("annotations") or ():
-                try:
-                    found.append(read_annotation(stored, self.learning.configuration.control, task.get("id")))
-                except EverylabelError as error:
-                    logger.warning("an annotation of task %s is left alone: %s", task.get("id"), error)
-        return found
+        return read_annotations(self.api, self.project, self.learning.configuration.control)
+
+
+class Renewal(Worker):
+    """Writes predictions; calls `quiet` after some seconds without annotations."""
+
+    def __init__(self, api: Api, project: int, predictions: Predictions, quiet: Callable[[], Any]) -> None:
+        super().__init__("predictions")
+        self.api, self.project, self.predictions, self._quiet = api, project, predictions, quiet
+        self._now, self._tidied = "", ""
+        self._kept: dict[str, float] = {}  # versions of the last minutes -> when they were replaced
+
+    def run(self) -> float:
+        if self.renew():
+            return QUIET
+        self.tidy()
+        return KEPT  # until the versions of the last minutes are old
+
+    def renew(self) -> bool:
+        """Write the predictions of the current model; return False if they are written already."""
+        ranking = self.predictions.ranking().result()
+        if ranking.version == self._now:
+            return False
+        if ranking.tasks:
+            version = self._write(ranking.tasks)
+            self.api.change_project(self.project, model_version=version)
+            self._kept[self._now] = time.monotonic()
+        self._now = ranking.version
+        return True
+
+    def tidy(self) -> None:
+        """Do the work that can wait, until something is learned."""
+        if self._tidied != self._now:
+            self._quiet()
+            if not self._due.is_set():
+                self._write(self.predictions.unsure(MORE).result())
+            self._tidied = self._now
+        for number in self._outdated():
+            if self._due.is_set():
+                return
+            self.api.send("DELETE", f"/api/predictions/{number}/")
+
+    def _write(self, tasks: Sequence[str]) -> str:
+        """Write the predictions of tasks; return their version."""
+        tasks = [task for task in tasks if task.isdigit()]  # items of our own page are no tasks
+        made = self.predictions.of(tasks).result()
+        bare = [{name: one[name] for name in ("result", "score", "model_version")} for one in made]
+        both = zip(tasks, bare, strict=True)
+        if bare:
+            self.api.add_predictions(self.project, [{"task": int(task), **one} for task, one in both])
+        return str(bare[0]["model_version"]) if bare else ""
+
+    def _outdated(self) -> list[int]:
+        """Return our predictions of old versions, which nobody sees any more."""
+        latest = time.monotonic() - KEPT
+        self._kept = {version: at for version, at in self._kept.items() if at > latest}
+        stay = {*self._kept, self._now}
+        return [
+            int(each["id"])
+            for each in self.api.predictions(self.project)
+            if OURS.fullmatch(str(each.get("model_version"))) and each["model_version"] not in stay
+        ]

@@ -1,8 +1,7 @@
-"""A Label Studio project's tasks as a source of ours: a table in the project's folder, images beside it.
+"""The tasks of a Label Studio project as a source: a table in the project's folder, with images beside it.
 
-The table has a row for each task there ever was, in the order in which they came: those that were deleted
-have left the pool by an event, and a log is replayed with them. So all that opens a project opens this one:
-labelling page, exports, predictions.
+The table has a row for each task that ever existed, in order of arrival: a deleted task has left the pool by
+an event, and the log still refers to it. So page, exports and predictions open the folder as any project.
 """
 
 import hashlib
@@ -26,26 +25,10 @@ from everylabel.projects.project import OWN
 
 ID = "id"
 AT_ONCE = 4  # images fetched at a time
-TIMEOUT = 30.0  # seconds for one of another server
-SILENT = ("script", "style", "head")  # tags whose text nobody sees
-BLOCKS = (
-    "br",
-    "p",
-    "div",
-    "li",
-    "tr",
-    "td",
-    "th",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "section",
-    "article",
-    "pre",
-)
+TIMEOUT = 30.0  # seconds for an image of another server
+SILENT = ("script", "style", "head")  # tags with invisible text
+HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+BLOCKS = ("br", "p", "div", "li", "tr", "td", "th", "section", "article", "pre", *HEADINGS)
 
 
 class Tasks:
@@ -66,7 +49,7 @@ class Tasks:
         return self.configuration.kind
 
     def take(self, tasks: Iterable[dict[str, Any]]) -> set[str]:
-        """Bring the table up to date with tasks as they are now; return their ids."""
+        """Update the table with tasks; return their ids."""
         there = {str(task["id"]): self._content(task) for task in tasks}
         if there and self.configuration.kind == "image":
             self._fetch(there)
@@ -79,11 +62,11 @@ class Tasks:
     def _write(self, contents: dict[str, str]) -> None:
         self.path.parent.mkdir(mode=OWN, parents=True, exist_ok=True)
         rows = ({ID: name, self.column: content} for name, content in contents.items())
-        lines = "".join(json.dumps(row) + "\n" for row in rows)  # ASCII: no odd ends of lines
+        lines = "".join(json.dumps(row) + "\n" for row in rows)  # ASCII: no special line separators
         write_atomically(self.path, lambda file: file.write(lines.encode()))
 
     def _content(self, task: dict[str, Any]) -> str:
-        """Return what a task shows: a text, or where its image is."""
+        """Return the text of a task, or the address of its image."""
         data = task.get("data")
         value = data.get(self.configuration.field) if isinstance(data, dict) else None
         if self.configuration.tag == "HyperText":
@@ -91,7 +74,7 @@ class Tasks:
         return text_of(value)
 
     def _fetch(self, places: dict[str, str]) -> None:
-        """Put paths of files in the place of addresses; what cannot be had is fetched at the next start."""
+        """Replace addresses of images by paths of files; the next start repeats failed downloads."""
         folder = self.path.parent / "images"
         folder.mkdir(mode=OWN, parents=True, exist_ok=True)
 
@@ -103,14 +86,14 @@ class Tasks:
                     content = self._image(places[name])
                     write_atomically(path, lambda file: file.write(content))
                 except (EverylabelError, OSError, ValueError):
-                    pass  # told with all images that cannot be read
+                    pass  # reported with all unreadable images
             places[name] = f"images/{path.name}"
 
         with ThreadPoolExecutor(AT_ONCE) as threads:
             list(threads.map(fetched, list(places)))
 
     def _image(self, place: str) -> bytes:
-        """Return an image's content; only Label Studio itself is told the token."""
+        """Return an image's content; only Label Studio itself gets the token."""
         if place.startswith("data:"):
             head, _, content = place.partition(",")
             return b64decode(content) if head.endswith(";base64") else unquote_to_bytes(content)
@@ -119,7 +102,7 @@ class Tasks:
         if place.startswith("/"):
             return self.api.file(place)
         if urlsplit(place).scheme not in ("http", "https"):
-            raise ApiError(0, f"image {place!r:.80} is at no address that can be asked")
+            raise ApiError(0, f"image {place!r:.80} has no http address")
         with urlopen(place, timeout=TIMEOUT) as reply:
             fetched: bytes = reply.read()
         return fetched
@@ -127,7 +110,7 @@ class Tasks:
 
 def _suffix(place: str) -> str:
     suffix = Path(urlsplit(place).path).suffix.lower()
-    return suffix if suffix in SUFFIXES else ".png"  # what is in it is looked at, whatever its name says
+    return suffix if suffix in SUFFIXES else ".png"  # readers look at the content, not at the name
 
 
 def _read(path: Path) -> Iterator[dict[str, str]]:
@@ -137,7 +120,7 @@ def _read(path: Path) -> Iterator[dict[str, str]]:
 
 
 def plain_text(html: str) -> str:
-    """Return the text that a reader of HTML sees."""
+    """Return the visible text of HTML."""
     reader = _Text()
     reader.feed(html)
     reader.close()
@@ -145,7 +128,7 @@ def plain_text(html: str) -> str:
 
 
 class _Text(HTMLParser):
-    """Collects text; blocks are parted by spaces."""
+    """Collects text, with spaces between blocks."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)

@@ -1,7 +1,7 @@
 """Copies of a log: an online backup, and the valid prefix of a damaged log.
 
-Both are files of SQLite, also of a log in PostgreSQL: `--store FILE` continues with one, or it takes the
-place of labels.sqlite.
+Both are SQLite files, also for a log in PostgreSQL: `--store FILE` continues with one, or it replaces
+labels.sqlite.
 """
 
 import json
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class Prefix(NamedTuple):
-    """The events of a damaged log before the first damaged one, and the noted source unless it is damaged."""
+    """The events of a log before the first damaged one, and the stored source unless it is damaged."""
 
     rows: list[Row]
     items: str | None
@@ -33,7 +33,7 @@ class Prefix(NamedTuple):
 
 
 def back_up(where: str, project: str, target: Path) -> int:
-    """Copy a log to a new file, while a server may be writing to it; return how many events it holds."""
+    """Copy a log to a new file, also while a server writes to it; return the number of events."""
     with closing(Store(where, project, write=False)) as log:
         rows, items, _ = log.content()
     if not rows:
@@ -45,9 +45,9 @@ def back_up(where: str, project: str, target: Path) -> int:
 
 
 def write_log(target: Path, project: str, rows: Sequence[Row], items: str | None) -> None:
-    """Write events and the noted source to a new file, or none."""
+    """Write events and the stored source to a new file; on an error no file is left."""
     if target.exists():
-        raise EverylabelError(f"--out is {str(target)!r}, which is there; expected a file that is not")
+        raise EverylabelError(f"--out is {str(target)!r}, which exists; expected a new file")
     try:
         with closing(Store(target, project)) as log:
             log.fill(rows, items)
@@ -59,7 +59,7 @@ def write_log(target: Path, project: str, rows: Sequence[Row], items: str | None
 
 
 def largest_project(where: str) -> str:
-    """Return the name of the project with most events in a store."""
+    """Return the name of the project with the most events in a store."""
     count = sa.func.count().desc()
     query = sa.select(tables.events.c.project).group_by(tables.events.c.project).order_by(count).limit(1)
     engine = connect(where, write=False)
@@ -75,7 +75,7 @@ def largest_project(where: str) -> str:
 
 
 def valid_prefix(where: str, project: str) -> Prefix:
-    """Return what can be read of a damaged log up to the first damaged event."""
+    """Return the part of a damaged log up to the first damaged event."""
     rows: list[Row] = []
     head, items, unread = None, None, True
     engine = connect(where, write=False)

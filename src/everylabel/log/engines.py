@@ -24,7 +24,7 @@ from everylabel.log.integrity import NoLog, StoreError
 PRIVATE = 0o600  # mode of a file that only its owner reads and writes
 ROOM = 2**20  # bytes that must be free on the disk of a log
 TIMEOUT = 10  # seconds; `connect_timeout` of the URL sets another
-RELEASE_SECONDS = 5.0  # PostgreSQL keeps a lock for a moment after its session was closed
+RELEASE_SECONDS = 5.0  # PostgreSQL holds a lock for a moment after its session was closed
 _OURS = sa.text("SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
 _END = sa.text(
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = :process AND backend_start = :began"
@@ -42,12 +42,12 @@ class ReadTimeout:
         self.seconds, self.deadline = TIMEOUT, math.inf
 
     def left(self, since: float) -> float:
-        """Return the seconds to wait on, if nothing came since then."""
+        """Return the seconds that remain, if nothing was received since then."""
         return min(since + self.seconds, self.deadline) - time.monotonic()
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file that only its owner reads, if there is none."""
+    """Create an empty file that only its owner can read, unless it exists."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
@@ -59,7 +59,7 @@ def make_file(path: Path) -> None:
 
 
 def file_ids(path: Path | None) -> list[tuple[int, int] | None]:
-    """Return device and inode of a database's file and of its write-ahead log, None where it is not there."""
+    """Return device and inode of a database's file and of its write-ahead log; None for a missing one."""
     if path is None:
         return []
     real = path.resolve()
@@ -68,7 +68,7 @@ def file_ids(path: Path | None) -> list[tuple[int, int] | None]:
 
 
 def is_full(path: Path | None) -> bool:
-    """Return whether the disk of a file has less than `ROOM` left, as far as the system tells."""
+    """Return whether the disk of a file has less than `ROOM` bytes left."""
     if path is None:
         return False
     try:
@@ -84,7 +84,7 @@ def shown_place(where: str) -> str:
 
 
 def connect(where: str, write: bool, timeout: ReadTimeout | None = None) -> sa.Engine:
-    """Return the engine of a log's place; a file is made if it is to be written to."""
+    """Return the engine for a log's place; for writing, a missing file is created."""
     if "://" in where:
         return postgres_engine(where, timeout or ReadTimeout())
     if write:
@@ -180,7 +180,7 @@ def _set_timeouts(engine: sa.Engine, timeout: ReadTimeout) -> None:
 
 
 def reason(error: DBAPIError) -> str:
-    """Return what a database says, in one line."""
+    """Return the message of a database error, in one line."""
     return str(error.orig).strip().splitlines()[0] if error.orig else str(error)
 
 
@@ -189,7 +189,7 @@ class Taken(Exception):
 
 
 class FileLock:
-    """A file beside the log, locked as SQLite locks its own."""
+    """A lock file beside the log, locked by SQLite's own means."""
 
     def __init__(self, path: Path) -> None:
         path = path.resolve()
@@ -219,8 +219,8 @@ class Session(NamedTuple):
 class SessionLock:
     """An advisory lock of PostgreSQL; all writes go through the session that holds it.
 
-    lost : our session before, which may live on behind a broken network: it is ended, so that nothing it was
-        sent is committed later
+    lost : our earlier session, which may live on behind a broken network; it is ended, so that nothing sent
+        to it is committed later
     """
 
     def __init__(self, engine: sa.Engine, project: str, lost: Session | None = None) -> None:

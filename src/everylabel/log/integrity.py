@@ -18,7 +18,7 @@ RECOVER = (
     "beside this one"
 )
 _DIGEST_BYTES = 16
-# errors of values that are not as everylabel writes them
+# errors caused by damaged values
 GARBLED = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError, StopIteration)
 
 
@@ -34,7 +34,7 @@ class NoLog(StoreError):
 
 
 class Damaged(StoreError):
-    """The log is not what was written; what : the damage in a sentence."""
+    """The log is damaged; what : the damage, in a sentence."""
 
     def __init__(self, shown: str, what: str) -> None:
         super().__init__(f"store {shown} is damaged: {what}; {RECOVER}")
@@ -42,7 +42,7 @@ class Damaged(StoreError):
 
 
 class Head(NamedTuple):
-    """The last event's number and chain, and the digest of the noted source."""
+    """The last event's number and chain, and the digest of the stored source."""
 
     seq: int = 0
     chain: str = ""
@@ -99,13 +99,13 @@ def fits(before: str, row: Row) -> bool:
 
 
 def find_damage(rows: Iterable[Row], head: Head | None, start: Head = BEGIN) -> str | None:
-    """Return what is wrong with all events after `start`, in order; None if nothing is.
+    """Return the damage of the events after `start`, given in order; None if there is none.
 
-    head : read in the same transaction as the events; None where the log has none, as version 0.1 wrote it
+    head : read in the same transaction as the events; None for a log of version 0.1
     """
     if head is None:
         chains = [row.chain is not None for row in rows]
-        lost = f"its head is lost; {len(chains):,} events are there, and whether they are all is not known"
+        lost = f"its head is lost; {len(chains):,} events are there, perhaps not all"
         return lost if any(chains) else None
     other = f"its head is not that of event {head.seq}, its last; the events themselves are whole"
     n, last, chain = 0, start.seq, start.chain
@@ -125,8 +125,8 @@ def find_damage(rows: Iterable[Row], head: Head | None, start: Head = BEGIN) -> 
 
 
 def find_other_items(text: str | None, head: Head | None) -> str | None:
-    """Return what is wrong with the noted source; None if nothing is, or the log has no head."""
+    """Return the damage of the stored source; None if there is none, or the log has no head."""
     noted = "" if text is None else digest(text)
     if head is None or noted == head.items:
         return None
-    return "what it notes of the source is not what was written; the events are not concerned"
+    return "the stored source is not what was written; the events are not affected"

@@ -43,13 +43,12 @@ from everylabel.log.integrity import (
     digest,
     find_damage,
     find_other_items,
-    fits,
 )
 from everylabel.log.tables import events, from_text, to_text
 
 __all__ = ["Damaged", "NoLog", "Store", "StoreError"]
 EXPORT = "Export the labels before the server is stopped: it still has all of them"
-TRIAL = "everylabel tries whether it can write"  # in place of a project's name
+TRIAL = "everylabel tries whether it can write"  # the project of trial events
 _UNREADABLE = ("malformed", "Could not decode")  # SQLite's words for a damaged file
 
 
@@ -64,7 +63,7 @@ class Store:
 
     Attributes
     ----------
-    told : a sentence for the person who opened it, or ""
+    told : a note for the person who opened it, or ""
     shown : its place in quotes, without a password
     """
 
@@ -74,10 +73,10 @@ class Store:
         self._timeout = ReadTimeout()
         self._mutex = threading.RLock()  # writers of this process
         self._lock: FileLock | SessionLock | None = None
-        self._session: Session | None = None  # of PostgreSQL, that had the lock last
+        self._session: Session | None = None  # the PostgreSQL session that had the lock last
         self._writes, self._head = write, Head()
-        self._unsure = False  # whether the head is still the log's: reading tells
-        self._failed = False  # the last write did: the next one is tried out first
+        self._unsure = False  # the head may no longer be the log's; reading resolves it
+        self._failed = False  # the last write failed; a trial precedes the next one
         self._files: list[tuple[int, int] | None] = []
         self._engine = connect(self.where, write, self._timeout)
         self.shown = shown_place(self.where)
@@ -94,25 +93,22 @@ class Store:
         self._engine.dispose()
 
     def hurry(self, seconds: float) -> None:
-        """Give up every query of PostgreSQL that takes longer than this from now on: the server stops."""
+        """Limit all queries of PostgreSQL to `seconds` from now, since the server is stopping."""
         self._timeout.deadline = time.monotonic() + seconds
 
     # Reading
 
     def read(self, after: int = 0) -> list[Event]:
-        """Return all events after number `after`, in order; raise Damaged if one is not what was written."""
+        """Return all events after number `after`, in order; raise Damaged if the hash chain is broken."""
         with self._explained("read"):
             return [_event(row) for row in self._rows(after)]
 
     def first(self) -> Event | None:
-        """Return the first event, without a look at the others."""
+        """Return the first event, unchecked."""
         return next(iter(self._some(events.c.seq == 1)), None)
 
     def glance(self, kind: str) -> list[Event]:
-        """Return the events of one kind, each checked against its predecessor, without a look at the others.
-
-        Opening for writing, or `read`, tells whether some are lost.
-        """
+        """Return the events of one kind, unchecked; `read` and opening for writing check all events."""
         return self._some(events.c.kind == kind)
 
     def holds(self, kinds: Iterable[str]) -> bool:
@@ -122,12 +118,12 @@ class Store:
             return connection.execute(sa.select(events.c.seq).where(*ours).limit(1)).first() is not None
 
     def mark(self, seq: int) -> str:
-        """Return the chain of an event, a digest of all up to it; "" if it is not there."""
+        """Return the chain of an event, a digest of all events up to it; "" if there is no such event."""
         with self._explained("read"), self._engine.connect() as connection:
             return tables.read_chain(connection, self.project, seq) or ""
 
     def items(self) -> Known | None:
-        """Return the rows of the source as it was last time, if there was one."""
+        """Return the rows of the source at the last opening, if there was one."""
         with self._snapshot() as connection:
             head = self._read_head(connection)
             text = tables.read_items(connection, self.project)
@@ -135,7 +131,7 @@ class Store:
             return None if text is None else from_text(text)
 
     def content(self) -> tuple[list[Row], str | None, Head | None]:
-        """Return all events as they are stored, the noted source and the head, of one moment, checked."""
+        """Return all stored events, the stored source and the head, read in one transaction and checked."""
         with self._snapshot() as connection:
             head = self._read_head(connection)
             rows = tables.read_rows(connection, self.project, self._has_chain)
@@ -144,7 +140,7 @@ class Store:
             return rows, text, head
 
     def check(self) -> Head | None:
-        """Check all events, the noted source and SQLite's pages; return the head. Events are not parsed."""
+        """Check all events, the stored source and SQLite's pages; return the head. Events are not parsed."""
         with self._snapshot() as connection:
             head = self._read_head(connection)
             with tables.each_row(connection, self.project, self._has_chain) as rows:
@@ -171,23 +167,15 @@ class Store:
         return rows
 
     def _some(self, where: sa.ColumnElement[bool]) -> list[Event]:
-        with self._explained("read"):
-            with self._engine.connect() as connection:
-                if self._read_head(connection) is None:
-                    return [_event(row) for row in tables.read_rows(connection, self.project, False, where)]
-                found = tables.read_linked(connection, self.project, where)
-            for row, before in found:
-                if not fits(before, row):
-                    self.check()  # tells how much is whole
-                    raise Damaged(self.shown, f"event {row.seq} is not what was written")
-            return [_event(row) for row, _ in found]
+        with self._explained("read"), self._engine.connect() as connection:
+            return [_event(row) for row in tables.read_rows(connection, self.project, False, where)]
 
     def _read_head(self, connection: sa.Connection) -> Head | None:
         return tables.read_head(connection, self.project) if self._has_chain else None
 
     @contextmanager
     def _snapshot(self) -> Iterator[sa.Connection]:
-        """Yield a connection that sees the log as it is now, whatever is written meanwhile."""
+        """Yield a connection that sees the log of one moment, whatever is written meanwhile."""
         with self._explained("read"), self._engine.connect() as connection:
             if self._path is not None:
                 connection.exec_driver_sql("BEGIN")
@@ -210,14 +198,14 @@ class Store:
                 self._commit(to, lambda connection: tables.insert_rows(connection, self.project, rows))
 
     def set_items(self, known: Known) -> None:
-        """Note the source as it is now."""
+        """Store the source as it is now."""
         text = to_text(known)
         with self._mutex:
             to = self._head._replace(items=digest(text))
             self._commit(to, lambda connection: tables.replace_items(connection, self.project, text))
 
     def fill(self, rows: Sequence[Row], text: str | None) -> None:
-        """Write the events and the noted source of another log to this one, which is empty."""
+        """Write the events and the stored source of another log to this one, which is empty."""
         linked = chained("", rows)
         head = Head(items="" if text is None else digest(text))
         if linked:
@@ -232,7 +220,7 @@ class Store:
             self._commit(head, write)
 
     def refusal(self) -> StoreError | None:
-        """Return why nothing can be written now, if that is known; this costs less than writing."""
+        """Return the reason why nothing can be written now, or None; cheaper than writing."""
         self._check_writable()
         with self._mutex:
             try:
@@ -266,7 +254,7 @@ class Store:
         self._files = file_ids(self._path)
 
     def _try_out(self) -> None:
-        """Write an event of no project and delete it: that touches the pages that an append touches."""
+        """Write and delete an event of no project, which touches the same pages as an append."""
         try:
             with self._transaction() as connection:
                 tables.insert_rows(connection, TRIAL, [Row(0, 0, 0.0, "", "", "", None)])
@@ -278,7 +266,7 @@ class Store:
         self._failed = False
 
     def _was_saved(self, to: Head, error: DBAPIError) -> bool:
-        """Return whether a commit was saved though the connection to PostgreSQL broke: the head tells."""
+        """Return whether a commit was saved before the connection to PostgreSQL broke, by the head."""
         if not error.connection_invalidated or self._path is not None:
             return False
         self._end_session()
@@ -337,7 +325,7 @@ class Store:
             raise StoreError(f"store {self.shown} is open for reading only")
 
     def _check_files(self, then: str) -> None:
-        """Refuse to write into a file that is no longer there: SQLite would go on without a word."""
+        """Raise if the file is no longer there: SQLite would go on without an error."""
         for noted, now in zip(self._files, file_ids(self._path), strict=True):
             if noted not in (None, now):
                 what = "was deleted or moved" if now is None else "was replaced"
@@ -353,7 +341,7 @@ class Store:
     # Opening
 
     def _open(self) -> None:
-        """Check tables and format; to write, take the lock and check all events."""
+        """Check tables and format; for writing, also take the lock and check all events."""
         if self._writes:
             self._take_lock()
         found = tables.is_chained(self._engine)
@@ -374,8 +362,8 @@ class Store:
             head = tables.add_chain(connection, self.project)
         if head.seq:
             self.told = (
-                f"the log is from a version before: its {head.seq:,} events are chained now, so that damage "
-                "is found; older versions of everylabel do not open it any more"
+                f"the log is from an earlier version: its {head.seq:,} events are chained now, so that "
+                "damage is found; earlier versions of everylabel no longer open it"
             )
         return head
 
@@ -391,7 +379,7 @@ class Store:
 
     @contextmanager
     def _explained(self, what: str) -> Iterator[None]:
-        """Tell in a sentence why a database cannot be opened or read."""
+        """Turn errors of the database into errors with a readable reason."""
         try:
             yield
         except EverylabelError:
@@ -401,7 +389,7 @@ class Store:
                 raise Damaged(self.shown, f"{reason(error):.100}") from error
             raise StoreError(f"store {self.shown} cannot be {what}: {reason(error)}") from error
         except (*GARBLED, sa.exc.SQLAlchemyError) as error:
-            raise Damaged(self.shown, f"it holds values that cannot be understood ({error})") from error
+            raise Damaged(self.shown, f"it holds values that cannot be read ({error})") from error
 
 
 def _event(row: Row) -> Event:

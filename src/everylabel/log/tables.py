@@ -1,15 +1,16 @@
 """The tables of a log and the statements on them.
 
-`everylabel_events` holds what happened, each event with its chain (`integrity.py`); `everylabel_items` the
-rows of the source as they were last time, as text; `everylabel_heads` the head, written in the same
-transaction as the rest. Version 0.1 wrote neither chains nor heads.
+`everylabel_events` holds the events, each with its chain (`integrity.py`); `everylabel_items` the rows of the
+source at the last opening, as text; `everylabel_heads` the head, written in the same transaction as the rest.
+Version 0.1 wrote neither chains nor heads.
 """
 
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated
 
+import msgspec
 import sqlalchemy as sa
 
 from everylabel.data.digests import Digests
@@ -33,7 +34,7 @@ events = sa.Table(
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("body", sa.Text, nullable=False),
     sa.Column("key", sa.Text),
-    sa.Column("chain", sa.Text),  # over all of these but the project, and the chain of the event before
+    sa.Column("chain", sa.Text),  # of all other columns but the project, and of the event before
     sa.UniqueConstraint("project", "key"),
 )
 items = sa.Table(
@@ -41,7 +42,7 @@ items = sa.Table(
     tables,
     sa.Column("project", sa.Text, primary_key=True),
     sa.Column("format", sa.Integer, nullable=False),
-    sa.Column("items", sa.Text, nullable=False),  # the source as it was last time
+    sa.Column("items", sa.Text, nullable=False),  # the source at the last opening
 )
 heads = sa.Table(
     "everylabel_heads",
@@ -51,12 +52,12 @@ heads = sa.Table(
     sa.Column("chain", sa.Text, nullable=False),
     sa.Column("items", sa.Text, nullable=False),  # digest of the items' text; "" if there are none
 )
-MOST_NAMED = 10**7  # rows whose ids are held in memory without a digest for each
-MOST = 10**11  # rows that are numbered: no source has more
+MOST_NAMED = 10**7  # rows whose ids are in memory without a digest for each
+_Count = Annotated[int, msgspec.Meta(ge=0, le=10**11)]  # of rows: no source has more
 
 
 def existing(engine: sa.Engine) -> tuple[set[str], set[str]]:
-    """Return the names of our tables in a database, and the columns of its events."""
+    """Return the names of our tables in a database, and the columns of the events."""
     inspector = sa.inspect(engine)
     there = set(tables.tables) & set(inspector.get_table_names())
     columns = inspector.get_columns(events.name) if events.name in there else ()
@@ -64,7 +65,7 @@ def existing(engine: sa.Engine) -> tuple[set[str], set[str]]:
 
 
 def is_chained(engine: sa.Engine) -> bool | str:
-    """Return whether a database has chains and heads; a sentence if some of its tables are lost."""
+    """Return whether a database has chains and heads; a sentence if one of its tables is lost."""
     there, columns = existing(engine)
     if not there:
         return False
@@ -72,7 +73,7 @@ def is_chained(engine: sa.Engine) -> bool | str:
         return True
     if there == {events.name, items.name} and ("chain" not in columns or not _has_chain(engine)):
         return False
-    return "a table is lost, or goes by another name"
+    return "a table is missing, or was renamed"
 
 
 def _has_chain(engine: sa.Engine) -> bool:
@@ -82,7 +83,7 @@ def _has_chain(engine: sa.Engine) -> bool:
 
 
 def make_tables(engine: sa.Engine) -> None:
-    """Add the column that version 0.1 did not have, and the tables that are missing."""
+    """Create the missing tables, and the column that version 0.1 did not have."""
     there, columns = existing(engine)
     if events.name in there and "chain" not in columns:
         with engine.begin() as connection:
@@ -105,7 +106,7 @@ def each_row(
     where: sa.ColumnElement[bool] | None = None,
     batch: int = BATCH,
 ) -> Iterator[Iterator[Row]]:
-    """Yield a project's events (or some of them) one by one, in order: only a batch is in memory."""
+    """Yield a project's events (or some of them) in order, with one batch in memory."""
     columns = [events.c[name] for name in (Row._fields if has_chain else WITHOUT_CHAIN)]
     query = sa.select(*columns).where(events.c.project == project)
     query = query if where is None else query.where(where)
@@ -122,23 +123,6 @@ def read_rows(
         return list(rows)
 
 
-def read_linked(
-    connection: sa.Connection, project: str, where: sa.ColumnElement[bool]
-) -> list[tuple[Row, str]]:
-    """Return some of a project's events, in order, each with the chain of its predecessor."""
-    earlier = events.alias()
-    before = (
-        sa.select(earlier.c.chain)
-        .where(earlier.c.project == project, earlier.c.seq < events.c.seq)
-        .order_by(earlier.c.seq.desc())
-        .limit(1)
-        .scalar_subquery()
-    )
-    columns = [events.c[name] for name in Row._fields]
-    query = sa.select(*columns, before).where(events.c.project == project, where).order_by(events.c.seq)
-    return [(Row(*row), chain or "") for *row, chain in connection.execute(query)]
-
-
 def read_chain(connection: sa.Connection, project: str, seq: int) -> str | None:
     """Return the chain of one event."""
     query = sa.select(events.c.chain).where(events.c.project == project, events.c.seq == seq)
@@ -146,7 +130,7 @@ def read_chain(connection: sa.Connection, project: str, seq: int) -> str | None:
 
 
 def read_items(connection: sa.Connection, project: str) -> str | None:
-    """Return the source as it was last time."""
+    """Return the stored source."""
     query = sa.select(items.c["items"]).where(items.c.project == project)
     return connection.execute(query).scalar()
 
@@ -158,13 +142,13 @@ def insert_rows(connection: sa.Connection, project: str, rows: Sequence[Row]) ->
 
 
 def replace_items(connection: sa.Connection, project: str, text: str) -> None:
-    """Note the source as it is now."""
+    """Store the source as it is now."""
     connection.execute(sa.delete(items).where(items.c.project == project))
     connection.execute(sa.insert(items), {"project": project, "format": FORMAT, "items": text})
 
 
 def move_head(connection: sa.Connection, project: str, head: Head, to: Head) -> bool:
-    """Replace a head; return whether it was there, with the event that it names."""
+    """Replace a head; return False if it was not there, or its event is another."""
     last = read_chain(connection, project, head.seq)
     if head.seq and last != head.chain:
         return False
@@ -173,7 +157,7 @@ def move_head(connection: sa.Connection, project: str, head: Head, to: Head) -> 
 
 
 def add_chain(connection: sa.Connection, project: str) -> Head:
-    """Write the chain and head of a log that has none yet, as version 0.1 wrote it; return its head."""
+    """Add the chain and head to a log of version 0.1; return the head."""
     rows = chained("", read_rows(connection, project, has_chain=False))
     text = read_items(connection, project)
     head = Head(items="" if text is None else digest(text))
@@ -187,8 +171,19 @@ def add_chain(connection: sa.Connection, project: str) -> Head:
     return head
 
 
+class _Noted(msgspec.Struct, forbid_unknown_fields=True):
+    """A source as its text stores it."""
+
+    keys: _Count | list[str]  # n stands for the ids "0" to "n - 1"
+    digests: str | list[str]
+    own_ids: list[str] | None = None
+    id_column: str | None = None
+    gone: _Count = 0
+    numbered: _Count | None = None  # the number of rows whose ids are their numbers
+
+
 def to_text(known: Known) -> str:
-    """Return what is stored."""
+    """Return the text that stores a source."""
     noted = known._asdict() | {"digests": Digests(known.digests).noted()}
     if isinstance(known.keys, Numbered):
         noted |= {"keys": [], "numbered": len(known.keys)}
@@ -198,43 +193,14 @@ def to_text(known: Known) -> str:
 
 
 def from_text(text: str) -> Known:
-    """Return the rows that a text notes, also one of a version before; ValueError if it notes none."""
+    """Return the source that a text stores, also a text of an earlier version; raise ValueError if none."""
     noted = json.loads(text)
     if isinstance(noted, list) and len(noted) == 2:
         noted = {"keys": noted[0], "digests": noted[1], "id_column": NOT_NOTED}
-    if not isinstance(noted, dict) or not _is_of_rows(**noted):
-        raise ValueError("what is noted of the source is not as everylabel writes it")
-    if isinstance(noted["keys"], int) and noted["keys"] > max(MOST_NAMED, len(noted["digests"])):
+    found = msgspec.convert(noted, _Noted)
+    if isinstance(found.keys, int) and found.keys > max(MOST_NAMED, len(found.digests)):
         raise ValueError("it notes more rows than digests")
-    n = noted.pop("numbered", None)
-    keys = IdList(ids_from_stored(noted["keys"])) if n is None else Numbered(n)
-    return Known(**noted | {"keys": keys, "digests": Digests.of_noted(noted["digests"])})
-
-
-def _is_of_rows(
-    keys: Any = None,
-    digests: Any = None,
-    own_ids: Any = None,
-    id_column: Any = None,
-    gone: Any = 0,
-    numbered: Any = 0,
-    **others: Any,
-) -> bool:
-    """Return whether each part of what is noted is of its kind."""
-    return (
-        (_is_count(keys) or _are_texts(keys))
-        and (isinstance(digests, str) or _are_texts(digests))
-        and (own_ids is None or _are_texts(own_ids))
-        and (id_column is None or isinstance(id_column, str))
-        and _is_count(gone)
-        and _is_count(numbered)
-        and not others
-    )
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and 0 <= value <= MOST
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    numbered = found.numbered
+    keys = IdList(ids_from_stored(found.keys)) if numbered is None else Numbered(numbered)
+    digests = Digests.of_noted(found.digests)
+    return Known(keys, digests, own_ids=found.own_ids, id_column=found.id_column, gone=found.gone)

@@ -1,4 +1,4 @@
-"""Beyond one machine: pools and jobs on a Ray cluster. Nothing distributed is written here that Ray does."""
+"""Beyond one machine: pools and jobs on a Ray cluster."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from everylabel.scale.partitions import embed_partition, predict_partition
     from everylabel.scale.pool import ShardPool
 
-# Loaded when asked for: a worker that embeds partitions needs no Ray.
+# Imported on first use: embedding partitions needs no Ray.
 _LAZY = {
     "ShardPool": "everylabel.scale.pool",
     "ShardedFeatures": "everylabel.scale.features",

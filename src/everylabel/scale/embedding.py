@@ -1,7 +1,7 @@
-"""`embed_shards`: a source of any size becomes a folder of .npy files, each made by any free worker.
+"""`embed_shards`: the features of a source of any size, in a folder of .npy files.
 
-The shards, one after the other, are the rows that `everylabel.embed` writes into one file. A worker holds a
-chunk of the rows at a time, whatever the size of the source and of a shard.
+The shards, one after the other, hold the rows that `everylabel.embed` writes into one file. A worker holds a
+chunk of rows at a time, whatever the size of source and shard.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from everylabel.models.embedding.chunks import Chunks
 from everylabel.models.embedding.embed import encoded_rows, write_rows
 from everylabel.models.embedding.fitted import load_fit
 from everylabel.scale import filesystem
-from everylabel.scale.cluster import connect, followed, run
+from everylabel.scale.cluster import connect, make_parts
 from everylabel.scale.manifest import Manifest, Part, open_or_create
 from everylabel.scale.shards import damage, shard_of
 from everylabel.scale.sources import Source, open_source
@@ -42,7 +42,7 @@ class Embedded(NamedTuple):
 
 @dataclass(frozen=True)
 class Embedding:
-    """The job: parts of a source through an encoder into a folder."""
+    """The job: encode parts of a source into a folder."""
 
     source: Source
     backend: Backend
@@ -54,7 +54,7 @@ class Embedding:
         return f"{self.shards.folder} {self.backend.key} {self.dtype}"
 
     def make(self, part: Part) -> int:
-        """Write the shard of a part; return how many images are rows of NaN."""
+        """Write the shard of a part; return the number of unreadable images, whose rows are NaN."""
         broken: list[str] = []
 
         def rows() -> Iterator[np.ndarray]:
@@ -64,8 +64,8 @@ class Embedding:
                 yield chunk
             if n != part.rows:
                 raise EverylabelError(
-                    f"source {self.source.place!r} has {n:,} rows from row {part.first:,} on where there "
-                    f"were {part.rows:,}; expected that nobody changes it meanwhile"
+                    f"source {self.source.place!r} has {n:,} rows from row {part.first:,} on, and had "
+                    f"{part.rows:,}; expected a source that does not change meanwhile"
                 )
 
         filesystem.write(self.shards.place(part), lambda file: write_rows(file, rows(), np.dtype(self.dtype)))
@@ -89,15 +89,15 @@ def embed_shards(
     progress: Callable[[int, int], Any] | None = None,
     note: Callable[[str], Any] | None = None,
 ) -> Embedded:
-    """Write the features of a source's rows into a folder of shards; only those that are not there yet.
+    """Write the features of a source's rows into a folder of shards; shards that are there are kept.
 
     Parameters
     ----------
     source : str
-        A Parquet, CSV, TSV or JSONL file, or a folder of Parquet files; here, or any address that fsspec
-        knows.
+        A Parquet, CSV, TSV or JSONL file, or a folder of Parquet files; on this machine, or at an address
+        that fsspec knows.
     out : str
-        The folder, here or elsewhere. With Ray on several machines all have to reach it, as the source.
+        The folder, on this machine or elsewhere. With Ray, all machines must reach it and the source.
     model, dtype, batch_size, device, trust_model_code
         As in `everylabel.embed`. The model is pretrained, since no worker sees all rows.
     options : Options
@@ -105,15 +105,15 @@ def embed_shards(
     ray : str, optional
         The address of a Ray cluster, see `cluster.connect`; None works in this process.
     shard_rows : int
-        Rows of a shard; the last has what is left.
+        Rows of a shard; the last may have fewer.
     fit : path, optional
-        What TF-IDF or pixels learned from other items, as in `everylabel.embed`.
+        An encoder (TF-IDF or pixels) fitted on other items, as in `everylabel.embed`.
     worker_cpus : int
         Cores, and threads, of one worker of Ray.
     progress : function, optional
         Called with the rows that are there and in all.
     note : function, optional
-        Called with a sentence: which cluster was joined, which shards are damaged and made anew.
+        Called with a sentence: the cluster, and damaged shards that are made again.
 
     Examples
     --------
@@ -150,11 +150,10 @@ def embed_shards(
     job = Embedding(origin.with_rows(shards), backend, shards, dtype)
     missing, damaged = _to_make(job)
     if damaged and note is not None:
-        note(f"{len(damaged):,} shard(s) are damaged and made anew: {listed(damaged, 3)}")
+        note(f"{len(damaged):,} shard(s) are damaged and made again: {listed(damaged, 3)}")
     gpus = int(str(getattr(backend, "device", None)).startswith("cuda"))
     cluster = None if ray is None else connect(ray, note)
-    made = run(job.make, job.key, missing, cluster, cpus=cpus, gpus=gpus)
-    kept, broken = followed(made, shards, missing, progress)
+    kept, broken = make_parts(job.make, job.key, shards, missing, cluster, progress, cpus=cpus, gpus=gpus)
     return Embedded(shards, kept, broken, shard_of(shards.place(shards.parts[0])).width, origin.column)
 
 
@@ -164,7 +163,7 @@ def model_digest(backend: Backend) -> str:
 
 
 def _to_make(job: Embedding) -> tuple[list[Part], list[str]]:
-    """Return the parts that are missing or damaged, and what is wrong with the latter."""
+    """Return the parts that are missing or damaged, and a description of each damaged one."""
     shards, missing = job.shards, {part.number for part in job.shards.missing()}
     there = [part for part in shards.parts if part.number not in missing]
     wrong = {part.number: damage(shards.place(part), part.rows, job.dtype) for part in there}
@@ -173,15 +172,15 @@ def _to_make(job: Embedding) -> tuple[list[Part], list[str]]:
 
 
 def pretrained(kind: str, model: str | None, fit: Path | None, how: How) -> Backend:
-    """Return an encoder that is the same whatever the rows are: pretrained, or fitted on others before."""
+    """Return an encoder that does not depend on the rows: pretrained, or fitted before on others."""
     if fit is not None:
         return load_fit(fit, kind, model)
 
     def sample() -> Any:
         raise EverylabelError(
             f"model {model or '(none: no language or vision model is installed)'} learns from all rows, and "
-            "no shard or partition has them; expected a pretrained model, or fit= (--fit) with what it has "
-            "learned from some (embedder.npz of a project, or the file of everylabel.embed(..., fit_out=...))"
+            "no shard or partition has them; expected a pretrained model, or fit= (--fit) with a fitted "
+            "encoder (embedder.npz of a project, or the file of everylabel.embed(..., fit_out=...))"
         )
 
     return choose(kind, model, sample, how)

@@ -1,13 +1,12 @@
 """Files of this machine, and of any other store that fsspec knows (s3://, gs://, abfs://, memory:// ...).
 
-A file is written whole or not at all: here as `core/files.py` does it, elsewhere under another name first.
+A file is written whole or not at all: under another name first, then renamed.
 """
 
 import hashlib
 import os
 import secrets
 import shutil
-import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,17 +19,13 @@ from everylabel.data.cache import make_folder
 
 
 class Stamp(NamedTuple):
-    """How a file is recognised: name, size and time; once it was read, its digest and number of rows."""
+    """The name, size and time of a file; once it was read, also its digest and number of rows."""
 
     name: str
     size: int
     changed: str
     digest: str = ""
     rows: int = 0
-
-    def same_file(self, other: "Stamp") -> bool:
-        """Return whether name, size and time are the same."""
-        return self[:3] == other[:3]
 
 
 def is_remote(place: str) -> bool:
@@ -39,7 +34,7 @@ def is_remote(place: str) -> bool:
 
 
 def absolute(place: str) -> str:
-    """Return a place as workers in another folder can find it."""
+    """Return a place as workers with another working directory find it."""
     return place if is_remote(place) else str(Path(place).absolute())
 
 
@@ -54,28 +49,22 @@ def inside(folder: str, name: str) -> str:
 
 
 def is_folder(place: str) -> bool:
-    """Return whether a folder is there."""
+    """Return whether a place is a folder."""
     return bool(_files(place).isdir(place)) if is_remote(place) else Path(place).is_dir()
 
 
 def exists(place: str) -> bool:
-    """Return whether a file or a folder is there."""
+    """Return whether a place is a file or a folder."""
     return bool(_files(place).exists(place)) if is_remote(place) else Path(place).exists()
 
 
-def is_plain(place: str) -> bool:
-    """Return whether a file with content is there; a pipe, a device or a file of /proc may have no end."""
-    if is_remote(place):
-        return bool(_files(place).isfile(place)) and bool(_files(place).size(place))
-    try:
-        about = Path(place).stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return stat.S_ISREG(about.st_mode) and about.st_size > 0
+def is_file(place: str) -> bool:
+    """Return whether a regular file is there: reading a pipe or device may never end."""
+    return bool(_files(place).isfile(place)) if is_remote(place) else Path(place).is_file()
 
 
 def list_files(folder: str) -> list[str]:
-    """Return the names of the files in a folder, sorted; none if it is not there."""
+    """Return the names of the files in a folder, sorted; none if there is no folder."""
     if not is_folder(folder):
         return []
     if not is_remote(folder):
@@ -85,7 +74,7 @@ def list_files(folder: str) -> list[str]:
 
 
 def opened(place: str) -> IO[bytes]:
-    """Return a file that is open for reading."""
+    """Open a file for reading."""
     if is_remote(place):
         file: IO[bytes] = _files(place).open(place, "rb")
         return file
@@ -94,7 +83,7 @@ def opened(place: str) -> IO[bytes]:
 
 @contextmanager
 def local_copy(place: str, most: int = -1) -> Iterator[Path]:
-    """Yield a path on this machine; of another store's file a temporary copy, of its first bytes if given."""
+    """Yield a path on this machine: a temporary copy (of the first `most` bytes) if the file is elsewhere."""
     if not is_remote(place):
         yield Path(place)
         return
@@ -109,7 +98,7 @@ def local_copy(place: str, most: int = -1) -> Iterator[Path]:
 
 
 def stamp(place: str) -> Stamp:
-    """Return how a file is recognised, without reading it; another store has its own mark of the content."""
+    """Return the stamp of a file, without reading it; for another store the time is its own content mark."""
     if is_remote(place):
         files = _files(place)
         return Stamp(base_name(place), int(files.size(place) or 0), str(files.ukey(place)))
@@ -118,7 +107,7 @@ def stamp(place: str) -> Stamp:
 
 
 def digest(place: str) -> str:
-    """Return a hash of a file's content; another store has its own mark of it."""
+    """Return a hash of a file's content; for another store its own content mark."""
     if is_remote(place):
         return str(_files(place).ukey(place))
     with Path(place).open("rb") as file:
@@ -126,7 +115,7 @@ def digest(place: str) -> str:
 
 
 def write(place: str, fill: Callable[[Any], Any]) -> None:
-    """Write a file by `fill(file)`, and put it in place once it is whole."""
+    """Write a file by `fill(file)`; it is in place once it is whole, never before."""
     if not is_remote(place):
         make_folder(Path(place).parent)
         write_atomically(Path(place), fill)
@@ -149,6 +138,6 @@ def _files(place: str) -> Any:
         return fsspec.core.url_to_fs(place)[0]
     except (ImportError, ValueError) as error:
         raise EverylabelError(
-            f"{place!r} cannot be reached ({error}); expected a file or folder here, or an address that "
-            "fsspec knows"
+            f"{place!r} cannot be reached ({error}); expected a file or folder on this machine, or an "
+            "address that fsspec knows"
         ) from error

@@ -1,8 +1,8 @@
-"""A folder that is filled part by part, and can be continued after a kill at any moment.
+"""A folder that is filled part by part; a job that was killed at any moment continues.
 
 A manifest, written first, records how the parts are made: the model, the options, the source's files, and the
 rows of each part. A part is in the folder whole or not at all, under a name that follows from its number, so
-the missing parts are those without a file. If the source or an option has changed, the job is refused.
+a part without a file is missing. If the source or an option has changed, the job is refused.
 """
 
 import json
@@ -21,12 +21,12 @@ from everylabel.scale import filesystem
 from everylabel.scale.filesystem import Stamp
 
 MANIFEST = "manifest.json"
-BESIDE_TABLES = "_manifest.json"  # readers of a folder of tables ignore names that begin so
+BESIDE_TABLES = "_manifest.json"  # readers of a folder of tables skip names with an underscore
 SHARDS = ".npy"  # the ending of features
 ROWS = "rows.parquet"  # the rows of a CSV or JSONL source
 FORMAT, VERSION = "everylabel parts", 2
-HEAD, MARK = 4096, re.compile(rb'"format"\s*:\s*"everylabel parts"')  # bytes that show it is ours
-CURE = "name another folder with -o, or delete this one to begin anew"
+HEAD, MARK = 4096, re.compile(rb'\s*\{[^\0]*"format"\s*:\s*"everylabel parts"')  # how our manifests begin
+CURE = "name another folder with -o, or delete this one to start over"
 
 
 class Part(NamedTuple):
@@ -39,10 +39,10 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Manifest:
-    """A folder, and how its parts are made."""
+    """A folder, and the recipe of its parts."""
 
     folder: str
-    about: Mapping[str, Any]  # the options that the parts depend on, by the names that users know
+    about: Mapping[str, Any]  # the options that the parts depend on, by their names on the command line
     ending: str
     parts: Sequence[Part]
     files: Sequence[Stamp]  # of the source
@@ -58,7 +58,7 @@ class Manifest:
         return filesystem.inside(self.folder, self.name(part))
 
     def name(self, part: Part) -> str:
-        """Return the name of a part's file; names sort as rows do."""
+        """Return the name of a part's file; names sort in the order of rows."""
         return f"part-{part.number:06d}{self.ending}"
 
     def missing(self) -> list[Part]:
@@ -76,7 +76,7 @@ def open_or_create(
     counts: Callable[[], list[int]],
     size: int = 0,
 ) -> Manifest:
-    """Return the manifest of a new folder, or of one begun with the same model, options and source.
+    """Return the manifest of a new folder, or of one started with the same model, options and source.
 
     counts : returns the rows of each file
     size : rows of a part; 0 makes a part of each file
@@ -114,7 +114,7 @@ def parts_of(sizes: Sequence[int]) -> list[Part]:
 
 
 def read_manifest(folder: str) -> Manifest | None:
-    """Return a folder's manifest; None if it has none, or that of another program."""
+    """Return a folder's manifest; None if there is none, or only another program's."""
     place = _find(folder)
     if place is None:
         return None
@@ -131,7 +131,7 @@ def read_manifest(folder: str) -> Manifest | None:
         if not sizes or not all(isinstance(n, int) and n > 0 for n in sizes):
             raise ValueError("it names no parts, or parts without rows")
         if sum(sizes) != sum(one.rows for one in files):
-            raise ValueError(f"its parts have {sum(sizes)} rows, and its files others")
+            raise ValueError(f"its parts have {sum(sizes)} rows, and its files another number")
         source = str(stored.get("source") or "")
         return Manifest(folder, dict(stored["about"]), str(stored["ending"]), parts_of(sizes), files, source)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OSError) as error:
@@ -139,15 +139,15 @@ def read_manifest(folder: str) -> Manifest | None:
 
 
 def difference(file: str, then: Stamp) -> str:
-    """Return what a file has that is not as it was then, "size" or "content"; its time may change."""
+    """Return how a file has changed, "size" or "content"; "" if it has not (its time may change)."""
     now = filesystem.stamp(file)
     if now.size != then.size:
         return "size"
-    return "content" if not now.same_file(then) and filesystem.digest(file) != then.digest else ""
+    return "content" if now[:3] != then[:3] and filesystem.digest(file) != then.digest else ""
 
 
 def is_shards(place: str) -> bool:
-    """Return whether a place is a folder that `embed_shards` has made or begun."""
+    """Return whether a place is a folder that `embed_shards` has made or started."""
     try:
         return filesystem.is_folder(place) and _find(place) is not None
     except (EverylabelError, OSError):
@@ -155,19 +155,19 @@ def is_shards(place: str) -> bool:
 
 
 def shards_behind(source: str) -> str | None:
-    """Return the folder of shards that is labelled: the source itself, or that of a project's folder."""
+    """Return the folder of shards to label: the source itself, or the source of a project's folder."""
     if is_shards(source):
         return source
     path = Path(source)
     before = remembered(path) if path.is_dir() and path.name.endswith(ENDING) else None
     if before is None or before.source == IN_MEMORY:
         return None
-    check_source(path, before.source, private=True)  # opening it asks for more
+    check_source(path, before.source, private=True)  # opening the project checks more
     return before.source if is_shards(before.source) else None
 
 
 def finished_shards(folder: str) -> Manifest:
-    """Return the manifest of a folder of features; refuse it while shards are missing."""
+    """Return the manifest of a folder of features, or raise while shards are missing."""
     manifest = read_manifest(folder)
     if manifest is None or manifest.ending != SHARDS:
         raise EverylabelError(
@@ -177,21 +177,20 @@ def finished_shards(folder: str) -> Manifest:
     if missing:
         raise EverylabelError(
             f"folder {folder!r} lacks {len(missing):,} of {len(manifest.parts):,} shards "
-            f"({listed(missing, 3)}); expected all: run the command that began it once more"
+            f"({listed(missing, 3)}); expected all: run the command that started it again"
         )
     return manifest
 
 
 def _find(folder: str) -> str | None:
-    """Return the place of a folder's manifest: a plain file that begins as ours do."""
+    """Return the place of a folder's manifest: a file that begins as our manifests do."""
     for name in (MANIFEST, BESIDE_TABLES):
         place = filesystem.inside(folder, name)
         try:
-            if filesystem.is_plain(place):
+            if filesystem.is_file(place):
                 with filesystem.opened(place) as file:
-                    head = file.read(HEAD)
-                if head.lstrip().startswith(b"{") and MARK.search(head):
-                    return place
+                    if MARK.match(file.read(HEAD)):
+                        return place
         except OSError as error:
             raise _unreadable(place, error) from error
     return None
@@ -199,7 +198,7 @@ def _find(folder: str) -> str | None:
 
 def _unreadable(place: str, error: BaseException) -> EverylabelError:
     return EverylabelError(
-        f"{place!r} cannot be read ({error}); expected a manifest that this everylabel writes: {CURE}"
+        f"{place!r} cannot be read ({error}); expected a manifest of this version of everylabel: {CURE}"
     )
 
 
@@ -224,22 +223,22 @@ def _check_about(before: Manifest, about: Mapping[str, Any], ending: str) -> Non
     for name in dict.fromkeys([*was, *now]):
         if was.get(name) != now.get(name):
             raise EverylabelError(
-                f"folder {before.folder!r} was begun with {name} {was.get(name)}; this is {name} "
+                f"folder {before.folder!r} was started with {name} {was.get(name)}; this is {name} "
                 f"{now.get(name)}: {CURE}"
             )
 
 
 def _check_files(before: Manifest, source: str, files: Sequence[str]) -> None:
-    """Refuse files whose content has changed since the folder was begun; their time may change."""
+    """Raise if the content of a file has changed since the folder was started."""
     stamps = [filesystem.stamp(file) for file in files]
     if [one.name for one in stamps] != [one.name for one in before.files]:
         was, now = (listed([one.name for one in some], 3) for some in (before.files, stamps))
         raise EverylabelError(
-            f"folder {before.folder!r} was begun with {len(before.files)} file(s) ({was}); "
+            f"folder {before.folder!r} was started with {len(before.files)} file(s) ({was}); "
             f"source {source!r} has {len(stamps)} ({now}) now: {CURE}"
         )
     for file, then in zip(files, before.files, strict=True):
         if difference(file, then):
             raise EverylabelError(
-                f"source {file!r} has changed since folder {before.folder!r} was begun: {CURE}"
+                f"source {file!r} has changed since folder {before.folder!r} was started: {CURE}"
             )

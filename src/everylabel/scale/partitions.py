@@ -1,14 +1,13 @@
-"""`embed` and `predict` as functions of one partition: a data frame in, a data frame out.
+"""`embed` and `predict` for one partition: a data frame in, a data frame out.
 
-For engines that cut a table into data frames themselves: `dask.dataframe.map_partitions`, Spark's
-`mapInPandas` (docs/scale.md has an example of each). A process loads a model once, whatever the number of
-partitions.
+For engines that split a table into data frames themselves: `dask.dataframe.map_partitions`, Spark's
+`mapInPandas` (docs/scale.md has an example of each). A process loads a model once for all its partitions.
 """
 
 import os
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -37,22 +36,22 @@ def embed_partition(
     device: str | None = None,
     trust_model_code: bool = False,
 ) -> Any:
-    """Return a data frame with one more column, the features of each row: an array of float32.
+    """Return a data frame with a column of features: an array of float32 per row.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One partition; it may be empty.
+        One partition, possibly empty.
     text_column, image_column : str
-        The column of texts, or of paths of images; one of them.
+        The column of texts, or of paths of images; give one of them.
     model, fit, device, trust_model_code
-        As in `everylabel.embed`; the model is pretrained, or has learned from other items (`fit`).
+        As in `everylabel.embed`; the model is pretrained, or fitted on other items (`fit`).
     column : str
         The name of the new column.
     threads : int
-        That compute; one suits engines that run a partition on each core.
+        For computing; one suits engines that run one partition per core.
 
-    An image that cannot be read has None.
+    The features of an unreadable image are None.
 
     Examples
     --------
@@ -68,7 +67,7 @@ def embed_partition(
     kind, name = ("text", text_column) if text_column is not None else ("image", image_column)
     check_columns("the partition", [str(one) for one in frame.columns], [str(name)])
     how = How(device=device, trust_code=trust_model_code, threads=threads)
-    backend = _loaded(kind, model, None if fit is None else _file(fit), how)
+    backend = _encoder(kind, model, None if fit is None else _file(fit), how)
     values = frame[name].tolist()
     items = [text_of(value) for value in values] if kind == "text" else image_paths(values, Path())
     rows = _rows(items, kind, backend)
@@ -76,12 +75,12 @@ def embed_partition(
 
 
 def predict_partition(frame: Any, model: str | os.PathLike[str], *, column: str = FEATURES) -> Any:
-    """Return a data frame with two more columns: the most probable class, and its probability.
+    """Return a data frame with two more columns: the predicted class, and its probability.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One partition with a column of features, as `embed_partition` makes it.
+        One partition with a column of features from `embed_partition`.
     model : path
         A file of `everylabel export --what model -o model.npz`, or of `everylabel.save_classifier`.
     column : str
@@ -109,7 +108,7 @@ def predict_partition(frame: Any, model: str | os.PathLike[str], *, column: str 
         label[there] = [str(name) for name in classifier.classes_[best]]
         sure[there] = probs[np.arange(len(there)), best]
     pandas = need("pandas", "table", "a partition")
-    names = pandas.Series(label, index=frame.index, dtype="string")  # which Dask can write
+    names = pandas.Series(label, index=frame.index, dtype="string")  # Dask can write it
     return frame.assign(**{LABEL: names, PROBABILITY: sure})
 
 
@@ -130,25 +129,19 @@ def _objects(frame: Any, rows: list[np.ndarray | None]) -> Any:
     return need("pandas", "table", "a partition").Series(held, index=frame.index, dtype=object)
 
 
-class _File(NamedTuple):
-    """A file as it is now."""
-
-    place: str
-    changed: int
-
-
-def _file(place: str | os.PathLike[str]) -> _File:
+def _file(place: str | os.PathLike[str]) -> tuple[str, int]:
+    """Return the path of a file and the time of its last change: a changed file is loaded again."""
     path = Path(place).absolute()
-    return _File(str(path), path.stat().st_mtime_ns if path.exists() else 0)
+    return str(path), path.stat().st_mtime_ns if path.exists() else 0
 
 
 @lru_cache(maxsize=2)
-def _loaded(kind: str, model: str | None, fit: _File | None, how: How) -> Backend:
-    return pretrained(kind, model, None if fit is None else Path(fit.place), how)
+def _encoder(kind: str, model: str | None, fit: tuple[str, int] | None, how: How) -> Backend:
+    return pretrained(kind, model, None if fit is None else Path(fit[0]), how)
 
 
 @lru_cache(maxsize=2)
-def _classifier(file: _File) -> Any:
+def _classifier(file: tuple[str, int]) -> Any:
     from everylabel.models.classifier_files import load_classifier
 
-    return load_classifier(file.place)
+    return load_classifier(file[0])

@@ -1,13 +1,12 @@
-"""A pool whose features lie in shards: the posterior is here, logits and variances with the actors.
+"""A pool whose features are in shards: the posterior is at the driver, logits and variances at the actors.
 
-It is a `Pool` with other numbers: a label updates the posterior here, and the actors get the factors of the
-step. Strategies run on it unchanged. Scores are computed by the actors, and each returns its best
-candidates; strategies that need an array of all free instances get it. While an actor is away, its
-instances are not free.
+It is a `Pool` with another cache: a label updates the posterior at the driver, and the actors get the factors
+of the step. Strategies run unchanged. The actors compute scores, and each returns its best candidates; a
+strategy that needs an array of all free instances gets it. Instances of an actor that is away are not free.
 
-Herding, look-ahead, Badge and Typiclust need the rows of a thousand instances a pick, which would be 2 to 5
-MB from the actors. They choose among SIZE instances that lie at the driver. Each pick replaces some of
-them, EXCHANGED bytes, by others drawn at random, so that the whole pool is looked at in time.
+Herding, look-ahead, Badge and Typiclust need the rows of a thousand instances per pick, 2 to 5 MB from the
+actors. They choose among `SIZE` instances whose rows are at the driver. Each pick replaces `EXCHANGED` bytes
+of them by instances drawn at random, so that in time the whole pool is seen.
 """
 
 from collections.abc import Callable
@@ -28,12 +27,12 @@ from everylabel.selection.pool.view import TIE, best, shared_cov
 from everylabel.selection.threads import worth_compiling
 
 SIZE = 8000
-FIXED = 1000  # of them that stay: the model's mean confidence is computed on these
-EXCHANGED = 2**15  # bytes of rows, with each pick
+FIXED = 1000  # of them are never replaced: the model's mean confidence is computed on these
+EXCHANGED = 2**15  # bytes of rows per pick
 
 
 class DriverSample(PoolView):
-    """A pool of which only the instances of the sample can be chosen."""
+    """A random sample of a pool, with its rows at the driver; strategies choose among its instances."""
 
     def __init__(self, pool: "ShardPool") -> None:
         self._pool, self._sharded = pool, pool.numbers.sharded
@@ -41,11 +40,10 @@ class DriverSample(PoolView):
             n = len(pool)
             drawn = np.random.default_rng(0).choice(n, min(n, SIZE), replace=False)
             self._sharded.sample = self._sharded.fetch(drawn)
-        sample: tuple[np.ndarray, np.ndarray] = self._sharded.sample
-        self._idx, self._raw = sample
+        self._idx, self._raw = self._sharded.sample
         self._slot = {i: at for at, i in enumerate(self._idx.tolist())}
-        self._rows = self._seen(self._raw)
-        self._next = min(FIXED, len(self._idx))  # the slot whose turn it is
+        self._rows = self._scaled(self._raw)
+        self._exchanged = 0
         self.dtype = pool.dtype
 
     def __len__(self) -> int:
@@ -89,7 +87,7 @@ class DriverSample(PoolView):
         out = np.empty((len(idx), self._rows.shape[1]), dtype)
         here = slots >= 0
         out[here] = self._rows[slots[here]]
-        if not here.all():  # labelled ones, whose rows are here too
+        if not here.all():  # labelled instances, whose rows are cached at the driver
             out[~here] = self._pool.rows(idx[~here], dtype)
         return out
 
@@ -99,28 +97,20 @@ class DriverSample(PoolView):
             self._sharded.cache(np.asarray([i]), self._raw[[self._slot[i]]])
 
     def exchange(self, rng: np.random.Generator) -> None:
-        """Replace some instances by others drawn at random; actors that are away are not waited for."""
-        n, fixed, size = len(self._pool), min(FIXED, len(self._idx)), len(self._idx)
+        """Replace some instances by free ones drawn at random, from live actors only."""
+        size, fixed = len(self._idx), min(FIXED, len(self._idx))
         many = min(EXCHANGED // max(1, self._raw[0].nbytes), size - fixed)
-        drawn = np.unique(rng.integers(n, size=many))
-        away = self._pool.numbers.away()
-        usable = [
-            i
-            for i in drawn.tolist()
-            if i not in self._slot
-            and self._pool.state[i] == Where.FREE
-            and not any(part.start <= i < part.stop for part in away)
-        ]
+        drawn, free = np.unique(rng.integers(len(self), size=many)), self._pool.free_idx
+        usable = [i for i in drawn.tolist() if i not in self._slot and i in free]
         new, raw = self._sharded.fetch(np.asarray(usable, np.int64), wait=False)
-        slots = fixed + (self._next - fixed + np.arange(len(new))) % max(1, size - fixed)
-        self._next = fixed + (self._next - fixed + len(new)) % max(1, size - fixed)
+        slots = fixed + (self._exchanged + np.arange(len(new))) % max(1, size - fixed)
+        self._exchanged += len(new)
         for i in self._idx[slots].tolist():
             del self._slot[i]
-        self._idx[slots], self._raw[slots] = new, raw
-        self._rows[slots] = self._seen(raw)
+        self._idx[slots], self._raw[slots], self._rows[slots] = new, raw, self._scaled(raw)
         self._slot |= dict(zip(new.tolist(), slots.tolist(), strict=True))
 
-    def _seen(self, raw: np.ndarray) -> np.ndarray:
+    def _scaled(self, raw: np.ndarray) -> np.ndarray:
         """Return rows as the model sees them, with the bias column."""
         features, bias = self._pool.features, self._pool.numbers.features.bias
         seen = features.of(raw)[:] if isinstance(features, Scaled) else raw
@@ -128,7 +118,7 @@ class DriverSample(PoolView):
 
 
 class ShardPool(Pool):
-    """A pool over `ShardedFeatures`, or those on scale (`Scaled`); all else is as in `Pool`.
+    """A pool over `ShardedFeatures`, scaled or not; otherwise as `Pool`.
 
     Examples
     --------
@@ -142,7 +132,7 @@ class ShardPool(Pool):
     >>> pool.add(i, y[i])
     """
 
-    can_scan = False  # its logits are with the actors
+    can_scan = False  # the logits are at the actors
 
     def __init__(self, features: ShardedFeatures, posterior: Posterior, **options: Any) -> None:
         self._free: Any = None
@@ -150,7 +140,7 @@ class ShardPool(Pool):
         super().__init__(features, posterior, **options)
 
     def placed(self, *places: Where) -> Any:
-        """Return the instances that are in one of these places; free ones as all but the others."""
+        """Return the instances in one of these places; free ones as the complement of the others."""
         idx, where = self.state.unusual()
         if Where.FREE in places:
             return all_but(len(self), idx[~np.isin(where, places)])
@@ -158,7 +148,7 @@ class ShardPool(Pool):
 
     @property
     def free_idx(self) -> Any:
-        """Return the free instances of the parts that are here, as all but the others."""
+        """Return the free instances of live actors, as the complement of the others."""
         if self._free is None:
             away = [(part.start, part.stop) for part in self.numbers.away()]
             self._free = all_but(len(self), self.state.unusual()[0], away)
@@ -171,7 +161,7 @@ class ShardPool(Pool):
     def put(self, idx: int, where: Where, label: int | None = None, weight: float = 1.0, **how: Any) -> None:
         i = self._check_one(idx)
         if self._sample is not None:
-            self._sample.keep(i)  # its row stays here, whatever becomes of its shard
+            self._sample.keep(i)  # its label can be learned while its actor is away
         super().put(idx, where, label, weight, **how)
         self.numbers.moves[i], self._free = int(where), None
 
@@ -180,11 +170,11 @@ class ShardPool(Pool):
         super().refit(posterior)
 
     def close(self) -> None:
-        """Have the actors drop this pool; the features stay."""
+        """Drop this pool on all actors; the features stay."""
         self.numbers.end()
 
     def at_hand(self, rng: np.random.Generator | None = None) -> DriverSample:
-        """Return a random sample whose rows are here; with `rng`, a few instances are replaced by others."""
+        """Return a random sample with its rows at the driver; `rng` replaces a few of its instances."""
         if self._sample is None:
             self._sample = DriverSample(self)
         elif rng is not None:
@@ -192,15 +182,15 @@ class ShardPool(Pool):
         return self._sample
 
     def guessed(self, present: int) -> np.ndarray:
-        """Return how many instances each column is the likeliest of, in the parts that are here."""
+        """Return for each column how many instances are predicted as it, on live actors."""
         return sum((found for _, found in self.numbers.ask("guesses", present)), np.zeros(present, np.int64))
 
     def margins(self, idx: np.ndarray) -> np.ndarray:
-        return self.numbers.gather(idx, _margins)
+        return self.numbers.collect(idx, "margins")
 
     def narrowest(self, idx: np.ndarray) -> int:
         """Return the position in idx of the smallest margin."""
-        size = 1.0 if worth_compiling(len(self) * self.n_classes) else None  # as the local pool has ties
+        size = 1.0 if worth_compiling(len(self) * self.n_classes) else None  # as in the local pool
         return int(self._top(narrowness, idx, 1, size, ("narrow_candidates",))[0])
 
     def smallest_margins(self, idx: np.ndarray, n: int) -> np.ndarray:
@@ -214,12 +204,11 @@ class ShardPool(Pool):
             return self._top(score, idx, n)
 
     def inner(self, idx: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
-        """Return w -> H[idx] w and |h|^2 of idx, both computed where the instances are."""
-        collect, dtype = self.numbers.collect, self.dtype
-        fold, folds = self.numbers.features.fold, self.numbers.features.folds
+        """Return w -> H[idx] w and |h|^2 of idx, both computed by the actors."""
+        collect, fold, folds = self.numbers.collect, self.numbers.features.fold, self.numbers.features.folds
 
         def along(w: np.ndarray) -> np.ndarray:
-            return collect(idx, "product", np.asarray(fold(w), dtype), axis=w.ndim - 1)
+            return collect(idx, "product", fold(w), axis=w.ndim - 1)
 
         form = None if folds is None else folds @ folds.T  # |h|^2 = [x 1] T T' [x 1]'
         return along, collect(idx, "norms", form)
@@ -229,19 +218,19 @@ class ShardPool(Pool):
     ) -> np.ndarray:
         """Return the positions in idx of the n highest scores; of ties, the lowest positions.
 
-        size : scores closer than TIE times this are a tie; the largest score of all unless given
-        ask : a method of the parts that returns candidates sooner, and its arguments
+        size : scores closer than TIE times this are a tie; by default the largest score
+        ask : a faster method of the parts that returns candidates, and its arguments
         """
         if not self._is_free(idx):
-            return best(self.numbers.gather(idx, score), n)
+            return best(self.numbers.collect(idx, "scores", score), n)
         asked = self.numbers.ask(*(ask or ("candidates", score, n)))
         some = np.concatenate([part.start + found.idx for part, found in asked])
         scores = np.concatenate([found.scores for _, found in asked])
         at = np.searchsorted(idx, some)
-        usable = np.asarray(idx[np.minimum(at, len(idx) - 1)] == some)  # else its part came back meanwhile
+        usable = np.asarray(idx[np.minimum(at, len(idx) - 1)] == some)  # not so if its actor just came back
         at, scores = at[usable], scores[usable]
         if len(at) < n:
-            return best(self.numbers.gather(idx, score), n)
+            return best(self.numbers.collect(idx, "scores", score), n)
         tie = TIE * (max(found.size for _, found in asked) if size is None else size)
         if n > 1:
             return at[np.lexsort((at, -in_ties(scores, tie)))[:n]]
@@ -251,7 +240,7 @@ class ShardPool(Pool):
         return np.asarray([chosen])
 
     def _is_free(self, idx: np.ndarray) -> bool:
-        """Return whether these are all free instances that can be asked."""
+        """Return whether idx are all free instances of live actors."""
         if idx is self._free:
             return True
         if isinstance(idx, Complement):
@@ -266,14 +255,10 @@ class ShardPool(Pool):
         return CachedLogits(features, posterior, lambda: self.state, lambda: self._cached_at)
 
     def _trained_logits(self, idx: np.ndarray) -> np.ndarray:
-        """Return the logits of labelled instances, computed here: the same to the bit at every start."""
+        """Return the logits of labelled instances, computed at the driver."""
         if self.posterior.likelihood == "binary":
             return super()._trained_logits(idx)
         return np.asarray(self.rows(idx) @ to_numpy(self.posterior.mean))
 
     def _room(self, n: int) -> tuple[Any, Any, Any]:
         return Sparse(n, -1, np.int16), Sparse(n, 1.0, np.float64), Sparse(n, Where.FREE, np.int8)
-
-
-def _margins(part: PoolView, idx: np.ndarray) -> np.ndarray:
-    return part.margins(idx)

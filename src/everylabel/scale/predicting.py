@@ -20,7 +20,7 @@ from everylabel.models.scaling import Scaling
 from everylabel.projects.predictions import trained
 from everylabel.projects.project import Project
 from everylabel.scale import filesystem
-from everylabel.scale.cluster import connect, followed, run
+from everylabel.scale.cluster import connect, make_parts
 from everylabel.scale.embedding import DIGEST, MODEL, model_digest
 from everylabel.scale.manifest import (
     Manifest,
@@ -32,7 +32,7 @@ from everylabel.scale.manifest import (
 )
 from everylabel.scale.shards import Shard, load, shards_of
 
-BLOCK = 4096  # rows that are looked at together
+BLOCK = 4096  # rows checked together
 
 
 class Predicted(NamedTuple):
@@ -44,7 +44,7 @@ class Predicted(NamedTuple):
 
 
 class Head(NamedTuple):
-    """A model on features as they come."""
+    """A model of unscaled features."""
 
     posterior: Posterior  # without the labels that made it
     scaling: Scaling
@@ -57,7 +57,7 @@ class Head(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """What tells it from other models."""
+        """A digest that no other model has."""
         total = hashlib.blake2b(repr((self.classes, self.scaling.scale)).encode(), digest_size=8)
         for array in (self.posterior.mean, self.scaling.center, self.scaling.matrix):
             total.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
@@ -66,7 +66,7 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True)
 class Predicting:
-    """The job: shards through a model into tables."""
+    """The job: write the predictions of shards as tables."""
 
     shards: list[Shard]
     head: Head
@@ -78,7 +78,7 @@ class Predicting:
         return f"{self.predictions.folder} {self.head.digest} {self.form}"
 
     def make(self, part: Part) -> int:
-        """Write the table of a shard; return how many of its rows have no prediction."""
+        """Write the table of a shard; return the number of its rows without a prediction."""
         features = load([self.shards[part.number].place])
         finite = _finite(features)
         beside = Beside({ROW: Cells(int, lambda i: part.first + i)}, {})
@@ -92,7 +92,7 @@ class Predicting:
 
 
 def _finite(features: np.ndarray) -> np.ndarray:
-    """Return the rows that hold numbers only: an image that could not be read is a row of NaN."""
+    """Return the rows without NaN: the row of an unreadable image is NaN."""
     blocks = [np.isfinite(features[at : at + BLOCK]).all(axis=1) for at in range(0, len(features), BLOCK)]
     return np.flatnonzero(np.concatenate(blocks))
 
@@ -109,16 +109,19 @@ def predict_shards(
     progress: Callable[[int, int], Any] | None = None,
     note: Callable[[str], Any] | None = None,
 ) -> Predicted:
-    """Write what a project's model says of all rows into a folder of tables; only those not there yet.
+    """Write the predictions of a project's model for all rows of shards into a folder of tables.
+
+    Tables that are there are kept.
 
     Parameters
     ----------
     shards, out : str
-        Folders, here or any address that fsspec knows.
+        Folders, on this machine or at addresses that fsspec knows.
     project, label_set
-        Whose model predicts, and its labels: `log.read_labels`.
+        The project whose model predicts, and its labels (`log.read_labels`).
     form : {"parquet", "csv", "jsonl"}
-        Of the tables: the row in the source, from 0, the label, its probability, and those of all classes.
+        The format of the tables, with columns for the row in the source (from 0), the label, its probability,
+        and the probability of each class.
     ray, worker_cpus, progress, note
         As in `embedding.embed_shards`.
     """
@@ -132,12 +135,12 @@ def predict_shards(
     missing = predictions.missing()
     cluster = None if ray is None else connect(ray, note)
     job = Predicting(found, head, predictions, form)
-    made = run(job.make, job.key, missing, cluster, cpus=worker_cpus)
-    return Predicted(predictions, *followed(made, predictions, missing, progress))
+    done = make_parts(job.make, job.key, predictions, missing, cluster, progress, cpus=worker_cpus)
+    return Predicted(predictions, *done)
 
 
 def _finished(folder: str, project: Project) -> list[Shard]:
-    """Return the shards, if all are there and made by the project's own model."""
+    """Return the shards, or raise unless all are there and made by the project's own model."""
     manifest = finished_shards(folder)
     embedder, own = project.embedder(), read_manifest(project.source) if is_shards(project.source) else None
     made_by = None if own is None else own.about.get(DIGEST)
@@ -146,7 +149,7 @@ def _finished(folder: str, project: Project) -> list[Shard]:
     if made_by is not None and made_by != manifest.about.get(DIGEST):
         raise EverylabelError(
             f"shards {folder!r} were made by another model ({manifest.about.get(MODEL)}) than the features "
-            f"of project {project.name!r}; expected shards by the project's own: embed them with its "
+            f"of project {project.name!r}; expected the project's own model: embed them with its "
             "--model, or with --fit and its embedder.npz"
         )
     return shards_of(manifest)

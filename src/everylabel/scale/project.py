@@ -1,7 +1,7 @@
-"""A folder of shards as a project: rows are known by their numbers, and shown as the source has them.
+"""A folder of shards as a project: items are row numbers, shown by the source's rows.
 
-Nothing of the size of the pool is made here: ids are computed, texts are read when they are asked for, and
-the features are with the actors of a Ray cluster, in memory if they fit, or in their files.
+Nothing here takes memory in proportion to the pool: ids are computed, texts are read on demand, and the
+features are at the actors of a Ray cluster, in memory if they fit, or in their files.
 """
 
 import hashlib
@@ -39,12 +39,12 @@ from everylabel.scale.shards import MappedShards, Shard, load, shards_of
 from everylabel.scale.sources import Source, files_of, open_source
 
 NAME_IT = "; items are shown by their row: name it by --show"
-LOOKED_AT = 8  # rows of each shard that go into its digest
-BLOCK, BLOCKS = 64, 64  # rows of the source that are read together, and how many such blocks are cached
+LOOKED_AT = 8  # rows of each shard in its digest
+BLOCK, BLOCKS = 64, 64  # rows of the source read together, and the number of blocks cached
 
 
 def on_ray(address: str, note: Callable[[str], Any] | None = None) -> Reader:
-    """Return a reader of shards whose features are with the actors of a cluster; note(text) names it."""
+    """Return a reader of shards with features at the actors of a cluster; note(text) names the cluster."""
 
     def features(folder: str, shards: list[Shard]) -> ShardedFeatures:
         connect(address, note)
@@ -54,12 +54,12 @@ def on_ray(address: str, note: Callable[[str], Any] | None = None) -> Reader:
 
 
 def in_memory() -> Reader:
-    """Return a reader of shards whose features are copied into memory; refused if they do not fit."""
+    """Return a reader of shards with features in memory; it raises if they do not fit."""
     return _reader(_loaded)
 
 
 def in_files() -> Reader:
-    """Return a reader of shards whose features stay in their files, for commands that need a few rows."""
+    """Return a reader of shards with features in their files, for commands that need a few rows."""
     return _reader(lambda folder, shards: MappedShards(shards), with_columns=True)
 
 
@@ -76,7 +76,7 @@ def _loaded(folder: str, shards: list[Shard]) -> np.ndarray:
 
 
 def _reader(features: Callable[[str, list[Shard]], Any], with_columns: bool = False) -> Reader:
-    """Return a reader; with_columns: the source's own columns and ids go into exports."""
+    """Return a reader; with_columns: exports get the source's own columns and ids."""
 
     def read(where: str, options: Options) -> Items:
         manifest = finished_shards(where)
@@ -90,7 +90,7 @@ def _reader(features: Callable[[str, list[Shard]], Any], with_columns: bool = Fa
             items=content,
             kind=kind,
             ids=Numbered(n),
-            labels=np.broadcast_to(np.int8(UNLABELLED), n),  # no room is taken
+            labels=np.broadcast_to(np.int8(UNLABELLED), n),  # takes no memory
             classes=() if options.classes is None else options.classes,
             features=features(where, shards),
             display=display,
@@ -103,7 +103,7 @@ def _reader(features: Callable[[str, list[Shard]], Any], with_columns: bool = Fa
 
 
 def _digest(manifest: Manifest, shards: list[Shard]) -> str:
-    """Return a digest of the options and files that shards were made of, their sizes, and some rows."""
+    """Return a digest of the options and source files of shards, their sizes, and some rows."""
     known = dict(manifest.about), [one.digest for one in manifest.files], [(s.rows, s.width) for s in shards]
     found = hashlib.blake2b(json.dumps(known, sort_keys=True).encode(), digest_size=8)
     starts = np.cumsum([0, *(shard.rows for shard in shards)])
@@ -113,7 +113,7 @@ def _digest(manifest: Manifest, shards: list[Shard]) -> str:
 
 
 def _beside(manifest: Manifest, source: Source, options: Options) -> dict[str, Any]:
-    """Return the source's columns, and its own ids if their column was named; all are read when asked for."""
+    """Return the source's columns, and its own ids if their column was named; cells are read on demand."""
     columns, named = SourceColumns(source), named_ids(options.id_column)
     if named is None:
         return {"columns": columns}
@@ -124,7 +124,7 @@ def _beside(manifest: Manifest, source: Source, options: Options) -> dict[str, A
 def _shown(
     manifest: Manifest, source: Source | None, why: str, n: int
 ) -> tuple[Any, str, Display, tuple[str, ...]]:
-    """Return the content of the rows, its kind, how it is shown, and notes."""
+    """Return the content of the rows, its kind, its display, and notes."""
     if source is None:
         ids = Numbered(n)
         return ids, "features", RowNumbers(ids), (why,)
@@ -135,12 +135,12 @@ def _shown(
 
 
 def _source(manifest: Manifest, options: Options) -> tuple[Source | None, str]:
-    """Return the source that shards were made of, or why there is none and what to do."""
+    """Return the source of shards, or None and a note that says why and what to do."""
     place = options.show or manifest.source
     if not place:
-        return None, f"{manifest.folder!r} does not say what it was made of{NAME_IT} FILE"
-    if options.show is None and filesystem.is_remote(place):  # a stranger's manifest may name any
-        why = f"the source {place!r} lies in another store, which you have not named"
+        return None, f"the manifest of {manifest.folder!r} names no source{NAME_IT} FILE"
+    if options.show is None and filesystem.is_remote(place):  # a stranger's manifest may name any address
+        why = f"the source {place!r} is in another store, which you have not named"
         return None, f"{why}{NAME_IT} {shlex.quote(place)}"
     try:
         if not filesystem.exists(place):
@@ -151,7 +151,7 @@ def _source(manifest: Manifest, options: Options) -> tuple[Source | None, str]:
 
 
 def _opened(place: str, manifest: Manifest, options: Options) -> Source:
-    """Return the source, if it can be what shards were made of."""
+    """Return the source, or raise if the shards were made from another one."""
     about: Mapping[str, Any] = manifest.about
     columns = (
         options.text_column or about.get("--text-column"),
@@ -160,18 +160,18 @@ def _opened(place: str, manifest: Manifest, options: Options) -> Source:
     how = Options(*columns, encoding=about.get("--encoding"), long_rows=about.get("--long-rows"))
     if options.show is None:
         _check_made_of(place, manifest)
-    filesystem.opened(files_of(place)[0]).close()  # raises if it may not be read
+    filesystem.opened(files_of(place)[0]).close()  # raises without permission to read
     source = open_source(place, how, manifest.folder)
     if [filesystem.stamp(file).size for file in source.files] != [one.size for one in manifest.files]:
-        raise _another(place, manifest, "its size is another")
+        raise _another(place, manifest, "its size is different")
     source.convert()  # shards of versions up to 0.2 have no copy of the rows
     return source.with_rows(manifest)
 
 
 def _check_made_of(place: str, manifest: Manifest) -> None:
-    """Refuse a file that a manifest names and does not know: not its size and time, nor its content.
+    """Raise unless the source has the size and content that the manifest records.
 
-    Who made up a manifest cannot know these of a file that they never saw.
+    A forged manifest could name a private file, but its author cannot know the content of that file.
     """
     files = files_of(place)
     plain = filesystem.is_remote(place) or all(Path(file).is_file() for file in files)
@@ -179,35 +179,35 @@ def _check_made_of(place: str, manifest: Manifest) -> None:
         raise _another(place, manifest, "it has other files")
     for file, was in zip(files, manifest.files, strict=True):
         if found := difference(file, was):
-            raise _another(place, manifest, f"its {found} is another")
+            raise _another(place, manifest, f"its {found} is different")
 
 
 def _another(place: str, manifest: Manifest, why: str) -> EverylabelError:
     return EverylabelError(
-        f"source {place!r} is not what shards {manifest.folder!r} were made of: {why}; put the old one back, "
-        "or name where it lies by --show FILE"
+        f"source {place!r} is not the one that shards {manifest.folder!r} were made from: {why}; put the old "
+        "one back, or name its place by --show FILE"
     )
 
 
 class SourceColumns(Mapping[str, ReadColumn]):
-    """The columns of a source, read in blocks of rows: of those columns that were taken out."""
+    """The columns of a source, read in blocks of rows; a block has the columns in use."""
 
     def __init__(self, source: Source) -> None:
         self.source, self._types = source, source.types()
-        self._taken: dict[str, int] = {}  # and where each is in a row of a block
+        self._taken: dict[str, int] = {}  # columns in use -> position in a row of a block
         self._block = lru_cache(BLOCKS)(lambda names, at: list(source.read(names, at, BLOCK)))
 
     def take(self, name: str) -> None:
-        """Have a column be read with the others."""
+        """Read this column with the others."""
         self._taken.setdefault(name, len(self._taken))
 
     def cell(self, name: str, row: int) -> Any:
-        """Return the value of a column that was taken out."""
+        """Return one value of a column in use."""
         block = self._block(tuple(self._taken), row - row % BLOCK)
         if row % BLOCK >= len(block):
             raise EverylabelError(
                 f"source {self.source.place!r} has no row {row:,}, which the manifest of its shards names; "
-                "expected the file that they were made of: put it back, or name it by --show FILE"
+                "expected the file that they were made from: put it back, or name it by --show FILE"
             )
         return block[row % BLOCK][self._taken[name]]
 
@@ -225,7 +225,7 @@ class SourceColumns(Mapping[str, ReadColumn]):
 
 
 class SourceColumn(ReadColumn):
-    """One column; its values are converted as they are read."""
+    """One column, with values converted as they are read."""
 
     def __init__(
         self, columns: SourceColumns, name: str, kind: type, convert: Callable[[Any], Any] | None = None
@@ -243,7 +243,7 @@ class SourceColumn(ReadColumn):
 
 @dataclass(frozen=True, eq=False)
 class SourceImages(Display):
-    """Images that a source names by path, or holds; those from outside of its folder may not be shown."""
+    """Images of a source, by path or as bytes; a path outside of its folder is not shown."""
 
     images: Sequence[Any]
     folder: Path
@@ -272,7 +272,7 @@ class SourceImages(Display):
 
 
 class ShardRows(Rows):
-    """The features of a project in shards, for its desk: by row number, never copied."""
+    """The features of a project in shards, by row number, never copied."""
 
     features: Any
 
@@ -281,11 +281,11 @@ class ShardRows(Rows):
 
     @staticmethod
     def make_pool(features: Any, posterior: Posterior, known: Mapping[str, Any], exact: bool) -> ShardPool:
-        """Return a pool over shards, which learns by one step whatever its size."""
+        """Return a pool over shards; it learns by one step, not exactly."""
         return ShardPool(features, posterior, step_size="auto", closed_form=True, **known)
 
     def add(self, ids: Sequence[str], features: np.ndarray) -> None:
-        """Refuse new items."""
+        """Raise: shards do not grow."""
         raise EverylabelError("shards do not grow while they are labelled; put more rows into another folder")
 
     def is_folded(self, n: int) -> bool:

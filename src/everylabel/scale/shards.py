@@ -1,7 +1,7 @@
-"""A folder of shards: files with rows of features, in the order of their names, here or elsewhere by fsspec.
+"""A folder of shards: files with rows of features, in the order of their names, on any store of fsspec.
 
 part-000000.npy         rows of features
-part-000000.parquet     a row each, the features in a column of that name (lists of one length)
+part-000000.parquet     one row per instance, with lists of one length in the column `features`
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from everylabel.scale import filesystem
 from everylabel.scale.manifest import SHARDS, Manifest, finished_shards, read_manifest
 
 COLUMN = "features"
-OPEN = 64  # files that stay open
+OPEN = 64  # files kept open
 ENDINGS = (".npy", ".parquet")
 
 
 class Shard(NamedTuple):
-    """One file: its place, and how many rows of how many numbers it has."""
+    """One file: its place, and the shape of its rows."""
 
     place: str
     rows: int
@@ -29,13 +29,13 @@ class Shard(NamedTuple):
 
 
 def find_shards(folder: str) -> list[Shard]:
-    """Return the shards of a folder in their order; refuse what cannot be one pool.
+    """Return the shards of a folder in order, or raise if they cannot be one pool.
 
-    They are those that its manifest names, or all files where it has none.
+    A manifest names the shards; without one, all files are shards.
     """
     if not filesystem.is_folder(folder):
         raise EverylabelError(f"folder {folder!r} is not there; expected a folder of shards")
-    home = filesystem.absolute(folder)  # workers are elsewhere
+    home = filesystem.absolute(folder)  # workers have another working directory
     manifest = read_manifest(home)
     if manifest is not None and manifest.ending == SHARDS:
         return shards_of(finished_shards(home))
@@ -49,7 +49,7 @@ def find_shards(folder: str) -> list[Shard]:
 
 
 def shards_of(manifest: Manifest) -> list[Shard]:
-    """Return the shards that a manifest names; refuse one that has not the rows that it says."""
+    """Return the shards that a manifest names, or raise if one has another number of rows."""
     shards = [shard_of(manifest.place(part)) for part in manifest.parts]
     for shard, part in zip(shards, manifest.parts, strict=True):
         if shard.rows != part.rows:
@@ -71,13 +71,13 @@ def _of_one_model(folder: str, shards: list[Shard]) -> list[Shard]:
 
 
 def load(files: Sequence[str]) -> np.ndarray:
-    """Return the rows of some shards: of a single file of this machine mapped, else in memory."""
+    """Return the rows of some shards: memory-mapped for one file of this machine, else in memory."""
     parts = [_rows(file) for file in files]
     if len(parts) == 1:
         return parts[0]
     whole = np.empty((sum(len(part) for part in parts), parts[0].shape[1]), parts[0].dtype)
     at = 0
-    while parts:  # each is let go of once it is copied
+    while parts:  # each is freed once it is copied
         part = parts.pop(0)
         whole[at : at + len(part)] = part
         at += len(part)
@@ -85,7 +85,7 @@ def load(files: Sequence[str]) -> np.ndarray:
 
 
 def shared_out(shards: Sequence[Shard], n: int) -> list[list[Shard]]:
-    """Return the shards as n stretches of about as many rows; fewer if there are fewer shards."""
+    """Split shards into n stretches with about the same number of rows; fewer if there are fewer shards."""
     n = min(n, len(shards))
     total, sizes = sum(shard.rows for shard in shards), np.cumsum([shard.rows for shard in shards])
     middles = sizes - np.asarray([shard.rows for shard in shards]) / 2
@@ -94,7 +94,7 @@ def shared_out(shards: Sequence[Shard], n: int) -> list[list[Shard]]:
 
 
 def shard_of(place: str) -> Shard:
-    """Return what a file holds, without reading its rows."""
+    """Return the shape of a file's rows, without reading them."""
     try:
         with filesystem.opened(place) as file:
             if place.endswith(".parquet"):
@@ -110,7 +110,7 @@ def shard_of(place: str) -> Shard:
 
 
 def damage(place: str, rows: int, dtype: str) -> str:
-    """Return what is wrong with a shard of so many rows, by its header and its size; "" if nothing."""
+    """Return the damage of a shard of `rows` rows, by its header and size; "" if there is none."""
     try:
         with filesystem.opened(place) as file:
             (n, d), _, kind = _header(file)
@@ -124,7 +124,7 @@ def damage(place: str, rows: int, dtype: str) -> str:
 
 
 def _header(file: IO[bytes]) -> Any:
-    """Return shape, order and type of the array in a .npy file that is read from its start."""
+    """Return shape, order and type of the array in an open .npy file."""
     version = np.lib.format.read_magic(file)
     read: Any = np.lib.format.read_array_header_1_0
     return (np.lib.format.read_array_header_2_0 if version > (1, 0) else read)(file)
@@ -156,30 +156,43 @@ def _no_shard(place: str, error: BaseException) -> EverylabelError:
     )
 
 
-class MappedShards:
-    """Rows (n, d) of shards that stay in their files, those of this machine mapped: read when asked for."""
+class RowsOnDemand:
+    """Rows (n, d) that are read when they are asked for, and indexed as an array; `rows` reads them."""
 
     ndim = 2
 
-    def __init__(self, shards: Sequence[Shard]) -> None:
-        self._starts = np.cumsum([0, *(shard.rows for shard in shards)])
-        self.shape = int(self._starts[-1]), shards[0].width
-        self.size = self.shape[0] * self.shape[1]
-        self._load = lru_cache(OPEN)(lambda number: load([shards[number].place]))
-        self.dtype = np.dtype(np.float64 if self._load(0).dtype == np.float64 else np.float32)
+    def __init__(self, n: int, width: int, stored: np.dtype) -> None:
+        self.shape, self.size, self.stored = (n, width), n * width, stored
+        self.dtype = np.dtype(np.float64 if stored == np.float64 else np.float32)
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return self[:].astype(self.dtype if dtype is None else dtype, copy=False)
+        return self.rows(np.arange(len(self)), self.dtype if dtype is None else dtype)
 
-    def __getitem__(self, key: Any) -> np.ndarray:
-        """Return rows; one (d,) for a number."""
+    def __getitem__(self, key: Any) -> Any:
+        """Return rows; a row (d,) for a number."""
         if isinstance(key, int | np.integer):
             return self[[int(key)]][0]
-        idx = np.arange(*key.indices(len(self))) if isinstance(key, slice) else np.asarray(key, np.int64)
-        out = np.empty((len(idx), self.shape[1]), self.dtype)
+        return self.rows(np.arange(*key.indices(len(self))) if isinstance(key, slice) else key, self.dtype)
+
+    def rows(self, idx: Any, dtype: Any) -> np.ndarray:
+        """Return rows (n, d)."""
+        raise NotImplementedError
+
+
+class MappedShards(RowsOnDemand):
+    """Rows of shards that stay in their files, which are memory-mapped if they are on this machine."""
+
+    def __init__(self, shards: Sequence[Shard]) -> None:
+        self._starts = np.cumsum([0, *(shard.rows for shard in shards)])
+        self._load = lru_cache(OPEN)(lambda number: load([shards[number].place]))
+        super().__init__(int(self._starts[-1]), shards[0].width, self._load(0).dtype)
+
+    def rows(self, idx: Any, dtype: Any) -> np.ndarray:
+        idx = np.asarray(idx, np.int64)
+        out = np.empty((len(idx), self.shape[1]), dtype)
         owner = np.searchsorted(self._starts, idx, side="right") - 1
         for number in np.unique(owner).tolist():
             at = owner == number

@@ -1,4 +1,4 @@
-"""A large source, cut into parts that any worker can read by itself, without the rows before.
+"""A large source, split into parts that a worker can read without the rows before.
 
 Rows are read from Parquet files, by their row groups. A CSV or JSONL source is converted once, to one Parquet
 file in the folder of shards.
@@ -23,14 +23,14 @@ from everylabel.scale.manifest import ROWS, Manifest, Part
 PARQUET, LINES = ".parquet", (".csv", ".tsv", ".jsonl", ".ndjson")
 AT_A_TIME = 1024  # rows in memory
 GROUP = 4096  # rows of a row group that is written
-HEAD = 2**22  # bytes of a file in another store by which its columns are told
-BUFFER = 2**20  # bytes of a column that are read at once
+HEAD = 2**22  # bytes of a file in another store that are read to find its columns
+BUFFER = 2**20  # bytes of a column read at once
 DAMAGED = (ValueError, RuntimeError, NotImplementedError, OSError)  # pyarrow's errors are subclasses
 
 
 @dataclass(frozen=True)
 class Source:
-    """Files of one kind, the column of them that is embedded, and the Parquet files with their rows."""
+    """Files of one kind, the column to embed, and the Parquet files with their rows."""
 
     place: str
     files: tuple[str, ...]
@@ -47,7 +47,7 @@ class Source:
 
     @property
     def is_converted(self) -> bool:
-        """Whether the rows of a CSV or JSONL file were written as Parquet."""
+        """Whether `tables` is a Parquet copy of a CSV or JSONL file."""
         return self.tables != self.files
 
     def item(self, value: Any) -> Any:
@@ -55,16 +55,16 @@ class Source:
         return text_of(value) if self.kind == "text" else image_paths([value], self.base)[0]
 
     def with_rows(self, manifest: Manifest) -> "Source":
-        """Return this source with the number of rows of each file, as a manifest has it."""
+        """Return this source with the number of rows of each file, from a manifest."""
         return replace(self, rows=tuple(file.rows for file in manifest.files))
 
     def values(self, part: Part) -> Iterator[Any]:
-        """Yield the texts or images of a part, never all in memory."""
+        """Yield the texts or images of a part, a few in memory at a time."""
         for (value,) in self.read([self.column], part.first, part.rows):
             yield self.item(value)
 
     def read(self, names: Sequence[str], first: int, rows: int) -> Iterator[tuple[Any, ...]]:
-        """Yield the values of some columns from a row on; None where a file has no such column."""
+        """Yield the values of some columns for rows first to first + rows - 1; None for a missing column."""
         start = 0
         for file, count in zip(self.tables, self.rows, strict=True):
             a, b = max(first, start), min(first + rows, start + count)
@@ -73,9 +73,9 @@ class Source:
             start += count
 
     def types(self) -> dict[str, type]:
-        """Return the columns of all files and the type of their values: int, float or str.
+        """Return the columns of all files with their type: int, float or str.
 
-        A column that holds images, not their paths, is left out.
+        A column of images (not of their paths) is left out.
         """
         found: dict[str, set[type]] = {}
         for file in self.tables:
@@ -91,11 +91,11 @@ class Source:
         return [_count(file, self.column) for file in self.tables]
 
     def convert(self, again: bool = False) -> None:
-        """Write the rows of a CSV or JSONL file as Parquet: all values as text."""
+        """Write the rows of a CSV or JSONL file as Parquet, with all values as text."""
         rows, file = self.tables[0], self.files[0]
         if not self.is_converted or (not again and filesystem.exists(rows)):
             return
-        arrow = need("pyarrow", "table", f"cutting {self.place!r} into shards")
+        arrow = need("pyarrow", "table", f"splitting {self.place!r} into shards")
         with filesystem.local_copy(file) as path:
             names = list(dict.fromkeys(column_names(path, self.options.encoding)))
             schema = arrow.schema([(name, arrow.string()) for name in names])
@@ -111,9 +111,9 @@ class Source:
 
 
 def open_source(place: str, options: Options, folder: str) -> Source:
-    """Return a source with the named column, or the one that looks like texts or images.
+    """Return a source with the named column, or the column that looks like texts or images.
 
-    folder : of the shards, which gets the rows of a CSV or JSONL file
+    folder : of the shards; it gets the rows of a CSV or JSONL file
     """
     files = files_of(place)
     if options.text_column is not None and options.image_column is not None:
@@ -139,7 +139,7 @@ def open_source(place: str, options: Options, folder: str) -> Source:
 
 
 def files_of(place: str) -> tuple[str, ...]:
-    """Return the files of a source, without opening them."""
+    """Return the files of a source, or raise if it cannot be split into shards."""
     known = ", ".join((PARQUET, *LINES))
     if filesystem.is_folder(place):
         names = [name for name in filesystem.list_files(place) if _ending(name) == PARQUET]
@@ -153,7 +153,7 @@ def files_of(place: str) -> tuple[str, ...]:
         raise EverylabelError(f"source {place!r} is not there; expected a file ({known}) or a folder of them")
     if _ending(place) not in (PARQUET, *LINES):
         raise EverylabelError(
-            f"source {place!r} cannot be cut into shards; expected {known}, or one .npy file as -o"
+            f"source {place!r} cannot be split into shards; expected {known}, or one .npy file as -o"
         )
     return (place,)
 
@@ -187,11 +187,11 @@ def _text(value: Any) -> str | None:
 
 
 def _common(kinds: set[type]) -> type:
-    """Return the type of a column that has these types in different files."""
-    told = kinds - {type(None)}
-    if told == {int}:
+    """Return the common type of a column over several files."""
+    kinds = kinds - {type(None)}
+    if kinds == {int}:
         return int
-    return float if told and told <= {int, float} else str
+    return float if kinds and kinds <= {int, float} else str
 
 
 def _count(file: str, column: str) -> int:
@@ -217,7 +217,7 @@ def _types(file: str) -> dict[str, type]:
 
 
 def _read(file: str, names: Sequence[str], first: int, rows: int) -> Iterator[tuple[Any, ...]]:
-    """Yield the values of some columns from a row on; only the row groups that hold them are read."""
+    """Yield the values of some columns of a file; only the row groups that hold the rows are read."""
     with _parquet(file) as parquet:
         there = [name for name in names if name in parquet.schema_arrow.names]
         groups, skip, at = [], first, 0

@@ -1,7 +1,8 @@
-"""What runs in an actor: the rows of some shards, and for each pool over them logits that follow.
+"""The code of a Ray actor: the rows of some shards, and the logits of these rows for each pool.
 
-One actor serves several pools (the page's, and the one that is retrained beside it), each by a key. A call
-says how many steps a pool has seen: an actor that has seen other steps was restarted, and is `Behind`.
+One actor serves several pools, each by a key: the page's, and one that is retrained in the background. Every
+call carries the number of steps that the pool has taken. An actor that was restarted has another number, and
+raises `Behind`.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,15 +22,15 @@ Score = Callable[[PoolView, np.ndarray], np.ndarray]
 
 
 class Behind(Exception):
-    """The actor was restarted and has not seen all steps of the pool."""
+    """The actor was restarted and has not taken all steps of the pool."""
 
 
 class Unknown(Exception):
-    """Variances are asked for before they have been computed."""
+    """Variances were requested before they were computed."""
 
 
 class Candidates(NamedTuple):
-    """The best instances of a part: their positions in it, their scores, and the largest score by size."""
+    """The best instances of a part: their positions in it, their scores, and the largest absolute score."""
 
     idx: np.ndarray
     scores: np.ndarray
@@ -37,17 +38,17 @@ class Candidates(NamedTuple):
 
 
 def in_ties(scores: np.ndarray, tie: float) -> np.ndarray:
-    """Return scores in units of a tie, rounded: those of a tie are equal."""
+    """Return scores rounded to multiples of `tie`, so that tied scores are equal."""
     return np.where(np.isfinite(scores), np.round(scores / tie), scores) if tie else scores
 
 
 class Part(PoolView):
-    """The instances of some shards as a pool that strategies may score."""
+    """The instances of some shards as a pool that strategies can score."""
 
     def __init__(self, numbers: LocalLogits, binary: bool, start: int) -> None:
         self.numbers, self.binary, self.start = numbers, binary, start
         self.state = np.zeros(numbers.n, np.int8)
-        self.labels, self.auto_step = np.zeros(0, np.int8), 0.0  # only the driver knows
+        self.labels, self.auto_step = np.zeros(0, np.int8), 0.0  # only the driver has them
         self.dtype = numbers.features.dtype
         self.steps = 0
 
@@ -70,7 +71,7 @@ class Part(PoolView):
         return self.numbers.features.rows(idx, dtype)
 
     def place(self, idx: np.ndarray, where: np.ndarray) -> None:
-        """Take over where instances of the whole pool have moved to."""
+        """Set the places of instances, given by their positions in the whole pool."""
         own = (idx >= self.start) & (idx < self.start + len(self))
         self.state[idx[own] - self.start] = where[own]
 
@@ -79,13 +80,25 @@ class Part(PoolView):
         return super().margins(idx) if found is None else found
 
     def inner(self, idx: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
-        features = self.numbers.features
         if 2 * len(idx) > len(self):
-            return lambda w: features.product(w)[..., idx], features.norms()[idx]
+            return lambda w: self.product(w, idx), self.norms(None, idx)
         return super().inner(idx)
 
+    def product(self, w: np.ndarray, idx: Any) -> np.ndarray:
+        """Return H[idx] w."""
+        return self.numbers.features.product(w)[..., idx]
+
+    def norms(self, form: np.ndarray | None, idx: Any) -> np.ndarray:
+        """Return h' form h of some instances; |h|^2 without `form`."""
+        features = self.numbers.features
+        return (features.norms() if form is None else features.quadratic(form))[idx]
+
+    def scores(self, score: Score, idx: np.ndarray) -> np.ndarray:
+        """Return the scores of some instances."""
+        return score(self, idx)
+
     def candidates(self, score: Score, n: int) -> Candidates:
-        """Return the free instances with the highest scores: n, and some more."""
+        """Return the n free instances with the highest scores, and up to `SPARE` more."""
         idx = self.free_idx
         scores = score(self, idx) if len(idx) else np.zeros(0)
         scores = np.where(np.isnan(scores), -np.inf, scores)
@@ -98,7 +111,7 @@ class Part(PoolView):
         return Candidates(idx[few], scores[few], size)
 
     def narrow_candidates(self) -> Candidates:
-        """Return the free instances with the smallest margins, by one compiled pass where they are many."""
+        """Return the free instances with the smallest margins, by one compiled pass where it pays."""
         found = self.numbers.narrow(self.state == Where.FREE)
         if found is None:
             return self.candidates(narrowness, 1)
@@ -106,24 +119,24 @@ class Part(PoolView):
         return Candidates(idx, -margins, 1.0)
 
     def guesses(self, present: int) -> np.ndarray:
-        """Return how many instances each of the first columns is the likeliest of."""
+        """Return for each of the first `present` columns how many instances are predicted as it."""
         return np.bincount(self.logits()[:, :present].argmax(axis=1), minlength=present)
 
 
 def narrowness(part: PoolView, idx: np.ndarray) -> np.ndarray:
-    """Return the score of the strategy margin."""
+    """Return the scores of the strategy margin."""
     return -part.margins(idx)
 
 
 class Worker:
-    """An actor's object."""
+    """The object behind a Ray actor."""
 
     def __init__(self, places: Sequence[str]) -> None:
         self.array = load(places)
         self.parts: dict[str, Part] = {}
 
-    def about(self) -> str:
-        """Return the type of the rows."""
+    def stored_type(self) -> str:
+        """Return the type of the stored rows."""
         return self.array.dtype.str
 
     def raw(self, idx: np.ndarray) -> np.ndarray:
@@ -141,7 +154,7 @@ class Worker:
         taken: Any,
         known: Posterior | None,
     ) -> None:
-        """Begin a pool: logits of this mean, variances by a posterior, and which instances are not free."""
+        """Begin a pool with the logits of a mean, the variances of `known`, and the places `taken`."""
         part = Part(LocalLogits(Features.of(self.array, bias)), binary, start)
         part.numbers.reset(mean)
         if known is not None:
@@ -155,7 +168,7 @@ class Worker:
         self.parts.pop(key, None)
 
     def step(self, key: str, steps: int, name: str, args: Sequence[Any]) -> None:
-        """Call a method of `LocalLogits`, or `place`."""
+        """Call a method of `LocalLogits`, or `place`, that changes a pool."""
         part = self._part(key, steps)
         getattr(part if name == "place" else part.numbers, name)(*args)
         part.steps += 1
@@ -163,19 +176,6 @@ class Worker:
     def ask(self, key: str, steps: int, name: str, args: Sequence[Any]) -> Any:
         """Return the answer of a method of `Part`."""
         return getattr(self._part(key, steps), name)(*args)
-
-    def score(self, key: str, steps: int, score: Score, idx: Any) -> Any:
-        """Return the scores of some instances."""
-        return score(self._part(key, steps), idx)
-
-    def product(self, key: str, steps: int, w: np.ndarray, idx: Any) -> np.ndarray:
-        """Return H[idx] w."""
-        return self._part(key, steps).numbers.features.product(w)[..., idx]
-
-    def norms(self, key: str, steps: int, form: np.ndarray | None, idx: Any) -> np.ndarray:
-        """Return |h|^2 of some instances, or h' form h."""
-        features = self._part(key, steps).numbers.features
-        return (features.norms() if form is None else features.quadratic(form))[idx]
 
     def _part(self, key: str, steps: int) -> Part:
         part = self.parts.get(key)

@@ -36,7 +36,7 @@ def cluster() -> Iterator[Any]:
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # Ray's own, of the processes that are killed
-def test_workers_and_a_node_die_under_load(cluster: Any, tmp_path: Path) -> None:
+def test_pool_survives_killed_workers_and_node_under_load(cluster: Any, tmp_path: Path) -> None:
     made, others, ray = cluster
     known = problem(n=6000, d=16, k=6, step_size="auto", closed_form=True)
     cuts = tuple(range(1000, 6000, 1000))

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
 ROOT = Path(__file__).parents[3]
 
 
-def test_cells_of_an_experiment_measure_the_same_on_ray(tmp_path: Path) -> None:
+def test_experiment_on_ray_has_the_same_results(tmp_path: Path) -> None:
     experiments = [EXPERIMENTS["step-size"]]
     cells = cells_of(experiments, [load("digits", "")], 1, "fast")
     measured = []
@@ -43,7 +43,7 @@ def test_cells_of_an_experiment_measure_the_same_on_ray(tmp_path: Path) -> None:
     assert len(measured[0]) > 10
 
 
-def test_a_killed_run_begun_again_makes_the_same_shards(tmp_path: Path) -> None:
+def test_killed_run_started_again_makes_the_same_shards(tmp_path: Path) -> None:
     place, fit = source(tmp_path)
     out = tmp_path / "killed"
     command = [sys.executable, "-m", "tests.scale.gated", place, str(out), str(fit)]

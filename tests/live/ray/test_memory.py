@@ -40,7 +40,7 @@ def held_by(act: Callable[[], Any]) -> tuple[int, int]:
         tracemalloc.stop()
 
 
-def test_a_pool_takes_no_more_of_more_instances(ray: Any, tmp_path: Path) -> None:
+def test_memory_of_a_pool_does_not_grow_with_instances(ray: Any, tmp_path: Path) -> None:
     posterior = problem(d=1, k=3).pool.posterior
     found = {}
     for n in TURNS:
@@ -56,7 +56,7 @@ def test_a_pool_takes_no_more_of_more_instances(ray: Any, tmp_path: Path) -> Non
     check(found)
 
 
-def test_the_page_takes_no_more_of_more_items(ray: Any, tmp_path: Path) -> None:
+def test_memory_of_the_page_does_not_grow_with_items(ray: Any, tmp_path: Path) -> None:
     found = {}
     for turn, n in enumerate(TURNS):
         folder = _shards(tmp_path / str(turn), n)

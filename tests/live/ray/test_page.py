@@ -58,7 +58,7 @@ def work(address: str, person: str, given: dict[str, int], done: threading.Event
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # Ray's own, of the processes that are killed
 @pytest.mark.parametrize("strategy", ["herding", "margin"])
-def test_deaths_beneath_the_page(strategy: str, tmp_path: Path) -> None:
+def test_page_survives_killed_workers_and_nodes(strategy: str, tmp_path: Path) -> None:
     place, fit = source(tmp_path)
     embed_shards(place, str(tmp_path / "shards"), "tfidf", options=BODY, fit=fit, shard_rows=200)
     arguments = ["shards", "--classes", "soap,beans,trains,lamps,rivers", "--strategy", strategy]
