@@ -29,7 +29,7 @@ from everylabel.data.options import Options
 from everylabel.data.read import read
 from everylabel.label_studio.api import Api
 from everylabel.label_studio.configuration import read_configuration
-from everylabel.label_studio.predictions import OURS
+from everylabel.label_studio.sync import OURS
 from everylabel.label_studio.tasks import ID, Tasks
 from everylabel.projects.features import write_features
 from tests.label_studio.stand_in import TOKEN, LabelStudio
