@@ -20,6 +20,7 @@ CHECKED = [
 install_import_hook([f"everylabel.core.{name}" for name in CHECKED], "beartype.beartype")
 
 import os  # noqa: E402
+import tempfile  # noqa: E402
 from typing import Any, NamedTuple  # noqa: E402
 
 import hypothesis  # noqa: E402
@@ -31,6 +32,9 @@ hypothesis.settings.register_profile("default", deadline=None, max_examples=25, 
 phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
 hypothesis.settings.register_profile("mutants", deadline=None, derandomize=True, phases=phases)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# models that were named for a project are noted among the user's own files, not here
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="everylabel-tests-")
 
 LIKELIHOODS = ["gaussian", "categorical", "matrix_normal", "full", "per_class", "binary"]
 

@@ -127,7 +127,7 @@ def test_new_images_and_features_are_predicted(tmp_path: Path) -> None:
         assert told in wrong.output
 
 
-def test_without_the_source_a_project_predicts_and_says_what_else_needs_it(tmp_path: Path) -> None:
+def test_without_the_source_a_project_predicts_and_exports_labels(tmp_path: Path) -> None:
     source = labelled_reviews(tmp_path)
     new = "body\na review of soap that cleans number 12\na review of beans that taste number 13\n"
     (tmp_path / "new.csv").write_text(new)
@@ -140,12 +140,12 @@ def test_without_the_source_a_project_predicts_and_says_what_else_needs_it(tmp_p
     assert after.exit_code == 0, after.output
     assert after.stdout == before.stdout
     for given in ("reviews.csv", "reviews.csv.everylabel"):
-        refused = run("export", given, "-o", "labels.csv")
-        assert refused.exit_code == 2
-        assert "reviews.csv' is not there any more; its project" in refused.output
-        assert "with all labels: put 'reviews.csv' back, or pass where it is now, with --project " in (
-            refused.output
+        exported = run("export", given, "-o", "known.csv")  # ids and labels are known without it
+        assert exported.exit_code == 0, exported.output
+        assert "reviews.csv' is not there any more: its rows have ids, and no other columns" in (
+            exported.output
         )
+        assert len((tmp_path / "known.csv").read_text().splitlines()) == 10
         copied = run("backup", given, "-o", f"{given}.sqlite")  # it needs no source
         assert copied.exit_code == 0, copied.output
     moved = run("export", "elsewhere/reviews.csv", "--project", "reviews.csv.everylabel", "-o", "labels.csv")

@@ -7,7 +7,17 @@ import pytest
 
 from everylabel.core.errors import EverylabelError
 from everylabel.labelling.quality.assessment import LeftOut
-from everylabel.labelling.queues import COPY, MOST, QUEUES, SURE, Asked, Look, labelled_otherwise, queue
+from everylabel.labelling.queues import (
+    COPY,
+    MOST,
+    QUEUES,
+    SURE,
+    Asked,
+    Look,
+    expected_errors,
+    labelled_otherwise,
+    queue,
+)
 from everylabel.labelling.state.types import CANNOT_TELL, Answer
 from tests.labelling.desks import label, service, truth
 
@@ -38,16 +48,18 @@ def test_most_alike() -> None:
     assert _items(LOOK._replace(answers={1: [Answer(1, "me", 0)]}), "like", item=0) == [2]
 
 
-def test_doubted_labels_worst_first_with_what_is_labelled_otherwise() -> None:
+def test_suspect_labels_worst_first_with_what_is_labelled_otherwise() -> None:
     told = {
-        0: LeftOut(0, 0.4, 1, 0.6),
-        1: LeftOut(1, 0.1, 0, 0.9),
-        3: LeftOut(1, 0.9, 1, 0.9),
-        4: LeftOut(2, 0.2, 1, 0.5),
+        0: LeftOut(0, 0.4, 1, 0.6, 0.4),
+        1: LeftOut(1, 0.1, 0, 0.9, 0.8),
+        2: LeftOut(2, 0.3, 0, 0.4, 0.1),  # odd, and likely right
+        3: LeftOut(1, 0.9, 1, 0.9, 0.0),
+        4: LeftOut(2, 0.2, 1, 0.5, 0.9),
     }
     look = LOOK._replace(labels={0: 0, 1: 1, 3: 1, 4: 0, 2: 2}, left_out=told)
-    assert _items(look, "doubted") == [1, 0]  # 4 has another label since
-    assert _items(look, "doubted", class_=0) == [0]
+    assert _items(look, "suspect") == [1, 0]  # 4 has another label since
+    assert _items(look, "suspect", class_=0) == [0]
+    assert expected_errors(look) == pytest.approx(1.3)
     assert labelled_otherwise(look, 1) == [0, 2]
     assert labelled_otherwise(LOOK._replace(labels={0: 0}), 0) == []
 
@@ -75,15 +87,18 @@ def test_required_values_are_checked() -> None:
         queue(LOOK, Asked("best"))
 
 
-def test_a_wrong_label_is_doubted(tmp_path: Path) -> None:
+def test_wrong_label_is_suspect_and_right_ones_are_not(tmp_path: Path) -> None:
     with service(tmp_path / "log", check_every=0) as made:
         items = label(made, 60)
         wrong = next(item for item in reversed(items) if truth(item) == 0)
         made.label("me", wrong, 1).result()
         look = made.views.look()  # no training in between is needed
-        found = queue(look, Asked("doubted"))
+        found = queue(look, Asked("suspect"))
         assert made.state.position[wrong] in [each.item for each in found[:3]]
-        assert [each.score for each in found] == sorted(each.score or 0.0 for each in found)
+        scores = [each.score or 0.0 for each in found]
+        assert scores == sorted(scores, reverse=True)
+        assert len(found) <= 4
+        assert 0.5 < expected_errors(look) < 6.0
         alike = labelled_otherwise(look, made.state.position[wrong])
         assert any(truth(made.state.ids[i]) == 0 for i in alike)
 

@@ -1,6 +1,7 @@
 """A project's folder of a stranger runs no code of theirs."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -103,10 +104,30 @@ def test_features_of_a_remembered_model_need_no_model(tmp_path: Path, minilm: st
     named = open_project(folder, model=minilm)
     again = open_project(folder)
     assert (again.features == named.features).all()
-    (tmp_path / "texts.csv").write_text("text\na card\nsome money\na house\na new one\n")
+
+
+def test_a_model_is_named_once_for_a_project_and_again_for_another_folder(
+    tmp_path: Path, minilm: str
+) -> None:
+    folder = sent(tmp_path / "own", minilm)
+    open_project(folder, model=minilm)
+    changed = "text\na card\nsome money\na house\na new one\n"
+    (tmp_path / "own" / "texts.csv").write_text(changed)
+    assert len(open_project(folder)) == 4
+    shutil.copytree(tmp_path / "own", tmp_path / "copy")  # as if it came from somebody else
+    about = json.loads((tmp_path / "copy" / folder.name / "project.json").read_text())
+    del about["digest"]
+    about["source"] = str(tmp_path / "copy" / "texts.csv")
+    (tmp_path / "copy" / folder.name / "project.json").write_text(json.dumps(about))
+    (tmp_path / "copy" / "texts.csv").write_text(changed + "another new one\n")
     with pytest.raises(EverylabelError, match="remembers the model"):
+        open_project(tmp_path / "copy" / folder.name)
+    (tmp_path / "own" / "texts.csv").write_text(changed + "another new one\n")
+    (folder / "project.json").write_text(
+        json.dumps({**about, "source": str(tmp_path / "own" / "texts.csv"), "id": "0"})
+    )
+    with pytest.raises(EverylabelError, match="remembers the model"):  # another project in the same place
         open_project(folder)
-    assert len(open_project(folder, model=minilm)) == 4
 
 
 def test_class_names_are_not_embedded_by_a_model_that_is_not_named(tmp_path: Path, minilm: str) -> None:

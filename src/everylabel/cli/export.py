@@ -21,7 +21,7 @@ def export(
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
     what: Annotated[
         str,
-        typer.Option(help="labels, answers, predictions, all, test, model; or a queue: doubted, more ..."),
+        typer.Option(help="labels, answers, predictions, all, test, model; or a queue: suspect, more ..."),
     ] = "labels",
     form: Annotated[
         str | None,
@@ -62,7 +62,9 @@ def export(
     check_choice(what, "--what", [*WHAT, "model"])
     beside = column_list(columns)
     check = check_labelled(store, needed=True)
-    project = opened(source, folder=folder, show=show, keep=False, check=check, private=True)
+    project = opened(source, folder=folder, show=show, keep=False, check=check, private=True, needed=False)
+    if Path(project.source).is_absolute() and not Path(project.source).exists():
+        note(f"source {project.source!r} is not there any more: its rows have ids, and no other columns")
     needs_model = what not in ("labels", "answers")
     label_set = read_labels(project, store, names=class_names_of(project) if needs_model else None)
     if needs_model:

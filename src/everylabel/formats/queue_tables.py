@@ -42,13 +42,13 @@ def queue_records(
     """Return a row for each item of a queue, the worthiest first.
 
     label is what it is labelled as, guess what the model says (without that label), score what it is ranked
-    by; otherwise, beside a doubted label, are the ids of the most alike items labelled otherwise.
+    by; otherwise, beside a suspect label, are the ids of the most alike items labelled otherwise.
     """
     look, classes = _look(prepared, label_set), label_set.classes
 
     def values(item: int, score: float | None) -> Sequence[Any]:
         label = look.labels.get(item)
-        other = labelled_otherwise(look, item) if asked.name == "doubted" else []
+        other = labelled_otherwise(look, item) if asked.name == "suspect" else []
         named = None if label in (None, NONE) else classes[label]
         ranked = None if score is None else round(score, 6)
         return named, _guess(look, item, classes), ranked, " ".join(ids[i] for i in other)

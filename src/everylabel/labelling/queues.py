@@ -26,6 +26,7 @@ from everylabel.core.softmax import softmax
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.training import TrainingSet
 from everylabel.labelling.quality.assessment import CrossFitted, LeftOut, left_out
+from everylabel.labelling.quality.suspects import LIKELY
 from everylabel.labelling.state.types import CANNOT_TELL, NONE, Answer, is_tied
 from everylabel.models.names import NameRows
 from everylabel.selection.pool.features import Scaled
@@ -34,7 +35,7 @@ LOW, HIGH = 0.5, 0.7  # probabilities between which the model is half sure
 PLAUSIBLE = 0.1  # probability from which an item may well be of a class
 ALIKE = 0.7  # cosine from which two items are alike
 BLOCK = 4096  # items that are compared at once
-OTHERS = 2  # items labelled otherwise that are shown beside a doubted label
+OTHERS = 2  # items labelled otherwise that are shown beside a suspect label
 OF_ALL = ("between", "predicted", "more", "like")  # queues that are found by looking at all items
 COPY = 0.85  # cosine from which on two items are near copies
 SURE = 0.95  # probability from which on near copies are offered; see the module's head
@@ -145,12 +146,18 @@ def _like(look: Look, asked: Asked) -> list[Found]:
     return _best(free[likeness >= ALIKE], likeness[likeness >= ALIKE])
 
 
-def _doubted(look: Look, asked: Asked) -> list[Found]:
-    """The model, had it not seen the label, would say otherwise; the least probable labels first."""
-    stands = {i: found for i, found in look.left_out.items() if look.labels.get(i) == found.label}
-    doubted = [(found.own, i) for i, found in stands.items() if found.guess != found.label]
-    of = [(own, i) for own, i in doubted if asked.class_ in (None, look.labels[i])]
-    return [Found(i, own) for own, i in sorted(of)]
+def _suspect(look: Look, asked: Asked) -> list[Found]:
+    """The label is likely wrong; the most probable errors first."""
+    stands = ((i, found) for i, found in look.left_out.items() if look.labels.get(i) == found.label)
+    likely = [
+        (-found.wrong, i) for i, found in stands if found.wrong >= LIKELY and found.guess != found.label
+    ]
+    return [Found(i, -wrong) for wrong, i in sorted(likely) if asked.class_ in (None, look.labels[i])]
+
+
+def expected_errors(look: Look) -> float:
+    """Return how many of all labels are expected to be wrong."""
+    return sum(found.wrong for i, found in look.left_out.items() if look.labels.get(i) == found.label)
 
 
 def _disputed(look: Look, asked: Asked) -> list[Found]:
@@ -171,9 +178,7 @@ QUEUES = {
     "predicted": Queue("Predicted", "What the model takes for a class", "class if any", _predicted),
     "more": Queue("Find more", "What may be of a class, though another is likelier", "class", _more),
     "like": Queue("Most alike", "What is most like an item", "item", _like),
-    "doubted": Queue(
-        "Doubted labels", "The model would say otherwise, had it not been told", "class if any", _doubted
-    ),
+    "suspect": Queue("Suspect labels", "Labels that are likely wrong", "class if any", _suspect),
     "disputed": Queue("Disputed", "People are of different minds", "", _disputed),
     "cannot_tell": Queue("Cannot tell", "Nobody could tell what it is", "", _cannot_tell),
 }
@@ -246,7 +251,7 @@ def rows_of_page(limit: int, n_columns: int) -> int:
     return max(1, min(limit, MOST_NUMBERS // max(1, n_columns)))
 
 
-class Doubts(NamedTuple):
+class LabelCheck(NamedTuple):
     """Copies of all that the left-out probabilities are computed from."""
 
     version: tuple[int, ...]  # the same while nothing has changed
@@ -256,7 +261,7 @@ class Doubts(NamedTuple):
     cross_fitted: CrossFitted
 
     @classmethod
-    def of(cls, desk: Desk) -> "Doubts":
+    def of(cls, desk: Desk) -> "LabelCheck":
         """Return copies of the current state; for the desk's thread."""
         training, learner = desk.training_set(), desk.learner
         mean = np.array(learner.pool.posterior.mean)

@@ -15,7 +15,7 @@ from everylabel.labelling.joining import Arriving
 from everylabel.labelling.presence import Presence
 from everylabel.labelling.quality.accuracy import FEWEST_OF_CLASS
 from everylabel.labelling.quality.assessment import LeftOut
-from everylabel.labelling.queues import MOST, SURE, Doubts, Look, Page, near_copies, rows_of_page
+from everylabel.labelling.queues import MOST, SURE, LabelCheck, Look, Page, near_copies, rows_of_page
 from everylabel.labelling.snapshot import digest
 from everylabel.labelling.state.state import LabelSet, State
 from everylabel.labelling.state.types import CANNOT_TELL, Answer, Entry, Lease, Refused
@@ -54,7 +54,7 @@ class Views:
         self.network: progress.NetworkState | None = None  # progress of fine-tuning the encoder
         self._counting = threading.Lock()
         self._guesses: tuple[int, np.ndarray] = (-1, np.zeros(0, int))  # of a version
-        self._doubts: tuple[tuple[int, ...], Mapping[int, LeftOut]] | None = None  # and of what
+        self._left_out: tuple[tuple[int, ...], Mapping[int, LeftOut]] | None = None  # and of what
         self._shared: tuple[int, Reply] = (-1, {})  # of a round: figures that are the same for all who ask
 
     @property
@@ -220,17 +220,17 @@ class Views:
     def look(self) -> Look:
         """Return a copy of all that queues are made of; this waits."""
 
-        def copied() -> tuple[Look, np.ndarray | None, list[int], Doubts]:
+        def copied() -> tuple[Look, np.ndarray | None, list[int], LabelCheck]:
             state, learner = self.state, self.desk.learner
             logits = learner.pool.scan() if self._knows() else None
             answers = {item: list(given) for item, given in state.answers.items()}
             look = Look(learner.pool.features, None, dict(state.labels), answers, {}, self._hidden())
-            return look, logits, list(state.book.present), Doubts.of(self.desk)
+            return look, logits, list(state.book.present), LabelCheck.of(self.desk)
 
-        look, logits, present, doubts = self.desk.read(copied).result()
-        if self._doubts is None or self._doubts[0] != doubts.version:
-            self._doubts = doubts.version, doubts.found(look.features)
-        look = look._replace(left_out=self._doubts[1])
+        look, logits, present, check = self.desk.read(copied).result()
+        if self._left_out is None or self._left_out[0] != check.version:
+            self._left_out = check.version, check.found(look.features)
+        look = look._replace(left_out=self._left_out[1])
         if logits is None:
             return look
         k = max(present, default=-1) + 1

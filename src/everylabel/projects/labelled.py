@@ -8,14 +8,13 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
 from everylabel.core.errors import EverylabelError, counted, listed
 from everylabel.data.digests import features_digest
 from everylabel.data.items import IdList, Items, Sent, stored_ids, with_sent
-from everylabel.data.source_diff import Known, compare
+from everylabel.data.source_diff import compare
 from everylabel.log import events
 from everylabel.log.events import SAID
 from everylabel.log.store import Damaged, NoLog, Store, StoreError
@@ -23,14 +22,13 @@ from everylabel.projects.files import Remembered, is_fit, remembered
 from everylabel.projects.project import Begin, Check, Opening, Project
 
 STORE = "labels.sqlite"  # in the project's folder
-Some = TypeVar("Some", bound=Items)
 
 
 def check_labelled(store: str | None, *, accept: bool = False, needed: bool = False) -> Check:
-    """Return a check for `open_project`: items by the log's names; a source that is another one is refused.
+    """Return a check for `open_project`: items by the log's names; a changed source is refused.
 
     accept : let it pass
-    needed : refuse if there is no log at all
+    needed : the log is only read: refuse if there is none, and tell in a note what has changed
     """
 
     def check(opening: Opening) -> Items | None:
@@ -58,7 +56,8 @@ def check_labelled(store: str | None, *, accept: bool = False, needed: bool = Fa
             )
         items = with_sent(items, sent, now.options.text_column)
         change = compare(known, items)
-        told = change.check(now.source, accept, cause, unlabelled=not said)
+        reads = needed and not change.others  # rows of shards that are others would be confused
+        told = change.check(now.source, accept or reads, cause, unlabelled=not said)
         if needed and told is not None:  # otherwise `open_log` tells it
             items = replace(items, notes=(*items.notes, told))
         return replace(items, ids=change.keys, anew=not (said or change.only_appended))
@@ -116,11 +115,6 @@ def joined_before(store: str | None) -> Begin:
         return [i for i, name in enumerate(opening.items.ids) if name in joined]
 
     return begin
-
-
-def by_log_names(items: Some, known: Known | None) -> Some:
-    """Return items by the names that a log knows them by."""
-    return items if known is None else replace(items, ids=compare(known, items).keys)
 
 
 def store_place(project: Project, store: str | None) -> str:

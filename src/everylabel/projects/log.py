@@ -19,7 +19,7 @@ from everylabel.data.cells import label_of
 from everylabel.data.classes import check_class_count, clean_name, meant
 from everylabel.data.digests import features_digest
 from everylabel.data.items import IdList, Items, Numbered, id_list, stored_ids
-from everylabel.data.source_diff import Known, compare
+from everylabel.data.source_diff import Change, Known, compare
 from everylabel.labelling.model.training import ClassNames
 from everylabel.labelling.snapshot import Snapshots
 from everylabel.labelling.state.reducer import apply, apply_all
@@ -31,7 +31,6 @@ from everylabel.log.store import Store, StoreError
 from everylabel.projects.features import word_encoder
 from everylabel.projects.labelled import (
     are_made_anew,
-    by_log_names,
     named_again,
     reading,
     refuse,
@@ -404,8 +403,11 @@ def read_labels(
     names : vectors of class names; without them only labels and answers are of use
     """
     with reading(project, store) as log:
-        ids = by_log_names(project, log.items()).ids
+        known = log.items()
+        change = Change(keys=project.ids) if known is None else compare(known, project)
+        ids = change.keys
         state = read_events(log, ids)
+    _set_aside(_Writer(state), change.changed_keys, confirm=False)  # in memory alone
     if trust_names is not None:
         state.settings["names"] = trust_names
     names = ClassNames() if names is None else names

@@ -27,7 +27,14 @@ from everylabel.models.embedding.embed import Embedder
 from everylabel.projects.arrivals import Growing, growing
 from everylabel.projects.features import Progress, embedder_as, features_of, kept_items
 from everylabel.projects.files import Remembered, record_of, remember, remembered, settle
-from everylabel.projects.trust import NONE_NAMED, Trust, check_show, check_source
+from everylabel.projects.trust import (
+    NONE_NAMED,
+    Trust,
+    check_show,
+    check_source,
+    note_trust,
+    trusted_before,
+)
 
 ENDING = ".everylabel"
 IN_MEMORY = "items in memory"  # a source that no folder can name: `open_project` gets a reader of it
@@ -93,6 +100,7 @@ class Project(Items):
             settle(self.folder, self.embedded_in)
         if self.about is not None:
             remember(self.folder, self.about)
+            note_trust(self.folder, self.about.id, self.trust)
 
     def blind(self) -> "Project":
         """Return the project with its labels as the truth that a simulated person knows, and no others."""
@@ -198,6 +206,9 @@ def open_project(
     given = Options(
         *columns, names, None if shown is None else str(shown), model, encoding, long_rows, fields
     )
+    own = Path(f"{Path(source).absolute()}{ENDING}")
+    if not needed and folder is None and not Path(source).exists() and remembered(own) is not None:
+        source = own  # its folder is all that is left
     place, about = located(source, folder, given)
     where, options = about.source, about.options
     home = place
@@ -222,7 +233,8 @@ def open_project(
         if begin is not None and items.features is None:
             at_once = begin(Opening(place, about, before, items))
         with _made(place):
-            trust = Trust(model, trust_model_code)
+            named = Trust(model, trust_model_code)
+            trust = trusted_before(place, about.id) if named == NONE_NAMED else named
             project = _with_features(items, about, place, trust, progress, at_once)
     unsaid = options.besides(given).arguments()
     again = [f"options as last time: {unsaid}"] if unsaid else []

@@ -1,19 +1,27 @@
 """Which models of this machine may be loaded, and which files of it read.
 
 A project's folder may come from anybody, and remembers a model; loading one can mean running it. So a model
-that lies on this machine is loaded only if the user names it, now; a name on the hub is as safe as any other.
+that lies on this machine is loaded only if the user names it, now or when the project was labelled on this
+machine before: `models.json` among the user's own files notes that, beside folder and id of the project, so
+that another folder in its place is asked about. A name on the hub is as safe as any other.
 It also remembers a source, and a table that is shown: these are read if they lie beside the project's folder,
 or are named now. Otherwise a stranger's folder could show whoever labels any file, or call any address.
 """
 
+import json
 import os
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from platformdirs import user_state_path
 
 from everylabel.core.errors import EverylabelError
+from everylabel.core.files import write_atomically
 from everylabel.data.datasets.catalog import dataset_key
+from everylabel.log.engines import PRIVATE
 from everylabel.models.embedding.choose import local_place
 
 
@@ -34,6 +42,41 @@ class Trust(NamedTuple):
 
 
 NONE_NAMED = Trust()
+
+
+def note_trust(folder: Path, project: str, trust: Trust) -> None:
+    """Note that the user named the model of a project; where that cannot be written they are asked again."""
+    place = _noted_in()
+    if trust.model is None or local_place(trust.model) is None or trusted_before(folder, project) == trust:
+        return
+    with suppress(OSError):
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        known = json.dumps({**_noted(), _key(folder, project): [*trust]}, indent=1)
+        write_atomically(place, lambda file: file.write(known.encode()), mode=PRIVATE)
+
+
+def trusted_before(folder: Path, project: str) -> Trust:
+    """Return the model that the user named for a project before on this machine."""
+    known = _noted().get(_key(folder, project))
+    return (
+        Trust(str(known[0]), known[1] is True) if isinstance(known, list) and len(known) == 2 else NONE_NAMED
+    )
+
+
+def _key(folder: Path, project: str) -> str:
+    return f"{project} {_real(folder) or folder}"
+
+
+def _noted_in() -> Path:
+    return user_state_path("everylabel", appauthor=False) / "models.json"
+
+
+def _noted() -> dict[str, Any]:
+    try:
+        known = json.loads(_noted_in().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
 
 
 def check_source(folder: Path, source: str, *, private: bool = False) -> None:

@@ -179,28 +179,33 @@ def test_boxes_begin_at_one_place_and_buttons_stand_apart(page: Page) -> None:
     page.close()
 
 
-DOUBTED = """
+SUSPECT = """
     const usual = window.fetch;
     window.fetch = async (url, ...rest) => {
-        if (!String(url).includes("/api/queues/doubted")) return usual(url, ...rest);
+        if (!String(url).includes("/api/queues/suspect")) return usual(url, ...rest);
         const text = "a message that was labelled in a hurry ".repeat(5);
         const known = {id: "1", name: "1", image: null, text, state: "labelled", guess: null};
-        const doubts = {label: 1, doubt: 2, score: 0.03, otherwise: [{label: 2, text}, {label: 2, text}]};
+        const verdict = {label: 1, doubt: 2, score: 0.72, otherwise: [{label: 2, text}, {label: 2, text}]};
         const headers = {"content-type": "application/json"};
-        return new Response(JSON.stringify({count: 1, items: [{...known, ...doubts}]}), {headers});
+        const told = {count: 1, labels: 58, expected_errors: 1.8, items: [{...known, ...verdict}]};
+        return new Response(JSON.stringify(told), {headers});
     };
-    const button = document.querySelector("[data-queue=doubted]");
+    const button = document.querySelector("[data-queue=suspect]");
     button.disabled = false;
     button.click();
 """
 
 
-def test_a_doubted_label_can_be_read(page: Page) -> None:
-    page.open("doubted")
+def test_suspect_label_can_be_read_and_errors_are_counted(page: Page) -> None:
+    page.open("suspect")
     page.dialog("q")
-    page.until(lambda: page.all("[data-queue=doubted]"))
-    page.script(DOUBTED)
+    page.until(lambda: page.all("[data-queue=suspect]"))
+    page.script(SUSPECT)
     page.until(lambda: page.all("dialog .result-note"))
+    assert page.find("dialog [role=status]").text == (
+        "About 2 of 58 labels may be wrong. The most suspect one is shown."
+    )
+    assert "Wrong with a probability of 72" in page.find("dialog .result-note").text
     cut = """const text = document.querySelector("dialog .result-text");
         return text.scrollHeight > text.clientHeight + 1"""
     assert not page.script(cut)

@@ -26,6 +26,7 @@ from everylabel.labelling.quality.accuracy import (
     confusion,
     wilson,
 )
+from everylabel.labelling.quality.suspects import probably_wrong
 from everylabel.log.events import Assessed
 from everylabel.models.names import NameRows
 from everylabel.selection.pool.features import Scaled
@@ -42,6 +43,7 @@ class LeftOut(NamedTuple):
     own: float  # probability of that label
     guess: int
     sure: float  # probability of the guess
+    wrong: float = 0.0  # probability that the label is wrong (`quality/suspects.py`)
 
 
 class LeftOuts(Mapping[int, LeftOut]):
@@ -50,12 +52,12 @@ class LeftOuts(Mapping[int, LeftOut]):
     Parameters
     ----------
     items : (n,), ascending
-    label, own, guess, sure : (n,) each, see `LeftOut`
+    label, own, guess, sure, wrong : (n,) each, see `LeftOut`
     """
 
     def __init__(self, items: np.ndarray, *columns: np.ndarray) -> None:
         self._items = np.asarray(items, np.int64).data  # one by one these are faster than arrays
-        kinds = np.int32, np.float64, np.int32, np.float64
+        kinds = np.int32, np.float64, np.int32, np.float64, np.float64
         self._columns = [np.array(one, kind).data for one, kind in zip(columns, kinds, strict=True)]
 
     def __getitem__(self, item: int) -> LeftOut:
@@ -198,7 +200,8 @@ def left_out(
 def _left_out(idx: np.ndarray, truth: np.ndarray, without: np.ndarray, columns: Sequence[int]) -> LeftOuts:
     """Return verdicts by item; columns : the class of each column of the model."""
     own, numbers = without[np.arange(len(idx)), truth], np.array(columns)
-    return LeftOuts(idx, numbers[truth], own, numbers[without.argmax(axis=1)], without.max(axis=1))
+    guess, wrong = numbers[without.argmax(axis=1)], probably_wrong(without, truth)
+    return LeftOuts(idx, numbers[truth], own, guess, without.max(axis=1), wrong)
 
 
 def _without(posterior: Posterior, n: int, k: int) -> np.ndarray:

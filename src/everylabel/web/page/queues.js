@@ -16,8 +16,8 @@ function parameters(of) {
 
 function queueRow(item, name) {
   const notes = [];
-  if (name === "doubted") {
-    notes.push(`labelled ${className(item.label)}, which the model gives ${percent(item.score)}; it would say ${className(item.doubt)}`);
+  if (name === "suspect") {
+    notes.push(`labelled ${className(item.label)}; the model says ${className(item.doubt)}. Wrong with a probability of ${percent(item.score)}`);
     for (const other of item.otherwise) notes.push(`alike, but ${className(other.label)}: ${(other.text ?? other.name).slice(0, 80)}`);
   } else {
     notes.push(itemNote(item));
@@ -25,8 +25,14 @@ function queueRow(item, name) {
   }
   const lines = notes.filter(Boolean).map((text) => make("span", { className: "meta", dir: "auto" }, text));
   const row = result(item.id, item, make("span", { className: "result-note" }, ...lines));
-  row.firstChild.classList.toggle("stacked", name === "doubted");
+  row.firstChild.classList.toggle("stacked", name === "suspect");
   return row;
+}
+
+function suspects(shown, labels, wrong) {
+  if (!shown) return `No label is likely wrong, of ${plural(labels, "label")}.`;
+  const few = wrong < 1.5 ? "One" : `About ${count(Math.round(wrong))}`;
+  return `${few} of ${plural(labels, "label")} may be wrong. ${shown === 1 ? "The most suspect one is" : `The ${count(shown)} most suspect ones are`} shown.`;
 }
 
 async function openQueue({ name, title }, query) {
@@ -39,12 +45,13 @@ async function openQueue({ name, title }, query) {
   arrowKeys(list);
   showDialog("queue", `${title}${of}`, [back, several, status, list]);
   try {
-    const { count: number, items } = await get(`/api/queues/${name}`, { ...query, limit: SHOWN });
+    const { count: number, items, labels, expected_errors: wrong } = await get(`/api/queues/${name}`, { ...query, limit: SHOWN });
     list.replaceChildren(...items.map((item) => queueRow(item, name)));
     several.hidden = items.length < 2;
-    const guess = query.class === undefined || name === "doubted" ? null : Number(query.class);
+    const guess = query.class === undefined || name === "suspect" ? null : Number(query.class);
     several.addEventListener("click", () => openSeveral(`${title}${of}`, items, { guess }));
-    setText(status, number > items.length ? `${count(items.length)} of ${plural(number, "item")}` : plural(number, "item"));
+    if (name === "suspect") setText(status, suspects(number, labels, wrong));
+    else setText(status, number > items.length ? `${count(items.length)} of ${plural(number, "item")}` : plural(number, "item"));
     list.querySelector("button")?.focus();
   } catch (error) {
     setText(status, error.message);

@@ -15,6 +15,7 @@ from everylabel.labelling.queues import (
     Asked,
     Found,
     Look,
+    expected_errors,
     labelled_otherwise,
     missing,
     queue,
@@ -84,7 +85,7 @@ def queues(views: Views, shown: Shown) -> APIRouter:
         offset: Annotated[int, Query(ge=0, le=2**40)] = 0,
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
     ) -> dict[str, Any]:
-        """Return a queue, the worthiest first; beside a doubted label what is alike but labelled so.
+        """Return a queue, the worthiest first; a suspect label with what is alike but labelled otherwise.
 
         `class` is a class's number or name.
         """
@@ -96,9 +97,12 @@ def queues(views: Views, shown: Shown) -> APIRouter:
         rows = await listed([views.desk.ids[each.item] for each in some])
         for row, each in zip(rows, some, strict=True):
             row.update(_ranked(look, each))
-            if name == "doubted":
+            if name == "suspect":
                 row["otherwise"] = await to_thread(otherwise, look, each.item)
-        return {"count": len(found), "items": rows}
+        told = {"count": len(found), "items": rows}
+        if name == "suspect":
+            told |= {"labels": len(look.labels), "expected_errors": round(expected_errors(look), 2)}
+        return told
 
     return router
 
@@ -119,7 +123,7 @@ def _counts(views: Views, wanted: dict[str, Asked]) -> list[dict[str, Any]]:
 
 
 def _ranked(look: Look, found: Found) -> dict[str, Any]:
-    """Return what the model says of an instance: what it is ranked by, and its doubt about a label."""
+    """Return what an instance is ranked by, and the model's class for it without its label."""
     out = look.left_out.get(found.item)
     score = None if found.score is None else round(found.score, 6)
     return {"score": score, "doubt": None if out is None else out.guess}
