@@ -46,12 +46,32 @@ def test_the_first_browser_is_not_asked_and_every_other_is(tmp_path: Path) -> No
         assert come(presence, "me", "d", named=False)["guest"] == "guest 2"
 
 
-def test_after_a_restart_only_the_browser_that_was_alone_is_not_asked(tmp_path: Path) -> None:
+def test_one_person_goes_on_in_another_browser_under_the_same_name(tmp_path: Path) -> None:
     with service(tmp_path / "log") as made:
-        label(made, 1)
+        label(made, 1, "ana")
     with service(tmp_path / "log") as made:
-        assert come(made.views.presence, "me", "new", named=False)["ask"]
-        assert not come(made.views.presence, "me", "a", named=False, known=True)["ask"]
+        presence = made.views.presence
+        reply = come(presence, "me", "new", named=False)
+        assert (reply["ask"], reply["person"]) == (False, "ana")
+        made.next("ana").result()
+        assert here(made) == {"ana": True}
+        assert come(presence, "me", "another", named=False)["ask"]  # while the page is open elsewhere
+        presence.leave("tab of new").result()
+        assert not come(presence, "me", "another", named=False)["ask"]
+        presence.leave("tab of another").result()
+        label(made, 1, "ben")
+        assert come(presence, "me", "third", named=False)["ask"]  # several people label here
+        assert not come(presence, "me", "third", named=False, known=True)["ask"]
+
+
+def test_a_guest_who_tells_a_name_does_not_go_on_labelling(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        come(made.views.presence, "guest 1", "a")
+        made.next("guest 1").result()
+        assert here(made) == {"guest 1": True}
+        come(made.views.presence, "ana", "a")
+        made.next("ana").result()
+        assert here(made) == {"guest 1": False, "ana": True}
 
 
 def test_labels_that_came_with_the_source_are_nobody(tmp_path: Path) -> None:
@@ -128,6 +148,7 @@ def test_one_who_was_alone_goes_on_while_being_asked(tmp_path: Path) -> None:
         come(presence, "me", "a", named=False)
         come(presence, "ben", "b")
         clock.now = module.BELIEVED + 1
+        come(presence, "ben", "b")
         assert come(presence, "me", "a", named=False, known=True)["ask"]
         assert here(made)["me"]
 

@@ -4,8 +4,9 @@ A page says every so often that it is open, and when it closes; one that has gon
 forgotten after a while. Who uses the API without a page is at work as long as they have an item that was
 handed out since the server started: of those from before nobody knows.
 
-The first browser of a project is not asked for a name. Any other is, so that nobody answers under the
-name of somebody else; and so is everybody where a token is asked for.
+A browser without a name is asked for one while the page is open in another browser, where several people
+have labelled, and wherever a token is needed. Otherwise one person uses several browsers or ports: the page
+goes on under the only name there is.
 """
 
 import time
@@ -18,7 +19,7 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.state.types import IMPORT
 
 BELIEVED = 60.0  # seconds for which a page is open after it last said so
-MOST = 1000  # tabs and browsers that are remembered
+MOST = 1000  # tabs and people that are remembered
 
 
 class Tab(NamedTuple):
@@ -35,7 +36,7 @@ class Presence:
     def __init__(self, desk: Desk, clock: Callable[[], float] = time.monotonic) -> None:
         self._desk, self._clock = desk, clock
         self._tabs: dict[str, tuple[Tab, float]] = {}  # and when they last said so
-        self._browsers: dict[str, str] = {}  # -> who used it last, also long ago
+        self._people: dict[str, None] = {}  # who ever had the page open
         self._before = dict(desk.state.leases)  # handed out by an earlier process
 
     def here(self, tab: Tab, *, named: bool, known: bool, asks: bool) -> Future[dict[str, Any]]:
@@ -47,13 +48,16 @@ class Presence:
 
         def look() -> dict[str, Any]:
             people = {name for name in (+self._desk.state.by_person) if name != IMPORT}
-            others = any(browser != tab.browser for browser in self._browsers)
-            ask = not named and (asks or others or bool(people and not known))
-            reply = {"ask": ask, "elsewhere": self._elsewhere(tab), "guest": self._guest(people)}
+            others = any(other.browser != tab.browser for other in self._open())
+            ask = not named and (asks or others or (len(people) > 1 and not known))
+            mine = tab
+            if not named and not ask and len(people) == 1:
+                mine = tab._replace(person=next(iter(people)))
+            told = {"person": mine.person, "elsewhere": self._elsewhere(mine), "guest": self._guest(people)}
             if not ask or tab.id in self._tabs:  # one that was alone goes on meanwhile
-                _put(self._tabs, tab.id, (tab, self._clock()))
-                _put(self._browsers, tab.browser, tab.person)
-            return reply
+                _put(self._tabs, tab.id, (mine, self._clock()))
+                _put(self._people, mine.person, None)
+            return {"ask": ask, **told}
 
         return self._desk.read(look)
 
@@ -68,7 +72,7 @@ class Presence:
     def at_work(self, has_item: Mapping[str, bool]) -> dict[str, bool]:
         """Return who of some people is labelling now; for the desk's thread."""
         here, leases = {tab.person for tab in self._open()}, self._desk.state.leases
-        known = {*self._browsers.values()}
+        known = {*self._people}
         known |= {person for person, lease in self._before.items() if leases.get(person) == lease}
         return {person: person in here or (has and person not in known) for person, has in has_item.items()}
 
@@ -78,7 +82,7 @@ class Presence:
 
     def _guest(self, people: set[str]) -> str:
         """Return a name that nobody has, for one who tells none."""
-        taken = {*people, *self._browsers.values()}
+        taken = {*people, *self._people}
         return next(name for i in count(1) if (name := f"guest {i}") not in taken)
 
     def _open(self) -> list[Tab]:

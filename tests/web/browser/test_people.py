@@ -54,7 +54,12 @@ def test_the_second_browser_is_asked_who_it_is(
     item = first.answer("1")
     first.driver.refresh()
     assert first.ready().text("#person") == "me"
+    first.driver.get("about:blank")  # the same person opens the page in another browser
     second.driver.get(server.url)
+    assert second.ready().text("#person") == "me"
+    fresh(other, server)
+    assert first.open().text("#person") == "me"
+    second.driver.get(server.url)  # while it is open here
     second.until(lambda: second.all(ASKED))
     assert second.violations(axe) == []
     second.press(ENTER)

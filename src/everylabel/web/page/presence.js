@@ -35,7 +35,10 @@ export async function arrive() {
   const reply = await insist(tell, "Waiting");
   if (reply.ask) await settle(reply.guest);
   else {
-    if (!state.named) memory.set(lone(), "yes");
+    if (!state.named) {
+      state.person = reply.person; // the only one who has labelled here, in whatever browser
+      memory.set(lone(), "yes");
+    }
     if (reply.elsewhere && confirmed !== state.person) toast(taken(state.person), { problem: true });
   }
   arrived = true;
