@@ -2,7 +2,8 @@
 
 All strategies start from the same random labels and choose from the same 1,000 candidates in every
 cycle; after each batch the last layer is trained anew. The score of a run is the mean accuracy over
-its curve. Results go to docs/results/selection_quality.json and .png.
+its curve. Results go to docs/results/selection_quality.json and .png. `--runs` and `--only` measure some:
+`--runs herding refine boss "boss, retrained" --only digits` compares BoSS by updates with BoSS by retraining.
 """
 
 import argparse
@@ -19,6 +20,8 @@ from rich.table import Table
 
 import everylabel as el
 from benchmarks.timing import write
+from everylabel.selection.lookahead.batches import draw_batches
+from everylabel.selection.lookahead.optimal import BOSS_BATCHES
 
 OUT = Path("docs/results/selection_quality.json")
 POOL, CANDIDATES, VALIDATION, TEST = 3000, 1000, 500, 2000
@@ -40,6 +43,8 @@ SETTINGS = {
     "cifar10": Setting("cifar10_efflite2_pca384", 10, 10, 8),
     "banking77": Setting("banking77_minilm384", 77, 40, 6),
     "clinc150": Setting("clinc150_minilm384", 150, 50, 6),
+    "dbpedia14": Setting("dbpedia14_minilm384", 14, 14, 6),
+    "dtd10": Setting("dtd10_efflite2_1280", 10, 10, 6),
 }
 
 
@@ -74,6 +79,21 @@ def optimal(**options: Any) -> Choose:
     )
 
 
+def retrained(
+    pool: el.Pool, data: Data, b: int, candidates: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Return the best of the batches of BoSS, each judged by training on it from the present mean."""
+    idx, known = np.sort(candidates), pool.labelled_idx
+    tried = draw_batches(pool, idx, b, BOSS_BATCHES, "boss", rng)
+    mean, scores = np.asarray(pool.posterior.mean), []
+    for batch in idx[tried]:
+        rows = np.r_[known, batch]
+        after = el.fit_map(data.x[rows], data.y[rows], mean.shape[1], init=mean, tol=1e-3)
+        guessed = (data.val_x @ after[:-1] + after[-1]).argmax(axis=1)
+        scores.append(np.mean(guessed == data.val_y))
+    return np.asarray(idx[tried[int(np.argmax(scores))]])
+
+
 RUNS: dict[str, Choose] = {
     "random": top("random"),
     "margin": top("margin"),
@@ -82,6 +102,17 @@ RUNS: dict[str, Choose] = {
     "badge + updates": updated("badge_norm"),
     "typiclust": top("typiclust"),
     "look-ahead": updated("lookahead"),
+    "herding": top("herding"),
+    "maxherding": top("maxherding"),
+    "probcover": top("probcover"),
+    "falcun": top("falcun"),
+    "dropquery": top("dropquery"),
+    "alfamix": top("alfamix"),
+    "bait": top("bait"),
+    "bait + updates": updated("bait", oversample=1),
+    "refine": top("refine"),
+    "boss": optimal(batches="boss", step_size="auto"),
+    "boss, retrained": retrained,
     "optimal, 2,000 random batches": optimal(),
     "optimal, greedy": optimal(batches="greedy", step_size="auto"),
 }
@@ -133,12 +164,12 @@ def curve(data: Data, setting: Setting, choose: Choose, rep: int) -> tuple[list[
 
 
 def summary(curves: dict[str, dict[str, list[Any]]]) -> list[dict[str, Any]]:
-    """Return for each data set and strategy the mean over the curve and its paired difference to BASE."""
+    """Return for each data set and strategy the mean over the curve and its paired difference to the base."""
     rows = []
     for name, runs in curves.items():
         for run, results in runs.items():
             means = np.asarray([np.mean(c) for c in results])
-            base = np.asarray([np.mean(c) for c in runs[BASE][: len(means)]])
+            base = np.asarray([np.mean(c) for c in runs.get(BASE, next(iter(runs.values())))[: len(means)]])
             gain = 100 * (means - base)
             error = float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else None
             last = float(np.mean([c[-1] for c in results]))
@@ -186,6 +217,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the npz files")
     parser.add_argument("--repetitions", type=int, default=10)
     parser.add_argument("--only", nargs="*", default=list(SETTINGS))
+    parser.add_argument("--runs", nargs="*", default=list(RUNS), choices=list(RUNS), metavar="RUN")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--resume", action="store_true", help="go on from the repetitions in --out")
     asked = parser.parse_args()
@@ -193,8 +225,8 @@ def main() -> None:
         n for n in asked.only if not SETTINGS[n].file or (asked.data / f"{SETTINGS[n].file}.npz").exists()
     ]
     raw = {name: load(name, asked.data) for name in names}
-    curves: dict[str, dict[str, list[Any]]] = {name: {run: [] for run in RUNS} for name in names}
-    seconds: dict[str, dict[str, list[float]]] = {name: {run: [] for run in RUNS} for name in names}
+    curves: dict[str, dict[str, list[Any]]] = {name: {run: [] for run in asked.runs} for name in names}
+    seconds: dict[str, dict[str, list[float]]] = {name: {run: [] for run in asked.runs} for name in names}
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     if asked.resume:
         before = json.loads(asked.out.read_text())
@@ -202,13 +234,13 @@ def main() -> None:
         seconds = {
             name: {run: [t] for run, t in s.items()} for name, s in before["seconds_per_label"].items()
         }
-    for rep in range(min(len(runs["random"]) for runs in curves.values()), asked.repetitions):
+    for rep in range(min(len(next(iter(runs.values()))) for runs in curves.values()), asked.repetitions):
         for name in names:
             data = split(raw[name], np.random.default_rng(rep))
-            for run, choose in RUNS.items():
+            for run in asked.runs:
                 if run.startswith("optimal") and SETTINGS[name].k > 50 and rep >= FEW:
                     continue
-                accuracies, spent = curve(data, SETTINGS[name], choose, rep)
+                accuracies, spent = curve(data, SETTINGS[name], RUNS[run], rep)
                 curves[name][run].append(accuracies)
                 seconds[name][run].append(spent)
         rows = summary(curves)

@@ -207,6 +207,8 @@ CORE = [
     Mutant("selection/strategies/flips.py", "/ (1.0 - dropout) + bias", "+ bias", "selection/test_newer_strategies.py"),
     Mutant("selection/strategies/flips.py", ".max(axis=1))", ".min(axis=1))", "selection/test_newer_strategies.py"),
     Mutant("selection/strategies/flips.py", "residual[np.arange(len(f)), now] -= 1.0", "pass", "selection/test_newer_strategies.py"),
+    Mutant("selection/strategies/refine.py", "left = np.unique([left[batch]", "np.unique([left[batch]", "selection/test_newer_strategies.py"),
+    Mutant("selection/lookahead/batches.py", "n_batches, SHARE, rng", "n_batches, 0.9, rng", "selection/test_lookahead.py"),
     Mutant("selection/strategies/probcover.py", "1.0 - purity, method", "purity, method", "selection/test_newer_strategies.py"),
     Mutant("selection/strategies/probcover.py", "covered |= inside[picked[-1]]", "pass", "selection/test_newer_strategies.py"),
     Mutant("selection/strategies/bait.py", "1.0 - 2.0 * top + squares", "1.0 - top + squares", "selection/test_newer_strategies.py"),

@@ -11,6 +11,7 @@ from everylabel.selection.lookahead import optimal
 from everylabel.selection.lookahead.batches import SOURCES, draw_batches
 from everylabel.selection.lookahead.expected import RISKS, expected_risk
 from everylabel.selection.strategies.lookahead import label_shift, lookahead
+from everylabel.selection.strategies.refine import PROPOSING
 from tests.selection.problems import Problem, problem
 
 close = np.testing.assert_allclose
@@ -128,6 +129,26 @@ def test_batches_hold_different_instances(source: str) -> None:
     assert tried.shape == (31, 5)
     assert all(len(set(b)) == 5 for b in tried.tolist())
     assert len(set(map(tuple, tried.tolist()))) > 20
+
+
+def test_boss_keeps_the_best_of_the_batches_that_strategies_propose() -> None:
+    case = problem(n=120, d=6, k=4)
+    idx, draws = case.pool.free_idx, np.random.default_rng(3)
+    losses, batches = [], []
+    for i in range(18):
+        some = np.sort(draws.choice(len(idx), round(len(idx) / 2), replace=False))
+        batches.append(idx[some][PROPOSING[i % 9](case.pool, idx[some], 4, draws)])
+        after = el.update(
+            case.pool.posterior, case.features[batches[-1]], case.labels[batches[-1]], step_size=2.0
+        )
+        p = el.predict_proba(after, case.features, "mean")
+        losses.append(-np.mean(np.log(p[np.arange(len(p)), case.labels])))
+    assert len({tuple(batch) for batch in batches}) > 12
+    given = (case.pool, case.labels, case.features, case.labels, 4, 18)
+    picked = el.optimal_batch(
+        *given, rng=np.random.default_rng(3), candidates=idx, batches="boss", metric="log_loss", step_size=2.0
+    )
+    assert picked.tolist() == batches[int(np.argmin(losses))].tolist()
 
 
 def test_optimal_batch_refuses_bad_input() -> None:

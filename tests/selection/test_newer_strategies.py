@@ -10,8 +10,9 @@ from everylabel.selection.sampling import kmeans, most_central
 from everylabel.selection.strategies.bait import bait
 from everylabel.selection.strategies.falcun import falcun
 from everylabel.selection.strategies.flips import alfamix, dropquery
-from everylabel.selection.strategies.herding import maxherding
+from everylabel.selection.strategies.herding import herding, maxherding
 from everylabel.selection.strategies.probcover import probcover
+from everylabel.selection.strategies.refine import PROPOSING
 from tests.selection.problems import Problem, problem
 
 
@@ -196,6 +197,21 @@ def test_bait_takes_the_curvature_that_its_successors_expect(expectation: str, o
         picked.remove(min(picked, key=lambda i: left([j for j in picked if j != i])))
     found = bait(pool, free, 3, rng(), expectation=expectation, oversample=oversample)
     assert found.tolist() == picked
+
+
+def test_refine_is_herding_from_what_strategies_propose_again_and_again() -> None:
+    given = problem(n=150, d=6, k=4, seed=8)
+    pool, left, draws = given.pool, given.pool.free_idx.tolist(), rng(4)
+    for _ in range(3):
+        proposed = set[int]()
+        for i in range(11):
+            some = np.array(left)[np.sort(draws.choice(len(left), round(0.3 * len(left)), replace=False))]
+            proposed |= set(some[PROPOSING[i % 9](pool, some, 5, draws)].tolist())
+        left = sorted(proposed)
+    assert len(left) < 50
+    expected = np.array(left)[herding(pool, np.array(left), 5, draws)]
+    picked = el.select(pool, "refine", 5, rng(4), n_batches=11, n_rounds=3, share=0.3)
+    assert picked.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(

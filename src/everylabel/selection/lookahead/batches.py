@@ -1,11 +1,17 @@
-"""Batches for the optimal look-ahead to try: random, one of each cluster, uncertain, or a third each."""
+"""Batches for the optimal look-ahead to try: random, one of each cluster, uncertain, or a third each.
+
+"boss": each batch is picked by one of nine strategies from a random half of the candidates. The oracle BoSS
+(Huseljic et al., 2026) judges such batches by retraining.
+"""
 
 import numpy as np
 
 from everylabel.selection.pool import PoolView
 from everylabel.selection.sampling import kmeans
+from everylabel.selection.strategies.refine import proposals
 
-SOURCES = ("random", "clusters", "uncertain", "mixed")
+SOURCES = ("random", "clusters", "uncertain", "mixed", "boss")
+SHARE = 0.5  # of the candidates that a strategy of "boss" picks a batch from
 
 
 def draw_batches(
@@ -20,6 +26,8 @@ def draw_batches(
             if size
         ]
         return np.concatenate(parts)
+    if source == "boss":
+        return proposals(pool, idx, n, n_batches, SHARE, rng)
     if source == "clusters":
         return _one_of_each(kmeans(pool.rows(idx, np.float32), n, rng), n_batches, rng)
     if source == "uncertain":

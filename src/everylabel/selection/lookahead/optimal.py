@@ -35,6 +35,7 @@ from everylabel.selection.select import free_candidates
 
 METRICS = ("accuracy", "log_loss")
 CANDIDATES = 1000  # App. F
+RANDOM_BATCHES, BOSS_BATCHES = 2000, 100  # the paper's, and those of BoSS
 CACHE = 2**19  # validation logits that are scored while they are in the processor's cache (2 MB)
 
 
@@ -44,7 +45,7 @@ def optimal_batch(
     val_features: Any,
     val_labels: Any,
     n: int,
-    n_batches: int = 2000,
+    n_batches: int | None = None,
     *,
     rng: np.random.Generator,
     candidates: Any = CANDIDATES,
@@ -62,13 +63,14 @@ def optimal_batch(
     val_features, val_labels : array (m, d), array (m,)
         What batches are scored on.
     n, n_batches : int
-        Size and number of the batches tried; the paper tries 2,000.
+        Size and number of the batches tried: by default 2,000 (the paper), of "boss" 100 (its authors).
     rng : numpy.random.Generator
         Draws the batches.
     candidates : int or array
         As in `select`; the paper draws 1,000.
-    batches : {"random", "clusters", "uncertain", "mixed", "greedy"}
-        Random ones (the paper), one of each k-means cluster, of small margin, or a third each;
+    batches : {"random", "clusters", "uncertain", "mixed", "boss", "greedy"}
+        Random ones (the paper), one of each k-means cluster, of small margin, or a third each; "boss" has
+        nine strategies propose them from random subsets, as the oracle BoSS does;
         "greedy" tries no batches but adds the instance that lowers the log loss most, n times.
     metric : {"accuracy", "log_loss"}
         How an updated model is scored; at the mean.
@@ -85,8 +87,10 @@ def optimal_batch(
     5
     """
     check_view(pool)
-    n, n_batches, rng = check_count(n, "n"), check_count(n_batches, "n_batches"), check_rng(rng)
+    n, rng = check_count(n, "n"), check_rng(rng)
     check_choice(batches, "batches", (*SOURCES, "greedy"))
+    usual_batches = BOSS_BATCHES if batches == "boss" else RANDOM_BATCHES
+    n_batches = usual_batches if n_batches is None else check_count(n_batches, "n_batches")
     check_choice(metric, "metric", METRICS)
     step = pool.auto_step if step_size == "auto" else step_size
     usual = default_step("second_order", pool.posterior.likelihood)

@@ -15,6 +15,7 @@ from everylabel.selection.strategies import (
     lookahead,
     probcover,
     random,
+    refine,
     stochastic,
     typiclust,
     uncertainty,
@@ -44,6 +45,7 @@ _ALL = [
     Strategy("epig", "what the label tells about other labels", "Bickford Smith et al. 2023", "members", few=bemps.epig),
     Strategy("bemps", "the most change elsewhere: CoreMSE, CoreLog", "Tan et al. 2021", "members", few=bemps.bemps),
     Strategy("herding", "the most unsure ground that no label has covered; the default", "Bae et al. 2025", "logits, features, covariance", pick=herding.herding),
+    Strategy("refine", "herding from a pool that nine strategies have cleaned", "Huseljic et al. 2025", "logits, features, covariance", pick=refine.refine),
     Strategy("lookahead", "the least expected risk once labelled", "Roy & McCallum 2001, by the update", "logits, features, covariance", few=lookahead.lookahead, step_size="auto"),
 ]  # fmt: skip
 STRATEGIES = {strategy.name: strategy for strategy in _ALL}
