@@ -15,29 +15,29 @@ Curves are kept in a folder, so that tables can be made again.
 import argparse
 import json
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks import made_by
-from benchmarks.labels.sets import DEVELOPED_ON, FILES, load
+from benchmarks.labels.sets import DEVELOPED_ON, FILES, Data, load
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.softmax import softmax
 from everylabel.labelling import progress
 from everylabel.labelling.model.learner import Learner
-from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.model.scaling import Rows, on_scale
 from everylabel.labelling.model.training import TrainingSet, in_order, train
 from everylabel.labelling.quality.accuracy import FEWEST, Interval, Verdicts, accuracy_left, wilson
 from everylabel.labelling.state.types import Place
+from everylabel.log.events import Assessed
 from everylabel.selection.pool import Where
 
-LOOKS = (*range(50, 161, 10), 180, 200, 220, *range(250, 401, 30))
+LOOKS = (*range(50, 161, 10), 180, 200, 220, *range(250, 401, 30), 430, 460, 500)
 ASKED = (4, 10, 20, 30, 60, 120)  # labels at which class names are asked whether they hold
-EVERY, AT_ONCE, MOST = 10, 3, 400
+EVERY, AT_ONCE, MOST = 10, 3, 500
 SHOWN = (50, 100, 200, 400)
-RISE = 0.02  # accuracy that was still to come, if advice to stop was wrong
+RISE = 0.01  # test accuracy that AHEAD more labels bring, if advice to stop is wrong
 ESTIMATORS = ("today", "proposed", "ours")
 
 
@@ -67,7 +67,7 @@ def simulate(name: str, folder: Path, seed: int, strategy: str) -> Run:
                 rows, rows.ids, training._replace(places=_labelled(order, data.y)), before=learner
             )
         if n in LOOKS:
-            looks.append(_look(learner, data.y, order, data.k))
+            looks.append(_look(learner, data, order))
         if n >= MOST:
             break
         check = n % EVERY == EVERY - 1
@@ -86,11 +86,15 @@ def _labelled(items: list[int], truth: np.ndarray) -> dict[int, Place]:
     return {i: Place(Where.LABELLED, int(truth[i])) for i in items}
 
 
-def _look(learner: Learner, truth: np.ndarray, order: list[int], k: int) -> dict[str, np.ndarray]:
+def _look(learner: Learner, data: Data, order: list[int]) -> dict[str, np.ndarray]:
     """Return verdicts on the labels, in their order, and how sure and right the model is on what is left."""
+    truth, k = data.y, data.k
     pool, rows, labels = learner.pool, learner.names, {i: int(truth[i]) for i in order}
     idx, y = in_order(labels)
-    without = softmax(np.asarray(leave_one_out(train(pool.features, labels, k, rows, tol=1e-6)))[: len(y)])
+    posterior = train(pool.features, labels, k, rows, tol=1e-6)
+    without = softmax(np.asarray(leave_one_out(posterior))[: len(y)])
+    mean = np.asarray(posterior.mean)[:, :k]
+    tested = on_scale(data.x_test, learner.scaling) if learner.scaling is not None else data.x_test
     at = np.searchsorted(idx, order)
     left = pool.free_idx
     probs = pool.probs(left)
@@ -103,8 +107,8 @@ def _look(learner: Learner, truth: np.ndarray, order: list[int], k: int) -> dict
         "right": (without.argmax(axis=1) == y)[at],
         "left": probs.max(axis=1).astype(np.float32),
         "truth": np.array(np.mean(guess == truth[left])),
-        "gain": np.array(np.mean(probs[each, guess] - then[each, guess])),
-        "changed": np.array(np.mean(then.argmax(axis=1) != guess)),
+        "test": np.array(np.mean((tested @ mean[:-1] + mean[-1]).argmax(axis=1) == data.y_test)),
+        "gain": np.array(np.mean(probs[each, guess] - probs[each, then.argmax(axis=1)])),
     }
 
 
@@ -175,7 +179,8 @@ def measured(cells: Iterable[tuple[str, str, int, Run]]) -> Iterator[dict[str, A
                 found, truth = estimator(run, look), float(look["truth"])
                 yield {
                     "set": name, "strategy": strategy, "seed": seed, "n": int(look["n"]), "by": who,
-                    "truth": round(truth, 4), "gain": round(float(look["gain"]), 5),
+                    "truth": round(truth, 4), "test": round(float(look["test"]), 4),
+                    "gain": round(float(look["gain"]), 5),
                     **{key: round(value, 4) for key, value in found._asdict().items()},
                 }  # fmt: skip
 
@@ -224,21 +229,37 @@ def _figures(rows: list[dict[str, Any]]) -> str:
     return f"{100 * off.mean():+.1f}, {error:.1f}, {held.mean():.0%}, {100 * wide.mean():.0f}"
 
 
+def _little(row: dict[str, Any]) -> bool:
+    last = max(10, row["n"] // 5)
+    return progress.is_little(Assessed(row["n"], 0, 0.0, gain=row["gain"], without=last))
+
+
 def stops(rows: list[dict[str, Any]], title: str) -> str:
-    """Return in how many runs the advice to stop came, and after how many of those accuracy still rose."""
-    came, wrong = 0, 0
+    """Return how often the advice to stop came where it should, and how often too early.
+
+    It should come where at some look AHEAD more labels bring less than RISE on test data (three looks
+    averaged).
+    """
+    came, wrong, could, found = 0, 0, 0, 0
     at: list[int] = []
     runs = _runs([row for row in rows if row["by"] == "ours"])
     for run in runs.values():
-        for before, now in pairwise(run):
-            if now["n"] >= progress.STOP_AFTER and max(before["gain"], now["gain"]) < progress.LITTLE:
-                came, at = came + 1, [*at, now["n"]]
-                wrong += run[-1]["truth"] - now["truth"] > RISE
-                break
+        n = np.array([row["n"] for row in run])
+        tested = np.convolve(np.pad([row["test"] for row in run], 1, mode="edge"), np.ones(3) / 3, "valid")
+        rise = np.interp(n + progress.AHEAD, n, tested) - tested
+        judged = n + progress.AHEAD <= n[-1]
+        little = np.array([_little(row) for row in run]) & (n >= progress.STOP_AFTER)
+        advised = np.flatnonzero(judged[1:] & little[1:] & little[:-1]) + 1
+        could += bool(np.any(rise[judged] < RISE))
+        found += bool(np.any(rise[judged] < RISE) and len(advised))
+        if len(advised):
+            came, at = came + 1, [*at, int(n[advised[0]])]
+            wrong += bool(rise[advised[0]] >= RISE)
     when = f", at {np.median(at):.0f} labels in the middle" if at else ""
     return (
-        f"- {title}: advice to stop came in {came} of {len(runs)} runs{when}; accuracy rose by more than "
-        + (f"{100 * RISE:.0f} points afterwards in {wrong}.")
+        f"- {title}: advice to stop came in {found} of the {could} runs in which it should{when}, in {came} "
+        f"of {len(runs)} in all; {progress.AHEAD} more labels brought {100 * RISE:.0f} point or more "
+        f"in {wrong}."
     )
 
 

@@ -44,7 +44,7 @@ def test_verdicts_are_those_of_models_that_did_not_know_the_label(tmp_path: Path
     left = np.array([i for i in range(N) if i not in labels])
     p, q = (softmax(made.desk.features[left] @ each[:-1] + each[-1]) for each in (mean, then))
     assert found.body.expected == pytest.approx(p.max(axis=1).mean(), abs=1e-4)
-    gain = np.mean([p[i, c] - q[i, c] for i, c in enumerate(p.argmax(axis=1))])
+    gain = np.mean([p[i, c] - p[i, q[i].argmax()] for i, c in enumerate(p.argmax(axis=1))])
     assert found.body.gain == pytest.approx(gain, abs=1e-3)
     assert found.body.without == 12
     assert found.body.share == pytest.approx(np.bincount(Y[left]).max() / len(left), abs=0.05)

@@ -1,10 +1,14 @@
 """The advice to stop."""
 
+import math
+
 import pytest
 
-from everylabel.labelling.progress import LITTLE, stop
+from everylabel.labelling.progress import AHEAD, LITTLE, stop
 from everylabel.labelling.state.state import State
 from everylabel.log.events import Assessed
+
+EDGE = LITTLE * math.log(1.25) / math.log(2)  # gain of the last fifth of 100 labels that foretells LITTLE
 
 
 def _ledger(*looks: tuple[int, float | None], labels: int = 200) -> State:
@@ -17,12 +21,15 @@ def _ledger(*looks: tuple[int, float | None], labels: int = 200) -> State:
 
 
 def test_it_suggests_to_stop_when_the_last_labels_brought_little_twice() -> None:
-    advice = stop(_ledger((90, LITTLE / 2), (100, 0.001)))
+    advice = stop(_ledger((90, EDGE / 2), (100, 0.0)))
     assert advice["suggest"]
     assert advice["sentence"] == (
-        "The last 20 labels made the model 0.1 points surer of what it says: more of this kind bring little, "
+        "The last 20 labels raised the expected accuracy by 0.0 points. More labels bring little: "
         "you may stop here."
     )
+    assert AHEAD == 100
+    for factor, expected in ((0.99, True), (1.01, False)):
+        assert stop(_ledger((90, 0.0), (100, factor * EDGE)))["suggest"] is expected
 
 
 @pytest.mark.parametrize(
@@ -30,12 +37,12 @@ def test_it_suggests_to_stop_when_the_last_labels_brought_little_twice() -> None
     [
         [],
         [(100, None)],
-        [(100, LITTLE / 2)],  # once only
-        [(95, LITTLE / 2), (100, LITTLE / 2)],  # hardly twice
-        [(90, 2 * LITTLE), (100, LITTLE / 2)],
-        [(90, LITTLE / 2), (100, 2 * LITTLE)],
-        [(30, LITTLE / 2), (40, LITTLE / 2)],  # too early
-        [(290, LITTLE / 2), (300, LITTLE / 2)],  # answers that were taken back since
+        [(100, EDGE / 2)],  # once only
+        [(95, EDGE / 2), (100, EDGE / 2)],  # hardly twice
+        [(90, 2 * EDGE), (100, EDGE / 2)],
+        [(90, EDGE / 2), (100, 2 * EDGE)],
+        [(30, EDGE / 2), (40, EDGE / 2)],  # too early
+        [(290, EDGE / 2), (300, EDGE / 2)],  # answers that were taken back since
     ],
 )
 def test_it_does_not_otherwise(looks: list[tuple[int, float | None]]) -> None:
@@ -44,4 +51,4 @@ def test_it_does_not_otherwise(looks: list[tuple[int, float | None]]) -> None:
 
 def test_the_sentence_is_there_before_it_is_advice() -> None:
     sentence = stop(_ledger((100, 0.021)))["sentence"]
-    assert sentence == "The last 20 labels made the model 2.1 points surer of what it says."
+    assert sentence == "The last 20 labels raised the expected accuracy by 2.1 points."

@@ -1,11 +1,16 @@
 """How far the labelling is: the figures beside the page, from the state alone.
 
 How good the model is was found in the background (`quality/assessment.py`); here it is read from what was
-written. It also says when more labels would bring little. With p the model on all labels, q the one without
-the last fifth of them, and y the class that p says:
-    gain = mean over what is left of p(y) - q(y)
-Below LITTLE at two looks at least APART labels apart, the page suggests to stop. Measured by
-`benchmarks/accuracy.py`; after Bloodgood & Vijay-Shanker (2009), who count instances that change their class.
+written. It also says when more labels would bring little. With p the model on all n labels, q the one without
+the last m (a fifth), y and z the classes that p and q say:
+    gain = mean over what is left of p(y) - p(z)
+    next = gain log(1 + AHEAD / n) / log(n / (n - m))
+is the expected accuracy that these labels have brought, and AHEAD more would if accuracy grew with the
+logarithm of labels. With next below LITTLE at two looks at least APART labels apart the page suggests to
+stop. LITTLE was chosen on digits, TREC-6, MPQA and DBpedia-14 (12 runs of 500 labels, herding): the advice
+came in 8 of the 12 in which at some time 100 more labels bring less than a point on test data, and too early
+in one. On CIFAR-10, DTD-10, Subj and TweetOffensive it came in 6 of 11 such runs, in none too early. The mean
+of p(y) - q(y), which also counts that the model grows surer, came in 5 and 5, and too early in one of each.
 """
 
 from collections import Counter
@@ -31,7 +36,8 @@ LATELY = 500  # among so many of all
 PEOPLE = 50  # named in a reply: names are free, and a script may make up thousands
 BREAK = 120.0  # seconds without an answer that are a break
 FIGURES = ("labels", "expected", "estimate", "low", "high", "commonest", "share")  # of the last look
-LITTLE = 0.005  # of 37 development runs 12 stop, none too early; at .0075 one of 14, at .01 seven of 15
+AHEAD = 100  # labels whose gain is looked at
+LITTLE = 0.002  # gain that is too little; at .004 four of 9 pieces of advice came too early
 APART = 10  # labels between two looks that both count
 ERRORS = 3  # pairs of classes that a source mistakes, in a reply
 STOP_AFTER = 60  # labels before which nobody is told to stop
@@ -323,17 +329,21 @@ def stop(state: State) -> dict[str, Any]:
     if last is None:
         return {"suggest": False, "gain": None, "without_last": None, "sentence": ""}
     before = next((look for look in looks if look.labels <= last.labels - APART), None)
-    suggest = last.labels >= STOP_AFTER and _little(last) and before is not None and _little(before)
+    suggest = last.labels >= STOP_AFTER and is_little(last) and before is not None and is_little(before)
     sentence = _sentence(last, suggest)
     return {"suggest": suggest, "gain": last.gain, "without_last": last.without, "sentence": sentence}
 
 
-def _little(look: Assessed) -> bool:
-    return look.gain is not None and look.gain < LITTLE
+def is_little(look: Assessed) -> bool:
+    """Return whether more labels would bring little."""
+    if look.gain is None or not look.without or look.without >= look.labels:
+        return False
+    span = np.log(look.labels / (look.labels - look.without))
+    return bool(look.gain * np.log1p(AHEAD / look.labels) / span < LITTLE)
 
 
 def _sentence(look: Assessed, suggest: bool) -> str:
     assert look.gain is not None
     points = 100.0 * max(look.gain, 0.0)
-    brought = f"The last {look.without} labels made the model {points:.1f} points surer of what it says"
-    return f"{brought}: more of this kind bring little, you may stop here." if suggest else f"{brought}."
+    brought = f"The last {look.without} labels raised the expected accuracy by {points:.1f} points"
+    return f"{brought}. More labels bring little: you may stop here." if suggest else f"{brought}."

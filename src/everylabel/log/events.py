@@ -245,7 +245,7 @@ class Assessed(_Kind, frozen=True, tag="assessed"):
     high: float | None = None
     commonest: int | None = None  # the most frequent class among the unlabelled items,
     share: float | None = None  # and its share
-    gain: float | None = None  # probability gained by the last labels
+    gain: float | None = None  # expected accuracy gained by the last labels
     without: int | None = None  # how many those were
 
 

@@ -256,4 +256,4 @@ def _gain(
     then = softmax((learner.pool.rows(left) @ mean)[:, : training.n_classes])
     guess = now.argmax(axis=1)
     rows = np.arange(len(left))
-    return {"gain": float(np.mean(now[rows, guess] - then[rows, guess])), "without": last}
+    return {"gain": float(np.mean(now[rows, guess] - now[rows, then.argmax(axis=1)])), "without": last}
