@@ -422,3 +422,23 @@ def test_a_log_that_cannot_be_read_now_is_not_taken_for_an_empty_one(tmp_path: P
     with closing(sqlite3.connect(path)) as newer, newer:
         newer.execute("UPDATE everylabel_items SET format = format + 1")
     refused("open it with the version of")
+
+
+def test_given_labels_are_reviewed_and_exported_corrected(tmp_path: Path) -> None:
+    source = reviews(tmp_path, 24)
+    words = ("soap", "beans", "lamps")
+    rows = [f"r{i},a review of {words[i % 3]} number {i},{words[(i + (i == 7)) % 3]}" for i in range(24)]
+    source.write_text("\n".join(["key,body,kind", *rows]) + "\n")
+    options = ["--text-column", "body", "--id-column", "key", "--model", "tfidf", "--label-column", "kind"]
+    with label(tmp_path, source, *options, "--review", "--check-every", "0") as server:
+        first = server.client.post("/api/next")["next"]
+        assert (first["item"]["id"], first["by"]) == ("r7", "review")
+        assert first["item"]["fields"] == []  # a random check must not show the given label
+        server.client.post("/api/label", item="r7", **{"class": "beans"})
+        assert server.client.get("/api/progress?person=me")["review"]["labels"] == 24
+        assert server.stop()[0] == 0
+    assert run("export", source, "-o", "corrected.csv").exit_code == 0
+    table = list(csv.DictReader((tmp_path / "corrected.csv").read_text().splitlines()))
+    assert [row["label"] for row in table] == [words[i % 3] for i in range(24)]
+    assert (table[7]["given"], table[6]["source"]) == ("lamps", "given")
+    assert table[7]["source"] not in ("given", "")

@@ -64,6 +64,9 @@ def label(
     suggestion_source_column: Annotated[
         str | None, typer.Option(help="The column that names their source.")
     ] = None,
+    review: Annotated[
+        bool, typer.Option("--review", help="Check the labels of --label-column, likely errors first.")
+    ] = False,
     store: options.Store = None,
     host: Annotated[
         str, typer.Option(help="The address to serve at; others than this one need a token.")
@@ -139,6 +142,7 @@ def label(
         suggestion_column=suggestion_column,
         suggestion_score_column=suggestion_score_column,
         suggestion_source_column=suggestion_source_column,
+        review=review,
         store=store,
         host=host,
         port=_port(host) if port is None else port,
@@ -214,7 +218,7 @@ def _sharded(source: str, given: "LabelOptions") -> dict[str, Any]:
             )
         return {}
     refused = {"--watch": given.watch, "--import": given.import_file, "--suggestions": given.suggestions}
-    refused["--suggestion-column"] = given.suggestion_column
+    refused |= {"--suggestion-column": given.suggestion_column, "--review": given.review}
     for name in (name for name, value in refused.items() if value):
         raise EverylabelError(f"{name} is not offered for a folder of shards; expected no such option")
     from everylabel.scale.project import in_memory, on_ray

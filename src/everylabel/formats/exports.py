@@ -17,7 +17,14 @@ from everylabel.formats.known import LABEL_STUDIO, MODELS, PROGRAMS, TABLES, For
 from everylabel.formats.label_studio import label_studio_tasks
 from everylabel.formats.model import export_model, linear
 from everylabel.formats.queue_tables import Of, queue_records
-from everylabel.formats.records import Given, all_records, answer_records, label_records, prediction_records
+from everylabel.formats.records import (
+    Given,
+    all_records,
+    answer_records,
+    corrected_records,
+    label_records,
+    prediction_records,
+)
 from everylabel.formats.tables import Records, write_table
 from everylabel.labelling.desk import Generation
 from everylabel.labelling.model.scaling import Prepared, prepare
@@ -127,6 +134,9 @@ def predicted_records(predicted: Predicted, columns: Sequence[str] | None = None
 
 def _records(told: Beside, prepared: Callable[[], Prepared], label_set: LabelSet, what: str) -> Records:
     classes = label_set.classes
+    if what == "labels" and label_set.given:
+        answered = dict.fromkeys(label_set.none, ("", "")) | _labels_of_people(label_set)
+        return corrected_records(told, answered, label_set.given, classes)
     if what == "labels":
         return label_records(told, label_set.labels, classes, label_set.by_model)
     if what == "answers":

@@ -9,6 +9,7 @@ import numpy as np
 
 from everylabel.formats.beside import Beside
 from everylabel.formats.tables import Records
+from everylabel.labelling.state.types import GIVEN
 
 PREDICTED = 4096  # instances predicted at a time
 LABELS: dict[str, type] = {"label": str}
@@ -39,6 +40,20 @@ def label_records(
         said |= {i: (classes[label], MODEL) for i, label in by_model.items()}
         return beside.records({**LABELS, "by": str}, ((i, said[i]) for i in sorted(said)))
     return beside.records(LABELS, ((i, (classes[labels[i]],)) for i in sorted(labels)))
+
+
+def corrected_records(
+    beside: Beside, labels: Mapping[int, tuple[str, str]], given: Mapping[int, int], classes: Sequence[str]
+) -> Records:
+    """Return labels that people reviewed, in the order of the source; `source` tells whose each is.
+
+    labels : class and people, of each item that has an answer; "" where none of the classes fits
+    given : the class that each item came with
+    """
+    said = {i: (classes[label], GIVEN) for i, label in given.items()} | dict(labels)
+    before = {i: classes[label] for i, label in given.items()}
+    rows = ((i, (*said[i], before.get(i))) for i in sorted(said) if said[i][0])
+    return beside.records({"label": str, "source": str, "given": str}, rows)
 
 
 def answer_records(beside: Beside, answers: Iterable[Given], classes: Sequence[str]) -> Records:

@@ -28,7 +28,7 @@ from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Assessment
 from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import LabelSet, State, new_state
-from everylabel.labelling.state.types import FREE, Place, Refused
+from everylabel.labelling.state.types import FREE, REVIEW, Place, Refused
 from everylabel.log import events
 from everylabel.log.events import Body, Event, Out, Release
 from everylabel.models.scaling import Scaling
@@ -206,7 +206,10 @@ class Desk:
             return known
         drawn = check_weights(state.standing_checks())
         return known._replace(
-            suggestions=state.suggested(), without_suggestions=state.without_suggestions(), drawn=drawn
+            suggestions=state.suggested(),
+            without_suggestions=state.without_suggestions(),
+            drawn=drawn,
+            review=state.settings["strategy"] == REVIEW,
         )
 
     def _quick_training_set(self) -> TrainingSet:
@@ -429,7 +432,11 @@ class Desk:
                 self._give(person, found, expected)
                 self._learn()  # the item is leased: nobody else in this round may get it
         strategy, among = self.state.settings["strategy"], len(self.state.leases) + len(waiting)
-        by = acts_for(strategy, self.learner.pool) if waiting else ""
+        by = strategy
+        if strategy == REVIEW and self.learner.reviewed is None:  # it follows in the background
+            strategy = by = "random"
+        elif waiting and strategy != REVIEW:
+            by = acts_for(strategy, self.learner.pool)
         picked = self.learner.pick(strategy, len(waiting), rng, among)
         for person, item in zip(waiting, picked, strict=False):
             self._give(person, Due(item, "chosen"), expected, by)

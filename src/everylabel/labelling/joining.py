@@ -11,7 +11,7 @@ from everylabel.data.classes import clean_name
 from everylabel.data.digests import features_digest
 from everylabel.data.items import stored_ids
 from everylabel.labelling.desk import Desk, Finish
-from everylabel.labelling.state.types import IMPORT, Refused
+from everylabel.labelling.state.types import GIVEN, IMPORT, Refused
 from everylabel.log import events
 
 CHANGED = "network_changed"  # code of the refusal of features by an encoder that is not in use any more
@@ -58,8 +58,12 @@ def join(
             desk.emit("", events.Extended(stored_ids([ids[i] for i in fresh]), digest, written))
         for name in (ids[i] for i in fresh if ids[i] in test):
             desk.emit("", events.HeldOut(name))
-        for name in (ids[i] for i in fresh if ids[i] in labels):
-            desk.emit(IMPORT, events.Label(name, class_=_number(desk, labels[name]), imported="source"))
+        known = {ids[i]: _number(desk, labels[ids[i]]) for i in fresh if ids[i] in labels}
+        if known and GIVEN in desk.state.suggestions:  # people review the labels of the source
+            desk.emit(IMPORT, events.Suggested(GIVEN, list(known), list(known.values())))
+        else:
+            for name, number in known.items():
+                desk.emit(IMPORT, events.Label(name, class_=number, imported="source"))
         return lambda: len(fresh)
 
     return desk.submit(command, alone=True)

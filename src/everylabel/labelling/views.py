@@ -13,12 +13,12 @@ from everylabel.labelling import progress
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.joining import Arriving
 from everylabel.labelling.presence import Presence
-from everylabel.labelling.quality.accuracy import FEWEST_OF_CLASS
+from everylabel.labelling.quality.accuracy import FEWEST, FEWEST_OF_CLASS, Interval
 from everylabel.labelling.quality.assessment import LeftOut
 from everylabel.labelling.queues import MOST, SURE, LabelCheck, Look, Page, near_copies, rows_of_page
 from everylabel.labelling.snapshot import digest
 from everylabel.labelling.state.state import LabelSet, State
-from everylabel.labelling.state.types import CANNOT_TELL, Answer, Entry, Lease, Refused
+from everylabel.labelling.state.types import CANNOT_TELL, GIVEN, REVIEW, Answer, Entry, Lease, Refused
 from everylabel.log.events import Answered, Event, Not, Skip
 from everylabel.selection import strategies as known_strategies
 from everylabel.selection.pool import Where
@@ -32,9 +32,10 @@ STRATEGIES = {
     "least_confident": "Least confident: asks where even the best guess is unlikely.",
     "badge": "Unsure and different: unsure ones that differ from each other.",
     "typiclust": "Typical: the most typical of each group without a label. Good for the first labels.",
+    REVIEW: "Review: asks about given labels that are probably wrong, the most probable first.",
     "random": "Random: no choice at all; the fair baseline, and the right one for a test set.",
 }
-assert set(STRATEGIES) <= {strategy["name"] for strategy in known_strategies()}
+assert set(STRATEGIES) - {REVIEW} <= {strategy["name"] for strategy in known_strategies()}
 NO_CLASS = -1  # in place of a class's number
 AHEAD = 3  # items that may come next: a label changes which
 Reply = dict[str, Any]
@@ -66,7 +67,8 @@ class Views:
 
         def look() -> Reply:
             titles = []
-            for name, text in STRATEGIES.items():
+            offered = [name for name in STRATEGIES if name != REVIEW or GIVEN in self.state.suggestions]
+            for name, text in ((name, STRATEGIES[name]) for name in offered):
                 title, _, rest = text.partition(": ")
                 titles.append({"name": name, "title": title, "sentence": rest[0].upper() + rest[1:]})
             return {
@@ -349,7 +351,17 @@ class Views:
             names=self._names(),
             tested=None if desk.assessment is None else desk.assessment.test,
         )
-        return {**figures, "arriving": asdict(self.arriving), "network": self._network()}
+        more = {"arriving": asdict(self.arriving), "network": self._network(), "review": self._review()}
+        return figures | more
+
+    def _review(self) -> Reply | None:
+        """Return how many of the given labels are wrong, when last looked; None where nobody reviews them."""
+        found = self.desk.learner.reviewed
+        if found is None:
+            return None
+        enough = found.checks >= FEWEST
+        told = found.wrong._asdict() if enough else dict.fromkeys(Interval._fields)
+        return {"labels": len(found.items), "checks": found.checks, "needed": FEWEST, **told}
 
     def _network(self) -> Reply | None:
         """Return the progress of fine-tuning the encoder; None where the server has none."""

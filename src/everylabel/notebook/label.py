@@ -63,6 +63,7 @@ def label(
     suggestion_column: str | None = None,
     suggestion_score_column: str | None = None,
     suggestion_source_column: str | None = None,
+    review: bool = False,
     host: str = "127.0.0.1",
     port: int = 0,
     token: str | None = None,
@@ -109,6 +110,8 @@ def label(
         and maybe score (0 to 1) and source. The model trusts it as far as labels bear it out.
     suggestion_column, suggestion_score_column, suggestion_source_column : str, optional
         The same in columns of the source itself.
+    review : bool
+        The labels of `label_column` are not fully trusted: the page asks about likely errors first.
     host, port, token, look_token
         Where the page is: on this machine alone, at any port that is free, unless told otherwise.
     browser : bool
@@ -158,6 +161,7 @@ def label(
             suggestion_column=suggestion_column,
             suggestion_score_column=suggestion_score_column,
             suggestion_source_column=suggestion_source_column,
+            review=review,
             host=host,
             port=port,
             token=token,

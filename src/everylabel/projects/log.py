@@ -24,7 +24,7 @@ from everylabel.labelling.model.training import ClassNames
 from everylabel.labelling.snapshot import Snapshots
 from everylabel.labelling.state.reducer import apply, apply_all
 from everylabel.labelling.state.state import LabelSet, State, new_state
-from everylabel.labelling.state.types import Suggestion, suggested_fields
+from everylabel.labelling.state.types import GIVEN, Suggestion, suggested_fields
 from everylabel.log import events
 from everylabel.log.events import SAID, Event
 from everylabel.log.store import Store, StoreError
@@ -128,6 +128,7 @@ def open_log(
         if told is not None:
             note(told)
         project = replace(project, ids=change.keys)
+        column = None if project.about is None else project.about.options.label_column
         state, imported = bring_up_to_date(
             log,
             project.ids_here,
@@ -137,6 +138,8 @@ def open_log(
             labels=options.labels,
             proposed=options.proposed,
             suggestion_columns=options.suggestion_columns,
+            review=options.review,
+            label_column=column,
             project=project.id,
             descriptions=options.classes.descriptions,
             class_keys=options.classes.keys,
@@ -177,6 +180,8 @@ def bring_up_to_date(
     labels: Iterable[Label] = (),
     proposed: Iterable[Proposed] = (),
     suggestion_columns: Sequence[str] = (),
+    review: bool = False,
+    label_column: str | None = None,
     project: str = "",
     descriptions: Mapping[str, str] = MappingProxyType({}),
     class_keys: Mapping[str, str] = MappingProxyType({}),
@@ -197,7 +202,7 @@ def bring_up_to_date(
     aside, or all restored by `confirm`; `known_as` names an item for people. `features` of the ids join the
     pool; other features than before are refused unless `new_features` are expected. `test` are items to hold
     out, by id or a number to draw at random. `proposed` are suggestions, of `suggestion_columns` if they came
-    with the source.
+    with the source. With `review` now or earlier, the labels of `source` (in `label_column`) are suggestions.
     """
     ids = id_list(ids)
     state = read_events(store, ids, snapshots)
@@ -213,6 +218,10 @@ def bring_up_to_date(
         writer.emit("", events.Settings(**others))
     _define_classes(writer, classes, descriptions, class_keys, note)
     _set_aside(writer, () if confirm else changed, confirm)
+    if review or GIVEN in state.suggestions:
+        given = _given(writer, list(source), review)
+        proposed, source = [*proposed, *given], ()
+        suggestion_columns = [*suggestion_columns, *([label_column] if label_column else [])]
     imported = _import(writer, source, SOURCE) + _import(writer, labels, FILE)
     suggested = _suggest(writer, proposed, suggestion_columns)
     if suggested:
@@ -344,6 +353,22 @@ def _suggest(writer: _Writer, proposed: Iterable[Proposed], columns: Sequence[st
             writer.emit(IMPORTER, events.Suggested(source, *suggested_fields(new), list(columns)))
         count += len(new)
     return count
+
+
+def _given(writer: _Writer, source: Sequence[Label], review: bool) -> list[Proposed]:
+    """Return the labels of the source as suggestions; refuse a review that came too late or has no labels."""
+    if review and GIVEN not in writer.state.suggestions:
+        if not source:
+            raise EverylabelError(
+                "--review is given, and the source has no labels; expected --label-column with their column"
+            )
+        before = sum(origin == SOURCE for _, _, origin in writer.imported)
+        if before:
+            raise EverylabelError(
+                f"--review is given, and {counted(before, 'label')} of the source were imported as answers "
+                "of people before; expected a new project: --project ANOTHER.everylabel"
+            )
+    return [Proposed(one.id, one.label, GIVEN) for one in source]
 
 
 def _person(name: str | None) -> str:

@@ -18,6 +18,7 @@ from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError, MissingExtra
 from everylabel.data.classes import ClassList, column_list
 from everylabel.labelling.model.scaling import Rows
+from everylabel.labelling.state.types import REVIEW
 from everylabel.labelling.views import STRATEGIES
 from everylabel.projects.arrivals import read_watched
 from everylabel.projects.labelled import check_labelled, joined_before
@@ -58,6 +59,7 @@ class LabelOptions:
     token : asked for unless host is this machine's own, without a proxy; made up and shown if none is given
     look_token : another that may only look; token_file : both, in a file that may change meanwhile
     proxy : one on this machine stands in front, and tells who asks
+    review : the source's labels are not fully trusted; people check those that are probably wrong
     suggestions : a table, or a file's path, of classes by sources that are not fully trusted
     suggestion_column ... suggestion_source_column : columns of the source that hold such
     labels : that exist already, besides the source's own
@@ -97,6 +99,7 @@ class LabelOptions:
     import_label_column: str | None = None
     import_id_column: str | None = None
     import_text_column: str | None = None
+    review: bool = False
     suggestions: Any = None
     suggestion_column: str | None = None
     suggestion_score_column: str | None = None
@@ -128,6 +131,8 @@ class LabelOptions:
     def settings(self) -> dict[str, Any]:
         """The settings of the log that are given, by their names there."""
         given = {"names" if name == "names_prior" else name: getattr(self, name) for name in _CHECKS}
+        if self.review and self.strategy is None:
+            given["strategy"] = REVIEW
         checks = zip(given, _CHECKS.values(), strict=True)
         return {name: check(given[name]) for name, check in checks if given[name] is not None}
 
@@ -152,7 +157,7 @@ class LabelOptions:
     def opening(self) -> dict[str, Any]:
         """Return the arguments of `open_project`; the project keeps nothing before all is checked."""
         drawn = self.test is not None and self.test.strip().isdigit()  # among all items
-        all_at_once = drawn or self.import_file is not None
+        all_at_once = drawn or self.review or self.import_file is not None
         how = {name: getattr(self, name) for name in _READING}
         if isinstance(self.fields, str):
             how["fields"] = self.fields

@@ -15,8 +15,9 @@ from everylabel.core.posterior import Posterior
 from everylabel.core.softmax import softmax
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.model.training import TrainingSet, columns_out, in_order, teaching_names, train
+from everylabel.labelling.sources.review import Reviewed, review_given
 from everylabel.labelling.sources.teaching import posterior_of, teach
-from everylabel.labelling.state.types import FREE, Place
+from everylabel.labelling.state.types import FREE, REVIEW, Place
 from everylabel.selection import Pool, select
 from everylabel.selection.pool import Where
 from everylabel.selection.pool.features import Scaled
@@ -71,6 +72,7 @@ class Learner:
         self.columns, self.taught_names = training.columns, training.names
         self.trusts_names = training.trusts_names
         self.uses_suggestions = False  # whether suggestions teach
+        self.reviewed: Reviewed | None = None  # given labels, if people review them
         self.places: dict[int, Place] = dict(training.places)  # the places that the pool reflects
         self.deferred: set[int] = set()  # items whose label waits for the next training
         self.pool = self._train(features, training, mean)
@@ -114,6 +116,8 @@ class Learner:
         else:
             posterior = train(features, labels, k, self.names, ruled_out=ruled_out, init=init, tol=TRAINED)
         self.trained: Posterior = posterior  # with the labels behind it, for leave-one-out
+        if training.review:
+            self.reviewed = review_given(training, features)
         idx, y = in_order(labels)
         known = {"labelled_idx": idx, "labels": y, "ruled_out": ruled_out}
         make = self.rows.make_pool or local_pool
@@ -211,6 +215,12 @@ class Learner:
 
         among : number of people who label; the more there are, the fewer candidates are tried
         """
+        if strategy == REVIEW and self.reviewed is not None:
+            found = self.reviewed.proposals(self.pool.state == Where.FREE, n)
+            if found:
+                return found
+        if strategy == REVIEW:  # all given labels are reviewed, or none is known
+            strategy = "random"
         pool = self.pool if looks_at_each(strategy, self.pool) else self.pool.at_hand(rng)
         free = len(pool.free_idx)
         leased = [int(i) for i in self.pool.leased_idx]

@@ -126,6 +126,7 @@ class TrainingSet(NamedTuple):
     suggestions : what sources that are not fully trusted say
     without_suggestions : items that nothing is learned of by suggestions
     drawn : weights of labelled items that were drawn at random
+    review : whether people review given labels
     """
 
     columns: tuple[int, ...]
@@ -136,6 +137,7 @@ class TrainingSet(NamedTuple):
     suggestions: tuple[Suggestions, ...] = ()
     without_suggestions: frozenset[int] = frozenset()
     drawn: Mapping[int, float] = MappingProxyType({})
+    review: bool = False
 
     @property
     def n_classes(self) -> int:

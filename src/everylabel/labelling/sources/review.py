@@ -17,9 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from everylabel.labelling.model.training import TrainingSet
 from everylabel.labelling.quality.accuracy import Interval, Verdicts, accuracy_left
 from everylabel.labelling.sources.consensus import out_of_sample
 from everylabel.labelling.sources.reliability import Confusion, label_shares
+from everylabel.labelling.state.types import GIVEN
+from everylabel.selection.pool.features import Scaled
 
 CAREFUL, OF = 9.0, 10.0  # labels that are right before anybody looked, and as many labels as that weighs
 PASSES = 1  # trainings after the first
@@ -72,11 +75,39 @@ def number_wrong(
     checked = np.array(sorted(people), np.int64)
     right = np.array([people[int(i)] == given[i] for i in checked], bool)
     left = np.setdiff1d(np.arange(len(given)), checked)
+    if not len(left):
+        return Interval(*[float(np.sum(~right))] * 3)
     weights = np.array([drawn.get(int(i), 0.0) for i in checked])
     unseen = np.full(len(checked), np.nan)
     sure = 1.0 - found.wrong
     share = accuracy_left(Verdicts(sure[checked], right, unseen, right, weights), sure[left])
     seen, n = int(np.sum(~right)), len(left)
-    return Interval(
-        seen + n * (1.0 - share.estimate), seen + n * (1.0 - share.high), seen + n * (1.0 - share.low)
-    )
+    low, high = np.floor(n * (1.0 - share.high)), np.ceil(n * (1.0 - share.low))  # of whole labels
+    return Interval(seen + n * (1.0 - share.estimate), seen + float(low), seen + float(high))
+
+
+class Reviewed(NamedTuple):
+    """The review of a project's given labels, by items of the pool."""
+
+    items: np.ndarray  # (m,)
+    found: Review
+    wrong: Interval  # number of given labels that are wrong
+    checks: int  # random checks that it rests on
+
+    def proposals(self, free: np.ndarray, n: int) -> list[int]:
+        """Return up to n free items whose labels are most likely to be wrong; free : (items,) bool."""
+        order = self.items[self.found.proposals()]
+        return [int(i) for i in order[free[order]][:n]]
+
+
+def review_given(training: TrainingSet, features: "np.ndarray | Scaled") -> Reviewed | None:
+    """Return the review of the labels of the source GIVEN; None where there are none."""
+    given = next((one for one in training.sources() if one.source == GIVEN), None)
+    if given is None or not len(given.items):
+        return None
+    rows = {item: row for row, item in enumerate(given.items.tolist())}
+    people = {rows[item]: label for item, label in training.labels().items() if item in rows}
+    drawn = {rows[item]: weight for item, weight in training.drawn.items() if rows.get(item) in people}
+    found = review(features[given.items], given.classes, training.n_classes, people, drawn)
+    wrong = number_wrong(found, given.classes, people, drawn)
+    return Reviewed(given.items, found, wrong, len(drawn))

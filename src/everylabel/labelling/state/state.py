@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from everylabel.labelling.state.types import (
     CANNOT_TELL,
     DEFAULTS,
     FREE,
+    GIVEN,
     NONE,
     Agreement,
     Answer,
@@ -344,6 +346,7 @@ class LabelSet(NamedTuple):
     generation: events.Generation | None = None  # of features by a fine-tuned encoder
     suggestions: Sequence[Suggestions] = ()  # of sources that are not fully trusted, which teach, too
     drawn: Mapping[int, float] | None = None  # weights of labelled items that were drawn at random
+    given: Mapping[int, int] = MappingProxyType({})  # labels that people review
 
     @classmethod
     def of(cls, state: State, vectors: Mapping[int, np.ndarray], trust_names: bool = False) -> LabelSet:
@@ -370,7 +373,12 @@ class LabelSet(NamedTuple):
         without_suggestions = state.without_suggestions() if state.suggestions else ()
         suggestions = [one.translated(place, without_suggestions) for one in state.suggested()]
         drawn = check_weights(state.standing_checks()) if suggestions else None
-        return cls(*given, gone, list(state.left), trust_names, state.generation, suggestions, drawn)
+        whole = [one.translated(place, state.left) for one in state.suggested() if one.source == GIVEN]
+        reviewed = {
+            i: c for one in whole for i, c in zip(one.items.tolist(), one.classes.tolist(), strict=True)
+        }
+        more = state.generation, suggestions, drawn, reviewed
+        return cls(*given, gone, list(state.left), trust_names, *more)
 
     def seen_from(self, ids: Sequence[str]) -> LabelSet:
         """Return the same with the positions of another list of ids that holds all items."""
@@ -396,6 +404,7 @@ class LabelSet(NamedTuple):
             left=[to[item] for item in self.left],
             suggestions=[one._replace(items=np.array(to, np.int64)[one.items]) for one in self.suggestions],
             drawn={to[item]: weight for item, weight in (self.drawn or {}).items()},
+            given={to[item]: label for item, label in self.given.items()},
         )
 
 

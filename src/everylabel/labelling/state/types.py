@@ -34,6 +34,8 @@ DEFAULTS: dict[str, Any] = {
 }
 CANNOT_TELL = -1
 NONE = -2  # none of the classes: to the model a class of its own, which nobody sees and nothing exports
+GIVEN = "given"  # the source of labels that people review
+REVIEW = "review"  # the strategy that asks about given labels that are probably wrong
 IMPORT = "import"  # the person whose answers came with the source or from a file
 
 

@@ -18,6 +18,7 @@ const said = ({ source, score }) => (score === null ? source : `${source} (${sco
 function sentence([number, sources]) {
   const names = sources.length === 1 ? sources[0].source : sources.map(said).join(", ");
   const score = sources.length === 1 && sources[0].score !== null ? `, ${sources[0].score.toFixed(2)}` : "";
+  if (names === "given") return `The given label is ${className(number)}`;
   return `${names} ${sources.length === 1 ? "suggests" : "suggest"} ${className(number)}${score}`;
 }
 
@@ -40,6 +41,15 @@ function drawSuggestion() {
   setText(byId("suggestion-text"), groups.map(sentence).join("; "));
   byId("suggestion-accept").hidden = accepted() === null;
   if (groups.length) byId("sources-section").hidden = false; // they came while the page was open
+}
+
+/** How many of the given labels are wrong; null where nobody reviews any. */
+function reviewText(review) {
+  if (!review) return "";
+  const all = plural(review.labels, "given label");
+  if (review.estimate === null) return `How many of the ${all} are wrong is shown after ${count(review.needed)} random checks.`;
+  const between = `${count(review.low)} to ${count(review.high)}`;
+  return `About ${count(Math.round(review.estimate))} of ${all} are wrong (${between}).`;
 }
 
 function accuracyText({ accuracy, low, high, checks }) {
@@ -76,6 +86,7 @@ export async function openSources() {
 
 export function startSources() {
   on("task", drawSuggestion);
+  on("progress", () => setText(byId("review-note"), reviewText(state.progress?.review)));
   on("classes", drawSuggestion);
   on("session", () => {
     byId("sources-section").hidden = !state.sources;

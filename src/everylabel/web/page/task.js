@@ -27,6 +27,7 @@ const WHY = {
   badge: "Why this one: the model is unsure here, and it differs from what was asked before",
   typiclust: "Why this one: it is typical of many items, and none like it has an answer yet",
   random: "Why this one: drawn at random",
+  review: "Why this one: the label that it came with is probably wrong",
   left: "Nothing else is left: this one was passed over before",
 };
 
