@@ -1,12 +1,16 @@
 """The labelling server: a real process, over HTTP on loopback, against the same work in this process.
 
     python -m benchmarks.serving [--seconds 60] [--out docs/results]
+    python -m benchmarks.serving --browser     # only what a person at a browser feels
 
 100,000 instances x 384 features in 20 classes. One person labels; sixteen label two a second each; the
 server starts on the embedded pool; the page loads. Writes serving.json and prints a table.
 
 What HTTP adds is told in parts: a request that asks for next to nothing, the commit of an event to a log, and
 labels during which the server's process had more than one core's work, that is, trained beside the desk.
+
+With Chromium installed, 100 labels of 10,000 instances are also given in the page: from the key press until
+the next item is painted, two labels a second.
 """
 
 import argparse
@@ -14,6 +18,7 @@ import contextlib
 import http.client
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -64,6 +69,20 @@ def in_process(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
             (item,) = learner.pick("herding", 1, rng)
             seconds.append(time.perf_counter() - began)
     return np.array(seconds[WARM_UP:])
+
+
+FELT, FELT_WARM_UP, FELT_OF = 100, 10, 10_000  # labels in the browser, and instances
+PRESS = """
+    const [key, done] = arguments;
+    const item = document.getElementById("item");
+    const began = performance.now();
+    const seen = new MutationObserver(() => {
+        seen.disconnect();
+        requestAnimationFrame(() => setTimeout(() => done(performance.now() - began)));  // after the paint
+    });
+    seen.observe(item, {attributes: true, attributeFilter: ["data-item"]});
+    document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+"""
 
 
 class Client:
@@ -200,6 +219,33 @@ def together(port: int, labels: np.ndarray, duration: float) -> tuple[np.ndarray
     return np.array(seconds), errors[0], sum(count > 1 for count in handed.values())
 
 
+def felt(features: np.ndarray, labels: np.ndarray, folder: Path) -> dict[str, Any]:
+    """Return milliseconds from a key press to the painted next item, in Chromium; nothing without it."""
+    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+        return {}
+    from tests.web.browser.pages import Page, start_browser
+
+    source = folder / "felt.npy"
+    np.save(source, features)
+    driver = start_browser()
+    try:
+        with server(source) as (port, _, pid):
+            page = Page(driver, f"http://127.0.0.1:{port}").open("felt")
+            seconds, work = [], []
+            for _ in range(FELT_WARM_UP + FELT):
+                time.sleep(1.0 / RATE)
+                key = f"{labels[int(page.item)] % 9 + 1}"
+                before = worked(pid)
+                seconds.append(1e-3 * driver.execute_async_script(PRESS, key))
+                work.append(worked(pid) - before)
+    finally:
+        driver.quit()
+    taken, busy = np.array(seconds[FELT_WARM_UP:]), np.array(work[FELT_WARM_UP:])
+    beside = busy > BESIDE * taken
+    parts = {"all": taken, "alone": taken[~beside], "beside training": taken[beside]}
+    return {name: {**quantiles(some), "labels": len(some)} for name, some in parts.items() if len(some)}
+
+
 def first_load(port: int) -> tuple[int, list[str]]:
     """Return the bytes of the page with all it refers to, and addresses that lead elsewhere."""
     seen: dict[str, int] = {}
@@ -240,6 +286,7 @@ def measure(duration: float) -> dict[str, Any]:
             one, busy = label_alone_or_not(client, "first", LABELS, labels, pid)
             many, errors, twice = together(port, labels, duration)
         written = commits(Path(folder))
+        browser = felt(features[:FELT_OF], labels[:FELT_OF], Path(folder))
     ms = {name: quantiles(values) for name, values in (("inside", inside), ("one", one), ("many", many))}
     parts = {"alone": one[~busy], "beside training": one[busy], "bare request": bare, "commit": written}
     return {
@@ -255,6 +302,7 @@ def measure(duration: float) -> dict[str, Any]:
         "sixteen people, handed out twice": twice,
         "reading the features, s": reading,
         "from start to first instance, s": starting,
+        "key press to painted next item, ms": browser,
         "page, bytes": size,
         "page, requests elsewhere": elsewhere,
     }
@@ -270,7 +318,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="that sixteen people label")
     parser.add_argument("--out", type=Path, help="folder for serving.json")
+    parser.add_argument("--browser", action="store_true", help="only from key press to painted next item")
     given = parser.parse_args()
+    if given.browser:
+        with tempfile.TemporaryDirectory() as folder:
+            print(json.dumps(felt(*data(FELT_OF), Path(folder)), indent=1))
+        return
     found = measure(given.seconds)
     rows = [[name, json.dumps(value)] for name, value in found.items()]
     report("the labelling server", ["what", "figure"], rows)

@@ -13,7 +13,7 @@ import everylabel as el
 from everylabel.core.errors import EverylabelWarning
 from everylabel.data.options import Options
 from everylabel.data.read import read, read_rows
-from everylabel.data.readers.rows import Column
+from everylabel.data.readers.rows import Column, column_names
 from everylabel.data.readers.table import read_whole
 from tests.data.spreadsheets import write_xlsx
 
@@ -336,6 +336,32 @@ def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
                     el.EverylabelError, match="is empty; expected a file with names of columns"
                 ):
                     read(path, options)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json"])
+def test_nested_objects_are_columns_by_names_with_dots(tmp_path: Path, ending: str) -> None:
+    texts = [{"body": f"text {i}", "from": {"name": "Ada"}} for i in range(3)]
+    rows = [{"message": text, "tags": ["a"], "y": "yes"} for text in texts]
+    path = tmp_path / f"x.{ending}"
+    path.write_text("\n".join(map(json.dumps, rows)) if ending == "jsonl" else json.dumps(rows))
+    items = read(str(path), Options(text_column="message.body", label_column="y"))
+    assert list(items.items) == ["text 0", "text 1", "text 2"]
+    assert column_names(path) == ["message.body", "message.from.name", "tags", "y"]
+    with pytest.raises(el.EverylabelError, match=r"'message' is not in .* expected one of 'message.body'"):
+        read(str(path), Options(text_column="message"))
+
+
+def test_nan_is_an_empty_cell_unless_a_class_is_called_so(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("text,y\na card,yes\nsome money,nan\na house,\nan offer,None\n")
+    items = read(str(path), Options(text_column="text", label_column="y"))
+    assert items.classes == ("None", "yes")
+    assert items.labels.tolist() == [1, -1, -1, 0]
+    assert any("1 label is 'nan' and taken for an empty cell" in note for note in items.notes)
+    assert any("'None' among the labels became a class" in note for note in items.notes)
+    named = read(str(path), Options(text_column="text", label_column="y", classes=("yes", "nan", "None")))
+    assert named.labels.tolist() == [0, 1, -1, 2]
+    assert named.notes == ()
 
 
 def test_json_is_a_list_of_objects(tmp_path: Path) -> None:

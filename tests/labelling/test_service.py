@@ -472,6 +472,16 @@ def test_undo_before_a_row_was_removed_replays(tmp_path: Path) -> None:
         assert made.next("me").result()["progress"]["labelled"] == 3
 
 
+def test_keyed_label_is_repeated_after_its_row_was_removed(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        item = first(made)
+        saved = made.label("me", item, 3, "key").result()["saved"]
+    there = [i for i, name in enumerate(IDS) if name != item]
+    with service(tmp_path / "log", ids=[IDS[i] for i in there], features=FEATURES[there]) as made:
+        again = made.label("me", item, 3, "key").result()
+        assert (again["saved"], again["meanwhile"]) == (saved, [])
+
+
 def test_a_log_that_cannot_be_read_either_is_read_before_the_next_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

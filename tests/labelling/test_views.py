@@ -38,6 +38,16 @@ def test_pages_of_predictions_hold_all_that_has_no_label(tmp_path: Path) -> None
         )
 
 
+def test_predictions_share_out_what_is_of_no_class_as_exports_do(tmp_path: Path) -> None:
+    with service(tmp_path / "log") as made:
+        items = label(made, 12)
+        made.none_of_these("me", items[0]).result()
+        page = made.views.predictions(None, 0, 20).result()
+        rows = np.concatenate(list(page.blocks()))
+        assert rows.shape == (20, 10)
+        np.testing.assert_allclose(rows.sum(axis=1), 1.0, atol=1e-4)
+
+
 def test_pages_are_small_and_made_in_blocks_where_classes_are_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """`LaplaceClassifier` as scikit-learn users know estimators."""
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -339,3 +340,10 @@ def test_fit_takes_classes_that_have_no_label_yet(digits: Any) -> None:
     assert 0 < clf.predict_proba(x[:5])[:, 4].max() < 0.1
     with pytest.raises(el.EverylabelError, match=r"not in classes: \[3\]"):
         el.LaplaceClassifier().fit(x[:60], few, classes=[0, 1, 2])
+
+
+def test_fit_with_many_classes_prints_no_warning() -> None:
+    x, y = np.random.default_rng(0).normal(size=(60, 4)), np.arange(60) % 40
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        el.LaplaceClassifier().fit(x, y)

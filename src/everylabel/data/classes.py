@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError, listed, nearest
+from everylabel.core.errors import EverylabelError, counted, listed, nearest
 from everylabel.data.cells import label_of
 
 UNLABELLED = -1
@@ -50,14 +50,30 @@ def check_classes(classes: Sequence[str] | None) -> Names | None:
     return names
 
 
+NOT_A_NUMBER = ("nan", "NaN")
+MISSING = {"none", "null", "na", "n/a", "<na>", "nil", "-", "?"}  # may be no label, may be a class
+
+
 def label_numbers(raw: Iterable[Any], known: Names | None, notes: list[str]) -> tuple[np.ndarray, Names]:
-    """Return class numbers and class names; stray white space is taken off, counted and noted."""
+    """Return class numbers and class names; stray white space is taken off, counted and noted.
+
+    An empty cell is no label, and so is "nan", which pandas writes for one, unless a class is called so.
+    """
     texts = [label_of(label) for label in raw]
     clean = [text.strip() for text in texts]
     stray = sum(a != b for a, b in zip(texts, clean, strict=True))
     if stray:
         notes.append(f"{stray} label(s) had white space around them, which was taken off")
+    for name in (name for name in NOT_A_NUMBER if name in clean and name not in (known or ())):
+        notes.append(
+            f"{counted(clean.count(name), 'label is', 'labels are')} {name!r} and taken for an empty cell; "
+            "if that is a class, name it among --classes"
+        )
+        clean = ["" if label == name else label for label in clean]
     there = sorted({label for label in clean if label})
+    odd = [repr(name) for name in there if name.lower() in MISSING and name not in (known or ())]
+    if odd:
+        notes.append(f"{listed(odd)} among the labels became a class; leave a cell empty for no label")
     classes = tuple(there) if known is None else known
     number = {label: i for i, label in enumerate(classes)}
     outside = [repr(label) for label in there if label not in number]

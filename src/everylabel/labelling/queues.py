@@ -238,8 +238,8 @@ class Page(NamedTuple):
         """Yield the probabilities, some rows at a time."""
         at_once = max(1, AT_ONCE // max(1, self.logits.shape[1]))
         for start in range(0, len(self.logits), at_once):
-            probs = np.asarray(softmax(self.logits[start : start + at_once]))
-            yield probs[:, self.shown].round(6).tolist()
+            probs = np.asarray(softmax(self.logits[start : start + at_once, self.shown]))
+            yield probs.round(6).tolist()
 
     def about(self) -> dict[str, Any]:
         """Return all but the probabilities."""

@@ -324,8 +324,8 @@ class Views:
         """Return what an answer ends in, with what others said of the instance since it was shown."""
         assert isinstance(event.body, Answered)
         said: list[Answer] = []
-        if not isinstance(event.body, Skip | Not):
-            item = self.state.position[event.body.item]
+        item = self.state.position.get(event.body.item)  # None: its row has gone since
+        if item is not None and not isinstance(event.body, Skip | Not):
             said = self.state.meanwhile(item, event.seq)
         return {**self.reply(event.person, event.seq), "meanwhile": progress.told(said)}
 

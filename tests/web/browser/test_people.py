@@ -57,6 +57,7 @@ def test_the_second_browser_is_asked_who_it_is(
     first.driver.get("about:blank")  # the same person opens the page in another browser
     second.driver.get(server.url)
     assert second.ready().text("#person") == "me"
+    second.driver.get("about:blank")
     fresh(other, server)
     assert first.open().text("#person") == "me"
     second.driver.get(server.url)  # while it is open here

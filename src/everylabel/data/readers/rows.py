@@ -23,6 +23,7 @@ from everylabel.data.readers.delimited import header_of, read_delimited, read_li
 
 Row = dict[str, Any]
 AT_A_TIME = 4096  # rows
+LEVELS = 5  # of objects in objects that become columns
 HELD = 2**25  # bytes of a column, as they lie in one part of the file
 # what pyarrow raises of a damaged file; its errors are subclasses of these
 DAMAGED = (ValueError, OSError, RuntimeError, NotImplementedError, MemoryError)
@@ -147,7 +148,19 @@ def _object(path: Path, number: int, line: str) -> Row:
         ) from error
     if not isinstance(row, dict):
         raise EverylabelError(f"line {number} of {str(path)!r} is no object; expected {{...}} on each line")
-    return row
+    return _flat(row)
+
+
+def _flat(row: Row, before: str = "", levels: int = LEVELS) -> Row:
+    """Return an object's values, those of objects in it by names with dots: message.body."""
+    flat: Row = {}
+    for name, value in row.items():
+        if levels and isinstance(value, dict):
+            for inner, some in _flat(value, f"{before}{name}.", levels - 1).items():
+                flat.setdefault(inner, some)
+        else:
+            flat[f"{before}{name}"] = value
+    return flat
 
 
 def _jsonl(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
@@ -175,7 +188,7 @@ def _objects(path: Path, encoding: str | None) -> list[Row]:
         raise EverylabelError(
             f"path {str(path)!r} is no list of objects; expected [{{...}}, ...], or .jsonl with one a line"
         )
-    return stored
+    return [_flat(row) for row in stored]
 
 
 def _json(path: Path, columns: list[str], encoding: str | None) -> Iterator[Row]:
