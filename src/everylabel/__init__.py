@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from everylabel.models.finetuning import finetune
     from everylabel.notebook.label import label
     from everylabel.notebook.session import Session
-    from everylabel.selection import Pool, optimal_batch, select, strategies
+    from everylabel.selection import Pool, optimal_batch, select, select_question, strategies
 
 __version__ = "0.2.0"
 
@@ -71,6 +71,7 @@ _LAZY = {
     "Pool": "everylabel.selection",
     "optimal_batch": "everylabel.selection",
     "select": "everylabel.selection",
+    "select_question": "everylabel.selection",
     "strategies": "everylabel.selection",
     "embed": "everylabel.models.embedding",
     "embed_names": "everylabel.models.class_names",
@@ -115,6 +116,7 @@ __all__ = [
     "save",
     "save_classifier",
     "select",
+    "select_question",
     "strategies",
     "update",
 ]

@@ -98,7 +98,7 @@ def test_too_few_steps_warn() -> None:
 def test_soft_labels_equal_an_instance_for_each_class_with_its_share_as_weight(k: int, binary: bool) -> None:
     rng = np.random.default_rng(k)
     x, shares, weights = rng.normal(size=(30, 5)), rng.dirichlet(np.ones(k), 30), rng.uniform(0.1, 2, 30)
-    soft = el.fit_map(x, shares, k, 0.7, weights=weights, binary=binary)
+    soft = el.fit_map(x, shares, k, 0.7, weights=weights, soft=True, binary=binary)
     repeated, each = np.repeat(x, k, axis=0), (weights[:, None] * shares).ravel()
     hard = el.fit_map(repeated, np.tile(np.arange(k), 30), k, 0.7, weights=each, binary=binary)
     close(soft, hard, atol=1e-6)
@@ -114,9 +114,9 @@ def test_soft_labels_equal_an_instance_for_each_class_with_its_share_as_weight(k
 )
 def test_soft_labels_that_are_no_probabilities_are_refused(labels: np.ndarray, message: str) -> None:
     with pytest.raises(el.EverylabelError, match=message):
-        el.fit_map(np.ones((4, 2)), labels, 3)
+        el.fit_map(np.ones((4, 2)), labels, 3, soft=True)
 
 
 def test_class_weights_with_soft_labels_are_refused() -> None:
-    with pytest.raises(el.EverylabelError, match="class_weight is given with soft labels"):
-        el.fit_map(np.ones((4, 2)), np.full((4, 2), 0.5), 2, class_weight="balanced")
+    with pytest.raises(el.EverylabelError, match="class_weight is given with labels"):
+        el.fit_map(np.ones((4, 2)), np.full((4, 2), 0.5), 2, class_weight="balanced", soft=True)

@@ -95,6 +95,11 @@ def float64(array: Array) -> Array:
     return xp.astype(array, xp.float64, copy=False)
 
 
+def as_columns(weights: Array) -> Array:
+    """Return weights (n,) as one column for all classes; weights (n, k), one a class, as they are."""
+    return weights[:, None] if len(weights.shape) == 1 else weights
+
+
 def eye(d: int, like: Array) -> Array:
     """Return the d x d identity of `like`'s library, on `like`'s device."""
     xp = array_namespace(like)

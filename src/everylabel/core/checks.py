@@ -162,7 +162,10 @@ def check_labels(labels: Any, n: int, n_classes: int, like: Array, name: str = "
     expected = f"{numbers} (LaplaceClassifier takes strings)"
     each = f"label for each of the {n} instances"
     if len(getattr(labels, "shape", ())) == 2:
-        each += " (of soft targets, give an instance once for each class, with its share in weights)"
+        each += (
+            " (several classes per item need likelihood='bernoulli'; of soft targets, give an instance once "
+            "for each class, with its share in weights)"
+        )
     array, xp = _one_each(labels, n, like, name, each, expected)
     if n == 0:
         return xp.astype(array, xp.int64)
@@ -189,6 +192,28 @@ def check_shares(shares: Any, n: int, k: int, like: Array, name: str = "labels")
         raise EverylabelError(
             f"{name} holds rows that are no probabilities; expected numbers from 0 on that sum to 1 "
             "in each row"
+        )
+    return array
+
+
+def check_answers(answers: Any, n: int, k: int, like: Array, name: str = "labels") -> Array:
+    """Return the answers (n, k) to "is it of this class?" as float64: 1, 0, or NaN where none was given."""
+    array = as_array(answers, name, like)
+    xp = namespace(**{name: array, "features": like})
+    if tuple(array.shape) != (n, k):
+        raise EverylabelError(
+            f"{name} has shape {tuple(array.shape)}; expected ({n}, {k}): a row for each instance, 1 (of "
+            "this class), 0 (not of it) or NaN (not answered) for each class"
+        )
+    if isinstance(array, np.ndarray) and array.dtype == object:  # None among numbers
+        array = array.astype(np.float64)
+    if not is_real(array):
+        raise EverylabelError(f"{name} has dtype {array.dtype}; expected 0, 1 or NaN for each class")
+    array = xp.astype(array, xp.float64)  # a copy: posteriors keep it
+    if not bool(xp.all((array == 0.0) | (array == 1.0) | xp.isnan(array))):
+        raise EverylabelError(
+            f"{name} holds other numbers than 0, 1 and NaN; expected 1 (of this class), 0 (not of it) or NaN "
+            "(not answered); fit_map takes probabilities that sum to 1 with soft=True"
         )
     return array
 

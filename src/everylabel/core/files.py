@@ -219,12 +219,17 @@ def _check_arrays(posterior: Posterior, arrays: dict[str, np.ndarray], d: int, k
         raise ValueError("its likelihood and mean do not fit together")
     if posterior.classes is not None and len(posterior.classes) != posterior.n_classes:
         raise ValueError("its class names do not fit its mean")
-    shapes = {"cov": {"per_class": (k, d, d), "full": (k * d, k * d)}.get(posterior.likelihood, (d, d))}
+    own = {"per_class": (k, d, d), "bernoulli_per_class": (k, d, d), "full": (k * d, k * d)}
+    shapes = {"cov": own.get(posterior.likelihood, (d, d))}
     if posterior.likelihood == "matrix_normal":
         shapes["class_cov"] = (k, k)
     if f"data_{_DATA[0]}" in arrays:
         n = arrays["data_labels"].shape[0]
-        shapes |= zip((f"data_{name}" for name in _DATA), ((n, d), (n,), (n,), (d, k)), strict=True)
+        shapes |= zip(
+            (f"data_{name}" for name in _DATA),
+            ((n, d), (n, k) if posterior.multi_label else (n,), (n,), (d, k)),
+            strict=True,
+        )
     known = ("cov", "class_cov", *(f"data_{name}" for name in _DATA))
     if shapes != {name: arrays[name].shape for name in known if name in arrays}:
         raise ValueError("its arrays do not fit together")

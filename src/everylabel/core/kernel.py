@@ -35,10 +35,10 @@ def one_by_one(
     gram: Float[Array, "*n b b"],
     logits: Float[Array, "*n b k"],
     targets: Float[Array, "*n b k"],
-    weights: Float[Array, " b"],
+    weights: Float[Array, "b ..."],
     step_size: float,
     link: Callable[[Array], Array],
-    curvature: Callable[[Array], Array],
+    curvature: Callable[[Array, Array], Array],
 ) -> Learned:
     """Return what a pass label by label teaches; `link` and `curvature` are a shared covariance's.
 
@@ -52,10 +52,10 @@ def one_by_one(
         variance, weight = seen[..., i, i], weights[i]
         f = logits[..., i, :] - (seen[..., i : i + 1, :i] @ steps[..., :i, :])[..., 0, :]
         probs = link(f)
-        gain = step_size * weight / (1.0 + weight * curvature(probs) * variance)
-        steps[..., i, :] = gain[..., None] * (probs - targets[..., i, :])  # Eq. 5
+        gain = step_size / (1.0 + curvature(probs, weight) * variance)
+        steps[..., i, :] = gain[..., None] * (weight * (probs - targets[..., i, :]))  # Eq. 5
         after = link(f - variance[..., None] * steps[..., i, :])
-        taken[..., i] = shrinkage(variance, weight * curvature(after))  # Eq. 6: at the new mean
+        taken[..., i] = shrinkage(variance, curvature(after, weight))  # Eq. 6: at the new mean
         row = taken[..., i, None] * seen[..., i, i + 1 :]
         seen[..., i, :] = units[i, :]
         seen[..., i + 1 :] -= seen[..., i, None] * row[..., None, :]  # Eq. 7

@@ -1,7 +1,7 @@
 """The labelled instances behind a posterior: what an exact update needs, as an immutable value.
 
 n points, d features (with the bias), k classes.
-    features (n, d), labels (n,), weights (n,);  label_sums (d, k) = sum_x w_x h_x e_y'
+    features (n, d), labels (n,) or answers (n, k), weights (n,);  label_sums (d, k) = sum_x w_x h_x e_y'
 Successive posteriors share one buffer of rows: each sees its own first n of them. The first to
 append to a prefix writes behind it; whoever else appends to the same prefix gets a copy.
 Updates in closed form only note their labels (`add`); they are counted when first needed.
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import device
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from everylabel.core.arrays import Array, array_namespace, float64, zeros
 from everylabel.core.errors import EverylabelError
@@ -42,7 +42,7 @@ class Labelled(NamedTuple):
     """Some instances with their labels, on the way into the data or out of it."""
 
     features: Array  # (b, d)
-    labels: Array  # (b,)
+    labels: Array  # (b,), or answers (b, k)
     weights: Array  # (b,)
 
 
@@ -103,8 +103,7 @@ class Data:
         xp: Any = array_namespace(features)
         left = xp.asarray(self.weights, copy=True)
         for i in reversed(range(labels.shape[0])):
-            known = (self.labels == labels[i]) | (self.labels == UNKNOWN)
-            same = known & xp.all(self.features == features[i, :][None, :], axis=1)
+            same = self._has(labels[i, ...]) & xp.all(self.features == features[i, :][None, :], axis=1)
             asked = float(weights[i])
             for at in reversed([int(row) for row in xp.nonzero(same & (left > 0.0))[0]]):
                 if asked > 0.0:
@@ -122,19 +121,19 @@ class Data:
         if left.shape[0] - full.shape[0] <= MOST_EMPTY * left.shape[0]:
             return replace(self, weights=left, label_sums=sums)
         buffer = Buffer(xp.take(self.features, full, axis=0), {})
-        labels, weights = xp.take(self.labels, full), xp.take(left, full)
+        labels, weights = xp.take(self.labels, full, axis=0), xp.take(left, full)
         return replace(self, buffer=buffer, labels=labels, weights=weights, label_sums=sums)
 
     def turn(self, one: Labelled, after: Int[Array, " 1"], targets: Targets) -> Data | None:
         """Return counted data with another label at the row that has this one; None if no row has."""
         features, labels, weights = self._own(one)
         xp: Any = array_namespace(features)
-        known = ((self.labels == labels[0]) | (self.labels == UNKNOWN)) & (self.weights == weights[0])
+        known = self._has(labels[0, ...]) & (self.weights == weights[0])
         rows = xp.nonzero(known & xp.all(self.features == features, axis=1))[0]
         if rows.shape[0] == 0:
             return None
         turned = xp.asarray(self.labels, copy=True)
-        turned[int(rows[-1])] = after[0]
+        turned[int(rows[-1]), ...] = after[0, ...]
         was, now = (targets(some, self.label_sums.shape[1]) for some in (labels, after))
         sums = self.label_sums + float64(features).T @ (weights[:, None] * (now - was))
         return replace(self, labels=turned, label_sums=sums)
@@ -143,7 +142,20 @@ class Data:
         """Return counted data with room for n classes more, of which there are no labels yet."""
         xp: Any = array_namespace(self.label_sums)
         room = zeros((self.label_sums.shape[0], n), self.label_sums)
-        return replace(self, label_sums=xp.concat([self.label_sums, room], axis=1), preconditioner=None)
+        labels = self.labels
+        if len(labels.shape) == 2:
+            none = xp.full((labels.shape[0], n), float("nan"), dtype=labels.dtype, device=device(labels))
+            labels = xp.concat([labels, none], axis=1)
+        sums = xp.concat([self.label_sums, room], axis=1)
+        return replace(self, labels=labels, label_sums=sums, preconditioner=None)
+
+    def _has(self, label: Array) -> Bool[Array, " n"]:
+        """Return which rows have this label, or came without one."""
+        xp: Any = array_namespace(self.labels)
+        same = (self.labels == label) | (self.labels == UNKNOWN)
+        return (
+            same if len(same.shape) == 1 else xp.all(same | (xp.isnan(self.labels) & xp.isnan(label)), axis=1)
+        )
 
     def _with_sums(self, new: Labelled, targets: Targets) -> Float[Array, "d k"]:
         """Return label_sums with these labels; the columns of other classes are copied as they are."""
@@ -168,16 +180,17 @@ class Data:
 def start(
     features: Float[Array, "n d"],
     weights: Float[Array, " n"],
-    labels: Int[Array, " n"] | None,
+    labels: Array | None,
     mean: Float[Array, "d k"],
     prior_precision: float,
     link: Callable[[Array], Array],
     targets: Targets,
+    answers: bool = False,
 ) -> Data:
     """Return the data a posterior was fitted on.
 
     Without labels the mean is taken for the mode, which is where the gradient is zero:
-    label_sums = H' (w P) + prior_precision mean.
+    label_sums = H' (w P) + prior_precision mean. Labels are (n, k) where they are answers.
     """
     xp: Any = array_namespace(features)
     d, k = mean.shape
@@ -186,6 +199,7 @@ def start(
     buffer = Buffer(xp.astype(features, xp.float32 if single else xp.float64), {})
     if labels is None:
         labels = xp.full(features.shape[0], UNKNOWN, dtype=xp.int64, device=device(features))
+        labels = float64(labels)[:, None] + zeros((1, k), mean) if answers else labels
         expected, prior = link(features @ mean), prior_precision * mean
     else:
         expected, prior = targets(labels, k), 0.0

@@ -6,7 +6,6 @@ from typing import Any
 from everylabel.core.arrays import array_namespace, as_array
 from everylabel.core.checks import (
     check_choice,
-    check_labels,
     check_matrix,
     check_mean,
     check_positive,
@@ -41,16 +40,19 @@ def laplace(
         which the difference is taken.
     features : array (n, d)
         What the layer was trained on, as it comes: the bias column is added here.
-    likelihood : {"gaussian", "categorical", "matrix_normal", "full", "per_class", "binary"}
-        The curvature of the loss and the shape of the covariance; see docs/maths.md.
+    likelihood : {"gaussian", "categorical", "matrix_normal", "full", "per_class", "binary", \
+            "bernoulli", "bernoulli_per_class"}
+        The curvature of the loss and the shape of the covariance; see docs/maths.md. The last two are for
+        several classes per item.
     prior_precision : float
         Precision of the Gaussian prior on every weight; the same that `fit_map` trained with.
     weights : array (n,), optional
         How often each instance counts.
     classes : sequence of str, optional
         Names of the k classes, kept with the posterior.
-    labels : array (n,), optional
-        Class numbers of the instances. They matter to method="exact" of `update`: with them it
+    labels : array (n,) or (n, k), optional
+        Class numbers of the instances; with "bernoulli" and "bernoulli_per_class" answers (n, k), 1, 0 or NaN
+        where a class was not answered. They matter to method="exact" of `update`: with them it
         trains on these labels to the letter, without them it takes `mean` for their optimum.
     keep_data : bool
         Keep the instances, which method="exact" and an exact `forget` need. False gives a
@@ -80,11 +82,15 @@ def laplace(
     if names is not None and (len(names) != k or len(set(names)) != k):
         raise EverylabelError(f"classes holds {len(names)} names ({len(set(names))} different); expected {k}")
     if labels is not None:
-        labels = check_labels(labels, design.shape[0], k, design)
+        labels = kind.check(labels, design.shape[0], k, design)
     mean = array_namespace(mean).asarray(mean, copy=True)  # a posterior is a value: it shares nothing
-    fields = kind.fit(Instances(design, kind.link(design @ mean), weights), prior_precision)
+    counts = weights if labels is None else kind.counts(labels, weights)
+    fields = kind.fit(Instances(design, kind.link(design @ mean), counts), prior_precision)
     if keep_data:
-        fields["data"] = start(design, weights, labels, mean, prior_precision, kind.link, kind.targets)
+        answers = likelihood.startswith("bernoulli")
+        fields["data"] = start(
+            design, weights, labels, mean, prior_precision, kind.link, kind.targets, answers
+        )
     return Posterior(
         mean=mean,
         likelihood=likelihood,

@@ -4,7 +4,8 @@ n labelled points, d features (with the bias), k classes; f = H mean, p = softma
 At the optimum the label of i holds its own class up by m (e_y - p). Without it, one Newton step away,
     f_-i,c = f_ic - m s/(1 - w s) (1[y = c] - p_ic),    w = m k/(k-1) p_ic (1 - p_ic)
 with s = h_i' (prior_precision I + H' diag(w) H)^-1 h_i of class c: one matrix a class, n x n or d x d, what
-is smaller. The factor k/(k-1) makes up for the terms between classes, which the block diagonal leaves out.
+is smaller. The factor k/(k-1) makes up for the terms between classes, which the block diagonal leaves out;
+sigmoids have no such terms.
 Where that is too much work there are many classes, and most instances have little to do with each. Then the
 matrix of a class is prior_precision I + a share of H' diag(mean w over classes) H, as much as its instances
 have together, and what the MOST_SEEN instances that have most of it have beyond: a system of that size.
@@ -15,7 +16,7 @@ from typing import Any
 
 from jaxtyping import Float
 
-from everylabel.core.arrays import Array, array_namespace, eye, float64
+from everylabel.core.arrays import Array, array_namespace, as_columns, eye, float64
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
@@ -44,9 +45,10 @@ def leave_one_out(posterior: Posterior) -> Float[Array, "n k"]:
     k = posterior.mean.shape[1]
     logits = features @ posterior.mean
     probs = kind.link(logits)
-    wider = k / (k - 1) if k > 1 else 1.0
-    curvature = weights[:, None] * xp.clip(wider * probs * (1.0 - probs), LEAST, None)
-    held = weights[:, None] * (kind.targets(data.labels, k) - probs)
+    wider = k / (k - 1) if k > 1 and kind.coupled else 1.0
+    counts = as_columns(kind.counts(data.labels, weights))
+    curvature = counts * xp.clip(wider * probs * (1.0 - probs), LEAST, None)
+    held = counts * (kind.targets(data.labels, k) - probs)
     n, d = features.shape
     if k * n * d * min(n, d) > MOST_WORK:
         return logits - _of_those_seen(features, curvature, held, weights, posterior.prior_precision)

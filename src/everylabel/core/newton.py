@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Float
 
-from everylabel.core.arrays import Array, array_namespace, float64
+from everylabel.core.arrays import Array, array_namespace, as_columns, float64
 from everylabel.core.candidates import log_sum, shares
 
 STEEP = 0.5  # slope at a step's end, against that at its start, that is level enough
@@ -26,14 +26,17 @@ SMALL = 1e-3  # squared Newton decrement below which a full step cannot overshoo
 
 
 class Objective(NamedTuple):
-    """J in the module's head; `link` is softmax, or sigmoid where k = 1."""
+    """J in the module's head, or that of k sigmoids, which is a sum of one for each class."""
 
     features: Array  # (n, d)
-    weights: Array  # (n,), of the features' precision
+    weights: (
+        Array  # (n,), or (n, k) where an instance counts for some classes only; of the features' precision
+    )
     label_sums: Array  # (d, k) float64
     prior_precision: float
     link: Callable[[Array], Array]
     candidates: Array | None = None  # (n, k) bool; a row of False where there is a label
+    coupled: bool = True  # False: `link` is the sigmoid
 
     def at(self, mean: Float[Array, "d k"], logits: Float[Array, "n k"]) -> "Point":
         """Return the point of a mean whose logits are known."""
@@ -49,15 +52,15 @@ class Objective(NamedTuple):
 
     def gradient(self, mean: Float[Array, "d k"], probs: Float[Array, "n k"]) -> Float[Array, "d k"]:
         """Return the gradient at a mean; `probs` are P, or P - Q."""
-        summed = self.features.T @ (self.weights[:, None] * probs)
+        summed = self.features.T @ (as_columns(self.weights) * probs)
         return float64(summed) - self.label_sums + self.prior_precision * mean
 
     def bend(self, probs: Float[Array, "n k"], change: Float[Array, "n k"]) -> Float[Array, "n k"]:
         """Return how the weighted probabilities follow a change of the logits."""
         xp = array_namespace(change)
         moved = probs * change
-        if probs.shape[1] == 1:
-            return self.weights[:, None] * (moved - probs * moved)
+        if not self.coupled:
+            return as_columns(self.weights) * (moved - probs * moved)
         return self.weights[:, None] * (moved - probs * xp.sum(moved, axis=1, keepdims=True))
 
 
@@ -149,7 +152,7 @@ def along(
     for _ in range(MAX_CUTS):
         logits = start.logits + length * change
         end = objective.at(start.mean + length * step, logits)
-        slope = inner(objective.weights[:, None] * end.pull, change) + flat + length * steady
+        slope = inner(as_columns(objective.weights) * end.pull, change) + flat + length * steady
         if decrement <= SMALL or abs(slope) <= STEEP * downhill or (length == 1.0 and slope <= 0.0):
             break
         low, high = (low, (length, slope)) if slope > 0.0 else ((length, slope), high)

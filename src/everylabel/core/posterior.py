@@ -8,6 +8,8 @@ d features (with the bias, if there is one), k classes.
         "matrix_normal"             (d, d) between features, with class_cov (k, k) between classes
         "per_class"                 (k, d, d), one a class
         "full"                      (k*d, k*d), weight j of class c at c*d + j
+        "bernoulli"                 (d, d), shared by all classes; several classes per item
+        "bernoulli_per_class"       (k, d, d), one a class; several classes per item
     data: the labelled instances behind it, if they are kept; an exact update needs them
 An update returns another posterior and leaves the one given as it was.
 """
@@ -50,6 +52,11 @@ class Posterior:
     @property
     def n_classes(self) -> int:
         return 2 if self.likelihood == "binary" else int(self.mean.shape[1])
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether an instance may have several classes: labels are then answers (n, k)."""
+        return self.likelihood.startswith("bernoulli")
 
     def replace(self, **changes: Any) -> Posterior:
         """Return a copy with some fields changed."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from array_api_compat import device
 from jaxtyping import Float, Int
 
-from everylabel.core.arrays import Array, array_namespace, eye, float64
+from everylabel.core.arrays import Array, array_namespace, as_columns, eye, float64
 from everylabel.core.kernel import cholesky_or_none, inverse_of_precision
 
 TOP = 3  # classes of a point that get its curvature in full
@@ -76,7 +76,7 @@ class Preconditioner(NamedTuple):
 
 def build(
     features: Float[Array, "n d"],
-    weights: Float[Array, " n"],
+    weights: Float[Array, "n ..."],
     probs: Float[Array, "n k"],
     prior_precision: float,
     n_top: int = TOP,
@@ -88,7 +88,7 @@ def build(
     xp: Any = array_namespace(features)
     n, k = probs.shape
     n_top = min(n_top, k - 1)
-    curvature = weights[:, None] * probs * (1.0 - probs)
+    curvature = as_columns(weights) * probs * (1.0 - probs)
     left, top, highest = curvature, [], []
     classes = xp.arange(k, dtype=xp.int64, device=device(features))[None, :]
     for _ in range(n_top):

@@ -42,8 +42,10 @@ def predict_proba(
 ) -> Float[Array, "n k"]:
     """Return class probabilities (n, k); two columns for a binary posterior.
 
+    Those of a multi-label posterior need not sum to 1: each class has its own sigmoid.
+
     method is one of "mean_field" (the default), "mean", "monte_carlo" (needs `rng`; `n_samples`
-    draws of the logits) and "probit", the name mean-field has in the binary case. Samples are
+    draws of the logits) and "probit", the name mean-field has with sigmoids. Samples are
     always averaged.
 
     Examples
@@ -60,9 +62,9 @@ def predict_proba(
         )
     posterior = check_posterior(posterior)
     method = check_choice("mean_field" if method is None else method, "method", METHODS)
-    if method == "probit" and posterior.likelihood != "binary":
+    if method == "probit" and LIKELIHOODS[posterior.likelihood].coupled:
         raise EverylabelError(
-            f"method is 'probit', which is for likelihood='binary'; this posterior is "
+            f"method is 'probit', which is for the sigmoids of 'binary' and 'bernoulli'; this posterior is "
             f"{posterior.likelihood!r}: expected 'mean_field'"
         )
     factor = check_positive(factor, "factor", zero=True)

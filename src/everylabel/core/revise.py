@@ -14,10 +14,10 @@ b points, d features, k classes.
 
 from typing import Any
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from everylabel.core.arrays import Array, array_namespace, float64, zeros
-from everylabel.core.checks import check_count, check_features, check_labels, check_posterior, check_weights
+from everylabel.core.arrays import Array, array_namespace, as_columns, float64, zeros
+from everylabel.core.checks import check_count, check_features, check_posterior, check_weights
 from everylabel.core.errors import EverylabelError
 from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
@@ -71,20 +71,21 @@ def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: 
     n = int(design.shape[0])
     weights = check_weights(weights, n, design)
     if labels is not None:
-        labels = check_labels(labels, n, posterior.n_classes, design)
+        labels = LIKELIHOODS[posterior.likelihood].check(labels, n, posterior.n_classes, design)
     if n == 0:
         return posterior
     if labels is None or posterior.data is None:
-        return _step_back(posterior, design, labels, weights)
-    targets = LIKELIHOODS[posterior.likelihood].targets
-    counted = posterior.data.counted(targets)
+        counts = weights if labels is None else LIKELIHOODS[posterior.likelihood].counts(labels, weights)
+        return _step_back(posterior, design, labels, counts)
+    kind = LIKELIHOODS[posterior.likelihood]
+    counted = posterior.data.counted(kind.targets)
     posterior = posterior.replace(data=counted)
-    data = counted.take_back(Labelled(design, labels, weights), targets)
+    data = counted.take_back(Labelled(design, labels, weights), kind.targets)
     try:
-        narrow = _step_back(posterior, design, None, weights)
+        narrow = _step_back(posterior, design, None, kind.counts(labels, weights))
     except EverylabelError:  # these labels were learned, at another curvature than today's
-        kind, design = LIKELIHOODS[posterior.likelihood], float64(data.features)
-        left = Instances(design, kind.link(design @ posterior.mean), data.weights)
+        design = float64(data.features)
+        left = Instances(design, kind.link(design @ posterior.mean), kind.counts(data.labels, data.weights))
         narrow = posterior.replace(**kind.fit(left, posterior.prior_precision))
     return exact.retrain(narrow, data)
 
@@ -110,8 +111,8 @@ def relabelled(
 ) -> Posterior | None:
     """Return what `relabel` does; None if no such label with that weight was learned, or none was kept."""
     design = check_features(features, posterior.mean, posterior.bias)
-    labels = check_labels([before, after], 2, posterior.n_classes, design)
     kind = LIKELIHOODS[posterior.likelihood]
+    labels = kind.check([before, after], 2, posterior.n_classes, design)
     one = Labelled(design, labels[:1], check_weights([weight], 1, design))
     data = None if posterior.data is None else posterior.data.counted(kind.targets)
     found = None if data is None else data.turn(one, labels[1:], kind.targets)
@@ -154,7 +155,7 @@ def turn(
     """
     design = check_features(features, posterior.mean, posterior.bias)
     kind = LIKELIHOODS[posterior.likelihood]
-    labels = check_labels([before, after], 2, posterior.n_classes, design)
+    labels = kind.check([before, after], 2, posterior.n_classes, design)
     was, now = kind.targets(labels, posterior.mean.shape[1])
     towards = weight * (now - was)[None, :]
     return posterior.replace(mean=posterior.mean + step_size * apply_cov(kind, posterior, design, towards))
@@ -163,8 +164,8 @@ def turn(
 def _step_back(
     posterior: Posterior,
     design: Float[Array, "n d"],
-    labels: Int[Array, " n"] | None,
-    weights: Float[Array, " n"],
+    labels: Array | None,
+    weights: Float[Array, "n ..."],
 ) -> Posterior:
     """Return the posterior with instances (and labels) taken back one by one in closed form."""
     kind = LIKELIHOODS[posterior.likelihood]
@@ -172,10 +173,10 @@ def _step_back(
     for i in reversed(range(design.shape[0])):
         row = slice(i, i + 1)
         probs = kind.link(design[row, :] @ posterior.mean)
-        at = Instances(design[row, :], probs, weights[row])
+        at = Instances(design[row, :], probs, weights[row, ...])
         posterior = kind.condition(posterior, kind.project(posterior, at), -1)
         if targets is not None:
-            residual = weights[row, None] * (probs - targets[row, :])
+            residual = as_columns(weights[row, ...]) * (probs - targets[row, :])
             mean = posterior.mean + apply_cov(kind, posterior, design[row, :], residual)
             posterior = posterior.replace(mean=mean)
     return posterior

@@ -20,6 +20,7 @@ from everylabel.core.arrays import Array, array_namespace, from_numpy, to_numpy,
 from everylabel.core.candidates import check_candidates
 from everylabel.core.checks import (
     came,
+    check_answers,
     check_choice,
     check_count,
     check_labels,
@@ -52,6 +53,7 @@ def fit_map(
     class_weight: Any = None,
     partial: tuple[Any, Any] | None = None,
     init: Any = None,
+    soft: bool = False,
     binary: bool = False,
     bias: bool = True,
     tol: float = 1e-8,
@@ -62,7 +64,8 @@ def fit_map(
     Parameters
     ----------
     features, labels : array (n, d), array (n,) or (n, k)
-        Training data as it comes; labels are class numbers, or a probability for each class (soft targets).
+        Training data as it comes; labels are class numbers. Labels (n, k) are for several classes per item: 1
+        (of this class), 0 (not of it) or NaN (not answered, which teaches nothing); each class has a sigmoid.
     n_classes : int
         Number of classes; some may have no instance yet.
     prior_precision : float
@@ -76,6 +79,8 @@ def fit_map(
         More instances, and which classes each may have: those that are ruled out are False.
     init : array (d+1, k), optional
         Where to start, for example the weights before the last label.
+    soft : bool
+        Labels (n, k) are a probability for each class, which sum to 1, of a softmax.
     binary : bool
         Train one column with the sigmoid instead of two with the softmax.
     bias : bool
@@ -95,19 +100,25 @@ def fit_map(
     n_classes = check_count(n_classes, "n_classes")
     if binary and n_classes != 2:
         raise EverylabelError(f"n_classes is {n_classes}; expected 2 with binary=True")
-    soft = len(getattr(labels, "shape", ())) == 2
-    labels = (check_shares if soft else check_labels)(labels, array.shape[0], n_classes, array)
+    several = not soft and _has_rows(labels)
+    check = check_shares if soft else check_answers if several else check_labels
+    labels = check(labels, array.shape[0], n_classes, array)
     if array.shape[0] == 0 and partial is None:
         raise EverylabelError("features has no rows; expected at least one instance to train on")
     prior_precision = check_positive(prior_precision, "prior_precision")
     tol, max_iter = check_positive(tol, "tol"), check_count(max_iter, "max_iter")
     weights = check_weights(weights, array.shape[0], array)
-    if soft and class_weight is not None:
-        raise EverylabelError("class_weight is given with soft labels (n, k); give weights (n,) instead")
-    if not soft:
+    if several and (binary or partial is not None):
+        raise EverylabelError(
+            f"{'binary' if binary else 'partial'} is given with labels (n, k) of several classes per item; "
+            "leave it out: each class has a sigmoid, and NaN stands for a class that is not known"
+        )
+    if (soft or several) and class_weight is not None:
+        raise EverylabelError("class_weight is given with labels (n, k); give weights (n,) instead")
+    if not soft and not several:
         weights = weights * _class_weights(class_weight, labels, n_classes, array)
-    halved = n_classes == 2 and not binary and partial is None
-    kind = LIKELIHOODS["binary" if binary or halved else "gaussian"]
+    halved = n_classes == 2 and not binary and partial is None and not several
+    kind = LIKELIHOODS["bernoulli" if several else "binary" if binary or halved else "gaussian"]
     k = 1 if binary or halved else n_classes
     candidates = None
     targets = (labels[:, -k:] if k == 1 else labels) if soft else kind.targets(labels, k)
@@ -116,7 +127,8 @@ def fit_map(
     design = with_bias(array) if bias else array
     start = _check_init(init, design, 1 if binary else n_classes)
     label_sums = design.T @ (weights[:, None] * targets)
-    objective = Objective(design, weights, label_sums, prior_precision, kind.link, candidates)
+    weights = kind.counts(labels, weights) if several else weights
+    objective = Objective(design, weights, label_sums, prior_precision, kind.link, candidates, kind.coupled)
     if not halved:
         return _trained(objective, start, tol, max_iter)
     xp = array_namespace(design)
@@ -176,6 +188,12 @@ def minimise(
         stacklevel=4,
     )
     return point.mean
+
+
+def _has_rows(labels: Any) -> bool:
+    """Return whether labels have two axes, be they an array or a list of lists."""
+    shape = getattr(labels, "shape", None)
+    return len(shape) == 2 if shape is not None else bool(len(labels)) and hasattr(labels[0], "__len__")
 
 
 def _is_higher(objective: Objective, end: Point, start: Point) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.core.arrays import to_numpy
+from everylabel.core.checks import check_posterior
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 from everylabel.scale.cached_logits import CachedLogits
@@ -135,6 +136,11 @@ class ShardPool(Pool):
     can_scan = False  # the logits are at the actors
 
     def __init__(self, features: ShardedFeatures, posterior: Posterior, **options: Any) -> None:
+        if check_posterior(posterior).multi_label:
+            raise EverylabelError(
+                "posterior is for several classes per item, which shards on Ray do not know; expected a Pool "
+                "with features that fit on this machine (a memory-mapped file will do)"
+            )
         self._free: Any = None
         self._sample: DriverSample | None = None
         super().__init__(features, posterior, **options)

@@ -12,6 +12,7 @@ from everylabel.selection import strategies
 from everylabel.selection.pool import PoolView, Where
 from everylabel.selection.pool.sparse import without
 from everylabel.selection.pool.view import LearningPool, best, check_view
+from everylabel.selection.strategies.multi_label import information
 from everylabel.selection.strategies.strategy import Score, Strategy, best_of_few
 
 COLD = ("random", "coreset", "typiclust", "maxherding", "probcover")  # these need no model
@@ -22,7 +23,7 @@ def select(
     strategy: str | Strategy | Score = strategies.DEFAULT,
     n: int = 1,
     rng: np.random.Generator | None = None,
-    ask: Callable[[int], int] | None = None,
+    ask: Callable[[int], Any] | None = None,
     *,
     candidates: Any = None,
     step_size: float | str | None = None,
@@ -43,9 +44,9 @@ def select(
     rng : numpy.random.Generator, optional
         Makes all random choices; the same one gives the same picks. None draws anew every time.
     ask : callable, optional
-        ask(i) returns the label of instance i. With it the pool learns each label before the
-        next pick (Algorithm 1); afterwards the labels are in the pool. Without it the n best
-        are taken at once and the pool is left as it was.
+        ask(i) returns the label of instance i: its class number, or of a multi-label posterior a row of 1, 0
+        or NaN. With it the pool learns each label before the next pick (Algorithm 1); afterwards the labels
+        are in the pool. Without it the n best are taken at once and the pool is left as it was.
     candidates : int or array, optional
         Choose from a random subset of that size (the paper: 1,000), or from these positions.
     step_size : float or "auto", optional
@@ -68,6 +69,7 @@ def select(
     learning: LearningPool = check_view(pool, PoolView if ask is None else LearningPool)
     chosen = strategies.get(strategy)
     chosen.check(options)
+    strategies.check_labels_of(chosen, pool)
     if step_size is not None and "step_size" in chosen.options:
         options = {**options, "step_size": step_size}
     n, rng = check_count(n, "n"), np.random.default_rng() if rng is None else check_rng(rng)
@@ -97,6 +99,45 @@ def select(
         learning.add(picked[-1], label, step_size=step)  # lines 5 and 7
         idx = without(idx, at)  # line 6
     return np.asarray(picked)
+
+
+def select_question(
+    pool: PoolView, rng: np.random.Generator | None = None, *, candidates: Any = None
+) -> tuple[int, int]:
+    """Return the instance and the class whose yes or no tells most, of a pool with several classes per item.
+
+    An answer tells the mutual information of it and the class's logit: the entropy of the averaged
+    probability less the average of the entropy (Houlsby et al., 2011). The question is about a free instance,
+    or a labelled one whose row has no answer for some class yet; `candidates` is a number of these to draw at
+    random, or positions.
+
+    Examples
+    --------
+    >>> answers = np.stack([y[:100] % 2 == 0, y[:100] > 4], axis=1)  # even, and above four
+    >>> head = el.fit_map(x[:100], answers, n_classes=2)
+    >>> several = el.laplace(head, x[:100], "bernoulli", labels=answers)
+    >>> i, c = el.select_question(el.Pool(x[:1000], several, labelled_idx=np.arange(100), labels=answers))
+    """
+    check_view(pool, PoolView)
+    if not pool.posterior.multi_label:
+        raise EverylabelError(
+            f"pool has likelihood {pool.posterior.likelihood!r}, where an instance has one class; expected "
+            "'bernoulli' or 'bernoulli_per_class'"
+        )
+    rng = np.random.default_rng() if rng is None else check_rng(rng)
+    labelled = pool.labelled_idx
+    partly = labelled[np.isnan(pool.labels[labelled]).any(axis=1)]
+    idx = np.union1d(pool.free_idx, partly)
+    if isinstance(candidates, (int, np.integer)) and not isinstance(candidates, bool):
+        idx = pool.sample(check_count(candidates, "candidates"), rng, idx)
+    elif candidates is not None:
+        idx = np.intersect1d(check_positions(candidates, len(pool), "candidates"), idx)
+    if not len(idx):
+        raise EverylabelError("pool has no instance with a class that is not answered; expected one at least")
+    told = information(pool.logits(idx), pool.variances(idx)[:, None])
+    told[~np.isnan(pool.labels[idx])] = -1.0
+    at = int(best(told.ravel(), 1)[0])
+    return int(idx[at // pool.n_classes]), at % pool.n_classes
 
 
 def _pick(
@@ -161,7 +202,7 @@ def looks_at_each(strategy: str, pool: PoolView) -> bool:
 def knows_nothing(pool: PoolView) -> bool:
     """Return whether the model cannot tell classes apart: no label seen, or of k > 2 one class only."""
     mean = to_numpy(pool.posterior.mean)
-    if pool.n_classes < 3:
+    if pool.n_classes < 3 or pool.posterior.multi_label:
         return not np.any(mean)
     # after labels of one class, all other classes' weights are alike: two values a row at most
     close = 1e-9 * max(float(np.abs(row).max()) for row in mean[[0, -1]])

@@ -3,8 +3,8 @@
 from everylabel.core.likelihoods.full import full
 from everylabel.core.likelihoods.likelihood import Likelihood
 from everylabel.core.likelihoods.matrix_normal import matrix_normal
-from everylabel.core.likelihoods.per_class import per_class
-from everylabel.core.likelihoods.shared import binary, categorical, gaussian
+from everylabel.core.likelihoods.per_class import bernoulli_per_class, per_class
+from everylabel.core.likelihoods.shared import bernoulli, binary, categorical, gaussian
 
 LIKELIHOODS: dict[str, Likelihood] = {
     "gaussian": gaussian,
@@ -13,6 +13,8 @@ LIKELIHOODS: dict[str, Likelihood] = {
     "full": full,
     "per_class": per_class,
     "binary": binary,
+    "bernoulli": bernoulli,
+    "bernoulli_per_class": bernoulli_per_class,
 }
 
 __all__ = ["LIKELIHOODS", "Likelihood"]

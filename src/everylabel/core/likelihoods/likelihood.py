@@ -6,12 +6,13 @@ To add one: copy `per_class.py`, change its curvature, add a line to `likelihood
 """
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from array_api_compat import device
 from jaxtyping import Float, Int
 
 from everylabel.core.arrays import Array, array_namespace
+from everylabel.core.checks import check_labels
 from everylabel.core.posterior import Posterior
 from everylabel.core.softmax import softmax
 
@@ -21,7 +22,7 @@ class Instances(NamedTuple):
 
     features: Array  # (b, d) h_x
     probs: Array  # (b, k) p_x
-    weights: Array  # (b,) w_x
+    weights: Array  # (b,) w_x, or (b, k) where an instance counts for some classes only
 
 
 class Projection(NamedTuple):
@@ -34,6 +35,16 @@ class Projection(NamedTuple):
 
 class Likelihood(ABC):
     """One likelihood, with the softmax unless it says otherwise; it has no state of its own."""
+
+    coupled = True  # the probabilities of an instance sum to 1; else each class has a sigmoid
+
+    def check(self, labels: Any, n: int, k: int, like: Array, name: str = "labels") -> Array:
+        """Return the labels of n instances as arrays of one kind, or say what is wrong with them."""
+        return check_labels(labels, n, k, like, name)
+
+    def counts(self, labels: Array, weights: Float[Array, " n"]) -> Float[Array, "n ..."]:
+        """Return how often each label counts: (n,), or (n, k) where each class is answered by itself."""
+        return weights
 
     def link(self, logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
         """Return the probabilities that the gradient is taken with."""

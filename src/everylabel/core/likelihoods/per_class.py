@@ -1,17 +1,19 @@
-"""One covariance per class with the softmax curvature of that class.
+"""One covariance per class with the curvature of that class: "per_class" (softmax), "bernoulli_per_class".
 
 b new points, d features, k classes.
     Sigma_c^-1 = prior_precision I + sum_x w_x p_xc (1 - p_xc) h_x h_x'
 This is the block diagonal of the full Hessian: what is left of it when the terms between
-classes are dropped. Beyond the paper, which stops at one covariance for all classes.
+classes are dropped; with sigmoids there are none, and it is the Hessian itself. w_xc = 0 where class c was
+not answered. Beyond the paper, which stops at one covariance for all classes.
 """
 
 from jaxtyping import Float
 
-from everylabel.core.arrays import Array, array_namespace, eye
+from everylabel.core.arrays import Array, array_namespace, as_columns, eye
 from everylabel.core.kernel import condition_cov, inverse_of_precision, jointly
 from everylabel.core.likelihoods.likelihood import Instances, Likelihood, Projection
 from everylabel.core.likelihoods.shared import diagonal
+from everylabel.core.likelihoods.sigmoid import Answers
 from everylabel.core.posterior import Posterior
 
 
@@ -54,8 +56,13 @@ class PerClass(Likelihood):
         return {"cov": xp.concat([posterior.cov, xp.stack([prior] * n)])}
 
 
+class BernoulliPerClass(Answers, PerClass):
+    """k sigmoids, each with a covariance of its own."""
+
+
 def _curvature(at: Instances) -> Float[Array, "k b"]:
-    return (at.probs * (1.0 - at.probs)).T * at.weights
+    return (as_columns(at.weights) * at.probs * (1.0 - at.probs)).T
 
 
 per_class = PerClass()
+bernoulli_per_class = BernoulliPerClass()

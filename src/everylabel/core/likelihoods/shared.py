@@ -1,13 +1,16 @@
-"""One covariance shared by all classes: "gaussian", "categorical" (App. C) and "binary" (Sec. 3.2).
+"""One covariance shared by all classes: "gaussian", "categorical" (App. C), "binary" (Sec. 3.2), "bernoulli".
 
 b new points, d features, k classes.
     Sigma^-1 = prior_precision I + sum_x w_x c_x h_x h_x'         with c_x the curvature:
     gaussian     c = 1               App. C, the paper's default
     categorical  c = p*(1 - p*)      App. C, the upper bound of Liu et al. (2022); p* = max_y p_y
     binary       c = p(1 - p)        Sec. 3.2, sigmoid instead of softmax
+    bernoulli    w c = max_y w_y p_y (1 - p_y)     several classes per item: the bound of "categorical" for k
+                                     sigmoids; w_y = 0 of a class that was not answered
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from jaxtyping import Float, Int
 
@@ -19,30 +22,35 @@ from everylabel.core.kernel import (
     jointly,
 )
 from everylabel.core.likelihoods.likelihood import Instances, Likelihood, Projection
+from everylabel.core.likelihoods.sigmoid import Answers, Sigmoid
 from everylabel.core.posterior import Posterior
 
 
 class SharedCovariance(Likelihood):
     """A likelihood whose curvature is one number an instance, whatever the class."""
 
-    def __init__(self, curvature: Callable[[Array], Array]) -> None:
-        self.curvature = curvature
+    def __init__(self, bound: Callable[[Array], Array]) -> None:
+        self.bound = bound
+
+    def curvature(self, probs: Float[Array, "*b k"], weights: Any = 1.0) -> Float[Array, "*b"]:
+        """Return w_x c_x."""
+        return weights * self.bound(probs)
 
     def fit(self, at: Instances, prior_precision: float) -> dict[str, Array]:
-        added = (at.features.T * (at.weights * self.curvature(at.probs))) @ at.features
+        added = (at.features.T * self.curvature(at.probs, at.weights)) @ at.features
         return {"cov": inverse_of_precision(prior_precision * eye(added.shape[0], added) + added)}
 
     def direction(
         self, posterior: Posterior, seen: Projection, residual: Float[Array, "b k"]
     ) -> Float[Array, "d k"]:
-        curvature = seen.at.weights * self.curvature(seen.at.probs)
+        curvature = self.curvature(seen.at.probs, seen.at.weights)
         if residual.shape[0] == 1:
             # Sigma_upd h = Sigma h / (1 + c h' Sigma h), App. D
             return seen.cov_h * (residual / (1.0 + curvature[0] * seen.gram[0, 0]))
         return seen.cov_h @ jointly(seen.gram, diagonal(curvature), residual)
 
     def condition(self, posterior: Posterior, seen: Projection, sign: int) -> Posterior:
-        curvature = seen.at.weights * self.curvature(seen.at.probs)
+        curvature = self.curvature(seen.at.probs, seen.at.weights)
         if curvature.shape[0] == 1:
             variance, at = float(seen.gram[0, 0]), float(curvature[0])
             cov = condition_cov_one(posterior.cov, seen.cov_h[:, 0], variance, at, sign)
@@ -68,17 +76,21 @@ class SharedCovariance(Likelihood):
         return {"cov": posterior.cov}  # shared, so a new class has it already
 
 
-class Binary(SharedCovariance):
+class Binary(Sigmoid, SharedCovariance):
     """Two classes with one weight vector and the sigmoid (Sec. 3.2)."""
-
-    def link(self, logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
-        xp = array_namespace(logits)
-        small = xp.exp(-xp.abs(logits))  # never above 1, so nothing overflows
-        return xp.where(logits >= 0, 1.0 / (1.0 + small), small / (1.0 + small))
 
     def targets(self, labels: Int[Array, " n"], k: int) -> Float[Array, "n k"]:
         xp = array_namespace(labels)
         return xp.astype(labels, xp.float64)[:, None]
+
+
+class Bernoulli(Answers, SharedCovariance):
+    """k sigmoids with one covariance: never less curvature than the class that has most of it."""
+
+    def curvature(self, probs: Float[Array, "*b k"], weights: Any = 1.0) -> Float[Array, "*b"]:
+        if len(getattr(weights, "shape", ())) < len(probs.shape):  # one weight for all classes
+            return weights * self.bound(probs)
+        return array_namespace(probs).max(weights * probs * (1.0 - probs), axis=-1)
 
 
 def diagonal(values: Float[Array, "*k b"]) -> Float[Array, "*k b b"]:
@@ -97,10 +109,12 @@ def _upper_bound(probs: Float[Array, "*b k"]) -> Float[Array, "*b"]:
     return top * (1.0 - top)
 
 
-def _bernoulli(probs: Float[Array, "*b 1"]) -> Float[Array, "*b"]:
-    return probs[..., 0] * (1.0 - probs[..., 0])
+def _largest(probs: Float[Array, "*b k"]) -> Float[Array, "*b"]:
+    xp = array_namespace(probs)
+    return xp.max(probs * (1.0 - probs), axis=-1)
 
 
 gaussian = SharedCovariance(_constant)
 categorical = SharedCovariance(_upper_bound)
-binary = Binary(_bernoulli)
+binary = Binary(_largest)  # of one column
+bernoulli = Bernoulli(_largest)

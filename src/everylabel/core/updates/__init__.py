@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 from everylabel.core.checks import (
     check_choice,
     check_features,
-    check_labels,
     check_positive,
     check_weights,
 )
@@ -59,8 +58,8 @@ def update(
         From `laplace`, `update`, or (for method="monte_carlo") from `sample`.
     features : array (b, d)
         The new instances, as they come.
-    labels : array (b,)
-        Their class numbers.
+    labels : array (b,) or (b, k)
+        Their class numbers; of a multi-label posterior a row of 1, 0 or NaN (not answered) each.
     method : {"second_order", "first_order", "exact", "monte_carlo"}, optional
         "second_order" (the default for a Posterior) is the paper's Gauss-Newton step,
         "first_order" a gradient step, "exact" retrains on all labels there are (as fast as a few
@@ -117,7 +116,7 @@ def update(
             "instead of the posterior"
         )
     design = check_features(features, posterior.mean, posterior.bias)
-    labels = check_labels(labels, design.shape[0], posterior.n_classes, design)
+    labels = LIKELIHOODS[posterior.likelihood].check(labels, design.shape[0], posterior.n_classes, design)
     weights = check_weights(weights, design.shape[0], design)
     if design.shape[0] == 0:
         return posterior

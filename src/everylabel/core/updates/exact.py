@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Float
 
-from everylabel.core.arrays import Array, array_namespace, float64
+from everylabel.core.arrays import Array, array_namespace, as_columns, float64
 from everylabel.core.errors import EverylabelError, EverylabelWarning
 from everylabel.core.labelled import Data, Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
@@ -51,7 +51,8 @@ def exact(posterior: Posterior, new: Labelled, report: Callable[[Report], Any] |
     if report is not None:
         report(ended)
     probs = kind.link(new.features @ posterior.mean)  # Eq. 6 takes the curvature at the new mean
-    return condition_many(kind, posterior, Instances(new.features, probs, new.weights), 1)
+    weights = kind.counts(new.labels, new.weights)
+    return condition_many(kind, posterior, Instances(new.features, probs, weights), 1)
 
 
 def move(posterior: Posterior, new: Labelled, targets: Float[Array, "b k"]) -> tuple[Posterior, Report]:
@@ -118,18 +119,23 @@ def _own_answer(
     kind = LIKELIHOODS[posterior.likelihood]
     point = xp.astype(new.features[0, :], preconditioner.shared.dtype)
     logits = new.features @ posterior.mean
-    far = xp.abs(kind.link(logits) - targets)[0, :]
+    weights = as_columns(kind.counts(new.labels, new.weights))
+    far = xp.where(weights > 0.0, xp.abs(kind.link(logits) - targets), 0.0 * logits)[0, :]
     classes = [int(c) for c in xp.nonzero(far > OWN)[0]]
     shared, changes, variances = preconditioner.times(point, classes)
     variance = xp.full_like(logits, float(point @ shared))
     for c, value in zip(classes, variances, strict=True):
         variance[0, c] = value
-    a = solve_dual(logits, targets, variance, new.weights)
+    if kind.coupled:
+        a = solve_dual(logits, targets, variance, new.weights)
+    else:  # a problem of one number for each class
+        f, each, spread = (xp.reshape(part, (-1, 1)) for part in (logits, targets, variance))
+        a = xp.reshape(solve_dual(f, each, spread, (weights + 0.0 * logits)[0, :]), logits.shape)
     mean = posterior.mean + float64(shared)[:, None] * a
     for c, change in zip(classes, changes, strict=True):
         mean[:, c] += float(a[0, c]) * float64(change)
     probs = kind.link(new.features @ mean)
-    return mean, preconditioner.extend(point, (new.weights[:, None] * probs * (1.0 - probs))[0, :])
+    return mean, preconditioner.extend(point, (weights * probs * (1.0 - probs))[0, :])
 
 
 def _preconditioner(posterior: Posterior, data: Data) -> Preconditioner:
@@ -147,9 +153,10 @@ def _build(objective: Objective, probs: Float[Array, "n k"]) -> Preconditioner:
 
 def _objective(posterior: Posterior, data: Data) -> Objective:
     xp: Any = array_namespace(data.weights)
-    weights = xp.astype(data.weights, data.features.dtype, copy=False)
-    link = LIKELIHOODS[posterior.likelihood].link
-    return Objective(data.features, weights, data.label_sums, posterior.prior_precision, link)
+    kind = LIKELIHOODS[posterior.likelihood]
+    weights = xp.astype(kind.counts(data.labels, data.weights), data.features.dtype, copy=False)
+    prior = posterior.prior_precision
+    return Objective(data.features, weights, data.label_sums, prior, kind.link, coupled=kind.coupled)
 
 
 def _point(objective: Objective, mean: Float[Array, "d k"]) -> Point:

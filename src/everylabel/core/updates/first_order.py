@@ -5,7 +5,7 @@ The covariance is conditioned on the new instances, as the paper asks where unce
 interest; `covariance=False` leaves it as it was, and a label then costs O(d k).
 """
 
-from everylabel.core.arrays import array_namespace
+from everylabel.core.arrays import array_namespace, as_columns
 from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import Instances, condition_many
@@ -18,13 +18,13 @@ def first_order(
     posterior: Posterior, new: Labelled, step_size: float, joint: bool, covariance: bool = True
 ) -> Posterior:
     """Return the posterior after gradient steps, label by label or (`joint`) one for all."""
-    features, labels, weights = new
-    n = labels.shape[0]
+    features, labels, n = new.features, new.labels, new.labels.shape[0]
     kind = LIKELIHOODS[posterior.likelihood]
+    weights = kind.counts(labels, new.weights)
     targets = kind.targets(labels, posterior.mean.shape[1])
     mean, probs = posterior.mean, []
     for rows in [slice(0, n)] if joint else [slice(i, i + 1) for i in range(n)]:
-        residual = weights[rows, None] * (kind.link(features[rows, :] @ mean) - targets[rows, :])
+        residual = as_columns(weights[rows, ...]) * (kind.link(features[rows, :] @ mean) - targets[rows, :])
         mean = mean - step_size * (features[rows, :].T @ residual)
         if covariance:
             probs.append(kind.link(features[rows, :] @ mean))  # each label's curvature after its own step

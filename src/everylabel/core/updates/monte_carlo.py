@@ -82,6 +82,11 @@ def sample(posterior: Posterior, n: int = 10_000, rng: np.random.Generator | Non
     (3, 10)
     """
     posterior, n, rng = check_posterior(posterior), check_count(n, "n"), check_rng(rng)
+    if posterior.multi_label:
+        raise EverylabelError(
+            f"posterior has likelihood {posterior.likelihood!r}, of which no samples are drawn; expected a "
+            "softmax or 'binary' (predict_proba(..., method='monte_carlo') averages over any posterior)"
+        )
     d, k = posterior.mean.shape
     # laid out as (d, n, k), so that products with all members are one product
     noise = from_numpy(rng.standard_normal((d, n, k), dtype=np.float32), posterior.mean)

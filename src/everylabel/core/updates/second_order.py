@@ -11,7 +11,7 @@ likelihood needs each class's own probability.
 
 from typing import NamedTuple
 
-from everylabel.core.arrays import Array, eye
+from everylabel.core.arrays import Array, as_columns, eye
 from everylabel.core.kernel import add_outer, one_by_one
 from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
@@ -29,14 +29,15 @@ class _Targets(NamedTuple):
 
     features: Array  # (b, d)
     targets: Array  # (b, k) e_y
-    weights: Array  # (b,)
+    weights: Array  # (b,), or (b, k) where an instance counts for some classes only
 
 
 def second_order(posterior: Posterior, new: Labelled, step_size: float, joint: bool) -> Posterior:
     """Return the posterior after new labels, each (or all of them, if `joint`) in one step."""
     n, d = new.features.shape
     kind = LIKELIHOODS[posterior.likelihood]
-    whole = _Targets(new.features, kind.targets(new.labels, posterior.mean.shape[1]), new.weights)
+    targets = kind.targets(new.labels, posterior.mean.shape[1])
+    whole = _Targets(new.features, targets, kind.counts(new.labels, new.weights))
     if joint and n > d:
         return _joint(posterior, whole, step_size)
     if joint or n == 1:
@@ -53,7 +54,7 @@ def _step(posterior: Posterior, new: _Targets, step_size: float) -> Posterior:
     kind = LIKELIHOODS[posterior.likelihood]
     at = Instances(new.features, kind.link(new.features @ posterior.mean), new.weights)
     seen = kind.project(posterior, at)
-    residual = new.weights[:, None] * (at.probs - new.targets)
+    residual = as_columns(new.weights) * (at.probs - new.targets)
     mean = posterior.mean - step_size * kind.direction(posterior, seen, residual)
     at = at._replace(probs=kind.link(new.features @ mean))  # Eq. 6 takes the curvature at the new mean
     return kind.condition(posterior.replace(mean=mean), seen._replace(at=at), 1)
@@ -63,7 +64,7 @@ def _joint(posterior: Posterior, new: _Targets, step_size: float) -> Posterior:
     """Return what `_step` returns for more labels than features, without a b x b system."""
     kind = LIKELIHOODS[posterior.likelihood]
     at = Instances(new.features, kind.link(new.features @ posterior.mean), new.weights)
-    gradient = new.features.T @ (new.weights[:, None] * (at.probs - new.targets))
+    gradient = new.features.T @ (as_columns(new.weights) * (at.probs - new.targets))
     here = condition_many(kind, posterior, at, 1)
     units = eye(gradient.shape[0], gradient)  # the gradient as that of d unit instances, fewer than b
     mean = posterior.mean - step_size * apply_cov(kind, here, units, gradient)

@@ -85,7 +85,9 @@ def out_of_sample(features: np.ndarray, targets: np.ndarray, k: int, folds: int 
     x = features.astype(np.float64)
     for b in range(folds):
         rest = fold != b
-        mean = fit_map(x[rest], targets[rest], k, suited_precision(k), init=mean, tol=CLASSIFIES)
+        mean = fit_map(
+            x[rest], targets[rest], k, suited_precision(k), init=mean, soft=targets.ndim == 2, tol=CLASSIFIES
+        )
         logits[~rest] = x[~rest] @ mean[:-1] + mean[-1]
     return np.asarray(np.exp(log_softmax(logits)))
 

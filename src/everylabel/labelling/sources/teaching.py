@@ -134,7 +134,7 @@ def teach(
         q = np.asarray(softmax(more @ mean[:-1] + mean[-1] + said))
         accuracy = tol if i == ROUNDS - 1 else NEARLY
         both = np.concatenate([certain, q])
-        mean = fit_map(design, both, k, precision, weights=weights, init=mean, tol=accuracy)
+        mean = fit_map(design, both, k, precision, weights=weights, init=mean, soft=True, tol=accuracy)
     return Taught(mean, SoftTargets(items, q, light), confusions)
 
 

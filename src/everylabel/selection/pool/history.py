@@ -16,7 +16,7 @@ import numpy as np
 
 from everylabel.core import revise
 from everylabel.core.arrays import Array, array_namespace, from_numpy, zeros
-from everylabel.core.checks import check_features, check_labels
+from everylabel.core.checks import check_features
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
@@ -24,6 +24,7 @@ from everylabel.core.updates import default_step, update
 from everylabel.core.updates.partial import expected_shares, forget_shares, learn_shares, pull, step_back
 
 Classes = frozenset[int]
+Answer = Any  # a class number, or a row (k,) of 1, 0 and NaN where an instance may have several classes
 Options = tuple[str | None, float | None]  # method and step size
 
 
@@ -45,7 +46,7 @@ class Label:
 
     idx: int
     features: Array
-    label: int
+    label: Answer
     weight: float
     method: str | None
     step_size: float | None
@@ -65,12 +66,14 @@ class Forgotten:
 
     idx: int
     features: Array
-    label: int
+    label: Answer
     weight: float
 
     def after(self, posterior: Posterior) -> Posterior:
+        # a class that came since the training has no answer in it
+        label = self.label[: posterior.n_classes] if posterior.multi_label else self.label
         try:
-            return revise.forget(posterior, self.features, [self.label], weights=[self.weight])
+            return revise.forget(posterior, self.features, [label], weights=[self.weight])
         except EverylabelError as error:
             raise EverylabelError(
                 f"the label of instance {self.idx} came with the last training and cannot be taken back "
@@ -144,7 +147,7 @@ class History:
         return self._replay(self._of(idx, Condition)[-1:])  # its curvature was that of an earlier mean
 
     def learn(
-        self, idx: int, features: Array, label: int, weight: float, options: Options, leased: bool = False
+        self, idx: int, features: Array, label: Answer, weight: float, options: Options, leased: bool = False
     ) -> History:
         """Return the history after an instance got its label."""
         if leased and not self._is_gaussian:
@@ -158,7 +161,7 @@ class History:
             return self._at(revise.pull(self.posterior, features, *known))
         return self._then(step)
 
-    def forget(self, idx: int, features: Array, label: int, weight: float) -> History:
+    def forget(self, idx: int, features: Array, label: Answer, weight: float) -> History:
         """Return the history as if a label had never been given."""
         step = Forgotten(idx, features, label, weight)
         if self.residuals is not None:
@@ -180,8 +183,8 @@ class History:
         self,
         idx: int,
         features: Array,
-        before: tuple[int, float],
-        after: tuple[int, float],
+        before: tuple[Answer, float],
+        after: tuple[Answer, float],
         options: Options,
     ) -> History:
         """Return the history as if an instance had had another label and weight from the first."""
@@ -299,7 +302,7 @@ def _residual(step: Label, posterior: Posterior) -> Array:
     """Return w (p - e_y), (1, k), at the mean that the label finds."""
     kind = LIKELIHOODS[posterior.likelihood]
     design = check_features(step.features, posterior.mean, posterior.bias)
-    labels = check_labels([step.label], 1, posterior.n_classes, design)
+    labels = kind.check([step.label], 1, posterior.n_classes, design)
     target = kind.targets(labels, posterior.mean.shape[1])
     return step.weight * (kind.link(design @ posterior.mean) - target)
 

@@ -18,6 +18,8 @@ import numpy as np
 
 from everylabel.core.arrays import Array, to_numpy
 from everylabel.core.checks import (
+    came,
+    check_answers,
     check_choice,
     check_labels,
     check_positions,
@@ -29,7 +31,7 @@ from everylabel.core.posterior import Posterior
 from everylabel.core.updates import METHODS, default_step
 from everylabel.selection.pool.cached_logits import LocalLogits, follow, follow_classes
 from everylabel.selection.pool.features import Features, Folded, Scaled
-from everylabel.selection.pool.history import History, Options
+from everylabel.selection.pool.history import Answer, History, Options
 from everylabel.selection.pool.view import LearningPool, Where
 
 
@@ -44,7 +46,8 @@ class Pool(LearningPool):
     posterior : Posterior
         From `laplace` or `update`.
     labelled_idx, labels : array (l,), optional
-        Instances of the pool that the posterior was trained on, and their labels.
+        Instances of the pool that the posterior was trained on, and their labels. A label is a class number;
+        of a multi-label posterior a row (k,) of 1, 0 or NaN (not answered), here and in all that follows.
     ruled_out : mapping, optional
         Other instances that it was trained on, and the classes that each is not of.
     method, step_size : optional
@@ -90,9 +93,12 @@ class Pool(LearningPool):
         self.dtype = self._cached.features.dtype
         self.labels, self.weights, self.state = self._room(len(self))
         self.ruled_out = {int(i): frozenset(classes) for i, classes in (ruled_out or {}).items() if classes}
+        if self.ruled_out and posterior.multi_label:
+            raise _rules_out_by_rows()
         if labelled_idx is not None:
             idx = check_positions(labelled_idx, len(self), "labelled_idx")
-            self.labels[idx] = check_labels(np.asarray(labels), len(idx), posterior.n_classes, idx)
+            check = check_answers if posterior.multi_label else check_labels
+            self.labels[idx] = check(np.asarray(labels), len(idx), posterior.n_classes, idx)
             self.state[idx] = Where.LABELLED
         self.refit(posterior)
 
@@ -115,7 +121,7 @@ class Pool(LearningPool):
         self,
         idx: int,
         where: Where,
-        label: int | None = None,
+        label: Answer | None = None,
         weight: float = 1.0,
         *,
         method: str | None = None,
@@ -131,11 +137,12 @@ class Pool(LearningPool):
             expected = "its class" if label is None else "none, since only a labelled instance has one"
             raise EverylabelError(f"label is {label!r} and where is {where.words}; expected {expected}")
         options = self.learns_by(method, step_size) if where is Where.LABELLED else (None, None)
-        now = (-1, 1.0)
+        several = self.posterior.multi_label
+        now: tuple[Answer, float] = (np.full(self.n_classes, np.nan) if several else -1, 1.0)
         if label is not None:
             now = self._check_label(label), check_positive(weight, "weight", zero=True)
-        before = int(self.labels[i]), float(self.weights[i])
-        if here is where and before == now:
+        before = self.labels[i].astype(np.float64) if several else int(self.labels[i]), float(self.weights[i])
+        if here is where and before[1] == now[1] and np.array_equal(before[0], now[0], equal_nan=several):
             return
         h, history = self._cached.features.native(i), self._history
         replaces = i in self.ruled_out and options[0] == "exact"  # learned by steps, the next refit does that
@@ -161,6 +168,8 @@ class Pool(LearningPool):
 
         The classes take the place of those that were ruled out before.
         """
+        if self.posterior.multi_label:
+            raise _rules_out_by_rows()
         i, now = self._check_one(idx), self._check_ruled_out(classes)
         before = self.ruled_out.get(i, frozenset())
         if now == before:
@@ -176,7 +185,7 @@ class Pool(LearningPool):
     def add(
         self,
         idx: int,
-        label: int,
+        label: Answer,
         weight: float = 1.0,
         *,
         method: str | None = None,
@@ -245,7 +254,17 @@ class Pool(LearningPool):
     def refit(self, posterior: Posterior) -> None:
         """Go on from a newly trained posterior; the labels and what is ruled out stay, and are in it."""
         posterior = check_posterior(posterior)
-        if len(self) and int(self.labels.max()) >= posterior.n_classes:
+        if posterior.multi_label != self.posterior.multi_label:
+            raise EverylabelError(
+                f"posterior is {posterior.likelihood!r}, the pool's is {self.posterior.likelihood!r}; "
+                "expected both with several classes per item, or both with one"
+            )
+        if posterior.multi_label and self.labels.shape[1] > posterior.n_classes:
+            raise EverylabelError(
+                f"posterior has {posterior.n_classes} classes and the pool's labels {self.labels.shape[1]}; "
+                "expected a posterior with all classes of the pool"
+            )
+        if not posterior.multi_label and len(self) and int(self.labels.max()) >= posterior.n_classes:
             raise EverylabelError(
                 f"posterior has {posterior.n_classes} classes and the pool has labels up to "
                 f"{int(self.labels.max())}; expected a posterior with all classes of the pool"
@@ -260,6 +279,7 @@ class Pool(LearningPool):
         _check_closed_form(self.closed_form, posterior, self.method)
         self._cached.reset(to_numpy(posterior.mean))
         self._begin(posterior)
+        self._widen()
         self.ruled_out = {i: now for i, now in self.ruled_out.items() if self.where(i) is not Where.LABELLED}
         for i in self.leased_idx:
             self._continue(self._history.condition(int(i), features.native(i)), int(i))
@@ -271,6 +291,7 @@ class Pool(LearningPool):
     def add_class(self, n: int = 1, *, names: tuple[str, ...] | list[str] | None = None) -> None:
         """Make room for n classes more, at the prior; nothing else moves."""
         self._continue(self._history.add_class(n, None if names is None else tuple(names)), None)
+        self._widen()
 
     def extend(self, features: Any) -> None:
         """Take more instances (m, d) behind those there are: free, at the cost of m instances.
@@ -279,9 +300,8 @@ class Pool(LearningPool):
         """
         self._cached.extend(features, self._cached_at)  # refuses before anything is changed
         more = len(self) - len(self.state)
-        self.labels = np.concatenate([self.labels, np.full(more, -1)])
-        self.weights = np.concatenate([self.weights, np.ones(more)])
-        self.state = np.concatenate([self.state, np.full(more, Where.FREE, np.int8)])
+        rooms = zip((self.labels, self.weights, self.state), Pool._room(self, more), strict=True)
+        self.labels, self.weights, self.state = (np.concatenate(pair) for pair in rooms)
 
     def logits(self, idx: Any = None) -> np.ndarray:
         """Return the logits at the mean (n, k) of the instances; (0, f) if the posterior is binary.
@@ -304,16 +324,21 @@ class Pool(LearningPool):
         return np.array(self.logits()) if self.can_scan else None
 
     def guessed(self, present: int) -> np.ndarray:
-        """Return how many instances each of the first `present` classes is the likeliest of."""
+        """Return how many instances each of the first `present` classes is the likeliest of.
+
+        Where an instance may have several classes: how many more likely have it than not.
+        """
+        if self.posterior.multi_label:
+            return np.sum(self.logits()[:, :present] > 0.0, axis=0)
         return np.bincount(self.logits()[:, :present].argmax(axis=1), minlength=present)
 
     def margins(self, idx: np.ndarray) -> np.ndarray:
         """Return p_first - p_second of the instances, by a compiled loop where they are many."""
-        found = self._cached.margins(idx)
+        found = None if self.posterior.multi_label else self._cached.margins(idx)
         return super().margins(idx) if found is None else found
 
     def narrowest(self, idx: np.ndarray) -> int:
-        found = self._cached.narrowest(idx)
+        found = None if self.posterior.multi_label else self._cached.narrowest(idx)
         return super().narrowest(idx) if found is None else found
 
     def inner(self, idx: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
@@ -330,7 +355,16 @@ class Pool(LearningPool):
 
     def _room(self, n: int) -> tuple[Any, Any, Any]:
         """Return labels, weights and places of n free instances."""
-        return np.full(n, -1), np.ones(n), np.full(n, Where.FREE, np.int8)
+        several = self.posterior.multi_label
+        labels = np.full((n, self.n_classes), np.nan, np.float32) if several else np.full(n, -1)
+        return labels, np.ones(n), np.full(n, Where.FREE, np.int8)
+
+    def _widen(self) -> None:
+        """Let rows of answers have a column for each class; there is no answer for new ones."""
+        more = self.n_classes - self.labels.shape[1] if self.posterior.multi_label else 0
+        if more:
+            none = np.full((len(self.labels), more), np.nan, self.labels.dtype)
+            self.labels = np.concatenate([self.labels, none], axis=1)
 
     def _begin(self, posterior: Posterior) -> None:
         """Begin a history at a posterior that the cache is computed from."""
@@ -376,6 +410,8 @@ class Pool(LearningPool):
         A label moves its own logits by about step * s/(1 + s) < step: the step is then what
         training would give the instance. The paper's step where the pool knows no labels.
         """
+        if self.posterior.multi_label:
+            return default_step("second_order", self.posterior.likelihood)
         idx = self.labelled_idx
         f = self._trained_logits(idx)
         own = np.mean(f[np.arange(len(idx)), self.labels[idx]] - f.mean(axis=1)) if len(idx) else 0.0
@@ -394,7 +430,15 @@ class Pool(LearningPool):
             raise EverylabelError(f"classes rules out all {self.n_classes}; expected one at least to be left")
         return numbers
 
-    def _check_label(self, label: Any) -> int:
+    def _check_label(self, label: Any) -> Answer:
+        if self.posterior.multi_label:
+            row = np.asarray(label)
+            if row.shape != (self.n_classes,):
+                raise EverylabelError(
+                    f"label is {came(label)}; expected a row of {self.n_classes} answers, 1 (of this class), "
+                    "0 (not of it) or NaN (not answered)"
+                )
+            return check_answers(row[None, :], 1, self.n_classes, np.zeros(1), "label")[0]
         if type(label) is int and 0 <= label < self.n_classes:
             return label
         return int(check_labels(np.asarray([label]), 1, self.n_classes, np.zeros(1), "label")[0])
@@ -413,6 +457,13 @@ def _check_where(where: Any) -> Where:
             f"where is {where!r}; expected one of {', '.join(f'Where.{w.name}' for w in Where)}"
         )
     return Where(where)
+
+
+def _rules_out_by_rows() -> EverylabelError:
+    return EverylabelError(
+        "classes cannot be ruled out where an item may have several; expected a label with 0 for each class "
+        "that it is not of, and NaN for those that are not known"
+    )
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -60,7 +60,7 @@ class PoolView(Protocol):
     """What may be asked of a pool; idx are positions in it."""
 
     state: np.ndarray  # (n,) a `Where` for each instance
-    labels: np.ndarray  # (n,) -1 where there is none
+    labels: np.ndarray  # (n,) -1 where there is none; (n, k) of 1, 0 and NaN where items have several classes
     auto_step: float  # how far a label moves logits if it moves them as training does
     dtype: type  # the precision of logits and variances
 
@@ -109,11 +109,16 @@ class PoolView(Protocol):
         return self.placed(Where.LEASED)
 
     def probs(self, idx: Any = None) -> np.ndarray:
-        """Return the class probabilities at the mean (n, k)."""
-        return np.asarray(softmax(self.logits(idx)))
+        """Return the class probabilities at the mean (n, k); of a multi-label posterior by sigmoids."""
+        f = self.logits(idx)
+        return np.asarray(
+            LIKELIHOODS[self.posterior.likelihood].link(f) if self.posterior.multi_label else softmax(f)
+        )
 
     def margins(self, idx: np.ndarray) -> np.ndarray:
-        """Return p_first - p_second (n,) of the instances."""
+        """Return p_first - p_second (n,) of the instances; of several classes the least |p_c - (1 - p_c)|."""
+        if self.posterior.multi_label:
+            return np.tanh(0.5 * np.abs(self.logits(idx)).min(axis=1))
         probs = np.partition(self.probs(idx), -2, axis=1)
         return probs[:, -1] - probs[:, -2]
 
@@ -167,7 +172,7 @@ class LearningPool(PoolView, Protocol):
         """Raise if `add` would refuse this method and step size."""
 
     @abstractmethod
-    def add(self, idx: int, label: int, *, step_size: float | str | None = None) -> None:
+    def add(self, idx: int, label: Any, *, step_size: float | str | None = None) -> None:
         """Learn the label of one instance."""
 
 
@@ -194,7 +199,7 @@ def shares_cov(posterior: Posterior) -> bool:
 def shared_cov(posterior: Posterior) -> np.ndarray:
     """Return the covariance (d, d) that all classes share, or the mean of the classes' own."""
     cov, k = to_numpy(posterior.cov), int(posterior.mean.shape[1])
-    if posterior.likelihood == "per_class":
+    if posterior.likelihood in ("per_class", "bernoulli_per_class"):
         return cov.mean(axis=0)
     if posterior.likelihood == "matrix_normal":
         return cov * np.trace(to_numpy(posterior.class_cov)) / k

@@ -2,6 +2,7 @@
 
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError
+from everylabel.selection.pool import PoolView
 from everylabel.selection.strategies import (
     badge,
     bait,
@@ -24,27 +25,27 @@ from everylabel.selection.strategies import (
 from everylabel.selection.strategies.strategy import Score, Strategy
 
 _ALL = [
-    Strategy("random", "a random instance", "baseline", "nothing", pick=random.random),
+    Strategy("random", "a random instance", "baseline", "nothing", pick=random.random, multi_label=True),
     Strategy("least_confident", "the least likely best guess", "Lewis & Gale 1994", "logits", uncertainty.least_confident, alone=True),
-    Strategy("entropy", "the most uncertain label", "Shannon 1948; Settles 2009", "logits", uncertainty.entropy, alone=True),
-    Strategy("margin", "the two best guesses are closest", "Scheffer et al. 2001", "logits", uncertainty.margin, pick_one=uncertainty.narrowest, alone=True),
-    Strategy("variance", "the least known direction, h' cov h", "MacKay 1992", "variances", variance.variance, alone=True),
+    Strategy("entropy", "the most uncertain label", "Shannon 1948; Settles 2009", "logits", uncertainty.entropy, alone=True, multi_label=True),
+    Strategy("margin", "the two best guesses are closest", "Scheffer et al. 2001", "logits", uncertainty.margin, pick_one=uncertainty.narrowest, alone=True, multi_label=True),
+    Strategy("variance", "the least known direction, h' cov h", "MacKay 1992", "variances", variance.variance, alone=True, multi_label=True),
     Strategy("bald", "what the label tells about the weights", "Houlsby et al. 2011", "members", bald.bald),
     Strategy("batchbald", "what the batch's labels tell together", "Kirsch et al. 2019", "members", pick=batchbald.batchbald),
     Strategy("stochastic", "drawn by a score: power or softmax", "Kirsch et al. 2023", "logits", pick=stochastic.stochastic),
-    Strategy("coreset", "farthest from all that are known", "Sener & Savarese 2018", "features", pick=coreset.coreset),
-    Strategy("badge", "k-means++ on gradients", "Ash et al. 2020", "logits, features", pick=badge.badge),
-    Strategy("badge_norm", "the largest gradient; Badge with updates", "Huseljic et al., App. F", "logits, features", badge.badge_norm, alone=True),
-    Strategy("typiclust", "the most typical of each cluster without a label", "Hacohen et al. 2022", "features", pick=typiclust.typiclust),
-    Strategy("maxherding", "the most ground that no label has covered", "Bae et al. 2024", "features", pick=herding.maxherding),
-    Strategy("probcover", "the ball that covers most that no ball covers yet", "Yehuda et al. 2022", "features", pick=probcover.probcover),
+    Strategy("coreset", "farthest from all that are known", "Sener & Savarese 2018", "features", pick=coreset.coreset, multi_label=True),
+    Strategy("badge", "k-means++ on gradients", "Ash et al. 2020", "logits, features", pick=badge.badge, multi_label=True),
+    Strategy("badge_norm", "the largest gradient; Badge with updates", "Huseljic et al., App. F", "logits, features", badge.badge_norm, alone=True, multi_label=True),
+    Strategy("typiclust", "the most typical of each cluster without a label", "Hacohen et al. 2022", "features", pick=typiclust.typiclust, multi_label=True),
+    Strategy("maxherding", "the most ground that no label has covered", "Bae et al. 2024", "features", pick=herding.maxherding, multi_label=True),
+    Strategy("probcover", "the ball that covers most that no ball covers yet", "Yehuda et al. 2022", "features", pick=probcover.probcover, multi_label=True),
     Strategy("falcun", "unsure, and predicted unlike each other", "Gilhuber et al. 2023", "logits", pick=falcun.falcun),
     Strategy("dropquery", "dropout changes the prediction; one of each cluster", "Gupte et al. 2024", "logits, features", pick=flips.dropquery),
     Strategy("alfamix", "a small step changes the prediction; one of each cluster", "Parvaneh et al. 2022", "logits, features", pick=flips.alfamix),
     Strategy("bait", "the least variance left over the pool", "Ash et al. 2021", "logits, features, covariance", pick=bait.bait),
     Strategy("epig", "what the label tells about other labels", "Bickford Smith et al. 2023", "members", few=bemps.epig),
     Strategy("bemps", "the most change elsewhere: CoreMSE, CoreLog", "Tan et al. 2021", "members", few=bemps.bemps),
-    Strategy("herding", "the most unsure ground that no label has covered; the default", "Bae et al. 2025", "logits, features, covariance", pick=herding.herding),
+    Strategy("herding", "the most unsure ground that no label has covered; the default", "Bae et al. 2025", "logits, features, covariance", pick=herding.herding, multi_label=True),
     Strategy("refine", "herding from a pool that nine strategies have cleaned", "Huseljic et al. 2025", "logits, features, covariance", pick=refine.refine),
     Strategy("lookahead", "the least expected risk once labelled", "Roy & McCallum 2001, by the update", "logits, features, covariance", few=lookahead.lookahead, step_size="auto"),
 ]  # fmt: skip
@@ -71,6 +72,16 @@ def get(strategy: str | Strategy | Score) -> Strategy:
     return STRATEGIES[check_choice(strategy, "strategy", list(STRATEGIES))]
 
 
+def check_labels_of(strategy: Strategy, pool: PoolView) -> None:
+    """Raise if a strategy of the table does not know posteriors of several classes per item."""
+    if pool.posterior.multi_label and STRATEGIES.get(strategy.name) is strategy and not strategy.multi_label:
+        known = ", ".join(repr(each.name) for each in _ALL if each.multi_label)
+        raise EverylabelError(
+            f"strategy is {strategy.name!r}, which is for one class per item, and this pool's items may have "
+            f"several; expected one of {known}"
+        )
+
+
 def strategies() -> list[dict[str, str]]:
     """Return all strategies: name, meaning, paper and what each needs, options with their defaults.
 
@@ -91,4 +102,4 @@ def strategies() -> list[dict[str, str]]:
     ]
 
 
-__all__ = ["DEFAULT", "STRATEGIES", "Score", "Strategy", "get", "strategies"]
+__all__ = ["DEFAULT", "STRATEGIES", "Score", "Strategy", "check_labels_of", "get", "strategies"]

@@ -92,7 +92,10 @@ def _unsureness(pool: PoolView, idx: np.ndarray, rows: np.ndarray) -> np.ndarray
     """Return (1 - margin)^2 by mean-field probabilities; variances of these alone, not of the whole pool."""
     variances = np.einsum("nd,nd->n", rows @ shared_cov(pool.posterior).astype(pool.dtype), rows)
     spread = np.sqrt(1.0 + math.pi / 8 * np.maximum(variances, 0.0))
-    probs = np.partition(softmax(pool.logits(idx) / spread[:, None]), -2, axis=1)
+    f = pool.logits(idx) / spread[:, None]
+    if pool.posterior.multi_label:
+        return np.asarray(np.mean(1.0 - np.tanh(0.5 * np.abs(f)), axis=1), pool.dtype)
+    probs = np.partition(softmax(f), -2, axis=1)
     return np.asarray((1.0 - (probs[:, -1] - probs[:, -2])) ** 2, pool.dtype)
 
 

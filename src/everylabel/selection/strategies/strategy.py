@@ -39,6 +39,7 @@ class Strategy:
     pick_one: Callable[..., int] | None = None  # a faster way to the best score of all
     alone: bool = False  # each instance is scored by itself, whatever the others are
     step_size: float | str | None = None  # of the update between picks; None is the pool's own
+    multi_label: bool = False  # it also knows posteriors of several classes per item
 
     @property
     def options(self) -> dict[str, Any]:

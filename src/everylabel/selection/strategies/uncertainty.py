@@ -14,13 +14,16 @@ def least_confident(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
 
 
 def entropy(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
-    """Return -sum_y p_y log p_y."""
+    """Return -sum_y p_y log p_y; of several classes per item the sum over their yes or no."""
+    if pool.posterior.multi_label:
+        f = pool.logits(idx)
+        return np.sum(np.logaddexp(0.0, f) - pool.probs(idx) * f, axis=1)
     log_probs = log_softmax(pool.logits(idx))
     return -np.sum(np.exp(log_probs) * log_probs, axis=1)
 
 
 def margin(pool: PoolView, idx: np.ndarray, rng: Any) -> np.ndarray:
-    """Return -(p_first - p_second)."""
+    """Return -(p_first - p_second); of several classes per item that of the class nearest to 1/2."""
     return -pool.margins(idx)
 
 
