@@ -189,7 +189,7 @@ def test_one_class_equals_the_binary_likelihood(likelihood: str) -> None:
     one = el.laplace(mean, x, likelihood, PRIOR, labels=y[:, None])
     new = np.array([0, 1, 1, 0, 1, 1])
     for how in ({}, {"joint": True}, {"method": "first_order"}, {"method": "exact"}):
-        a, b = el.update(binary, case.new, new, **how), el.update(one, case.new, new[:, None], **how)  # type: ignore[arg-type]
+        a, b = el.update(binary, case.new, new, **how), el.update(one, case.new, new[:, None], **how)
         assert np.allclose(a.mean, b.mean, rtol=0, atol=1e-12)
         assert np.allclose(a.cov, b.cov.reshape(a.cov.shape), rtol=0, atol=1e-12)
         assert np.allclose(el.predict_proba(a, x)[:, 1:], el.predict_proba(b, x), rtol=0, atol=1e-12)
