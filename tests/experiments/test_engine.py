@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import joblib
@@ -34,12 +35,13 @@ class Dice(Experiment):
         return [Measurement(cell.part, x, "accuracy", float(v)) for x, v in enumerate(cell.rng().random(3))]
 
 
-CELLS = cells_of([Dice()], [load("digits", "")], 4, "fast")
+DIGITS = partial(load, folder="")
+CELLS = cells_of([Dice()], [DIGITS("digits")], 4, "fast")
 
 
 def _run(path: Path, cells: list[Cell], jobs: int = 1) -> list[Row]:
     results = Results(path)
-    for _ in run_cells(cells, [Dice()], "", results, jobs):
+    for _ in run_cells(cells, [Dice()], DIGITS, results, jobs):
         pass
     rows = results.rows()
     results.close()
@@ -56,9 +58,9 @@ def test_finished_cells_are_not_run_again(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
     _run(path, CELLS[:3])
     results = Results(path)
-    again = [cell.name for cell in run_cells(CELLS, [Dice()], "", results, 1)]
+    again = [cell.name for cell in run_cells(CELLS, [Dice()], DIGITS, results, 1)]
     assert again == [cell.name for cell in CELLS[3:]]
-    assert list(run_cells(CELLS, [Dice()], "", results, 1)) == []
+    assert list(run_cells(CELLS, [Dice()], DIGITS, results, 1)) == []
 
 
 def test_cell_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -200,15 +202,15 @@ def test_results_of_other_data_are_not_mixed(tmp_path: Path) -> None:
     data = _own_features(tmp_path, 60)
     cells = cells_of([Dice()], [data], 2, "fast")
     results = Results(tmp_path / "r.sqlite")
-    list(run_cells(cells[:2], [Dice()], str(tmp_path), results, 1))
+    list(run_cells(cells[:2], [Dice()], partial(load, folder=str(tmp_path)), results, 1))
     assert results.datasets() == {"dtd": data.digest}
     assert _own_features(tmp_path, 60, moved=1.0).digest != data.digest
     for some in (cells, cells[:2]):  # also where nothing is left to do
         with pytest.raises(el.EverylabelError, match=r"'dtd' has other features.* --results, or the folder"):
-            run_cells(some, [Dice()], str(tmp_path), results, 1)
+            run_cells(some, [Dice()], partial(load, folder=str(tmp_path)), results, 1)
     assert len(results.finished()) == 2
     _own_features(tmp_path, 60)
-    assert len(list(run_cells(cells, [Dice()], str(tmp_path), results, 1))) == 2
+    assert len(list(run_cells(cells, [Dice()], partial(load, folder=str(tmp_path)), results, 1))) == 2
 
 
 def test_small_pool_is_asked_one_item_per_class(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from everylabel.cli import (
+    compare,
     demo,
     doctor,
     embed,
@@ -51,6 +52,7 @@ app.command()(suggest.suggest)
 app.command()(label.label)
 app.command()(label_studio.label_studio)
 app.command()(simulate.simulate)
+app.command()(compare.compare)
 app.command()(export.export)
 app.command()(predict.predict)
 app.command()(doctor.backup)

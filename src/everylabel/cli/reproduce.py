@@ -17,7 +17,10 @@ from everylabel.cli import options
 from everylabel.cli.console import note
 
 if TYPE_CHECKING:
-    from everylabel.experiments.engine import Cell
+    from collections.abc import Callable, Iterable
+
+    from everylabel.experiments.data import Data
+    from everylabel.experiments.engine import Cell, Experiment
     from everylabel.experiments.results import Results
 
 
@@ -192,31 +195,48 @@ def _cells(run: _Run) -> "list[Cell]":
 
 
 def _run_cells(run: _Run, cells: "list[Cell]", stored: "Results", command: str) -> None:
-    from everylabel.experiments.engine import code, describe, run_cells
+    from functools import partial
+
+    from everylabel.experiments.data import load
     from everylabel.experiments.reporting.summary import EXPERIMENTS
+
+    folder = run.folder if run.ray is None else str(Path(run.folder).absolute())
+    loader = partial(load, folder=folder)
+    run_with_bar(cells, EXPERIMENTS.values(), loader, stored, command, run.jobs, run.ray)
+
+
+def run_with_bar(
+    cells: "list[Cell]",
+    experiments: "Iterable[Experiment]",
+    load: "Callable[[str], Data]",
+    stored: "Results",
+    command: str,
+    jobs: int | None,
+    ray: str | None,
+) -> None:
+    """Run the cells that are not stored yet, in processes or on a Ray cluster, with a progress bar."""
+    from everylabel.experiments.engine import code, describe, run_cells
     from everylabel.scale.cluster import ALL, joblib_on_ray
 
     others = "; ".join(f"{n} by {made}" for made, n in stored.codes().items() if made != code())
     if others:
         note(
-            f"{run.results} holds cells measured by other source ({others}; this is {code()}); to measure "
-            "all anew, name another file with --results"
+            f"{stored.path} holds cells measured by other source ({others}; this is {code()}); to measure "
+            "all of them again, name another place"
         )
     started = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
-    folder = run.folder if run.ray is None else str(Path(run.folder).absolute())
-    jobs = run.jobs or (ALL if run.ray else os.cpu_count() or 1)
-    running = run_cells(cells, EXPERIMENTS.values(), folder, stored, jobs)  # other data are refused here
+    jobs = jobs or (ALL if ray else os.cpu_count() or 1)
+    running = run_cells(cells, experiments, load, stored, jobs)  # refuses other data
     n_before = len(stored.finished() & {cell.name for cell in cells})
-    told = Console(stderr=True)
+    console = Console(stderr=True)
     columns = (MofNCompleteColumn(), BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    where = nullcontext() if run.ray is None else joblib_on_ray(run.ray, note)
-    with where, Progress(*columns, console=told) as progress:
-        task = progress.add_task("reproducing", total=len(cells), completed=n_before)
+    where = nullcontext() if ray is None else joblib_on_ray(ray, note)
+    with where, Progress(*columns, console=console) as progress:
+        task = progress.add_task("running", total=len(cells), completed=n_before)
         for i, cell in enumerate(running, start=1):
             if i == 1:
                 stored.begin(command, describe(), started)
-            what = " ".join(filter(None, (cell.experiment, cell.part, "on", cell.dataset)))
-            what += f", repetition {cell.repetition + 1} of {run.reps}"
+            what = f"{cell.part or cell.experiment} on {cell.dataset}, repetition {cell.repetition + 1}"
             progress.update(task, advance=1, description=what)
-            if not told.is_terminal:  # a log
-                told.print(f"{n_before + i} of {len(cells)}: {what}")
+            if not console.is_terminal:  # a log
+                console.print(f"{n_before + i} of {len(cells)}: {what}")

@@ -7,6 +7,7 @@ Choosing by updates: the learning curves of `reproduce`, strategies with and wit
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,7 +103,7 @@ def selection_cells(repetitions: int) -> list[Cell]:
 
 def run_selection(cells: list[Cell], results: Results, jobs: int) -> Iterator[Cell]:
     """Run the learning curves, store and yield each."""
-    return run_cells(cells, SELECTION, "", results, jobs)
+    return run_cells(cells, SELECTION, partial(load, folder=""), results, jobs)
 
 
 def summarise_selection(rows: list[Row]) -> list[tuple[str, Estimate, Estimate, Estimate]]:

@@ -10,7 +10,7 @@ import os
 import platform
 import time
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -24,7 +24,7 @@ from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
 
 import everylabel
-from everylabel.experiments.data import Data, load
+from everylabel.experiments.data import Data
 from everylabel.experiments.results import Measurement, Results, Row
 
 SOME = 4  # cells for each process, where all have to end before one is stored
@@ -96,18 +96,22 @@ def cells_of(
 
 
 def run_cells(
-    cells: Sequence[Cell], experiments: Iterable[Experiment], folder: str, results: Results, jobs: int
+    cells: Sequence[Cell],
+    experiments: Iterable[Experiment],
+    load: Callable[[str], Data],
+    results: Results,
+    jobs: int,
 ) -> Iterator[Cell]:
-    """Run what is not finished yet, store each cell as it ends, and yield it.
+    """Run the cells that are not finished yet, store each as it ends, and yield it.
 
-    Data other than that of the stored cells are refused at once.
+    `load` returns a dataset by name, in any process. Data other than those of stored cells are refused.
     """
     for dataset in dict.fromkeys(cell.dataset for cell in cells):
-        results.same_data(dataset, load(dataset, folder).digest)
+        results.same_data(dataset, load(dataset).digest)
     done = results.finished()
     todo = [cell for cell in cells if cell.name not in done]
     by_grid = {experiment.grid: experiment for experiment in experiments}
-    tasks = (delayed(_run)(cell, by_grid[cell.experiment], folder) for cell in todo)
+    tasks = (delayed(_run)(cell, by_grid[cell.experiment], load) for cell in todo)
     return _stored(tasks, results, jobs)
 
 
@@ -129,7 +133,9 @@ def _ended(tasks: Iterable[Any], jobs: int) -> Iterator[tuple[Cell, float, list[
             yield from parallel(some)
 
 
-def _run(cell: Cell, experiment: Experiment, folder: str) -> tuple[Cell, float, list[Measurement]]:
+def _run(
+    cell: Cell, experiment: Experiment, load: Callable[[str], Data]
+) -> tuple[Cell, float, list[Measurement]]:
     """Run one cell on one thread, so that times compare and processes do not fight for cores."""
     began = time.perf_counter()
     if find_spec("torch"):  # a library that is loaded later would not be limited
@@ -137,7 +143,7 @@ def _run(cell: Cell, experiment: Experiment, folder: str) -> tuple[Cell, float, 
 
         torch.set_num_threads(1)
     with threadpool_limits(1):
-        measurements = experiment.run(cell, load(cell.dataset, folder))
+        measurements = experiment.run(cell, load(cell.dataset))
     return cell, time.perf_counter() - began, measurements
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def test_experiment_on_ray_has_the_same_results(tmp_path: Path) -> None:
     for name, place in (("here", nullcontext()), ("there", joblib_on_ray("local"))):
         results = Results(tmp_path / name)
         with place:
-            ran = list(run_cells(cells, experiments, "", results, 2))
+            ran = list(run_cells(cells, experiments, partial(load, folder=""), results, 2))
         measured.append(sorted(row for row in results.rows() if "seconds" not in row.metric))
         results.close()
         assert sorted(ran) == sorted(cells)

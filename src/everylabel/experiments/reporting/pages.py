@@ -65,17 +65,21 @@ def as_html(report: Report) -> str:
     )
     parts.append(f"<nav><ul>{links}</ul></nav>")
     parts.append(f"{_h2(RUN)}{_html_table(report.repetitions)}")
-    for section in report.sections:
-        parts.append(f"{_h2(section.heading)}<p>{html.escape(section.note)}</p>")
-        parts += [as_img(picture.png, html.escape(picture.caption)) for picture in section.pictures]
-        parts += [_html_table(table) for table in section.tables]
+    parts += [section_html(section) for section in report.sections]
     parts.append(f"{_h2(CLAIMS)}<p>{RULE}</p>{_html_table(report.verdicts)}")
     parts.append(_html_table(report.claims, "claims") if report.claims[1:] else "")
     if report.untested[1:]:
         told = f"<summary>{_not_tested(report)}</summary>"
         parts.append(f"<details>{told}{_html_table(report.untested, 'claims')}</details>")
     parts.append(f"{_h2(RUNS)}{_html_table(report.runs)}{_html_table(report.data)}")
-    return PAGE.format(body="\n".join(parts))
+    return PAGE.format(title="everylabel: the paper, reproduced", body="\n".join(parts))
+
+
+def section_html(section: Section) -> str:
+    """Return a section: heading, note, pictures, tables."""
+    parts = [f"{_h2(section.heading)}<p>{html.escape(section.note)}</p>"]
+    parts += [as_img(picture.png, html.escape(picture.caption)) for picture in section.pictures]
+    return "".join([*parts, *(_html_table(table) for table in section.tables)])
 
 
 def _not_tested(report: Report) -> str:
@@ -128,7 +132,7 @@ def _md_table(rows: Table) -> list[str]:
 
 
 PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>everylabel: the paper, reproduced</title>
+<html lang="en"><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
 :root {{ color-scheme: light dark; }}

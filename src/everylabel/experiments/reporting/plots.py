@@ -7,7 +7,7 @@ without retraining, its distance to retraining, choosing by updates.
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +68,11 @@ def panels(
     relative_to: str | None = None,
     without: Sequence[str] = (),
     log: str = "",
+    styles: Mapping[str, tuple[str, str]] = STYLES,
 ) -> Figure:
     """Return a metric (or its paired difference to one variant) over x with standard errors.
 
-    log names the axes with a logarithmic scale: "", "x" or "xy".
+    log names the axes with a logarithmic scale: "", "x" or "xy"; styles has colour and line of a variant.
     """
     rows = [row for row in rows if row.metric == metric and row.variant not in without]
     datasets = datasets_of(rows)
@@ -83,7 +84,7 @@ def panels(
         for variant, curve in curves(rows, metric, dataset).items():
             if relative_to is not None:
                 curve = paired(rows, metric, dataset, variant, relative_to)
-            _line(axis, variant, curve, STYLES.get(variant, (GREY, "-")))
+            _line(axis, variant, curve, styles.get(variant, (GREY, "-")))
         _dress(axis, TITLES.get(dataset, dataset), log)
         axis.set_xlabel(xlabel)
     for axis in axes[len(datasets) :]:

@@ -1,0 +1,125 @@
+"""`everylabel compare`."""
+
+import re
+import shlex
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from everylabel.cli import options
+from everylabel.cli.console import opened
+from everylabel.cli.reproduce import run_with_bar
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from everylabel.experiments.compare import Summary
+
+
+def compare(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            help="Labelled data: tables, folders of images, digits, or .npz files (X and y, or X_train, "
+            "y_train, X_test, y_test)."
+        ),
+    ],
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A strategy; may be given again. NAME/batch chooses a batch at once; skactiveml:NAME is "
+            "one of scikit-activeml. Default: eight of ours."
+        ),
+    ] = None,
+    label_column: options.LabelColumn = None,
+    text_column: options.TextColumn = None,
+    image_column: options.ImageColumn = None,
+    model: options.Model = None,
+    batch: Annotated[int, typer.Option(min=1, help="Labels per cycle, and at the start.")] = 10,
+    cycles: Annotated[int, typer.Option(min=1, help="Cycles of a learning curve.")] = 20,
+    reps: Annotated[int, typer.Option(min=1, help="Repetitions with other random starts.")] = 5,
+    candidates: Annotated[
+        int | None, typer.Option(min=1, help="Choose from this many random items; default: all.")
+    ] = None,
+    test_share: Annotated[
+        float, typer.Option(min=0.05, max=0.9, help="Share of held-out items, unless a file has its own.")
+    ] = 0.3,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core.")] = None,
+    ray: options.Ray = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of results and report.")] = Path(
+        "out/compare"
+    ),
+) -> None:
+    """Compare strategies on your labelled data; resume where it was; write one HTML report."""
+    from everylabel.core.errors import need
+
+    need("matplotlib", "plot", "the report's plots")  # before the work, not after
+    from everylabel.experiments.compare import USUAL, Comparison, load_features, store_features, summarise
+    from everylabel.experiments.engine import cells_of
+    from everylabel.experiments.reporting.comparison import write_comparison
+    from everylabel.experiments.results import Results
+
+    experiment = Comparison(strategy or USUAL, batch, cycles, candidates)
+    folder, names = out.absolute() / "data", list[str]()
+    for source in sources:
+        names.append(_name(source, names))
+        columns = {"label_column": label_column, "text_column": text_column, "image_column": image_column}
+        store_features(folder, names[-1], _labelled(source, columns, model, test_share, folder))
+    load = partial(load_features, folder=str(folder), batch=batch)
+    cells = cells_of([experiment], [load(name) for name in names], reps, "exact")
+    command = shlex.join(["everylabel", *sys.argv[1:]])
+    results = Results(out / "results.sqlite")
+    try:
+        run_with_bar(cells, [experiment], load, results, command, jobs, ray)
+        page = write_comparison(results, experiment.grid, command, out)
+        summary = summarise(results.rows(experiment.grid))
+    finally:
+        results.close()
+    console = Console()
+    console.print(_table(summary))
+    console.print(f"report: {page.resolve().as_uri()}", highlight=False, soft_wrap=True)
+
+
+def _name(source: str, taken: list[str]) -> str:
+    """Return a short name of a source that no other source has."""
+    name = re.sub(r"[^\w.-]+", "-", Path(source).stem) or "data"
+    return name if name not in taken else f"{name}-{len(taken) + 1}"
+
+
+def _labelled(
+    source: str, columns: dict[str, str | None], model: str | None, share: float, folder: Path
+) -> "dict[str, np.ndarray]":
+    """Return features and labels of a source, with held-out items."""
+    import numpy as np
+
+    from everylabel.core.errors import EverylabelError
+    from everylabel.experiments.compare import split
+
+    parts = ("X_train", "y_train", "X_test", "y_test")
+    if source.endswith(".npz") and Path(source).is_file():
+        with np.load(source, allow_pickle=False) as file:
+            if set(parts) <= set(file):
+                return {part: file[part] for part in parts}
+    given = {name: value for name, value in columns.items() if value is not None}
+    project = opened(
+        source, **given, model=model, folder=folder.parent / "projects" / f"{Path(source).name}.everylabel"
+    )
+    project = project.blind()
+    if project.truth is None or not np.any(project.truth >= 0):
+        raise EverylabelError(f"source {source!r} has no labels; name their column with --label-column")
+    return split(np.asarray(project.features), np.asarray(project.truth), share)
+
+
+def _table(summary: "Summary") -> Table:
+    table = Table(
+        "strategy", "mean rank", "regret", *summary.datasets, title="area under the curve of accuracy"
+    )
+    for i, name in enumerate(summary.strategies):
+        areas = [f"{area:.3f}" for area in summary.areas[i]]
+        table.add_row(name, f"{summary.ranks[i]:.2f}", f"{summary.regret[i]:.3f}", *areas)
+    return table

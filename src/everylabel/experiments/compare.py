@@ -1,0 +1,301 @@
+"""Learning curves of strategies on your own labelled features: strategies x datasets x repetitions.
+
+A repetition starts with b random labels, the same for all strategies. In each cycle a strategy chooses b
+items; then the head is trained exactly on all labels and judged on held-out items and on the items without a
+label. A strategy learns each label before it chooses the next item (the paper's Algorithm 1); "margin/batch"
+chooses the b items at once. "skactiveml:Badge", or "skactiveml:UncertaintySampling(method=entropy)" with
+arguments, is a strategy of scikit-activeml.
+
+Strategies are compared by the area under the learning curve, divided by its width.
+    win rate     share of repetitions in which one area is larger than the other; ties count half
+    regret       largest mean area on a dataset minus the strategy's, averaged over datasets
+    rank         by area within a block, averaged over blocks. Two of k strategies differ significantly (5 %)
+                 in n blocks if their ranks differ by q sqrt(k (k + 1) / (6 n)) (Nemenyi; Demsar 2006)
+Blocks are datasets, or repetitions if there are fewer than MANY datasets.
+"""
+
+import ast
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from everylabel.core import fit_map, laplace
+from everylabel.core.errors import EverylabelError, need
+from everylabel.core.files import write_atomically
+from everylabel.core.softmax import log_softmax
+from everylabel.experiments.data import Data, Setting
+from everylabel.experiments.engine import Cell, Experiment
+from everylabel.experiments.reporting.summary import by_repetition, datasets_of
+from everylabel.experiments.results import Measurement, Row
+from everylabel.models.scaling import fit_pool_scaling, suited_precision
+from everylabel.selection import Pool, select
+from everylabel.selection.strategies import get
+
+METRICS = {
+    "accuracy": "accuracy on held-out items",
+    "macro F1": "macro F1 on held-out items",
+    "log loss": "log loss on held-out items",
+    "accuracy of the rest": "accuracy on items without a label",
+}
+USUAL = ("random", "margin", "margin/batch", "entropy", "badge", "typiclust", "lookahead", "herding")
+AT_ONCE, ELSEWHERE = "/batch", "skactiveml:"
+MANY = 5
+
+
+def store_features(folder: Path, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write features and labels of a dataset where every process of a run can load them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / f"{name}.npz", lambda file: np.savez(file, **dict(arrays)))  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=2)
+def load_features(name: str, folder: str, batch: int) -> Data:
+    """Return a stored dataset, scaled by its pool as the labelling page scales it."""
+    with np.load(Path(folder) / f"{name}.npz") as file:
+        x, y, test_x, test_y = (file[key] for key in ("X_train", "y_train", "X_test", "y_test"))
+    digest = hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in (x, y, test_x, test_y)))
+    scaling = fit_pool_scaling(x.astype(np.float64))
+    x, test_x = scaling(x.astype(np.float64)), scaling(test_x.astype(np.float64))
+    k = int(max(y.max(), test_y.max())) + 1
+    setting = Setting("features", batch)
+    return Data(name, x, y, x[:0], y[:0], test_x, test_y, k, setting, digest.hexdigest()[:12])
+
+
+def split(x: np.ndarray, y: np.ndarray, share: float) -> dict[str, np.ndarray]:
+    """Return labelled features as training and held-out items, split the same way in every run."""
+    known = np.flatnonzero(y >= 0)
+    order = np.random.default_rng(0).permutation(known)
+    n_test = round(share * len(order))
+    test, train = np.sort(order[:n_test]), np.sort(order[n_test:])
+    return {"X_train": x[train], "y_train": y[train], "X_test": x[test], "y_test": y[test]}
+
+
+class Comparison(Experiment):
+    """Learning curves of some strategies, `cycles` batches each."""
+
+    name, figure, title = "compare", "", "Strategies compared"
+
+    def __init__(self, strategies: Sequence[str], batch: int, cycles: int, candidates: int | None) -> None:
+        self.strategies = tuple(strategies)
+        self.batch, self.cycles, self.candidates = batch, cycles, candidates
+        self.grid = f"compare, b = {batch}, {cycles} cycles, candidates {candidates or 'all'}"
+        for strategy in self.strategies:
+            chooser(strategy)
+
+    def parts(self, data: Data) -> Sequence[str]:
+        return self.strategies
+
+    def run(self, cell: Cell, data: Data) -> list[Measurement]:
+        rng, choose = cell.rng(), chooser(cell.part)
+        labelled = cell.shared_rng().choice(len(data.x), min(self.batch, len(data.x)), replace=False)
+        single, precision = data.x.astype(np.float32), suited_precision(data.n_classes)
+        mean: np.ndarray | None = None
+        rows: list[Measurement] = []
+        for cycle in range(self.cycles + 1):
+            x, y = data.x[labelled], data.y[labelled]
+            mean = np.asarray(fit_map(x, y, data.n_classes, precision, init=mean, tol=1e-3))
+            rows += [Measurement(cell.part, len(labelled), *one) for one in _judge(mean, data, labelled)]
+            if cycle == self.cycles or len(labelled) + self.batch > len(data.x):
+                break
+            posterior = laplace(mean, x, labels=y, prior_precision=precision)
+            pool = Pool(single, posterior, labelled_idx=labelled, labels=y)
+            some = self._candidates(pool, rng)
+            labelled = np.concatenate([labelled, choose(pool, data, self.batch, rng, some)])
+        return rows
+
+    def _candidates(self, pool: Pool, rng: np.random.Generator) -> np.ndarray:
+        free = np.asarray(pool.free_idx)
+        if self.candidates is None or self.candidates >= len(free):
+            return free
+        return np.sort(rng.choice(free, max(self.candidates, self.batch), replace=False))
+
+
+def _judge(mean: np.ndarray, data: Data, labelled: np.ndarray) -> list[tuple[str, float]]:
+    """Return the value of each of METRICS."""
+    from sklearn.metrics import f1_score
+
+    logs = np.asarray(log_softmax(data.test_x @ mean[:-1] + mean[-1]))
+    guesses = logs.argmax(axis=1)
+    left = np.setdiff1d(np.arange(len(data.x)), labelled)
+    rest = (data.x[left] @ mean[:-1] + mean[-1]).argmax(axis=1) == data.y[left]
+    values = (
+        float(np.mean(guesses == data.test_y)),
+        float(f1_score(data.test_y, guesses, average="macro", zero_division=0.0)),
+        float(-np.mean(logs[np.arange(len(guesses)), data.test_y])),
+        float(rest.mean()) if len(left) else float("nan"),
+    )
+    return list(zip(METRICS, values, strict=True))
+
+
+Choose = Callable[[Pool, Data, int, np.random.Generator, np.ndarray], np.ndarray]
+
+
+def chooser(strategy: str) -> Choose:
+    """Return the function that chooses n items by a strategy of ours, or of scikit-activeml."""
+    if strategy.startswith(ELSEWHERE):
+        return _skactiveml(strategy.removeprefix(ELSEWHERE))
+    name = strategy.removesuffix(AT_ONCE)
+    get(name)
+
+    def choose(
+        pool: Pool, data: Data, n: int, rng: np.random.Generator, candidates: np.ndarray
+    ) -> np.ndarray:
+        ask = None if strategy.endswith(AT_ONCE) else lambda i: int(data.y[i])
+        return select(pool, name, n, rng, ask, candidates=candidates)
+
+    return choose
+
+
+def _skactiveml(call: str) -> Choose:
+    """Return a chooser of scikit-activeml: `Badge`, or `UncertaintySampling(method=entropy)`."""
+    rules: Any = need("skactiveml.pool", "skactiveml", f"the strategy {call}")
+    name, given = _parsed(call)
+    kind: Any = getattr(rules, name, None)
+    queries = inspect.isclass(kind) and not inspect.isabstract(kind) and hasattr(kind, "query")
+    wants = set(inspect.signature(kind.query).parameters) if queries else set()
+    if "candidates" not in wants or wants & {"reg", "query_kwargs"}:
+        raise EverylabelError(
+            f"strategy is {ELSEWHERE + call!r}; expected a class of skactiveml.pool that chooses for "
+            "classification, such as skactiveml:Badge"
+        )
+
+    def choose(
+        pool: Pool, data: Data, n: int, rng: np.random.Generator, candidates: np.ndarray
+    ) -> np.ndarray:
+        seed = int(rng.integers(2**31))
+        usual = {"random_state": seed, "classes": list(range(data.n_classes))}
+        usual = {key: value for key, value in usual.items() if key in inspect.signature(kind).parameters}
+        known = np.full(len(data.x), np.nan)
+        known[pool.labelled_idx] = data.y[pool.labelled_idx]
+        models = {key: make(name, data.n_classes, seed) for key, make in MODELS.items() if key in wants}
+        try:
+            rule = kind(**usual | given)
+            return np.asarray(rule.query(data.x, known, candidates=candidates, batch_size=n, **models))
+        except (TypeError, ValueError) as error:
+            raise EverylabelError(f"strategy {ELSEWHERE + call!r} refuses {data.name}: {error}") from error
+
+    return choose
+
+
+def _parsed(call: str) -> tuple[str, dict[str, Any]]:
+    """Return the class and the arguments of a call such as `Name(method=entropy, k=3)`."""
+    try:
+        tree = ast.parse(call, mode="eval").body
+        if isinstance(tree, ast.Name):
+            return tree.id, {}
+        if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name) or tree.args:
+            raise ValueError(call)
+        values = {str(word.arg): word.value for word in tree.keywords}
+        plain = {k: v.id if isinstance(v, ast.Name) else ast.literal_eval(v) for k, v in values.items()}
+        return tree.func.id, plain
+    except (SyntaxError, ValueError) as error:
+        raise EverylabelError(
+            f"strategy is {ELSEWHERE + call!r}; expected a name with arguments by name, such as "
+            "skactiveml:UncertaintySampling(method=entropy)"
+        ) from error
+
+
+def _classifier(strategy: str, k: int, seed: int) -> Any:
+    """Return the model for a strategy of scikit-activeml: ours, unless it requires another."""
+    from everylabel.integrations.skactiveml import EverylabelClassifier
+    from everylabel.models.classifier import LaplaceClassifier
+
+    classifiers: Any = need("skactiveml.classifier", "skactiveml", f"the strategy {strategy}")
+    own = dict.fromkeys(("ProbabilisticAL", "EpistemicUncertaintySampling"), "ParzenWindowClassifier")
+    own["FourDs"] = "MixtureModelClassifier"
+    if strategy in own:
+        return getattr(classifiers, own[strategy])(classes=range(k), random_state=seed)
+    head = LaplaceClassifier(prior_precision=suited_precision(k), scale_features=False)
+    return EverylabelClassifier(head, use_unlabelled=False, classes=range(k), random_state=seed)
+
+
+def _ensemble(strategy: str, k: int, seed: int) -> Any:
+    from sklearn.ensemble import RandomForestClassifier
+
+    classifiers: Any = need("skactiveml.classifier", "skactiveml", f"the strategy {strategy}")
+    return classifiers.SklearnClassifier(RandomForestClassifier(random_state=seed), classes=range(k))
+
+
+MODELS = {"clf": _classifier, "estimator": _classifier, "discriminator": _classifier, "ensemble": _ensemble}
+
+
+class Summary(NamedTuple):
+    """How strategies compare by the area under their curves; see the module's head."""
+
+    strategies: list[str]
+    datasets: list[str]
+    areas: np.ndarray  # (strategies, datasets), means over repetitions
+    errors: np.ndarray  # their standard errors
+    wins: np.ndarray  # (strategies, strategies), share of repetitions in which the row is ahead of the column
+    regret: np.ndarray  # (strategies,)
+    ranks: np.ndarray  # (strategies,), 1 is best
+    critical: float  # difference of ranks that is significant; NaN with fewer than two blocks
+    blocks: str  # the unit of a rank: dataset or repetition
+
+
+def summarise(rows: Sequence[Row], metric: str = "accuracy") -> Summary:
+    """Return how strategies compare, in repetitions that all of them have finished; the best rank first."""
+    sign = -1.0 if metric == "log loss" else 1.0
+    names = list(dict.fromkeys(row.variant for row in rows))
+    areas: dict[str, np.ndarray] = {}
+    for dataset in datasets_of(rows):
+        found = by_repetition(rows, metric, dataset).values()
+        complete = [
+            [_area(one[name]) for name in names] for one in found if all(name in one for name in names)
+        ]
+        if complete:
+            areas[dataset] = np.array(complete)  # (repetitions, strategies)
+    if not areas:
+        raise EverylabelError(
+            "no repetition is complete yet; expected at least one that all strategies finished"
+        )
+    means = np.array([some.mean(axis=0) for some in areas.values()])
+    spread = [
+        some.std(axis=0, ddof=1) / len(some) ** 0.5 if len(some) > 1 else some[0] * np.nan
+        for some in areas.values()
+    ]
+    every = sign * np.concatenate(list(areas.values()))
+    ahead = (every[:, :, None] > every[:, None, :]) + 0.5 * (every[:, :, None] == every[:, None, :])
+    of_datasets = len(areas) >= MANY
+    blocks = sign * means if of_datasets else every
+    ranks = _ranks(-blocks).mean(axis=0)
+    regret = (np.max(sign * means, axis=1, keepdims=True) - sign * means).mean(axis=0)
+    best = np.argsort(ranks, kind="stable")
+    return Summary(
+        [names[i] for i in best],
+        list(areas),
+        means.T[best],
+        np.array(spread).T[best],
+        ahead.mean(axis=0)[np.ix_(best, best)],
+        regret[best],
+        ranks[best],
+        critical_difference(len(names), len(blocks)),
+        "dataset" if of_datasets else "repetition",
+    )
+
+
+def critical_difference(k: int, n: int, level: float = 0.05) -> float:
+    """Return the difference of mean ranks that is significant, of k strategies in n blocks (Nemenyi)."""
+    from scipy.stats import studentized_range
+
+    if k < 2 or n < 2:
+        return float("nan")
+    return float(studentized_range.ppf(1 - level, k, np.inf) / np.sqrt(2) * np.sqrt(k * (k + 1) / (6 * n)))
+
+
+def _area(curve: Mapping[float, float]) -> float:
+    x = np.array(sorted(curve))
+    values = np.array([curve[at] for at in x])
+    return float(np.trapezoid(values, x) / (x[-1] - x[0])) if len(x) > 1 else float(values[0])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Return ranks along each row from 1; ties share their mean rank."""
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata(values, axis=1))

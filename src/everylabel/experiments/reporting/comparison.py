@@ -1,0 +1,132 @@
+"""The report of `everylabel compare`: one HTML page, its plots, and all measurements as a table."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from everylabel.core.errors import need
+from everylabel.core.files import write_atomically
+from everylabel.experiments.compare import METRICS, Summary, summarise
+from everylabel.experiments.reporting.pages import PAGE, Picture, Section, Table, section_html
+from everylabel.experiments.reporting.plots import STEPS, as_png, panels
+from everylabel.experiments.results import Results, Row
+
+LINES = ("-", "--", ":", "-.")
+PAGE_FILE, TABLE_FILE = "index.html", "measurements"
+
+
+def write_comparison(results: Results, grid: str, command: str, folder: Path) -> Path:
+    """Write page, plots and measurements; return the page's path."""
+    rows = results.rows(grid)
+    summary = summarise(rows)
+    styles = {
+        name: (STEPS[i % len(STEPS)], LINES[i // len(STEPS) % len(LINES)])
+        for i, name in enumerate(summary.strategies)
+    }
+    sections = [
+        Section(
+            "Ranking",
+            f"By the area under the curve of accuracy; ranks within each {summary.blocks}. The bar is the "
+            "critical difference at 5 % (Nemenyi): strategies whose ranks differ by less are not told apart.",
+            [_picture("ranks", "mean ranks and critical difference", rank_plot(summary))],
+            [_areas(summary), _wins(summary)],
+        )
+    ]
+    for metric, title in METRICS.items():
+        figure = panels(rows, "labels", title, metric=metric, styles=styles)
+        name = metric.replace(" ", "-").lower()
+        note = "Mean over repetitions, with a band of one standard error."
+        sections.append(
+            Section(
+                f"Learning curves: {metric}", note, [_picture(name, title, figure)], [_ends(rows, metric)]
+            )
+        )
+    for section in sections:
+        for picture in section.pictures:
+            write_atomically(folder / picture.file, lambda file, png=picture.png: file.write(png))
+    body = f"<h1>Strategies compared</h1><p><code>{command}</code></p>"
+    text = PAGE.format(title="everylabel compare", body=body + "".join(map(section_html, sections)))
+    write_atomically(folder / PAGE_FILE, lambda file: file.write(text.encode()))
+    _write_measurements(results, rows, folder)
+    return folder / PAGE_FILE
+
+
+def _write_measurements(results: Results, rows: Sequence[Row], folder: Path) -> None:
+    """Write one row per measurement, as Parquet where pyarrow is installed, else as CSV."""
+    if find_spec("pyarrow") is None:
+        results.export(folder / f"{TABLE_FILE}.csv")
+        return
+    arrow, parquet = (need(name, "table", "writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
+    columns = dict(zip(Row._fields, zip(*rows, strict=True), strict=True))
+    table = arrow.table({name: list(values) for name, values in columns.items()})
+    write_atomically(folder / f"{TABLE_FILE}.parquet", lambda file: parquet.write_table(table, file))
+
+
+def _picture(name: str, caption: str, figure: Figure) -> Picture:
+    return Picture(f"{name}.png", caption, as_png(figure))
+
+
+def _areas(summary: Summary) -> Table:
+    table = [["strategy", "mean rank", "regret, points", *(f"area, {name}" for name in summary.datasets)]]
+    for i, name in enumerate(summary.strategies):
+        areas = [_with_error(*both) for both in zip(summary.areas[i], summary.errors[i], strict=True)]
+        table.append([name, f"{summary.ranks[i]:.2f}", f"{100 * summary.regret[i]:.2f}", *areas])
+    return table
+
+
+def _with_error(value: float, error: float) -> str:
+    return f"{value:.3f}" if np.isnan(error) else f"{value:.3f} ± {error:.3f}"
+
+
+def _wins(summary: Summary) -> Table:
+    """Return how often the strategy of a row is ahead of that of a column."""
+    table = [["ahead of ...", *summary.strategies]]
+    for i, name in enumerate(summary.strategies):
+        cells = ["" if i == j else f"{share:.0%}" for j, share in enumerate(summary.wins[i])]
+        table.append([name, *cells])
+    return table
+
+
+def _ends(rows: Sequence[Row], metric: str) -> Table:
+    """Return the values at the end of the curves."""
+    some = [row for row in rows if row.metric == metric]
+    last = {
+        dataset: max(row.x for row in some if row.dataset == dataset)
+        for dataset in dict.fromkeys(r.dataset for r in some)
+    }
+    table = [["strategy", *(f"{dataset}, {x:g} labels" for dataset, x in last.items())]]
+    for name in dict.fromkeys(row.variant for row in some):
+        cells = []
+        for dataset, x in last.items():
+            values = [row.value for row in some if (row.variant, row.dataset, row.x) == (name, dataset, x)]
+            cells.append(f"{np.mean(values):.3f}" if values else "")
+        table.append([name, *cells])
+    return table
+
+
+def rank_plot(summary: Summary) -> Figure:
+    """Return mean ranks on an axis, the best on the left, with the critical difference as a bar."""
+    n = len(summary.strategies)
+    figure = Figure(figsize=(8.0, 0.9 + 0.28 * n), layout="constrained")
+    axis = figure.subplots()
+    axis.set(xlim=(0.8, n + 0.2), ylim=(n + 0.2, -1.6), xlabel="mean rank (1 is best)", yticks=[])
+    for i, (name, rank) in enumerate(zip(summary.strategies, summary.ranks, strict=True)):
+        axis.plot([rank], [i], "o", color=STEPS[1], markersize=5)
+        left = rank < (n + 1) / 2
+        axis.annotate(
+            f"{name}  {rank:.2f}",
+            (rank, i),
+            xytext=(8 if left else -8, 0),
+            textcoords="offset points",
+            va="center",
+            ha="left" if left else "right",
+            fontsize=9,
+        )
+    if not np.isnan(summary.critical):
+        axis.plot([1, min(n, 1 + summary.critical)], [-1, -1], color="black", lw=3, solid_capstyle="butt")
+        axis.annotate("critical difference", (1, -1), xytext=(0, 5), textcoords="offset points", fontsize=8)
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    return figure
