@@ -197,7 +197,7 @@ def test_every_id_class_and_person_survives_a_round_trip(tmp_path: Path, form: s
     answers = [Given(i, classes[-1 - i % 9], i % 9, 1.0, i) for i in range(len(ODD))]
     path = tmp_path / f"answers.{form}"
     path.write_bytes(b"".join(write_table(answer_records(known(ODD), answers, classes), form)))
-    expected = [(ODD[given.item], classes[given.label or 0], given.person) for given in answers]
+    expected = [(ODD[given.item], classes[int(str(given.label or 0))], given.person) for given in answers]
     assert [tuple(label) for label in read_labels(path, project("features", tuple(ODD))).labels] == expected
 
 

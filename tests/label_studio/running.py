@@ -73,7 +73,7 @@ class Running:
 
         def look() -> dict[str, str]:
             state = desk.state
-            return {state.ids[i]: state.classes[c] for i, c in state.labels.items()}
+            return {state.ids[i]: state.classes[int(str(c))] for i, c in state.labels.items()}
 
         found: dict[str, str] = desk.read(look).result()
         return found

@@ -66,6 +66,9 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
     ("left", {"item": "3", "back": True}),
     ("sent", {"saved": 5}),
     ("retired", {}),
+    ("settings", {"multi_label": True}),
+    ("multi_label", {"item": "3", "present": [0], "absent": [1], "guesses": []}),
+    ("settings", {"multi_label": False}),
 ]
 
 # Rows of versions 0.1 and 0.2, and the events that they mean now.

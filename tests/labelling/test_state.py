@@ -170,7 +170,7 @@ def test_running_counts_of_answers_equal_counting_from_scratch(seed: int) -> Non
         assert {i: sorted(a.value for a in answers) for i, answers in made.answers.items()} == {
             i: sorted(values) for i, values in voices.items()
         }
-        assert all(Counter(told[i])[c] == most[i][0][1] for i, c in made.labels.items())
+        assert all(Counter(told[i])[c] == most[i][0][1] for i, c in made.labels.items() if isinstance(c, int))
         assert set(made.labels) == {i for i, values in told.items() if values}
         assert made.n_answers == len(given)
         assert +made.by_person == Counter(person for _, person in given)

@@ -43,7 +43,9 @@ def test_labels_are_imported_once_and_trained_on(tmp_path: Path) -> None:
     imported, state = begun(path, classes=["9"], labels=[*LABELS, Label("gone", "9")])
     assert imported == 20
     assert state.classes[0] == "9"
-    assert {IDS[i]: state.classes[c] for i, c in state.labels.items()} == {x.id: x.label for x in LABELS}
+    assert {IDS[i]: state.classes[int(str(c))] for i, c in state.labels.items()} == {
+        x.id: x.label for x in LABELS
+    }
     assert state.by_person == {"Ann": 10, "import": 10}
     again, same = begun(path, classes=["9"], labels=LABELS)
     assert (again, same.seq) == (0, state.seq)

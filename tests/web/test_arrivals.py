@@ -72,7 +72,7 @@ class Served:
 
     def labels(self) -> dict[str, str]:
         state = self.service.state
-        return {state.ids[i]: state.classes[number] for i, number in state.labels.items()}
+        return {state.ids[i]: state.classes[int(str(number))] for i, number in state.labels.items()}
 
     def pool(self) -> tuple[list[str], bytes]:
         """Return the ids and the features of the pool, to the bit."""

@@ -32,6 +32,13 @@ def label(
     classes: Annotated[
         str | None, typer.Option(help="Comma-separated names, or a CSV file: name, description, key.")
     ] = None,
+    multi_label: Annotated[
+        bool | None,
+        typer.Option("--multi-label/--single-label", help="An item may have several classes, or none."),
+    ] = None,
+    label_separator: Annotated[
+        str | None, typer.Option(help="Between the classes of a label, with --multi-label; default ';'.")
+    ] = None,
     fields: Annotated[
         str | None, typer.Option(help="Comma-separated columns to show beside an item; none; all.")
     ] = None,
@@ -128,6 +135,8 @@ def label(
         label_column=label_column,
         id_column=id_column,
         classes=class_list(classes, encoding),
+        multi_label=multi_label,
+        label_separator=label_separator,
         fields=fields,
         guidelines=guidelines,
         images_in=images_in or (),
@@ -267,6 +276,7 @@ def _imported(project: "Project", given: "LabelOptions") -> "Sequence[Label]":
     """Return the labels of the file that is to be imported; what it holds is told."""
     from everylabel.core.errors import counted, listed
     from everylabel.data.classes import meant
+    from everylabel.data.label_lists import class_names_in
     from everylabel.formats.imports import read_labels
     from everylabel.projects.log import class_names
 
@@ -284,7 +294,7 @@ def _imported(project: "Project", given: "LabelOptions") -> "Sequence[Label]":
     )
     note(f"{path.name}: {found}")
     known = class_names(project, given.store)
-    new = [name for name in found.classes if name not in known]
+    new = [name for name in class_names_in(found.classes) if name not in known]
     if known and new:
         what = counted(len(new), "class that was", "classes that were")
         note(f"{path.name} adds {what} not there: {listed(new, 12)}{meant(new, known)}")

@@ -177,7 +177,8 @@ def _examples(items: "Items", state: "State | None", names: list[str], wanted: i
     labels: dict[int, str] = {}
     if state is not None:
         place = {name: i for i, name in enumerate(items.ids)}
-        own = {state.ids[item]: state.classes[c] for item, c in state.labels.items() if c >= 0}
+        known = ((item, c) for item, c in state.labels.items() if isinstance(c, int) and c >= 0)
+        own = {state.ids[item]: state.classes[c] for item, c in known}
         labels = {place[name]: label for name, label in own.items() if label in names and name in place}
     if not labels:
         raise EverylabelError(

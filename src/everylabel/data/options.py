@@ -21,6 +21,7 @@ class Options:
     model: str | None = None
     encoding: str | None = None
     long_rows: str | None = None
+    label_separator: str | None = None  # labels are lists: items may have several classes
     fields: str | None = None  # columns shown beside an item, as they were named
 
     def or_else(self, before: "Options") -> "Options":

@@ -23,6 +23,7 @@ from everylabel.formats.records import (
     answer_records,
     corrected_records,
     label_records,
+    named,
     prediction_records,
 )
 from everylabel.formats.tables import Records, write_table
@@ -129,7 +130,8 @@ def check_learned(label_set: LabelSet) -> None:
 def predicted_records(predicted: Predicted, columns: Sequence[str] | None = None) -> Records:
     """Return a row for each new item, with the columns of its file: all, or those named."""
     told, rows = beside(predicted.items, columns), np.arange(len(predicted.items.ids))
-    return prediction_records(told, rows, lambda at: predicted.probabilities[at], predicted.classes)
+    how = predicted.classes, predicted.multi_label
+    return prediction_records(told, rows, lambda at: predicted.probabilities[at], *how)
 
 
 def _records(told: Beside, prepared: Callable[[], Prepared], label_set: LabelSet, what: str) -> Records:
@@ -149,11 +151,12 @@ def _records(told: Beside, prepared: Callable[[], Prepared], label_set: LabelSet
         return np.asarray(predict_proba(posterior, rows, method="mean"))
 
     if what == "test":
-        return held_out_records(told, label_set.test, probabilities, classes)
+        return held_out_records(told, label_set.test, probabilities, classes, label_set.multi_label)
     left = to_predict(len(ready.features), label_set)
     if what == "all":
-        return all_records(told, _labels_of_people(label_set), left, probabilities, classes)
-    return prediction_records(told, left, probabilities, classes)
+        people = _labels_of_people(label_set)
+        return all_records(told, people, left, probabilities, classes, label_set.multi_label)
+    return prediction_records(told, left, probabilities, classes, label_set.multi_label)
 
 
 def _labels_of_people(label_set: LabelSet) -> dict[int, tuple[str, str]]:
@@ -163,7 +166,7 @@ def _labels_of_people(label_set: LabelSet) -> dict[int, tuple[str, str]]:
         i: dict.fromkeys(answer.person for answer in label_set.answers.get(i, ()) if answer.value == label)
         for i, label in labels.items()
     }
-    return {i: (label_set.classes[label], ", ".join(by[i])) for i, label in labels.items()}
+    return {i: (named(label, label_set.classes), ", ".join(by[i])) for i, label in labels.items()}
 
 
 def to_predict(n: int, label_set: LabelSet) -> np.ndarray:

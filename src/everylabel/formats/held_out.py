@@ -5,20 +5,23 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from everylabel.formats.beside import Beside
+from everylabel.formats.records import named, predicted
 from everylabel.formats.tables import Records
+from everylabel.labelling.state.types import Value
 
 COLUMNS: dict[str, type] = {"label": str, "predicted": str, "probability": float}
 
 
 def held_out_records(
     beside: Beside,
-    test: Mapping[int, int],
+    test: Mapping[int, Value],
     probabilities: Callable[[np.ndarray], np.ndarray],
     classes: Sequence[str],
+    multi_label: bool = False,
 ) -> Records:
     """Return a row for each test item that has a label, in the order of the source."""
     items = np.array(sorted(test), dtype=np.int64)
     probs = probabilities(items)
-    pairs = zip(items.tolist(), probs.argmax(axis=1).tolist(), probs.max(axis=1).tolist(), strict=True)
-    rows = ((i, (classes[test[i]], classes[top], round(sure, 6))) for i, top, sure in pairs)
+    pairs = zip(items.tolist(), probs, strict=True)
+    rows = ((i, (named(test[i], classes), *predicted(row, classes, multi_label))) for i, row in pairs)
     return beside.records(COLUMNS, rows)

@@ -48,17 +48,18 @@ def read_labels(
             f"labels file {str(file)!r} is not there; expected a table's file, or Label Studio's JSON"
         )
     matcher, suffix = Matcher(project), file.suffix.lower()
+    separator = None if project.about is None else project.about.options.label_separator
     told = Told(id_column, label_column, person_column, text_column)
     if suffix == ".json":
         entries = read_json(file, encoding)
         if any("annotations" in entry or "completions" in entry for entry in entries):
-            return read_tasks(file, entries, matcher, label_column)
+            return read_tasks(file, entries, matcher, label_column, separator is not None)
         names = list(dict.fromkeys(name for entry in entries for name in entry))
         columns = label_columns(file, names, told, project)
-        return row_labels(entries, columns, matcher, guarded=False)
+        return row_labels(entries, columns, matcher, guarded=False, separator=separator)
     columns = label_columns(file, column_names(file, encoding), told, project)
     rows = read_rows(file, columns.names(), encoding, long_rows)
-    return row_labels(rows, columns, matcher, guarded=suffix in GUARDED)
+    return row_labels(rows, columns, matcher, guarded=suffix in GUARDED, separator=separator)
 
 
 def read_json(path: Path, encoding: str | None) -> list[dict[str, Any]]:

@@ -10,9 +10,11 @@ from typing import Any
 
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.items import Items
+from everylabel.data.label_lists import list_text
 from everylabel.formats.beside import OWN_ID, ROW
 from everylabel.formats.matching import Imported, Matcher
 from everylabel.formats.records import Given
+from everylabel.labelling.state.types import classes_of
 from everylabel.projects.log import Label
 
 Entry = dict[str, Any]
@@ -26,7 +28,8 @@ def label_studio_tasks(
     Its own id is in data.id; its place in the source, if that has no ids, in data.row.
 
     Label Studio imports them into a project whose configuration has <Choices name="label"
-    toName="text"> (or toName="image") on $text (or $image).
+    toName="text"> (or toName="image") on $text (or $image), with choice="multiple" if items have several
+    classes.
     """
     name = "image" if items.kind == "image" else "text"
     known = ROW if items.own_ids is None else OWN_ID
@@ -37,7 +40,7 @@ def label_studio_tasks(
         at = datetime.fromtimestamp(answer.at, UTC).isoformat().replace("+00:00", "Z")
         result = []
         if answer.label is not None:
-            value = {"choices": [classes[answer.label]]}
+            value = {"choices": [classes[number] for number in classes_of(answer.label)]}
             result = [{"from_name": "label", "to_name": name, "type": "choices", "value": value}]
         annotation = {
             "completed_by": {"email": answer.person},
@@ -49,14 +52,21 @@ def label_studio_tasks(
     return [{"id": number, **task} for number, task in enumerate(tasks.values(), 1)]
 
 
-def read_tasks(path: Path, tasks: list[Entry], matcher: Matcher, control: str | None) -> Imported:
-    """Return the labels of tasks; by their own ids only if neither data.id nor a text matches any item."""
+def read_tasks(
+    path: Path, tasks: list[Entry], matcher: Matcher, control: str | None, several: bool = False
+) -> Imported:
+    """Return the labels of tasks; by their own ids only if neither data.id nor a text matches any item.
+
+    several : an annotation may have several choices, or none
+    """
     _check_control(path, tasks, control)
-    by_data = _collect(tasks, matcher, control, by_task=False)
-    return by_data if by_data.labels else _collect(tasks, matcher, control, by_task=True)
+    by_data = _collect(tasks, matcher, control, several, by_task=False)
+    return by_data if by_data.labels else _collect(tasks, matcher, control, several, by_task=True)
 
 
-def _collect(tasks: list[Entry], matcher: Matcher, control: str | None, by_task: bool) -> Imported:
+def _collect(
+    tasks: list[Entry], matcher: Matcher, control: str | None, several: bool, by_task: bool
+) -> Imported:
     imported = Imported()
     for number, task in enumerate(tasks, 1):
         items = _items(task, matcher, by_task)
@@ -64,7 +74,7 @@ def _collect(tasks: list[Entry], matcher: Matcher, control: str | None, by_task:
             imported.unmatched.append(f"task {task.get('id', number)}")
             continue
         for annotation in _annotations(task):
-            label = _choice(annotation, control, imported)
+            label = _choice(annotation, control, imported, several)
             if label is not None:
                 person = _person(annotation.get("completed_by"))
                 imported.labels += [Label(item, label, person) for item in items]
@@ -109,12 +119,14 @@ def _annotations(task: Entry) -> Iterator[Entry]:
     yield from (entry for entry in entries if isinstance(entry, dict)) if isinstance(entries, list) else ()
 
 
-def _choice(annotation: Entry, control: str | None, imported: Imported) -> str | None:
-    """Return the one choice of an annotation, or count why there is none."""
+def _choice(annotation: Entry, control: str | None, imported: Imported, several: bool = False) -> str | None:
+    """Return the one choice of an annotation (all of them as a list), or count why there is none."""
     if annotation.get("was_cancelled"):
         imported.skipped["cancelled"] += 1
         return None
     chosen = [choice for name, values in _choices(annotation) if control in (None, name) for choice in values]
+    if several:
+        return list_text([str(choice).strip() for choice in chosen])
     if len(chosen) == 1 and str(chosen[0]).strip():
         return str(chosen[0]).strip()
     imported.skipped["no choice" if not chosen else "several choices"] += 1

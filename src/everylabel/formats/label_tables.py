@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import label_of
+from everylabel.data.label_lists import list_text
 from everylabel.formats.beside import ROW
 from everylabel.formats.matching import Imported, Matcher
 from everylabel.formats.records import MODEL
@@ -78,13 +79,25 @@ def _first(usual: Sequence[str], names: Sequence[str]) -> str | None:
 
 
 def row_labels(
-    rows: Iterable[dict[str, Any]], columns: Columns, matcher: Matcher, *, guarded: bool
+    rows: Iterable[dict[str, Any]],
+    columns: Columns,
+    matcher: Matcher,
+    *,
+    guarded: bool,
+    separator: str | None = None,
 ) -> Imported:
-    """Return the labels of a table's rows; `guarded` if they are of a CSV file."""
+    """Return the labels of a table's rows.
+
+    guarded : they are of a CSV file
+    separator : labels are lists of classes, with this between two
+    """
     plain = unguarded if guarded else str
     imported = Imported()
     for number, row in enumerate(rows, 1):
         label = plain(_cell(row, columns.label).strip())
+        if separator is not None:
+            cell = row.get(columns.label)
+            label = list_text(label if isinstance(cell, str) else cell, separator)
         if not label:
             imported.skipped["no label"] += 1
             continue

@@ -9,6 +9,7 @@ from everylabel.core import predict_proba
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError
 from everylabel.formats.beside import Beside
+from everylabel.formats.records import named, predicted
 from everylabel.formats.tables import Records
 from everylabel.labelling.model.scaling import Prepared
 from everylabel.labelling.quality.assessment import left_out
@@ -49,9 +50,9 @@ def queue_records(
     def values(item: int, score: float | None) -> Sequence[Any]:
         label = look.labels.get(item)
         other = labelled_otherwise(look, item) if asked.name == "suspect" else []
-        named = None if label in (None, NONE) else classes[label]
+        said = None if label in (None, NONE) else named(label, classes)
         ranked = None if score is None else round(score, 6)
-        return named, _guess(look, item, classes), ranked, " ".join(ids[i] for i in other)
+        return said, _guess(look, item, classes), ranked, " ".join(ids[i] for i in other)
 
     return told.records(COLUMNS, ((item, values(item, score)) for item, score in queue(look, asked)))
 
@@ -60,7 +61,9 @@ def _guess(look: Look, item: int, classes: Sequence[str]) -> str | None:
     if item in look.left_out:
         guess = look.left_out[item].guess
         return None if guess == NONE else classes[guess]
-    return None if look.probabilities is None else classes[int(look.probabilities[item].argmax())]
+    if look.probabilities is None:
+        return None
+    return predicted(look.probabilities[item], classes, look.multi_label)[0]
 
 
 def _look(prepared: Prepared, label_set: LabelSet) -> Look:
@@ -70,6 +73,8 @@ def _look(prepared: Prepared, label_set: LabelSet) -> Look:
         return Look(prepared.features, None, labels, answers, {})
     posterior = trained(prepared, label_set)
     probs = np.asarray(predict_proba(posterior, np.asarray(prepared.features, np.float64), method="mean"))
+    if label_set.multi_label:
+        return Look(prepared.features, probs, labels, answers, {}, multi_label=True)
     names, columns = names_that_teach(prepared, label_set), list(range(k))
     both = {**labels, **dict.fromkeys(label_set.none, k)}
     told = left_out(

@@ -1,5 +1,6 @@
 """The rows of an export: labels, answers or predictions, each with what tells which item it is of."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -7,9 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from everylabel.data.label_lists import SEPARATOR
 from everylabel.formats.beside import Beside
 from everylabel.formats.tables import Records
-from everylabel.labelling.state.types import GIVEN
+from everylabel.labelling.model.learner import THRESHOLD
+from everylabel.labelling.state.types import GIVEN, ClassSet, Value
 
 PREDICTED = 4096  # instances predicted at a time
 LABELS: dict[str, type] = {"label": str}
@@ -22,7 +25,7 @@ class Given(NamedTuple):
 
     item: int
     person: str
-    label: int | None
+    label: Value | None
     at: float  # seconds since 1970
     saved: int  # number of the event
     none: bool = False  # none of the classes fits
@@ -30,16 +33,26 @@ class Given(NamedTuple):
 
 def label_records(
     beside: Beside,
-    labels: dict[int, int],
+    labels: Mapping[int, Value],
     classes: Sequence[str],
     by_model: Mapping[int, int] = MappingProxyType({}),
 ) -> Records:
     """Return the label of every labelled item, in the order of the source; the model's own are marked."""
     if by_model:
-        said = {i: (classes[label], "person") for i, label in labels.items()}
-        said |= {i: (classes[label], MODEL) for i, label in by_model.items()}
+        said = {i: (named(label, classes), "person") for i, label in labels.items()}
+        said |= {i: (named(label, classes), MODEL) for i, label in by_model.items()}
         return beside.records({**LABELS, "by": str}, ((i, said[i]) for i in sorted(said)))
-    return beside.records(LABELS, ((i, (classes[labels[i]],)) for i in sorted(labels)))
+    return beside.records(LABELS, ((i, (named(labels[i], classes),)) for i in sorted(labels)))
+
+
+def named(label: Value, classes: Sequence[str]) -> str:
+    """Return a label by name; several classes stand in one cell: JSON where a name holds the separator."""
+    if not isinstance(label, ClassSet):
+        return classes[label]
+    names = [classes[number] for number in label.present]
+    if any(SEPARATOR in name for name in names):
+        return json.dumps(names, ensure_ascii=False)
+    return SEPARATOR.join(names)
 
 
 def corrected_records(
@@ -64,7 +77,7 @@ def answer_records(beside: Beside, answers: Iterable[Given], classes: Sequence[s
         (
             answer.item,
             (
-                None if answer.label is None else classes[answer.label],
+                None if answer.label is None else named(answer.label, classes),
                 answer.person,
                 datetime.fromtimestamp(answer.at, UTC).isoformat(timespec="milliseconds"),
                 answer.saved,
@@ -82,6 +95,7 @@ def all_records(
     items: Sequence[int] | np.ndarray,
     probabilities: Callable[[np.ndarray], np.ndarray],
     classes: Sequence[str],
+    multi_label: bool = False,
 ) -> Records:
     """Return labels and predictions in one table, in the order of the source; `source` tells whose it is.
 
@@ -89,19 +103,19 @@ def all_records(
     items : those that the model predicts
     probabilities : from positions (b,) to (b, k)
     """
-    predicted = {*np.asarray(items).tolist()} - labels.keys()
-    order = sorted({*labels, *predicted})
+    left = {*np.asarray(items).tolist()} - labels.keys()
+    order = sorted({*labels, *left})
 
     def rows() -> Iterator[tuple[int, Sequence[Any]]]:
         for at in range(0, len(order), PREDICTED):
             chunk = order[at : at + PREDICTED]
-            free = [i for i in chunk if i in predicted]
+            free = [i for i in chunk if i in left]
             probs = probabilities(np.array(free, np.int64)) if free else ()
             said = dict(zip(free, probs, strict=True))
             for i in chunk:
-                if i in predicted:
-                    top = int(said[i].argmax())
-                    yield i, (classes[top], MODEL, round(float(said[i][top]), 6))
+                if i in left:
+                    label, sure = predicted(said[i], classes, multi_label)
+                    yield i, (label, MODEL, sure)
                 else:
                     yield i, (*labels[i], None)
 
@@ -113,8 +127,9 @@ def prediction_records(
     items: Sequence[int] | np.ndarray,
     probabilities: Callable[[np.ndarray], np.ndarray],
     classes: Sequence[str],
+    multi_label: bool = False,
 ) -> Records:
-    """Return the most probable class and all probabilities of these items, predicted as they are written.
+    """Return the predicted class (or classes) and all probabilities of items, predicted as they are written.
 
     probabilities : from positions (b,) to (b, k)
     """
@@ -124,10 +139,21 @@ def prediction_records(
         for at in range(0, len(positions), PREDICTED):
             chunk = positions[at : at + PREDICTED]
             probs = np.asarray(probabilities(chunk), dtype=np.float64)
-            best = np.argmax(probs, axis=1)
-            rounded = np.round(probs, 6)
-            for i, top, row in zip(chunk.tolist(), best.tolist(), rounded.tolist(), strict=True):
-                yield i, (classes[top], row[top], *row)
+            for i, row in zip(chunk.tolist(), probs, strict=True):
+                yield i, (*predicted(row, classes, multi_label), *np.round(row, 6).tolist())
 
     columns: dict[str, type] = {"label": str, "probability": float}
     return beside.records(columns | {f"p({name})": float for name in classes}, rows())
+
+
+def predicted(probs: np.ndarray, classes: Sequence[str], multi_label: bool) -> tuple[str, float]:
+    """Return the most probable class, or all predicted classes, of probabilities (k,), and how sure that is.
+
+    Of several classes it is how probable the least certain of all k decisions is.
+    """
+    if not multi_label:
+        top = int(probs.argmax())
+        return classes[top], round(float(probs[top]), 6)
+    there = probs >= THRESHOLD
+    label = ClassSet.of(np.flatnonzero(there).tolist())
+    return named(label, classes), round(float(np.where(there, probs, 1.0 - probs).min(initial=1.0)), 6)

@@ -113,6 +113,12 @@ class Finishing:
     def _candidates(self, rate: float) -> Candidates:
         """Return the items that the model would label, the surest first."""
         self.views.check_here("letting the model finish")
+        if self.state.multi_label:
+            raise Refused(
+                409,
+                "several_classes",
+                "the model does not finish a multi-label project; export its predictions, class by class",
+            )
         pool, columns = self.desk.learner.pool, np.array(self.state.columns)
         free = np.flatnonzero(pool.state == Where.FREE)
         if not len(free) or not self.state.labels:

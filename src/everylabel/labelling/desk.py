@@ -201,7 +201,9 @@ class Desk:
         """Return a copy of all that the model is computed from; for the desk's thread."""
         state = self.state
         vectors, tuned = self.names.vectors(state), self.generation is not None
-        known = TrainingSet(state.columns, dict(self._places), vectors, len(state.ids), tuned)
+        known = TrainingSet(
+            state.columns, dict(self._places), vectors, len(state.ids), tuned, multi_label=state.multi_label
+        )
         if not state.suggestions:
             return known
         drawn = check_weights(state.standing_checks())

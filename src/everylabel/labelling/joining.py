@@ -10,7 +10,9 @@ import numpy as np
 from everylabel.data.classes import clean_name
 from everylabel.data.digests import features_digest
 from everylabel.data.items import stored_ids
+from everylabel.data.label_lists import class_names_in, names_in
 from everylabel.labelling.desk import Desk, Finish
+from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import GIVEN, IMPORT, Refused
 from everylabel.log import events
 
@@ -58,15 +60,30 @@ def join(
             desk.emit("", events.Extended(stored_ids([ids[i] for i in fresh]), digest, written))
         for name in (ids[i] for i in fresh if ids[i] in test):
             desk.emit("", events.HeldOut(name))
-        known = {ids[i]: _number(desk, labels[ids[i]]) for i in fresh if ids[i] in labels}
-        if known and GIVEN in desk.state.suggestions:  # people review the labels of the source
-            desk.emit(IMPORT, events.Suggested(GIVEN, list(known), list(known.values())))
+        brought = {ids[i]: labels[ids[i]] for i in fresh if ids[i] in labels}
+        for one in class_names_in(brought.values()) if desk.state.multi_label else brought.values():
+            _number(desk, one)
+        if brought and GIVEN in desk.state.suggestions:  # people review the labels of the source
+            numbers = [_number(desk, one) for one in brought.values()]
+            desk.emit(IMPORT, events.Suggested(GIVEN, list(brought), numbers))
         else:
-            for name, number in known.items():
-                desk.emit(IMPORT, events.Label(name, class_=number, imported="source"))
+            for name, text in brought.items():
+                desk.emit(IMPORT, imported_label(desk.state, name, text, "source"))
         return lambda: len(fresh)
 
     return desk.submit(command, alone=True)
+
+
+def imported_label(state: State, item: str, text: str, origin: str) -> events.Label | events.MultiLabel:
+    """Return a label that came with the source or a file; its classes are known."""
+    if not state.multi_label:
+        return events.Label(item, class_=state.names[clean_name(text)], imported=origin)
+    named = names_in(text)
+    present = [state.names[clean_name(name)] for name in named.present]
+    absent = (
+        [*state.book.present] if named.absent is None else [state.names[clean_name(c)] for c in named.absent]
+    )
+    return events.MultiLabel(item, sorted({*present}), sorted({*absent} - {*present}), imported=origin)
 
 
 def _number(desk: Desk, name: str) -> int:

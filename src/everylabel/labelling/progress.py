@@ -26,8 +26,8 @@ from everylabel.labelling.quality.accuracy import FEWEST
 from everylabel.labelling.quality.certificate import standing
 from everylabel.labelling.sources.reliability import accuracy as accuracy_of
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import CANNOT_TELL, Answer, change_in_words
-from everylabel.log.events import Answered, Assessed, Label, Not, Promise, Skip
+from everylabel.labelling.state.types import CANNOT_TELL, Answer, change_in_words, in_reply, pooled
+from everylabel.log.events import Answered, Assessed, Label, MultiLabel, Not, Promise, Skip
 
 SECONDS_AN_ITEM = 0.02  # of an attempt to fine-tune, for the estimate that people see
 POINTS = 200  # of the learning curve at most
@@ -141,13 +141,14 @@ def summary(
         "answers": state.n_answers,
         "left": there - len(state.answers) - state.tally.by_model,
         "cannot_tell": state.n_cannot_tell(),
+        "per_item": sum(state.by_class.values()) / max(1, len(state.labels)) if state.multi_label else None,
         "skipped": state.tally.skipped,
         "update_ms": update_ms,
         "select_ms": select_ms,
         "classes": classes(state),
         "settings": dict(state.settings),
         "accuracy": accuracy(state),
-        "agreement": state.agreement.figures(),
+        "agreement": pooled(state.class_agreement) if state.multi_label else state.agreement.figures(),
         "disputed": len(state.disputed),
         "finished": finished(state),
         "finishing": finishing(state),
@@ -276,7 +277,7 @@ def people(state: State, person: str) -> dict[str, Any]:
 def disputed(state: State, limit: int) -> list[dict[str, Any]]:
     """Return items on which no class has most voices, the latest first, with what each person says."""
     return [
-        {"item": state.ids[item], "label": state.label_of(item), "answers": answers_to(state, item)}
+        {"item": state.ids[item], "label": in_reply(state.label_of(item)), "answers": answers_to(state, item)}
         for item in islice(reversed(state.disputed), limit)
     ]
 
@@ -289,7 +290,7 @@ def answers_to(state: State, item: int) -> list[dict[str, Any]]:
 def told(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     """Return who says what; None is "cannot tell"."""
     return [
-        {"person": answer.person, "class": None if answer.value == CANNOT_TELL else answer.value}
+        {"person": answer.person, "class": None if answer.value == CANNOT_TELL else in_reply(answer.value)}
         for answer in answers
     ]
 
@@ -315,6 +316,10 @@ def history(state: State, person: str, limit: int, before: int | None) -> list[d
 
 def _class_of(state: State, body: Answered) -> dict[str, Any]:
     """Return the class of an answer by the classes of now, and its name, also if it was removed."""
+    if isinstance(body, MultiLabel):
+        names = [state.classes[number] for number in body.present]
+        absent = [state.classes[number] for number in body.absent]
+        return {"class": body.present, "class_name": names, "absent": absent}
     if not isinstance(body, Label | Not):
         return {"class": None, "class_name": None}
     now = state.book.now(body.class_)

@@ -22,12 +22,12 @@ import numpy as np
 
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError
-from everylabel.core.softmax import softmax
 from everylabel.labelling.desk import Desk
+from everylabel.labelling.model.learner import predicted
 from everylabel.labelling.model.training import TrainingSet
 from everylabel.labelling.quality.assessment import CrossFitted, LeftOut, left_out
 from everylabel.labelling.quality.suspects import LIKELY
-from everylabel.labelling.state.types import CANNOT_TELL, NONE, Answer, is_tied
+from everylabel.labelling.state.types import CANNOT_TELL, NONE, Answer, is_tied, tied_classes
 from everylabel.models.names import NameRows
 from everylabel.selection.pool.features import Scaled
 
@@ -49,10 +49,11 @@ class Look(NamedTuple):
 
     features: np.ndarray | Scaled  # (n, d)
     probabilities: np.ndarray | None  # (n, k); None: nothing is learned yet
-    labels: Mapping[int, int]
+    labels: Mapping[int, Any]  # a class, or a `ClassSet`
     answers: Mapping[int, Sequence[Answer]]
     left_out: Mapping[int, LeftOut]  # what the model says of each label without it, when last looked
     hidden: frozenset[int] = frozenset()  # random checks that are leased, and the test set
+    multi_label: bool = False
 
 
 class Asked(NamedTuple):
@@ -123,12 +124,13 @@ def _between(look: Look, asked: Asked) -> list[Found]:
 
 
 def _predicted(look: Look, asked: Asked) -> list[Found]:
-    """The class is the most probable one."""
+    """The class is predicted."""
     free, probs = _guessed(look, asked.class_)
-    if asked.class_ is None or look.probabilities is None:
-        return _best(free, probs)
-    first = look.probabilities[free].argmax(axis=1) == asked.class_
-    return _best(free[first], probs[first])
+    if look.probabilities is None:
+        return []
+    said = predicted(look.probabilities[free], look.multi_label)
+    there = said.any(axis=1) if asked.class_ is None else said[:, asked.class_]
+    return _best(free[there], probs[there])
 
 
 def _more(look: Look, asked: Asked) -> list[Found]:
@@ -161,9 +163,11 @@ def expected_errors(look: Look) -> float:
 
 
 def _disputed(look: Look, asked: Asked) -> list[Found]:
-    """No class has most voices; the latest first."""
+    """No class has most voices, in a multi-label project on a class; the latest first."""
     several = {i: [a.value for a in given if a.value != CANNOT_TELL] for i, given in look.answers.items()}
     tied = [i for i, values in several.items() if len(values) > 1 and is_tied(values)]
+    if asked.class_ is not None:  # of several classes per item; otherwise a dispute is between all
+        tied = [i for i in tied if asked.class_ in (tied_classes(several[i]) or [asked.class_])]
     return [Found(i) for i in _latest(look, tied)]
 
 
@@ -230,6 +234,7 @@ class Page(NamedTuple):
     ids: list[str]
     classes: list[str]
     logits: np.ndarray  # (m, columns of the model), a copy
+    link: Callable[[np.ndarray], np.ndarray]  # from logits to probabilities
     shown: list[int]  # the column of each class
     total: int  # how many there are, on all pages
     after: int | None  # what the next page is asked for by; None: this is the last
@@ -238,7 +243,7 @@ class Page(NamedTuple):
         """Yield the probabilities, some rows at a time."""
         at_once = max(1, AT_ONCE // max(1, self.logits.shape[1]))
         for start in range(0, len(self.logits), at_once):
-            probs = np.asarray(softmax(self.logits[start : start + at_once, self.shown]))
+            probs = self.link(self.logits[start : start + at_once, self.shown])
             yield probs.round(6).tolist()
 
     def about(self) -> dict[str, Any]:
@@ -273,5 +278,7 @@ class LabelCheck(NamedTuple):
     def found(self, features: np.ndarray) -> Mapping[int, LeftOut]:
         """Return the model's verdict on each label without it."""
         training = self.training
+        if training.multi_label:
+            return {}
         known = training.labels(), training.columns, self.names, training.ruled_out()
         return left_out(features, *known, self.mean, self.cross_fitted)

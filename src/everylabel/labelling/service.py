@@ -7,10 +7,20 @@ from typing import Any
 from everylabel.labelling.class_service import ClassService
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import CANNOT_TELL, Entry, Refused, Suggestion, suggested_fields
+from everylabel.labelling.state.types import (
+    CANNOT_TELL,
+    Entry,
+    Refused,
+    Suggestion,
+    suggested_fields,
+)
 from everylabel.labelling.views import STRATEGIES, Reply, ShowItem, Views
 from everylabel.log import events
 from everylabel.log.events import Body, Event
+
+NO_SUGGESTIONS = (
+    "suggestions are for projects with one class per item; import the labels of a source that you trust"
+)
 
 
 class Service:
@@ -48,7 +58,36 @@ class Service:
             return isinstance(sent, events.Label) and (sent.item, sent.class_) == (item, number)
 
         def answer(i: int) -> events.Label:
+            self._check_one_class()
             return events.Label(item, class_=self.state.book.number(value), **self._before(person, i))
+
+        return self._answer(person, item, key, same, answer)
+
+    def label_set(
+        self,
+        person: str,
+        item: str,
+        present: Sequence[int | str],
+        absent: Sequence[int | str] | None = None,
+        key: str | None = None,
+    ) -> Future[Reply]:
+        """Learn which classes an instance of a multi-label project has.
+
+        absent : classes that it has not; None: all others. An answer about some classes leaves the rest.
+        """
+
+        def same(sent: Body) -> bool:
+            if not isinstance(sent, events.MultiLabel) or sent.item != item:
+                return False
+            names = self.state.names
+            there, gone = (
+                {names.get(" ".join(c.split())) if isinstance(c, str) else c for c in some}
+                for some in (present, absent or ())
+            )
+            return there == {*sent.present} and (absent is None or gone == {*sent.absent})
+
+        def answer(i: int) -> events.MultiLabel:
+            return multi_label(self.state, item, present, absent, **self._before(person, i))
 
         return self._answer(person, item, key, same, answer)
 
@@ -60,6 +99,7 @@ class Service:
             return isinstance(sent, events.Not) and (sent.item, sent.class_) == (item, number)
 
         def answer(i: int) -> events.Not:
+            self._check_one_class()
             number = self.state.book.number(value)
             self._check_left(person, i, number)
             return events.Not(item, class_=number, **self._before(person, i))
@@ -72,6 +112,8 @@ class Service:
 
     def none_of_these(self, person: str, item: str, key: str | None = None) -> Future[Reply]:
         """Learn that no class fits an instance."""
+        if self.state.multi_label:
+            return self.label_set(person, item, (), None, key)
 
         def same(sent: Body) -> bool:
             return isinstance(sent, events.NoneOfThese) and sent.item == item
@@ -180,7 +222,9 @@ class Service:
             raise Refused(409, "stale_undo", f"{what}: take that one back first")
         together = self.state.given_with(last)
         event = self.desk.emit(person, events.Undo(last.seq), key)
-        if isinstance(last.body, events.Label) and last.body.bulk is not None:  # the person's own item stays
+        if (
+            isinstance(last.body, events.Classified) and last.body.bulk is not None
+        ):  # the person's own item stays
             for seq in reversed(together[:-1]):
                 self.desk.emit(person, events.Undo(seq))
             return event
@@ -193,9 +237,19 @@ class Service:
 
     def _before(self, person: str, i: int) -> dict[str, Any]:
         """Return the model's guess before any answer to an item, and whether the item is a random check."""
+        if self.state.multi_label:
+            return {"guesses": self.views.guessed_classes(i), "check": self._checked(person, i)}
         doubt = self.state.first_doubt(i)
         guess, sure = self.views.guess(i) if doubt is None else (doubt.guess, doubt.sure)
         return {"guess": guess, "sure": sure, "check": self._checked(person, i)}
+
+    def _check_one_class(self) -> None:
+        if self.state.multi_label:
+            raise Refused(
+                409,
+                "several_classes",
+                "an item of this project may have several classes; send present and absent to /api/label_set",
+            )
 
     def _check_left(self, person: str, i: int, number: int) -> None:
         """Refuse to rule out a class of an instance that the person has answered, or the last one left."""
@@ -237,20 +291,38 @@ class Service:
 
 
 def label_many(
-    service: Service, person: str, items: Sequence[str], value: int | str, key: str | None = None
+    service: Service,
+    person: str,
+    items: Sequence[str],
+    value: int | str,
+    key: str | None = None,
+    *,
+    remove: bool = False,
 ) -> Future[Reply]:
     """Learn one class for several instances; what is with others now, or of the test set, is left out.
 
     Each is an event of its own, marked, and one undo takes all back. None is a random check: whoever chose
-    these instances has seen what the model says, or what is alike.
+    these instances has seen what the model says, or what is alike. In a multi-label project the class is
+    added to the instances, or taken off (`remove`); their other classes stay as they are.
     """
     desk, wanted = service.desk, list(dict.fromkeys(items))
 
+    def given_to(item: str, number: int, bulk: int | None) -> events.Label | events.MultiLabel:
+        if service.state.multi_label:
+            present, absent = ((), (number,)) if remove else ((number,), ())
+            guesses = service.views.guessed_classes(service.state.position[item])
+            return events.MultiLabel(item, list(present), list(absent), guesses, bulk=bulk)
+        guess, sure = service.views.guess(service.state.position[item])
+        return events.Label(item, class_=number, guess=guess, sure=sure, bulk=bulk)
+
     def same(sent: Body) -> bool:
-        number = service.state.book.number(value)
-        return isinstance(sent, events.Label) and sent.bulk is not None and sent.class_ == number
+        if not isinstance(sent, events.Classified) or sent.bulk is None:
+            return False
+        return _says(sent, given_to(sent.item, service.state.book.number(value), sent.bulk))
 
     def command() -> Finish:
+        if remove and not service.state.multi_label:
+            raise Refused(409, "one_class", "an item of this project has one class; give it another")
         sent = service.state.sent_before(person, key, same)
         number, state = service.state.book.number(value), service.state
         positions = {item: service.views.position(item) for item in wanted}
@@ -262,32 +334,46 @@ def label_many(
                 raise Refused(
                     409, "leased", "all of these are with others now, or of the test set; nothing was saved"
                 )
-            sent = _given(chosen, number)
+            bulk = state.seq + 1
+            bodies = [given_to(item, number, bulk) for item in chosen]
+            made = [desk.emit(person, body, None if i else key) for i, body in enumerate(bodies)]
+            sent = made[0]
         given = state.bulks[_bulk(sent)]
         desk.ask_for(person)
         told = {"labelled": len(given), "left_out": left_out}
         return lambda: {**service.views.reply(person, given[-1]), "bulk": told}
 
-    def _given(chosen: Sequence[str], number: int) -> Event:
-        """Emit a label for each; return the first, which has the request's key."""
-        guesses = [service.views.guess(service.state.position[item]) for item in chosen]
-        bulk = service.state.seq + 1
-        made = [
-            desk.emit(
-                person,
-                events.Label(item, class_=number, guess=guess, sure=sure, bulk=bulk),
-                key if i == 0 else None,
-            )
-            for i, (item, (guess, sure)) in enumerate(zip(chosen, guesses, strict=True))
-        ]
-        return made[0]
-
     return desk.submit(command)
+
+
+def multi_label(
+    state: State, item: str, present: Sequence[int | str], absent: Sequence[int | str] | None, **more: Any
+) -> events.MultiLabel:
+    """Return an answer of a multi-label project by the current classes, or refuse it; more: other fields."""
+    if not state.multi_label:
+        raise Refused(409, "one_class", "an item of this project has one class; send it to /api/label")
+    if not state.book.order:
+        raise Refused(409, "no_classes", "there is no class yet; add one first")
+    there = {state.book.number(value) for value in present}
+    gone = {*state.book.present} - there if absent is None else {state.book.number(c) for c in absent}
+    both = [state.classes[number] for number in sorted(there & gone)]
+    if both:
+        raise Refused(422, "both", f"{both[0]!r} is in present and in absent; expected it in one of them")
+    if not there and not gone:
+        raise Refused(422, "no_answer", "present and absent are empty; expected a class in one of them")
+    return events.MultiLabel(item, sorted(there), sorted(gone), **more)
+
+
+def _says(sent: events.Classified, other: events.Classified) -> bool:
+    """Return whether two answers give the same classes."""
+    if isinstance(sent, events.MultiLabel) and isinstance(other, events.MultiLabel):
+        return (sent.present, sent.absent) == (other.present, other.absent)
+    return isinstance(sent, events.Label) and isinstance(other, events.Label) and sent.class_ == other.class_
 
 
 def _bulk(event: Event | Entry) -> int:
     """Return the first event of a bulk, from the one that has the request's key."""
-    assert isinstance(event.body, events.Label)
+    assert isinstance(event.body, events.Classified)
     return event.body.bulk or event.seq
 
 
@@ -298,6 +384,8 @@ def suggest(
 
     def command() -> Finish:
         state, before = service.state, service.state.suggestions.get(source, {})
+        if state.multi_label:
+            raise Refused(409, "several_classes", NO_SUGGESTIONS)
         for item, _, _ in said:
             service.views.position(item)
         all_said = {item: Suggestion(state.book.number(value), score) for item, value, score in said}

@@ -8,17 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.core.softmax import softmax
 from everylabel.labelling import progress
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.joining import Arriving
+from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.presence import Presence
 from everylabel.labelling.quality.accuracy import FEWEST, FEWEST_OF_CLASS, Interval
 from everylabel.labelling.quality.assessment import LeftOut
 from everylabel.labelling.queues import MOST, SURE, LabelCheck, Look, Page, near_copies, rows_of_page
 from everylabel.labelling.snapshot import digest
 from everylabel.labelling.state.state import LabelSet, State
-from everylabel.labelling.state.types import CANNOT_TELL, GIVEN, REVIEW, Answer, Entry, Lease, Refused
+from everylabel.labelling.state.types import (
+    CANNOT_TELL,
+    GIVEN,
+    REVIEW,
+    Answer,
+    Entry,
+    Lease,
+    Refused,
+    Value,
+    in_reply,
+)
 from everylabel.log.events import Answered, Event, Not, Skip
 from everylabel.selection import strategies as known_strategies
 from everylabel.selection.pool import Where
@@ -54,7 +64,7 @@ class Views:
         self.arriving = Arriving()  # what is on its way into the pool
         self.network: progress.NetworkState | None = None  # progress of fine-tuning the encoder
         self._counting = threading.Lock()
-        self._guesses: tuple[int, np.ndarray] = (-1, np.zeros(0, int))  # of a version
+        self._guesses: tuple[int, np.ndarray, np.ndarray] = (-1, *2 * (np.zeros(0, int),))  # of a version
         self._left_out: tuple[tuple[int, ...], Mapping[int, LeftOut]] | None = None  # and of what
         self._shared: tuple[int, Reply] = (-1, {})  # of a round: figures that are the same for all who ask
 
@@ -75,6 +85,7 @@ class Views:
                 "items": len(self.state.ids) - len(self.state.left),
                 "classes": progress.classes(self.state),
                 "settings": dict(self.state.settings),
+                "multi_label": self.state.multi_label,
                 "strategies": titles,
                 "sources": len(self.state.suggestions),
                 "version": self.state.seq,
@@ -118,8 +129,11 @@ class Views:
         counts: np.ndarray | None = self.desk.read(look).result()
         if counts is not None:
             return counts
-        guesses = self.guesses()
-        return np.bincount(guesses[guesses >= 0])
+        return self._count_guesses()
+
+    def _count_guesses(self) -> np.ndarray:
+        self.guesses()
+        return self._guesses[2]
 
     @property
     def can_scan(self) -> bool:
@@ -137,18 +151,26 @@ class Views:
         """Return the most probable class of each instance (n,), negative if it is none; this waits.
 
         The desk's thread copies the logits, which is quick; comparing them is not, and is done here, once
-        for each version of the state.
+        for each version of the state, with how many instances each class is predicted of.
         """
 
-        def look() -> tuple[int, tuple[int, ...], np.ndarray | None]:
-            version = self.state.seq
+        def look() -> tuple[int, tuple[int, ...], Learner, np.ndarray | None]:
+            version, learner = self.state.seq, self.desk.learner
             known = self._guesses[0] == version
-            return version, self.state.columns, None if known else np.array(self.desk.learner.pool.logits())
+            return version, self.state.columns, learner, None if known else np.array(learner.pool.logits())
 
         with self._counting:
-            version, columns, logits = self.desk.read(look).result()
+            version, columns, learner, logits = self.desk.read(look).result()
             if logits is not None:
-                self._guesses = version, np.array(columns or (NO_CLASS,))[logits.argmax(axis=1)]
+                numbers = np.array(columns or (NO_CLASS,))
+                best = numbers[logits.argmax(axis=1)]
+                counts = np.bincount(best[best >= 0])
+                if learner.multi_label:
+                    predicted = learner.predicted(learner.link(logits))
+                    best[~predicted.any(axis=1)] = NO_CLASS
+                    counts = np.zeros(max(*numbers, 0) + 1, np.int64)
+                    counts[numbers[numbers >= 0]] = predicted.sum(axis=0)[numbers >= 0]
+                self._guesses = version, best, counts
             return self._guesses[1]
 
     def figures_by_class(self) -> Future[Reply]:
@@ -164,6 +186,11 @@ class Views:
             "test": None if known is None else known.test,
             "wishes": [{"class": c, "checks": n} for c, n in self.state.wishes.items()],
             "needed": FEWEST_OF_CLASS,
+            "agreement": [
+                {"class": c, **figures}
+                for c, each in self.state.class_agreement.items()
+                if c in self.state.book.order and (figures := each.figures()) is not None
+            ],
         }
 
     def sources(self) -> Future[Reply]:
@@ -188,6 +215,7 @@ class Views:
                 ids=[self.state.ids[i] for i in some],
                 classes=[book.names[number] for number in book.order],
                 logits=np.array(pool.logits(some)),
+                link=self.desk.learner.link,
                 shown=[place[number] for number in book.order],
                 total=len(left),
                 after=int(some[-1]) if begin + len(some) < len(left) and len(some) else None,
@@ -202,7 +230,7 @@ class Views:
         """
         self.check_here("the map")
 
-        def look() -> tuple[np.ndarray, dict[int, int], set[int], bool]:
+        def look() -> tuple[np.ndarray, dict[int, Value], set[int], bool]:
             state = self.desk.learner.pool.state[: len(guesses)][:among].copy()
             return state, dict(self.state.labels), self._checks(), self._knows()
 
@@ -216,20 +244,20 @@ class Views:
         return {
             "idx": idx,
             "guess": [guess if knows and i not in checks else None for i, guess in pairs],
-            "label": [labels.get(int(i)) for i in idx],
+            "label": [in_reply(labels.get(int(i))) for i in idx],
         }
 
     def look(self) -> Look:
         """Return a copy of all that queues are made of; this waits."""
 
-        def copied() -> tuple[Look, np.ndarray | None, list[int], LabelCheck]:
+        def copied() -> tuple[Look, np.ndarray | None, list[int], LabelCheck, Learner]:
             state, learner = self.state, self.desk.learner
             logits = learner.pool.scan() if self._knows() else None
             answers = {item: list(given) for item, given in state.answers.items()}
-            look = Look(learner.pool.features, None, dict(state.labels), answers, {}, self._hidden())
-            return look, logits, list(state.book.present), LabelCheck.of(self.desk)
+            look = Look(learner.pool.features, None, dict(state.labels), answers, {}, hidden=self._hidden())
+            return look, logits, list(state.book.present), LabelCheck.of(self.desk), learner
 
-        look, logits, present, check = self.desk.read(copied).result()
+        look, logits, present, check, learner = self.desk.read(copied).result()
         if self._left_out is None or self._left_out[0] != check.version:
             self._left_out = check.version, check.found(look.features)
         look = look._replace(left_out=self._left_out[1])
@@ -237,8 +265,8 @@ class Views:
             return look
         k = max(present, default=-1) + 1
         probs = np.zeros((len(logits), k))  # by class number; one that was removed has none
-        probs[:, present] = softmax(logits)[:, : len(present)]
-        return look._replace(probabilities=probs)
+        probs[:, present] = learner.link(logits)[:, : len(present)]
+        return look._replace(probabilities=probs, multi_label=learner.multi_label)
 
     def copies(self, item: int) -> tuple[int | None, dict[int, bool]]:
         """Return an item's class and its unanswered near copies, each with whether it is sure; this waits.
@@ -253,11 +281,11 @@ class Views:
         def same() -> tuple[int | None, dict[int, bool]]:
             hidden, answers = self._hidden(), self.state.answers
             free = [i for i in near if i not in hidden and i not in answers]
-            if not free or item in hidden or not self._knows():
+            if not free or item in hidden or not self._knows() or self.state.multi_label:
                 return None, {}
             pool, present = self.desk.learner.pool, self.state.book.present
             logits = pool.rows([item, *free]) @ np.asarray(pool.posterior.mean)
-            probs = np.asarray(softmax(logits))[:, : len(present)]
+            probs = self.desk.learner.link(logits)[:, : len(present)]
             guesses, sure = probs.argmax(axis=1), probs.max(axis=1) >= SURE
             same = np.flatnonzero(guesses[1:] == guesses[0])[:MOST]
             if not sure[0] or not sure[1:][same].any():
@@ -406,7 +434,8 @@ class Views:
             "by": lease.by,
             "probabilities": None if blind else self._probabilities(lease.item, person),
             "suggestions": self._suggestions(lease),
-            "answer": None if own == CANNOT_TELL else own,
+            "answer": None if own == CANNOT_TELL else in_reply(own),
+            "predicted": None if blind else self._predicted(lease.item),
             "ruled_out": sorted(self.state.ruled_out(lease.item, person)),
             "lease_seconds": self.state.settings["lease_seconds"],
         }
@@ -425,8 +454,21 @@ class Views:
         label = self.state.label_of(i)
         known = "cannot_tell" if i in self.state.answers else "out" if i in self.state.holder else "free"
         hidden = i in self._checks() or not self._knows()
-        guess = None if hidden else self.guess(i)[0]
-        return {"state": "labelled" if label is not None else known, "label": label, "guess": guess}
+        guess = None if hidden else self._guess_shown(i)
+        return {"state": "labelled" if label is not None else known, "label": in_reply(label), "guess": guess}
+
+    def _guess_shown(self, i: int) -> int | list[int] | None:
+        return self.guessed_classes(i) if self.state.multi_label else self.guess(i)[0]
+
+    def guessed_classes(self, i: int) -> list[int]:
+        """Return the classes that the model predicts of one instance of a multi-label project."""
+        learner, columns = self.desk.learner, self.state.columns
+        said = learner.predicted(learner.probabilities(i))[: len(columns)]
+        return [number for number, yes in zip(columns, said.tolist(), strict=True) if yes]
+
+    def _predicted(self, i: int) -> list[int] | None:
+        """Return the classes to mark as predicted; None if items have one class, or nothing is learned."""
+        return self.guessed_classes(i) if self.state.multi_label and self._knows() else None
 
     def guess(self, i: int) -> tuple[int | None, float]:
         """Return the class that the model thinks most probable of one instance, and how probable."""
@@ -455,6 +497,9 @@ class Views:
         probs = np.zeros(len(self.state.classes))
         present = list(self.state.book.present)
         probs[present] = self.desk.learner.probabilities(i)[: len(present)]
+        if self.state.multi_label:
+            alone: list[float] = probs.round(6).tolist()
+            return alone
         gone = sorted(self.state.ruled_out(i, person))
         total = probs.sum()
         probs[gone] = 0.0

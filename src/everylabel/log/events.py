@@ -52,6 +52,14 @@ class Guessed(Answer, frozen=True, kw_only=True):
     check: bool = False  # the item was drawn at random
 
 
+class Classified(Guessed, frozen=True, kw_only=True):
+    """An answer that names classes."""
+
+    imported: str | bool = False  # "source" or "file"; logs of version 0.1 say True
+    bulk: int | None = None  # given to several items at once: the number of the first event
+    truth: bool = False  # an adjudicator's answer, which outvotes all others
+
+
 class Project(_Kind, frozen=True, tag="project"):
     """The first event of a log."""
 
@@ -107,6 +115,7 @@ class Settings(_Kind, frozen=True, tag="settings"):
     names: bool | None = None  # whether class names teach the model
     network: str | None = None  # auto, on or frozen: whether the encoder is fine-tuned
     tester: str | None = None  # the person who labels the test set; "" is everybody
+    multi_label: bool | None = None  # an item may have several classes, or none
 
 
 class Out(_OfItem, frozen=True, tag="out"):
@@ -124,13 +133,18 @@ class Release(_OfItem, frozen=True, tag="release"):
     """A lease ended without an answer."""
 
 
-class Label(Guessed, frozen=True, tag="label"):
+class Label(Classified, frozen=True, tag="label"):
     """A class."""
 
     class_: int
-    imported: str | bool = False  # "source" or "file"; logs of version 0.1 say True
-    bulk: int | None = None  # given to several items at once: the number of the first event
-    truth: bool = False  # an adjudicator's answer, which outvotes all others
+
+
+class MultiLabel(Classified, frozen=True, tag="multi_label"):
+    """Classes that the item has and has not; an answer about some classes leaves the others as they were."""
+
+    present: list[int] = []
+    absent: list[int] = []
+    guesses: list[int] | None = None  # classes that the model predicted before it learned the answer
 
 
 class NoneOfThese(Guessed, frozen=True, tag="none"):
@@ -269,7 +283,7 @@ class Retired(_Kind, frozen=True, tag="retired"):
 
 
 OfClasses = NewClass | ClassChanged | Arrange | Remove | Restore
-Answered = Label | NoneOfThese | CannotTell | Skip | Not  # all subclasses of `Answer`
+Answered = Label | MultiLabel | NoneOfThese | CannotTell | Skip | Not  # all subclasses of `Answer`
 OfItem = Out | Release | HeldOut | AutoLabel | ContentChanged | Left | Answered
 OfModel = Assessed | Generation
 Body = (
@@ -289,7 +303,8 @@ Body = (
 KINDS: dict[str, type[Body]] = {str(body.__struct_config__.tag): body for body in get_args(Body)}
 # Kinds whose events say something about an item: a source with such labels must not change unnoticed.
 SAID = tuple(
-    str(body.__struct_config__.tag) for body in (Label, NoneOfThese, Not, CannotTell, AutoLabel, HeldOut)
+    str(body.__struct_config__.tag)
+    for body in (Label, MultiLabel, NoneOfThese, Not, CannotTell, AutoLabel, HeldOut)
 )
 
 

@@ -37,6 +37,8 @@ def label(
     image_column: str | None = None,
     label_column: str | None = None,
     id_column: str | None = None,
+    multi_label: bool | None = None,
+    label_separator: str | None = None,
     show: Any = None,
     fields: Sequence[str] | str | None = None,
     guidelines: str | os.PathLike[str] | None = None,
@@ -88,6 +90,8 @@ def label(
         a CSV file; the page can add others.
     text_column, image_column, label_column, id_column : str, optional
         Of a table: what is labelled, labels that are there already, unique names.
+    multi_label, label_separator
+        Whether an item may have several classes, or none; between two classes of a label, ";" unless given.
     show : table or list, optional
         What is seen of each row of features.
     fields : sequence of str or str, optional
@@ -136,6 +140,8 @@ def label(
             label_column=label_column,
             id_column=id_column,
             classes=classes_of(classes, encoding),
+            multi_label=multi_label,
+            label_separator=label_separator,
             show=show,
             fields=fields_of(fields),
             guidelines=None if guidelines is None else Path(guidelines),

@@ -19,7 +19,9 @@ from everylabel.data.cells import label_of
 from everylabel.data.classes import check_class_count, clean_name, meant
 from everylabel.data.digests import features_digest
 from everylabel.data.items import IdList, Items, Numbered, id_list, stored_ids
+from everylabel.data.label_lists import class_names_in
 from everylabel.data.source_diff import Change, Known, compare
+from everylabel.labelling.joining import imported_label
 from everylabel.labelling.model.training import ClassNames
 from everylabel.labelling.snapshot import Snapshots
 from everylabel.labelling.state.reducer import apply, apply_all
@@ -79,11 +81,11 @@ class _Writer:
 
     def __init__(self, state: State) -> None:
         self.state, self.fresh = state, list[Event]()
-        self.imported: dict[tuple[str, str, str], int] = {}  # item, person, origin -> class
+        self.imported: dict[tuple[str, str, str], Any] = {}  # item, person, origin -> class or classes
         for entry in state.history.values():
             body = entry.body
             if (
-                isinstance(body, events.Label)
+                isinstance(body, events.Label | events.MultiLabel)
                 and body.imported
                 and entry.seq > state.changed.get(entry.item, 0)
             ):
@@ -93,14 +95,14 @@ class _Writer:
         event = Event(self.state.seq + 1, time.time(), person, body)
         apply(self.state, event)
         self.fresh.append(event)
-        if isinstance(body, events.Label) and body.imported:
+        if isinstance(body, events.Label | events.MultiLabel) and body.imported:
             self._note_imported(person, body)
         if isinstance(body, events.ContentChanged) and not body.confirmed:  # imported labels of it are new
             self.imported = {key: value for key, value in self.imported.items() if key[0] != body.item}
 
-    def _note_imported(self, person: str, body: events.Label) -> None:
+    def _note_imported(self, person: str, body: events.Label | events.MultiLabel) -> None:
         for origin in (SOURCE, FILE) if body.imported is True else (str(body.imported),):
-            self.imported[body.item, person, origin] = body.class_
+            self.imported[body.item, person, origin] = _said(body)
 
 
 @contextmanager
@@ -129,10 +131,11 @@ def open_log(
             note(told)
         project = replace(project, ids=change.keys)
         column = None if project.about is None else project.about.options.label_column
+        multi = project.about is not None and project.about.options.label_separator is not None
         state, imported = bring_up_to_date(
             log,
             project.ids_here,
-            classes=project.classes,
+            classes=class_names_in(project.classes) if multi else project.classes,
             settings=options.settings,
             source=[Label(project.ids[i], project.classes[int(project.labels[i])]) for i in project.labelled],
             labels=options.labels,
@@ -211,6 +214,8 @@ def bring_up_to_date(
         check_class_count(classes)
         clean = list(dict.fromkeys(map(clean_name, classes)))
         writer.emit("", events.Project(clean, settings, seed=0, id=project or None))
+    elif settings.get("multi_label", state.multi_label) != state.multi_label:
+        _convert(writer, settings["multi_label"], note)
     if features is not None:
         _join(writer, store, ids, features, new_features, changed, note)
     others = {name: value for name, value in settings.items() if state.settings[name] != value}
@@ -218,6 +223,12 @@ def bring_up_to_date(
         writer.emit("", events.Settings(**others))
     _define_classes(writer, classes, descriptions, class_keys, note)
     _set_aside(writer, () if confirm else changed, confirm)
+    proposed = list(proposed)
+    if state.multi_label and (review or proposed):
+        raise EverylabelError(
+            f"{'--review is' if review else 'suggestions are'} for projects with one class per item; leave "
+            "it out with --multi-label, or import the labels of a source that you trust"
+        )
     if review or GIVEN in state.suggestions:
         given = _given(writer, list(source), review)
         proposed, source = [*proposed, *given], ()
@@ -247,6 +258,26 @@ def bring_up_to_date(
             "--confirm-labels says that it fits"
         )
     return state, imported
+
+
+def _convert(writer: _Writer, multi_label: bool, note: Callable[[str], Any]) -> None:
+    """Make a single-label project a multi-label one; back only while nobody has given several classes."""
+    state = writer.state
+    if multi_label and state.suggestions:
+        raise EverylabelError(
+            "--multi-label is given, and the project learns from suggestions, which are for one class per "
+            "item; export the labels and begin another project with them"
+        )
+    several = any(isinstance(entry.body, events.MultiLabel) for entry in state.history.values())
+    if not multi_label and several:
+        raise EverylabelError(
+            "--single-label is given, and items of this project have several classes or none; export the "
+            "labels and begin another project with them"
+        )
+    writer.emit("", events.Settings(multi_label=multi_label))
+    if multi_label and state.labels:
+        many = counted(len(state.labels), "label")
+        note(f"items may have several classes from now on; {many} so far say one class and no other")
 
 
 def _define_classes(
@@ -330,13 +361,20 @@ def _import(writer: _Writer, labels: Iterable[Label], origin: str) -> int:
     """Write labels that are not what was imported last from there; return how many."""
     ours = (label for label in labels if label.id in writer.state.position)
     last = {(label.id, _person(label.person)): label.label for label in ours}  # of several, the last counts
+    for name in class_names_in(last.values()) if writer.state.multi_label else last.values():
+        _number(writer, name)  # all classes are known before the first label says no to some
     count = 0
     for (item, person), name in last.items():
-        number = _number(writer, name)
-        if writer.imported.get((item, person, origin)) != number:
-            writer.emit(person, events.Label(item, class_=number, imported=origin))
+        body = imported_label(writer.state, item, name, origin)
+        if writer.imported.get((item, person, origin)) != _said(body):
+            writer.emit(person, body)
             count += 1
     return count
+
+
+def _said(body: events.Label | events.MultiLabel) -> Any:
+    """Return the class, or the classes, of an imported label; of a whole answer not what it says no to."""
+    return body.class_ if isinstance(body, events.Label) else tuple(body.present)
 
 
 def _suggest(writer: _Writer, proposed: Iterable[Proposed], columns: Sequence[str]) -> int:
@@ -469,6 +507,6 @@ def class_names(project: Project, store: str | None) -> set[str]:
     """Return every name that a class of the project has or had."""
     try:
         with reading(project, store) as log:
-            return {*project.classes, *read_events(log, project.ids).names}
+            return {*class_names_in(project.classes), *read_events(log, project.ids).names}
     except StoreError:  # nothing is there yet
-        return set(project.classes)
+        return set(class_names_in(project.classes))

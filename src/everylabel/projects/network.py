@@ -168,6 +168,8 @@ def with_generation(project: Project, body: events.Generation | None) -> Project
 
 def why_frozen(project: Project) -> str:
     """Return in a sentence why the encoder of a project cannot be fine-tuned; "" if it can."""
+    if project.about is not None and project.about.options.label_separator is not None:
+        return "Fine-tuning is for one class per item; the model learns on the features as they are."
     if project.kind not in ("text", "image") or (project.embedded_in is None and project.coming is None):
         return "The features came with the source: there is no network to train."
     model = encoder_name(project)

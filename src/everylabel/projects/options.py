@@ -17,6 +17,7 @@ import numpy as np
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError, MissingExtra
 from everylabel.data.classes import ClassList, column_list
+from everylabel.data.label_lists import SEPARATOR
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.state.types import REVIEW
 from everylabel.labelling.views import STRATEGIES
@@ -35,7 +36,7 @@ NETWORK = ("auto", "on", "frozen")  # whether the encoder is fine-tuned
 PORTS = 65535
 _READING = (  # options of `open_project`
     *("text_column", "image_column", "label_column", "id_column", "show"),
-    *("model", "trust_model_code", "folder", "encoding", "long_rows"),
+    *("model", "trust_model_code", "folder", "encoding", "long_rows", "label_separator"),
 )
 
 
@@ -45,6 +46,8 @@ class LabelOptions:
 
     text_column ... long_rows : see `data.options.Options`
     classes : names, and descriptions and keys by name
+    multi_label : an item may have several classes, or none; a project keeps this
+    label_separator : between two classes of a label, ";" unless given
     fields : columns shown beside an item, as the project is to remember them (a text), or the columns
     guidelines : a Markdown file for the labellers; none; as last time unless given
     images_in : folders that images may lie in, besides the source's own
@@ -73,6 +76,8 @@ class LabelOptions:
     label_column: str | None = None
     id_column: str | None = None
     classes: ClassList = NO_CLASSES
+    multi_label: bool | None = None
+    label_separator: str | None = None
     show: Any = None
     fields: str | Sequence[str] | None = None
     guidelines: Path | None = None
@@ -125,6 +130,15 @@ class LabelOptions:
                 "leave --layout out: the map is made by PCA then"
             )
         check_port(self.port)
+        if self.ray is not None and self.multi_label:
+            raise EverylabelError(
+                "--multi-label is given with --ray; expected one of them: items in shards have one class"
+            )
+        if self.label_separator is not None and not self.multi_label:
+            raise EverylabelError(
+                f"--label-separator is {self.label_separator!r} without --multi-label; expected both, for "
+                "items with several classes"
+            )
         self.settings  # noqa: B018 (refuses what is wrong)
 
     @property
@@ -159,6 +173,8 @@ class LabelOptions:
         drawn = self.test is not None and self.test.strip().isdigit()  # among all items
         all_at_once = drawn or self.review or self.import_file is not None
         how = {name: getattr(self, name) for name in _READING}
+        if self.multi_label and self.label_separator is None:
+            how["label_separator"] = SEPARATOR
         if isinstance(self.fields, str):
             how["fields"] = self.fields
         if self.watch:
@@ -194,10 +210,13 @@ def _whole(name: str, least: int, most: int | None = None) -> Callable[[Any], in
     return check
 
 
-def _switch(value: Any) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise EverylabelError(f"--names-prior is {value!r:.80}; expected on (True) or off (False)")
-    return bool(value)
+def _switch(name: str) -> Callable[[Any], bool]:
+    def check(value: Any) -> bool:
+        if not isinstance(value, bool | np.bool_):
+            raise EverylabelError(f"{name} is {value!r:.80}; expected on (True) or off (False)")
+        return bool(value)
+
+    return check
 
 
 def _network(value: Any) -> str:
@@ -220,7 +239,8 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "check_every": _whole("--check-every", 0, MOST_CHECKS),
     "annotators_per_item": _whole("--annotators-per-item", 1),
     "lease_seconds": _whole("--lease-seconds", 1),
-    "names_prior": _switch,
+    "names_prior": _switch("--names-prior"),
     "network": _network,
     "tester": _person,
+    "multi_label": _switch("--multi-label"),
 }

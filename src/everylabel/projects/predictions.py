@@ -16,7 +16,7 @@ from everylabel.data.read import ARRAYS, TABLES, read
 from everylabel.data.readers.columns import NO_IDS
 from everylabel.data.readers.rows import column_names
 from everylabel.labelling.model.scaling import Prepared, prepare
-from everylabel.labelling.model.training import teaching_names, train_with_none
+from everylabel.labelling.model.training import teaching_names, train, train_with_none
 from everylabel.labelling.sources.teaching import train_with_suggestions
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import Refused
@@ -33,6 +33,7 @@ class Predicted:
     probabilities: np.ndarray
     classes: Sequence[str]
     notes: tuple[str, ...]
+    multi_label: bool = False
 
 
 def trained(prepared: Prepared, label_set: LabelSet) -> Posterior:
@@ -41,6 +42,8 @@ def trained(prepared: Prepared, label_set: LabelSet) -> Posterior:
     if not (label_set.labels or names is not None or label_set.suggestions):
         raise Refused(409, "nothing_learned", "there are no labels yet; label some first")
     labels, none, k = label_set.labels, label_set.none, len(label_set.classes)
+    if label_set.multi_label:
+        return train(prepared.features, labels, k, names, multi_label=True)
     if label_set.suggestions:
         how: dict[str, Any] = {"drawn": label_set.drawn, "ruled_out": label_set.ruled_out}
         return train_with_suggestions(prepared.features, labels, none, label_set.suggestions, k, names, **how)
@@ -49,6 +52,8 @@ def trained(prepared: Prepared, label_set: LabelSet) -> Posterior:
 
 def names_that_teach(prepared: Prepared, label_set: LabelSet) -> NameRows | None:
     """Return the class names as rows to learn from, if the labels bear them out or the user trusts them."""
+    if label_set.multi_label:
+        return None
     if label_set.trust_names:
         return name_rows(label_set.names, prepared.scaling)
     k = len(label_set.classes)
@@ -94,7 +99,8 @@ def predict(
         )
     scaled = prepared.scaling(np.asarray(features, np.float64))
     probabilities = np.asarray(predict_proba(posterior, scaled, method="mean"))
-    return Predicted(items, probabilities, label_set.classes, (*notes, *left, *dict.fromkeys(told)))
+    told_all = (*notes, *left, *dict.fromkeys(told))
+    return Predicted(items, probabilities, label_set.classes, told_all, label_set.multi_label)
 
 
 def _read(project: Project, path: Path, options: Options) -> Items:

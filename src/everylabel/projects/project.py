@@ -18,6 +18,7 @@ from everylabel.core.errors import EverylabelError, counted, listed
 from everylabel.data.classes import check_class_count, clean_name, no_labels
 from everylabel.data.datasets.catalog import dataset_key
 from everylabel.data.items import Items
+from everylabel.data.label_lists import class_names_in, is_list
 from everylabel.data.media import why_unreadable
 from everylabel.data.options import Options
 from everylabel.data.read import dataset_name, read
@@ -140,6 +141,7 @@ def open_project(
     folder: str | os.PathLike[str] | None = None,
     encoding: str | None = None,
     long_rows: str | None = None,
+    label_separator: str | None = None,
     progress: Progress | None = None,
     check: Check | None = None,
     begin: Begin | None = None,
@@ -175,6 +177,9 @@ def open_project(
         Where features and labels are kept; SOURCE.everylabel beside the source unless given.
     encoding : str, optional
         Of a text file that is not UTF-8.
+    label_separator : str, optional
+        Items may have several classes: the label column holds lists with this between two names, JSON lists,
+        or there is a column of 0 and 1 for each class.
     long_rows : {"join", "cut"}, optional
         What to do with rows of a CSV file that have more cells than its header; None refuses them.
     progress : function, optional
@@ -204,7 +209,14 @@ def open_project(
     names = None if classes is None else tuple(classes)
     columns = text_column, image_column, label_column, id_column
     given = Options(
-        *columns, names, None if shown is None else str(shown), model, encoding, long_rows, fields
+        *columns,
+        names,
+        None if shown is None else str(shown),
+        model,
+        encoding,
+        long_rows,
+        label_separator,
+        fields,
     )
     own = Path(f"{Path(source).absolute()}{ENDING}")
     if not needed and folder is None and not Path(source).exists() and remembered(own) is not None:
@@ -336,8 +348,9 @@ def _is_project(source: str | os.PathLike[str]) -> bool:
 
 def with_clean_classes(items: Items) -> Items:
     """Return items with their classes named as the page would name them; names that become one are one."""
-    check_class_count(items.classes)
-    return items.renamed([clean_name(name) for name in items.classes])
+    lists = {text for text in items.classes if is_list(text)}  # of several classes: they are clean
+    check_class_count(class_names_in(items.classes))
+    return items.renamed([name if name in lists else clean_name(name) for name in items.classes])
 
 
 def _new_id(where: str) -> str:

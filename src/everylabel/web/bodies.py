@@ -119,6 +119,13 @@ class LabelBody(ItemBody):
     class_: Number | Name = Field(alias="class")
 
 
+class SetBody(ItemBody):
+    """Classes that an item of a multi-label project has; those that it has not: all others unless given."""
+
+    present: Annotated[list[Number | Name], Field(max_length=1000)]
+    absent: Annotated[list[Number | Name], Field(max_length=1000)] | None = None
+
+
 class ShownBody(BaseModel):
     """Instances to be shown in a list."""
 
@@ -147,6 +154,7 @@ class ManyBody(PersonBody):
 
     items: Annotated[list[Id], Field(min_length=1, max_length=500)]
     class_: Number | Name = Field(alias="class")
+    remove: bool = False  # multi-label: take the class off instead
     key: Key = None
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from everylabel.core.errors import EverylabelError, need
-from everylabel.data.cells import text_of
-from everylabel.data.classes import check_classes, label_numbers
+from everylabel.data.cells import label_of, text_of
+from everylabel.data.classes import check_classes, column_list, label_numbers
 from everylabel.data.digests import bytes_digest, image_digests, text_digests
 from everylabel.data.display import Columns, Images, Pictures, Texts
 from everylabel.data.items import Items
+from everylabel.data.label_lists import indicator_text, label_sets, list_text, odd_labels
 from everylabel.data.media import image_bytes, is_image, unpacked_image
 from everylabel.data.options import Options
 from everylabel.data.readers.columns import (
@@ -40,7 +41,7 @@ def read_table(path: Path, options: Options, plain: bool = False, base: Path | N
     if named is not None:
         check_ids_there(path, column_names(path, options.encoding), named)
     if options.text_column is None and options.image_column is None:
-        taken = (options.label_column, named)
+        taken = (*label_columns(options), named)
         kind, name = choose_column(path, taken, options)
         chosen = {f"{kind}_column": name}
         notes.append(f"column {name!r} holds what is labelled (--{kind}-column chooses another)")
@@ -111,8 +112,31 @@ def wanted_columns(options: Options) -> list[str]:
     text, image = options.text_column, options.image_column
     if text is not None and image is not None:
         raise EverylabelError(f"--text-column is {text!r} and --image-column {image!r}; expected one only")
-    named = (text or image, options.label_column, named_ids(options.id_column))
+    named = (text or image, *label_columns(options), named_ids(options.id_column))
     return [name for name in named if name is not None]
+
+
+def label_columns(options: Options) -> list[str]:
+    """Return the columns of labels: one, or in a multi-label source a column of 0 and 1 for each class."""
+    if options.label_column is None:
+        return []
+    if options.label_separator is None:
+        return [options.label_column]
+    return column_list(options.label_column) or [options.label_column]
+
+
+def _labels(columns: dict[str, list[Any]], options: Options, n: int, notes: list[str]) -> Any:
+    """Return the labels of rows as numbers, and the classes."""
+    named, known = label_columns(options), check_classes(options.classes)
+    if options.label_separator is None:
+        raw = columns[named[0]] if named else [None] * n
+        notes += odd_labels([label_of(value).strip() for value in raw])
+        return label_numbers(raw, known, notes)
+    if len(named) > 1:
+        rows = zip(*(columns[name] for name in named), strict=True)
+        return label_sets([indicator_text(dict(zip(named, row, strict=True))) for row in rows], known)
+    return label_sets([list_text(v, options.label_separator) for name in named for v in columns[name]]
+                      if named else [""] * n, known)  # fmt: skip
 
 
 def items_of(
@@ -124,8 +148,7 @@ def items_of(
     if not values:
         raise EverylabelError(f"source {source!r:.80} has a header and no rows; expected at least one")
     ids, own, id_column = ids_of(columns, named_ids(options.id_column))
-    raw = columns[options.label_column] if options.label_column else [None] * len(values)
-    labels, classes = label_numbers(raw, check_classes(options.classes), notes)
+    labels, classes = _labels(columns, options, len(values), notes)
     others = [name for name in columns if name not in wanted][:MOST_FIELDS]
     fields = {name: columns[name] for name in others}
     shown: dict[str, Any]

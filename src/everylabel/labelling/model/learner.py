@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
-from everylabel.core.softmax import softmax
 from everylabel.labelling.model.scaling import Rows
-from everylabel.labelling.model.training import TrainingSet, columns_out, in_order, teaching_names, train
+from everylabel.labelling.model.training import TrainingSet, columns_out, targets, teaching_names, train
 from everylabel.labelling.sources.review import Reviewed, review_given
 from everylabel.labelling.sources.teaching import posterior_of, teach
-from everylabel.labelling.state.types import FREE, REVIEW, Place
+from everylabel.labelling.state.types import FREE, REVIEW, ClassSet, Place
 from everylabel.selection import Pool, select
 from everylabel.selection.pool import Where
 from everylabel.selection.pool.features import Scaled
@@ -32,6 +32,7 @@ DRAWN_FROM = 5000  # items that a check of a class is drawn from
 TRAINED = 1e-6  # tolerance of training
 MANY = 4  # labels changed at once from which on retraining an exact model is faster than updates
 DEFERRED_FROM = 64  # labels changed at once that a large pool leaves to the next training
+THRESHOLD = 0.5  # probability from which on a class of a multi-label project is predicted
 EXACT_UP_TO = 10**8  # n d k: up to this size each label is learned exactly
 
 Mean = tuple[Sequence[int], np.ndarray]  # the class of each column, and the mean (d + 1, k), of another model
@@ -70,6 +71,7 @@ class Learner:
         if before is not None:
             mean = before.columns, np.asarray(before.pool.posterior.mean)
         self.columns, self.taught_names = training.columns, training.names
+        self.multi_label = training.multi_label
         self.trusts_names = training.trusts_names
         self.uses_suggestions = False  # whether suggestions teach
         self.reviewed: Reviewed | None = None  # given labels, if people review them
@@ -96,6 +98,8 @@ class Learner:
         """Return a pool with the posterior trained on all labels, and all other items in their places."""
         labels, ruled_out, k = training.labels(), training.ruled_out(), training.n_classes
         names = {j: training.names[c] for j, c in enumerate(training.columns) if c in training.names}
+        if training.multi_label:
+            names = {}
         self.names = teaching_names(names, features, labels, k, self.scaling, training.trusts_names)
         self.names_hold = self.names is not None or not names or not labels
         init = None if mean is None else _as_columns(*mean, training.columns, features.shape[1] + 1)
@@ -114,11 +118,20 @@ class Learner:
             posterior = posterior_of(taught, features, labels, self.names)
             self.uses_suggestions = taught.targets is not None
         else:
-            posterior = train(features, labels, k, self.names, ruled_out=ruled_out, init=init, tol=TRAINED)
+            posterior = train(
+                features,
+                labels,
+                k,
+                self.names,
+                ruled_out=ruled_out,
+                init=init,
+                tol=TRAINED,
+                multi_label=training.multi_label,
+            )
         self.trained: Posterior = posterior  # with the labels behind it, for leave-one-out
         if training.review:
             self.reviewed = review_given(training, features)
-        idx, y = in_order(labels)
+        idx, y = targets(labels, max(1, k), training.multi_label)
         known = {"labelled_idx": idx, "labels": y, "ruled_out": ruled_out}
         make = self.rows.make_pool or local_pool
         small = features.size * posterior.n_classes <= EXACT_UP_TO
@@ -165,6 +178,7 @@ class Learner:
                 self.places[item] = place
         if self.exact and len(labels) >= MANY:
             now = TrainingSet(self.columns, self.places, self.taught_names, n_items, self.trusts_names)
+            now = now._replace(multi_label=self.multi_label)
             before, self.pool = (
                 self.pool,
                 self._train(self.pool.features, now, (self.columns, np.asarray(self.pool.posterior.mean))),
@@ -179,9 +193,13 @@ class Learner:
                 self._put(item, Place(Where.EXCLUDED) if item in self.deferred else place)
 
     def _put(self, item: int, place: Place) -> None:
-        label = None if place.label is None else self.columns.index(place.label)
+        label: Any = place.label
+        if isinstance(label, ClassSet):
+            label = label.row(self.columns)
+        elif label is not None:
+            label = self.columns.index(label)
         self.pool.put(item, place.where, label)
-        if place.where is not Where.LABELLED:
+        if place.where is not Where.LABELLED and not self.multi_label:
             self.pool.rule_out(item, columns_out(place, self.columns))
 
     def _continue_by_steps(self) -> None:
@@ -201,14 +219,29 @@ class Learner:
         """Release what the pool holds elsewhere."""
         self.pool.close()
 
+    def link(self, logits: np.ndarray) -> np.ndarray:
+        """Return probabilities from logits: a softmax, or in a multi-label project a sigmoid a class."""
+        return np.asarray(LIKELIHOODS[self.pool.posterior.likelihood].link(logits))
+
     def probabilities(self, item: int) -> np.ndarray:
         """Return the class probabilities of one item by the current mean."""
-        return np.asarray(softmax((self.pool.rows([item]) @ np.asarray(self.pool.posterior.mean))[0]))
+        return self.link((self.pool.rows([item]) @ np.asarray(self.pool.posterior.mean))[0])
+
+    def predicted(self, probabilities: np.ndarray) -> np.ndarray:
+        """Return which classes of each item (n, k) are predicted."""
+        return predicted(probabilities, self.multi_label)
 
     def expected(self) -> float:
-        """Return the mean largest probability over the unlabelled items: the accuracy the model expects."""
+        """Return the accuracy that the model expects on unlabelled items; of a multi-label project, micro F1.
+
+        Accuracy is the mean largest probability, F1 = 2 sum p [predicted] / (sum [predicted] + sum p).
+        """
         left = self.sample[self.pool.state[self.sample] != Where.LABELLED]
-        return float(self.pool.at_hand().probs(left if len(left) else self.sample).max(axis=1).mean())
+        probs = self.pool.at_hand().probs(left if len(left) else self.sample)
+        if not self.multi_label:
+            return float(probs.max(axis=1).mean())
+        said = self.predicted(probs)
+        return float(2.0 * probs[said].sum() / max(said.sum() + probs.sum(), 1e-12))
 
     def pick(self, strategy: str, n: int, rng: np.random.Generator, among: int = 1) -> list[int]:
         """Return n free items, no near copies of each other or of leased ones.
@@ -248,7 +281,7 @@ class Learner:
         some = self.pool.sample(DRAWN_FROM, rng)
         if not len(some):
             return None, 0.0
-        predicted = np.asarray(some)[self.pool.logits(some).argmax(axis=1) == column]
+        predicted = np.asarray(some)[self.predicted(self.link(self.pool.logits(some)))[:, column]]
         return (int(rng.choice(predicted)) if len(predicted) else None), len(predicted) / len(some)
 
     def _apart(self, picked: Sequence[int], leased: Sequence[int], n: int) -> list[int]:
@@ -264,6 +297,13 @@ class Learner:
         rest = [at for at in range(len(leased), len(rows)) if at not in chosen]
         best = [*chosen[len(leased) :], *rest][:n]
         return [picked[at - len(leased)] for at in best]
+
+
+def predicted(probabilities: np.ndarray, multi_label: bool) -> np.ndarray:
+    """Return which classes of each item (..., k) are predicted: the likeliest, or all above a threshold."""
+    if multi_label:
+        return probabilities >= THRESHOLD
+    return probabilities >= probabilities.max(axis=-1, keepdims=True, initial=0.0)
 
 
 def local_pool(features: Any, posterior: Posterior, known: Mapping[str, Any], exact: bool) -> Pool:

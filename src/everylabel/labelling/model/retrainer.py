@@ -24,6 +24,7 @@ from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.model.training import TrainingSet
 from everylabel.labelling.quality.accuracy import check_weights
 from everylabel.labelling.quality.assessment import Assessment, Evidence, assess
+from everylabel.labelling.quality.multi_label import assess_sets
 from everylabel.labelling.snapshot import Snapshots
 from everylabel.labelling.state.types import Check, Place
 from everylabel.selection.pool import Pool, Where
@@ -131,7 +132,8 @@ def retrain(desk: Desk) -> None:
     desk.submit(lambda: _taken_over(desk, learner), alone=True).result()
     if desk.learner is learner and len(set(labels.values())) > 1:
         evidence = evidence._replace(drawn=check_weights(checks))
-        _note(desk, assess(training, trained, learner, evidence))
+        found = assess_sets if training.multi_label else assess
+        _note(desk, found(training, trained, learner, evidence))
 
 
 def _taken_over(desk: Desk, learner: Learner) -> Finish:

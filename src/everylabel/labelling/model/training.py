@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.files import VERSION, read_file, write_file
 from everylabel.core.updates.partial import expected_shares, note_shares
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import Place, Suggestions
+from everylabel.labelling.state.types import ClassSet, Place, Suggestions
 from everylabel.models.names import NameRows, are_of_use, name_rows, phrase
 from everylabel.models.scaling import Scaling, suited_precision
 from everylabel.selection.pool.features import Scaled
@@ -127,6 +127,7 @@ class TrainingSet(NamedTuple):
     without_suggestions : items that nothing is learned of by suggestions
     drawn : weights of labelled items that were drawn at random
     review : whether people review given labels
+    multi_label : an item may have several classes, or none
     """
 
     columns: tuple[int, ...]
@@ -138,15 +139,19 @@ class TrainingSet(NamedTuple):
     without_suggestions: frozenset[int] = frozenset()
     drawn: Mapping[int, float] = MappingProxyType({})
     review: bool = False
+    multi_label: bool = False
 
     @property
     def n_classes(self) -> int:
         return len(self.columns)
 
-    def labels(self) -> dict[int, int]:
-        """Return the column of each labelled item, the earliest label first."""
+    def labels(self) -> dict[int, Any]:
+        """Return the column of each labelled item, or its `ClassSet` of columns; the earliest label first."""
         column = {number: j for j, number in enumerate(self.columns)}
-        return {item: column[place.label] for item, place in self.places.items() if place.label is not None}
+        known = ((item, place.label) for item, place in self.places.items() if place.label is not None)
+        if self.multi_label:
+            return {item: label.numbered(column) for item, label in known if isinstance(label, ClassSet)}
+        return {item: column[label] for item, label in known if isinstance(label, int)}
 
     def sources(self) -> list[Suggestions]:
         """Return the suggestions to learn from, by columns."""
@@ -170,7 +175,7 @@ def columns_out(place: Place, columns: Sequence[int]) -> frozenset[int]:
 def teaching_names(
     vectors: Mapping[int, np.ndarray],
     features: np.ndarray | Scaled,
-    labels: Mapping[int, int],
+    labels: Mapping[int, Any],
     n_classes: int,
     scaling: Scaling | None,
     trusted: bool = False,
@@ -192,21 +197,23 @@ def teaching_names(
 
 def train(
     features: np.ndarray | Scaled,
-    labels: Mapping[int, int],
+    labels: Mapping[int, Any],
     n_classes: int,
     names: NameRows | None = None,
     *,
     ruled_out: RuledOut | None = None,
     init: np.ndarray | None = None,
     tol: float = 1e-8,
+    multi_label: bool = False,
 ) -> Posterior:
-    """Return the posterior trained on labels (row -> column) and names; without any, the prior.
+    """Return the posterior trained on labels (row -> column or `ClassSet`) and names; else the prior.
 
     ruled_out : rows without a label -> the columns that are ruled out, which leave at least one
     init : mean (d + 1, k) to start from
     """
-    idx, y = in_order(labels)
-    x, k, weights = features[idx].astype(np.float64), max(1, n_classes), np.ones(len(idx))
+    k = max(1, n_classes)
+    idx, y = targets(labels, k, multi_label)
+    x, weights = features[idx].astype(np.float64), np.ones(len(idx))
     if names is not None:
         x, y, weights = names.together_with(x, y)
     prior, partial = suited_precision(k), _partial(features, ruled_out or {}, k)
@@ -215,7 +222,8 @@ def train(
         mean = fit_map(x, y, k, prior, weights=weights, init=init, tol=tol)
     if partial is not None:  # not convex: begun where the labels alone end, it ends there from any `init`
         mean = fit_map(x, y, k, prior, weights=weights, partial=partial, init=mean, tol=tol)
-    posterior = laplace(mean, x, prior_precision=prior, weights=weights, labels=y)
+    kind = "bernoulli" if multi_label else "gaussian"
+    posterior = laplace(mean, x, likelihood=kind, prior_precision=prior, weights=weights, labels=y)
     if partial is None:
         return posterior
     return note_shares(posterior, partial[0], expected_shares(posterior, *partial))
@@ -257,6 +265,14 @@ def _partial(
         return None
     left = [[c not in ruled_out[i] for c in range(k)] for i in idx]
     return features[idx].astype(np.float64), np.array(left)
+
+
+def targets(labels: Mapping[int, Any], k: int, multi_label: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and their columns (n,), or answers (n, k) of 1, 0 and nan, sorted by row."""
+    if not multi_label:
+        return in_order(labels)
+    idx = np.array(sorted(labels), dtype=np.int64)
+    return idx, np.array([labels[int(i)].row(range(k)) for i in idx]).reshape(len(idx), k)
 
 
 def in_order(labels: Mapping[int, int]) -> tuple[np.ndarray, np.ndarray]:

@@ -20,12 +20,12 @@ Intervals are Wilson's, as of (sum m)^2 / sum m^2 instances. Below FEWEST_OF_CLA
 nothing. The weights undo that some class was tested more than others: with n checks drawn from all that is
 free, and n_c more among what was predicted as c, which is a share s_c of it, each of them, whichever way it
 was drawn, has the weight (the balance heuristic, Veach & Guibas 1995)
-    m = n s_c / (n s_c + n_c)
-and 1 if no more were drawn of its class.
+    m = n / (n + sum_c n_c / s_c)
+over the classes c that it was predicted as: one, or any number of them in a multi-label project.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,9 +139,9 @@ def class_figures(
         {
             "class": c,
             "predicted": int(np.sum(guess == c)),
-            "precision": _share(truth == c, guess == c, weights),
+            "precision": share(truth == c, guess == c, weights),
             "true": int(np.sum(truth == c)),
-            "recall": _share(guess == c, truth == c, weights),
+            "recall": share(guess == c, truth == c, weights),
         }
         for c in classes
     ]
@@ -153,7 +153,7 @@ def confusion(truth: np.ndarray, guess: np.ndarray) -> list[dict[str, int]]:
     return [{"true": t, "guess": g, "count": counts[t, g]} for t, g in sorted(counts)]
 
 
-def _share(hit: np.ndarray, among: np.ndarray, weights: np.ndarray) -> dict[str, float] | None:
+def share(hit: np.ndarray, among: np.ndarray, weights: np.ndarray) -> dict[str, float] | None:
     """Return the share of hits among some, with its interval; None of too few."""
     if np.sum(among) < FEWEST_OF_CLASS:
         return None
@@ -168,10 +168,17 @@ def check_weights(checks: Sequence[Check]) -> dict[int, float]:
     for check in checks:
         if check.among is not None:
             shares[check.among].append(check.share)
-    weight = {c: _weight(n * sum(some) / len(some), len(some)) for c, some in shares.items()}
-    said = ((check, check.guess if check.among is None else check.among) for check in checks)
-    return {check.item: weight.get(guess, 1.0) for check, guess in said}
+    more = {c: len(some) ** 2 / sum(some) for c, some in shares.items()}
+    return {check.item: _weight(n, sum(more.get(c, 0.0) for c in _predicted(check))) for check in checks}
 
 
-def _weight(by_chance: float, more: int) -> float:
-    return by_chance / (by_chance + more)
+def _predicted(check: Check) -> Collection[int]:
+    """Return the classes that the item of a check was predicted as."""
+    guess = {*check.guess} if isinstance(check.guess, tuple) else {check.guess}
+    if check.among is None:
+        return guess
+    return guess | {check.among} if isinstance(check.guess, tuple) else {check.among}
+
+
+def _weight(by_chance: float, more: float) -> float:
+    return by_chance / (by_chance + more) if more else 1.0

@@ -94,7 +94,7 @@ class Evidence(NamedTuple):
     drawn: Mapping[int, float]  # weights of labelled items that were drawn at random
     foretold: Mapping[int, tuple[int, float]]  # guess and its probability before the label was learned
     given: Mapping[int, int] = MappingProxyType({})  # number of the event that labelled each item
-    test: Mapping[int, int] = MappingProxyType({})  # class of each labelled test item
+    test: Mapping[int, Any] = MappingProxyType({})  # label of each labelled test item
     held_out: Collection[int] = ()  # all test items
     cross_fitted: CrossFitted = MappingProxyType({})  # of labels that a fine-tuned encoder has seen
 

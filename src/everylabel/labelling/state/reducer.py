@@ -1,6 +1,5 @@
 """The effect of each kind of event on the state: one function a kind. No clock, no randomness."""
 
-from collections import Counter
 from collections.abc import Iterable
 from functools import singledispatch
 
@@ -10,6 +9,7 @@ from everylabel.labelling.state.types import (
     AMONG_ALL,
     CANNOT_TELL,
     IMPORT,
+    Agreement,
     Answer,
     Check,
     ClassBook,
@@ -19,7 +19,10 @@ from everylabel.labelling.state.types import (
     Lease,
     Suggestion,
     Tally,
+    classes_of,
     is_tied,
+    majority,
+    votes,
 )
 from everylabel.log import events
 from everylabel.log.events import Event
@@ -38,7 +41,7 @@ def vote(state: State, item: int, answers: list[Answer] | None = None) -> None:
     values = [a.value for a in _ranked(state, answers) if a.value != CANNOT_TELL]
     labels = state.test_labels if item in state.test else state.labels
     if values:
-        labels[item] = _majority(values)
+        labels[item] = majority(values)
     else:
         labels.pop(item, None)
     state.answers[item] = answers
@@ -60,19 +63,10 @@ def _ranked(state: State, answers: list[Answer]) -> list[Answer]:
     return [answer for answer in ranked if _is_truth(state, answer)] or ranked
 
 
-def _majority(values: list[int]) -> int:
-    """Return the most frequent value; of a tie, the last."""
-    if len(values) == 1:
-        return values[0]
-    counts = Counter(values)
-    most = max(counts.values())
-    return next(value for value in reversed(values) if counts[value] == most)
-
-
 def _is_truth(state: State, answer: Answer) -> bool:
     """Return whether an answer is an adjudicator's."""
     entry = state.history.get(answer.seq)
-    return entry is not None and isinstance(entry.body, events.Label) and entry.body.truth
+    return entry is not None and isinstance(entry.body, events.Classified) and entry.body.truth
 
 
 def count(state: State, item: int, sign: int) -> None:
@@ -82,10 +76,13 @@ def count(state: State, item: int, sign: int) -> None:
     for answer in answers:
         state.by_person[answer.person] += sign
     if item in state.labels:
-        state.by_class[state.labels[item]] += sign
+        for number in classes_of(state.labels[item]):
+            state.by_class[number] += sign
     if len(answers) > 1:
         values = [answer.value for answer in answers if answer.value != CANNOT_TELL]
-        state.agreement.add(values, sign)
+        state.agreement.add([value for value in values if isinstance(value, int)], sign)
+        for number, said in votes(values).items():
+            state.class_agreement.setdefault(number, Agreement()).add(said, sign)
         if len(values) > 1 and is_tied(values):
             _mark(state.disputed, item, sign)
     if 0 < len(answers) < state.settings["annotators_per_item"]:
@@ -172,9 +169,15 @@ def _(body: events.OfClasses, state: State, event: Event, item: int) -> None:
 def _(body: events.Settings, state: State, event: Event, item: int) -> None:
     for answered in state.answers:
         count(state, answered, -1)
+    before = state.multi_label
     state.settings.update(events.to_row(body)[1])
     for answered in state.answers:
         count(state, answered, 1)
+    if state.multi_label != before:
+        state.converted = state.book.present if state.multi_label else ()
+        for answered in list(state.by_item):
+            vote(state, answered)
+        _count_all(state)
 
 
 @_apply.register
@@ -239,18 +242,23 @@ def _(body: events.Release, state: State, event: Event, item: int) -> None:
 
 @_apply.register
 def _(
-    body: events.Label | events.NoneOfThese | events.CannotTell, state: State, event: Event, item: int
+    body: events.Label | events.MultiLabel | events.NoneOfThese | events.CannotTell,
+    state: State,
+    event: Event,
+    item: int,
 ) -> None:
-    if isinstance(body, events.Label) and body.class_ not in range(len(state.classes)):
-        raise EverylabelError(f"it gives class {body.class_!r}, which never existed")
+    unknown = [number for number in mentioned(state, body) if number not in range(len(state.classes))]
+    if unknown:
+        raise EverylabelError(f"it gives class {unknown[0]!r}, which never existed")
     _release(state, event.person, item)
     _record(state, body, event, item)
-    if isinstance(body, events.Label) and body.bulk is not None:
+    if isinstance(body, events.Classified) and body.bulk is not None:
         state.bulks.setdefault(body.bulk, []).append(event.seq)
     vote(state, item)
-    if isinstance(body, events.Guessed) and body.check and body.guess is not None:
+    guess = _guessed(body) if isinstance(body, events.Guessed) and body.check else None
+    if guess is not None:
         among, share = state.checked.get(item, AMONG_ALL)
-        state.checks[event.seq] = Check(event.seq, item, body.guess, among, share or 1.0)
+        state.checks[event.seq] = Check(event.seq, item, guess, among, share or 1.0)
 
 
 @_apply.register
@@ -366,8 +374,28 @@ def _set_classes(state: State, book: ClassBook) -> None:
     if not moved:
         return
     for item, entries in state.by_item.items():
-        if any(isinstance(e.body, events.Label) and e.body.class_ in moved for e in entries):
+        if any(not moved.isdisjoint(mentioned(state, e.body)) for e in entries):
             vote(state, item)
+    _count_all(state)
+
+
+def mentioned(state: State, body: events.Answered) -> list[int]:
+    """Return the classes that an answer says something about."""
+    if isinstance(body, events.MultiLabel):
+        return [*body.present, *body.absent]
+    own = [body.class_] if isinstance(body, events.Label | events.Not) else []
+    return [*own, *state.converted]
+
+
+def _guessed(body: events.Guessed) -> int | tuple[int, ...] | None:
+    """Return what the model predicted before it learned an answer."""
+    if isinstance(body, events.MultiLabel):
+        return None if body.guesses is None else tuple(body.guesses)
+    return body.guess
+
+
+def _count_all(state: State) -> None:
+    """Count all items again."""
     items = {*state.answers, *state.checked, *state.finished, *state.skipped, *state.test}
     state.tally = Tally(*map(sum, zip(Tally(), *(_tally_of(state, item) for item in items), strict=True)))
 

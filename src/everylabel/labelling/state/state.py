@@ -28,6 +28,7 @@ from everylabel.labelling.state.types import (
     Check,
     ClassBook,
     ClassChange,
+    ClassSet,
     Drawn,
     Entry,
     Lease,
@@ -36,6 +37,8 @@ from everylabel.labelling.state.types import (
     Suggestion,
     Suggestions,
     Tally,
+    Value,
+    bulk_of,
 )
 from everylabel.log import events
 from everylabel.log.events import Body, Event
@@ -69,7 +72,7 @@ class State:
     requests: dict[str, int] = field(default_factory=dict)  # key of a request -> event number
     others: dict[int, Event] = field(default_factory=dict)  # events with a key that are not in the history
     answers: dict[int, list[Answer]] = field(default_factory=dict)  # item -> standing answers
-    labels: dict[int, int] = field(default_factory=dict)  # item -> class that the model learns
+    labels: dict[int, Value] = field(default_factory=dict)  # item -> label that the model learns
     first: dict[int, int] = field(default_factory=dict)  # labelled item -> event of its first standing answer
     skipped: dict[int, list[tuple[int, str]]] = field(default_factory=dict)  # item -> (event, person)
     doubted: Items = field(default_factory=dict)  # items for which somebody ruled out a class
@@ -81,7 +84,7 @@ class State:
     promise: events.Promise | None = None  # what the confirmations of the proposals shall promise, or did
     left: Items = field(default_factory=dict)  # items that are gone from their source
     test: Items = field(default_factory=dict)  # the test set
-    test_labels: dict[int, int] = field(default_factory=dict)
+    test_labels: dict[int, Value] = field(default_factory=dict)
     checks: dict[int, Check] = field(default_factory=dict)  # random checks by event number
     checked: dict[int, Drawn] = field(default_factory=dict)  # items that were leased as random checks
     wishes: dict[int, int] = field(default_factory=dict)  # class -> further checks that somebody asked for
@@ -97,6 +100,8 @@ class State:
     by_person: Counter[str] = field(default_factory=Counter)  # number of answers
     by_class: Counter[int] = field(default_factory=Counter)  # number of labels
     agreement: Agreement = field(default_factory=Agreement)
+    class_agreement: dict[int, Agreement] = field(default_factory=dict)  # of a multi-label project
+    converted: tuple[int, ...] = ()  # classes when the project became multi-label: a label says no to others
     wanting: Items = field(default_factory=dict)  # items that want another person's answer
     not_wanted: Counter[str] = field(default_factory=Counter)  # how many of those each person has answered
     disputed: Items = field(default_factory=dict)  # items on which the votes are tied
@@ -148,8 +153,13 @@ class State:
         return [item for item in sorted(some | self.doubted.keys()) if self.place(item) != FREE]
 
     def ruled_out(self, item: int, person: str | None = None) -> frozenset[int]:
-        """Return the classes that people (or one of them) ruled out for an item, by the current classes."""
-        return ruled_out(self._valid(item), self.book, person) if item in self.doubted else frozenset()
+        """Return the classes that people (or one of them) ruled out for an item, by the current classes.
+
+        In a multi-label project such an answer is part of the label.
+        """
+        if item not in self.doubted or self.multi_label:
+            return frozenset()
+        return ruled_out(self._valid(item), self.book, person)
 
     def first_doubt(self, item: int) -> events.Not | None:
         """Return the first class ruled out for an item: it holds the model's guess before any answer."""
@@ -181,20 +191,37 @@ class State:
 
     def given_with(self, entry: Entry) -> list[int]:
         """Return the standing events of the bulk label that an answer belongs to, or the answer's own."""
-        bulk = entry.body.bulk if isinstance(entry.body, events.Label) else None
+        bulk = bulk_of(entry)
         together = [entry.seq] if bulk is None else self.bulks[bulk]
         return [seq for seq in together if seq not in self.undone]
 
-    def answer_of(self, item: int, person: str) -> int | None:
+    def answer_of(self, item: int, person: str) -> Value | None:
         """Return this person's own answer to an item."""
         own = [answer.value for answer in self.answers.get(item, []) if answer.person == person]
         return own[-1] if own else None
 
-    def value_of(self, body: events.Answered) -> int | None:
-        """Return a current class, NONE or CANNOT_TELL for an answer; None if its class was removed."""
+    @property
+    def multi_label(self) -> bool:
+        """Whether an item may have several classes, or none."""
+        return bool(self.settings["multi_label"])
+
+    def value_of(self, body: events.Answered) -> Value | None:
+        """Return an answer by the current classes, or CANNOT_TELL; None if its classes were removed."""
+        if self.multi_label and not isinstance(body, events.CannotTell | events.Skip):
+            return self._set_of(body).now(self.book)
         if isinstance(body, events.Label):
             return self.book.now(body.class_)
+        if isinstance(body, events.MultiLabel):  # the project became single-label again
+            return None
         return NONE if isinstance(body, events.NoneOfThese) else CANNOT_TELL
+
+    def _set_of(self, body: events.Answered) -> ClassSet:
+        """Return an answer of a multi-label project; one of before its conversion says no to others."""
+        if isinstance(body, events.MultiLabel):
+            return ClassSet.of(body.present, body.absent)
+        if isinstance(body, events.Not):
+            return ClassSet.of((), (body.class_,))
+        return ClassSet.of([body.class_] if isinstance(body, events.Label) else (), self.converted)
 
     def meanwhile(self, item: int, seq: int) -> list[Answer]:
         """Return others' answers between the lease of an item and the answer with number `seq`."""
@@ -238,8 +265,8 @@ class State:
         told = (item for item in self.answers if item not in self.labels)
         return frozenset({*self.test, *self.left, *told})
 
-    def label_of(self, item: int) -> int | None:
-        """Return the class of an item, also of one in the test set."""
+    def label_of(self, item: int) -> Value | None:
+        """Return the label of an item, also of one in the test set."""
         return self.labels.get(item, self.test_labels.get(item))
 
     def standing_checks(self) -> list[Check]:
@@ -279,14 +306,27 @@ class State:
     def stands(self, entry: Entry) -> bool:
         """Return whether an answer counts: neither undone nor set aside, and its item is still there."""
         old = entry.seq <= self.aside.get(entry.item, 0) or entry.seq in self.undone
-        return not (old or isinstance(entry.body, events.Skip | events.Not) or entry.item in self.left)
+        says_nothing = isinstance(entry.body, events.Skip) or (
+            isinstance(entry.body, events.Not) and not self.multi_label
+        )
+        return not (old or says_nothing or entry.item in self.left)
 
     def standing(self, entries: Iterable[Entry]) -> list[Answer]:
-        """Return each person's last answer that counts and whose class still exists."""
-        last = {entry.person: entry for entry in entries if self.stands(entry)}
-        values = ((entry, self.value_of(entry.body)) for entry in last.values())
-        found = [Answer(e.seq, e.person, value) for e, value in values if value is not None]
-        return found if len(found) < 2 else sorted(found)
+        """Return each person's last answer that counts and whose class still exists.
+
+        In a multi-label project an answer may be about some classes; those before say the rest.
+        """
+        last: dict[str, tuple[int, Value | None]] = {}
+        for entry in entries:
+            if not self.stands(entry):
+                continue
+            value = self.value_of(entry.body)
+            before = last.get(entry.person, (0, None))[1]
+            if isinstance(value, ClassSet) and isinstance(before, ClassSet):
+                value = before.then(value)
+            last[entry.person] = entry.seq, value
+        found = [Answer(seq, person, value) for person, (seq, value) in last.items() if value is not None]
+        return found if len(found) < 2 else sorted(found, key=lambda answer: answer.seq)
 
     def _valid(self, item: int) -> list[Entry]:
         """Return the entries of an item that were neither undone nor set aside."""
@@ -332,12 +372,12 @@ class LabelSet(NamedTuple):
 
     ids: Sequence[str]
     classes: list[str]
-    labels: dict[int, int]
+    labels: dict[int, Any]  # a class, or a `ClassSet` in a multi-label project
     answers: dict[int, list[Answer]]
     times: dict[int, float]  # of an answer, by its number
     names: dict[int, np.ndarray]  # vectors of class names that may teach
     aside: list[int]  # items whose labels were set aside because their content changed
-    test: dict[int, int]  # labels of the test set: nothing is trained on them
+    test: dict[int, Any]  # labels of the test set: nothing is trained on them
     none: list[int]  # items of no class, which teaches, too
     by_model: dict[int, int]  # auto-labels
     ruled_out: dict[int, frozenset[int]]  # classes ruled out for items without a label, which teaches, too
@@ -347,6 +387,7 @@ class LabelSet(NamedTuple):
     suggestions: Sequence[Suggestions] = ()  # of sources that are not fully trusted, which teach, too
     drawn: Mapping[int, float] | None = None  # weights of labelled items that were drawn at random
     given: Mapping[int, int] = MappingProxyType({})  # labels that people review
+    multi_label: bool = False
 
     @classmethod
     def of(cls, state: State, vectors: Mapping[int, np.ndarray], trust_names: bool = False) -> LabelSet:
@@ -354,15 +395,19 @@ class LabelSet(NamedTuple):
         book = state.book
         place = {number: j for j, number in enumerate(book.order)}
         by_item = sorted(state.labels.items())
-        labels = {item: place[number] for item, number in by_item if number != NONE}
+
+        def placed(value: Value) -> Value:
+            return value.numbered(place) if isinstance(value, ClassSet) else place.get(value, value)
+
+        labels = {item: placed(value) for item, value in by_item if value != NONE}
         none = [item for item, number in by_item if number == NONE]
         answers = {
-            item: [answer._replace(value=place.get(answer.value, answer.value)) for answer in given]
+            item: [answer._replace(value=placed(answer.value)) for answer in given]
             for item, given in state.answers.items()
         }
         names = {place[number]: some for number, some in vectors.items() if number in place}
         times = {seq: entry.at for seq, entry in state.history.items()}
-        test = {item: place[number] for item, number in state.test_labels.items() if number != NONE}
+        test = {item: placed(value) for item, value in state.test_labels.items() if value != NONE}
         classes, aside = [book.names[number] for number in book.order], state.set_aside()
         known = {*state.labels, *state.test_labels}
         said = {i: state.by_model(i) for i in state.finished if i not in known}
@@ -377,7 +422,7 @@ class LabelSet(NamedTuple):
         reviewed = {
             i: c for one in whole for i, c in zip(one.items.tolist(), one.classes.tolist(), strict=True)
         }
-        more = state.generation, suggestions, drawn, reviewed
+        more = state.generation, suggestions, drawn, reviewed, state.multi_label
         return cls(*given, gone, list(state.left), trust_names, *more)
 
     def seen_from(self, ids: Sequence[str]) -> LabelSet:

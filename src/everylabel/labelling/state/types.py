@@ -11,7 +11,7 @@ one more answer costs nothing however many there are. "Cannot tell" is a missing
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -31,6 +31,7 @@ DEFAULTS: dict[str, Any] = {
     "names": True,  # class names teach, where the encoder of the texts knows words
     "network": "auto",  # the encoder is fine-tuned where that is possible
     "tester": "",  # who labels the test set; everybody unless one is named
+    "multi_label": False,  # an item has one class
 }
 CANNOT_TELL = -1
 NONE = -2  # none of the classes: to the model a class of its own, which nobody sees and nothing exports
@@ -192,21 +193,121 @@ class Agreement:
         for value in values:
             self.totals[value] += sign
 
+    def chance(self) -> float:
+        """Return the disagreement that chance alone would make."""
+        n = sum(self.totals.values())
+        return sum(c * (n - c) for c in self.totals.values()) / (n - 1)
+
     def figures(self) -> dict[str, Any] | None:
         """Return items, share and alpha; None while no item has two answers."""
         if not self.items:
             return None
-        n = sum(self.totals.values())
-        chance = sum(c * (n - c) for c in self.totals.values()) / (n - 1)
+        chance = self.chance()
         alpha = 1.0 - self.observed / chance if chance else None  # one answer only: nothing to agree on
         return {"items": self.items, "share": self.same / self.pairs, "alpha": alpha}
 
 
+def pooled(by_class: Mapping[int, Agreement]) -> dict[str, Any] | None:
+    """Return the agreement over all classes of a multi-label project, each a question of its own."""
+    some = [each for each in by_class.values() if each.items]
+    if not some:
+        return None
+    chance = sum(each.chance() for each in some)
+    alpha = 1.0 - sum(each.observed for each in some) / chance if chance else None
+    share = sum(each.same for each in some) / sum(each.pairs for each in some)
+    return {"items": max(each.items for each in some), "share": share, "alpha": alpha}
+
+
+class ClassSet(NamedTuple):
+    """The label of an item in a multi-label project; classes that are in neither list are not answered."""
+
+    present: tuple[int, ...] = ()  # ascending
+    absent: tuple[int, ...] = ()  # ascending
+
+    @classmethod
+    def of(cls, present: Collection[int], absent: Collection[int] = ()) -> ClassSet:
+        """Return a set from classes in any order; a class in both is present."""
+        return cls(tuple(sorted({*present})), tuple(sorted({*absent} - {*present})))
+
+    def then(self, later: ClassSet) -> ClassSet:
+        """Return the set after a later answer, which may be about some classes only."""
+        kept = {*self.present} - {*later.absent}
+        return ClassSet.of(kept | {*later.present}, {*self.absent, *later.absent} - {*later.present})
+
+    def now(self, book: ClassBook) -> ClassSet | None:
+        """Return the set by the current classes; None if nothing of it is left.
+
+        A class that others were merged into is present if one of them is, and absent if its own answer says
+        so or all of them are.
+        """
+        if not book.removed:
+            return self if self.present or self.absent else None
+        present = {book.now(number) for number in self.present} - {None}
+        members: dict[int | None, set[int]] = {}
+        for number in range(len(book.names)):
+            members.setdefault(book.now(number), set()).add(number)
+        gone = {*self.absent}
+        absent = {number for number in book.present if number in gone or members[number] <= gone}
+        found = ClassSet.of([number for number in present if number is not None], absent)
+        return found if found.present or found.absent else None
+
+    def numbered(self, to: Mapping[int, int]) -> ClassSet:
+        """Return the set with other numbers of the classes that `to` knows."""
+        present = [to[number] for number in self.present if number in to]
+        return ClassSet.of(present, [to[number] for number in self.absent if number in to])
+
+    def row(self, columns: Sequence[int]) -> np.ndarray:
+        """Return 1 for each column whose class is present, 0 if it is absent, nan if nobody answered (k,)."""
+        known = dict.fromkeys(self.absent, 0.0) | dict.fromkeys(self.present, 1.0)
+        return np.array([known.get(number, np.nan) for number in columns])
+
+
+Value = int | ClassSet  # of an answer or a label
+
+
+def classes_of(value: Value) -> tuple[int, ...]:
+    """Return the classes that a label gives an item."""
+    return value.present if isinstance(value, ClassSet) else (value,)
+
+
+def in_reply(value: Value | None) -> Any:
+    """Return a label as replies have it: a class's number, a list of several, or None."""
+    return list(value.present) if isinstance(value, ClassSet) else value
+
+
+def votes(values: Iterable[Value]) -> dict[int, list[int]]:
+    """Return the votes on each class of a multi-label project: 1 is yes, 0 is no."""
+    found: dict[int, list[int]] = {}
+    for value in values:
+        if isinstance(value, ClassSet):
+            for number in value.present:
+                found.setdefault(number, []).append(1)
+            for number in value.absent:
+                found.setdefault(number, []).append(0)
+    return found
+
+
+def majority(values: Sequence[Value]) -> Value:
+    """Return the most frequent value; of a tie, the last. In a multi-label project, class by class."""
+    if len(values) == 1:
+        return values[0]
+    if isinstance(values[0], ClassSet):
+        said = {number: _most(given) for number, given in votes(values).items()}
+        return ClassSet.of([c for c in said if said[c]], [c for c in said if not said[c]])
+    return _most([value for value in values if isinstance(value, int)])
+
+
+def _most(values: Sequence[int]) -> int:
+    counts = Counter(values)
+    most = max(counts.values())
+    return next(value for value in reversed(values) if counts[value] == most)
+
+
 class Place(NamedTuple):
-    """An item's place in the pool, its class if it is labelled, and the classes ruled out if it is not."""
+    """An item's place in the pool, its label if it has one, and the classes ruled out if it has none."""
 
     where: Where = Where.FREE
-    label: int | None = None
+    label: Value | None = None
     ruled_out: frozenset[int] = frozenset()
 
 
@@ -223,11 +324,11 @@ class Lease(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A person's answer: a class number, or CANNOT_TELL."""
+    """A person's answer: a class number, a set of classes, or CANNOT_TELL."""
 
     seq: int
     person: str
-    value: int
+    value: Value
 
 
 class Entry(NamedTuple):
@@ -246,7 +347,7 @@ class Check(NamedTuple):
 
     seq: int
     item: int
-    guess: int
+    guess: int | tuple[int, ...]  # several in a multi-label project
     among: int | None = None  # the class it was predicted as, if it was drawn among those
     share: float = 1.0  # of what was free that was predicted so
 
@@ -314,10 +415,17 @@ class ClassChange(NamedTuple):
 
 def bulk_of(entry: Entry | None) -> int | None:
     """Return the first event of those that an answer was given with, if it was given to many at once."""
-    return entry.body.bulk if entry is not None and isinstance(entry.body, events.Label) else None
+    return entry.body.bulk if entry is not None and isinstance(entry.body, events.Classified) else None
 
 
-def is_tied(values: Sequence[int]) -> bool:
-    """Return whether no value has most voices."""
+def is_tied(values: Sequence[Value]) -> bool:
+    """Return whether no value has most voices; in a multi-label project, on a class."""
+    if values and isinstance(values[0], ClassSet):
+        return bool(tied_classes(values))
     most = [count for _, count in Counter(values).most_common(2)]
     return len(most) == 2 and most[0] == most[1]
+
+
+def tied_classes(values: Sequence[Value]) -> list[int]:
+    """Return the classes on which as many people say yes as say no."""
+    return [number for number, said in votes(values).items() if 2 * sum(said) == len(said)]

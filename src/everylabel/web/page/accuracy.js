@@ -1,6 +1,6 @@
 // How good the model is on what is left, in words that claim no more than is known.
 import { byId, count, make, percent, plural, range, setText } from "./dom.js";
-import { className } from "./state.js";
+import { className, state } from "./state.js";
 
 const ENOUGH_CHECKS = 20; // for the estimate to stand before its range
 
@@ -39,6 +39,9 @@ export function howMeasured(accuracy, every) {
     "The items you label are chosen because the model can learn from them, so being right on them says little. " +
     `${how}, and the model's guess is hidden from you.`;
   if (accuracy.estimate === null) return why;
+  if (state.multiLabel) {
+    return `${why} F1 weighs the classes that are found against those that are right, over all pairs of an item and a class. Each check is predicted by the model without its own label.`;
+  }
   const { checks, expected, unanswered } = accuracy;
   const missing =
     unanswered > 0 ? ` ${plural(unanswered, "check")} ${unanswered === 1 ? "was" : "were"} skipped or left, so the figure may be too high.` : "";

@@ -136,13 +136,13 @@ async function give(item, path, extra, said, doing) {
   }
   const body = { person: state.person, item };
   const reply = await exchange(() => save(path, { ...body, ...extra }), said, doing);
-  if (reply) told(reply, item, path === NO_CLASS ? { class: NONE } : extra);
+  if (reply) told(reply, item, path === NO_CLASS ? { class: state.multiLabel ? [] : NONE } : extra);
   return reply;
 }
 
 function told(reply, item, extra) {
   state.undoable.push({ saved: reply.saved, item });
-  const others = meanwhileText(reply.meanwhile, extra.class ?? null);
+  const others = meanwhileText(reply.meanwhile, extra.class ?? extra.present ?? null);
   if (others) toast(others, { problem: true });
 }
 
@@ -152,14 +152,21 @@ export function label(number) {
   return answer("/api/label", { class: number }, said, LEARNING);
 }
 
+/** The classes of an item in a multi-label project; `absent` are all others unless given. */
+export function labelSet(present, absent = null) {
+  const name = absent === null || present.length ? className(present) : `not ${className(absent)}`;
+  const said = ({ update_ms: ms }) => `Saved: ${name}${ms === null ? "" : ` · learned in ${milliseconds(ms)}`}`;
+  return answer("/api/label_set", { present, absent }, said, LEARNING);
+}
+
 /** What the item is not; it stays, for the next proposal. */
 export const ruleOut = (number) => answer("/api/not", { class: number }, () => `Saved: not ${className(number)}`, LEARNING);
 
 /** One class for several items; one undo takes all of them back. */
-export async function labelMany(items, number) {
+export async function labelMany(items, number, remove = false) {
   const name = className(number);
-  const body = { person: state.person, items, class: number };
-  const said = () => `Saved: ${plural(items.length, "item")} as ${name}`;
+  const body = { person: state.person, items, class: number, remove };
+  const said = () => `Saved: ${plural(items.length, "item")} ${remove ? "without" : "as"} ${name}`;
   const reply = await exchange(() => save("/api/label_many", body), said, LEARNING);
   if (!reply) return;
   state.undoable.push({ saved: reply.saved, item: null });
@@ -213,6 +220,7 @@ export async function start() {
     state.guidelines = session.guidelines;
     state.strategies = session.strategies;
     state.sources = session.sources;
+    state.multiLabel = session.multi_label;
     setSettings(session.settings);
     setClasses(session.classes);
     state.looks = session.looks;
@@ -235,7 +243,7 @@ async function deliver() {
   for (const entry of leftovers()) {
     try {
       const { meanwhile } = await save(entry.path, entry.body);
-      const others = meanwhileText(meanwhile, entry.body.class ?? null);
+      const others = meanwhileText(meanwhile, entry.body.class ?? entry.body.present ?? null);
       toast(`An answer that was not saved before is saved now. ${others}`, { problem: Boolean(others) });
     } catch {
       // Refused for good, then what counts is on the server; or it waits for the next visit.

@@ -16,6 +16,7 @@ import { breakable, byId, make, percent, setText } from "./dom.js";
 import { nothing } from "./missed.js";
 import { byLikelihood, matching } from "./ranking.js";
 import { guessShown, manyClasses, on, shownName, state } from "./state.js";
+import { draw as drawTicks, startTicks, toggle } from "./ticks.js";
 
 const WITHOUT_FILTER = 10;
 const LIKELY = 5;
@@ -81,6 +82,10 @@ function classButton(each, key) {
 function choose(number, event) {
   // After a click the focus leaves the button: Space would give the same answer to the next item.
   if (event && event.detail > 0) document.activeElement?.blur();
+  if (state.multiLabel) {
+    toggle(number);
+    return;
+  }
   if (canAnswer()) for (const button of document.querySelectorAll(`[data-class="${number}"]`)) button.classList.add("chosen");
   label(number);
 }
@@ -138,7 +143,7 @@ function drawGuess() {
   for (const [number, button] of buttons) {
     // A class added since this item was chosen has no probability yet.
     fill(button, shown ? state.task.probabilities[number] : undefined);
-    const mine = state.task?.answer === number;
+    const mine = Array.isArray(state.task?.answer) ? state.task.answer.includes(number) : state.task?.answer === number;
     const not = state.task?.ruled_out?.includes(number) ?? false;
     button.classList.toggle("mine", mine);
     button.classList.toggle("not", not);
@@ -147,6 +152,7 @@ function drawGuess() {
   }
   drawLikely(shown);
   applyFilter();
+  drawTicks();
 }
 
 function drawBusy() {
@@ -245,6 +251,7 @@ export function startAnswers() {
   on("guess", drawGuess);
   on("busy", drawBusy);
   on("task", drawBusy);
+  startTicks();
   byId("filter").addEventListener("input", applyFilter);
   byId("filter").addEventListener("keydown", filterKey);
   new ResizeObserver(() => {

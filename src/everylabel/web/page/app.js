@@ -20,6 +20,7 @@ import { startSide } from "./side.js";
 import { accept, openSources, startSources } from "./sources.js";
 import { on, state } from "./state.js";
 import { startTask, toggleZoom } from "./task.js";
+import { save } from "./ticks.js";
 import { no, startYesNo, toggleYesNo, unfold, yes } from "./yes_no.js";
 
 const COMMANDS = {
@@ -27,6 +28,7 @@ const COMMANDS = {
   skip,
   cannot: cannotTell,
   none: noneOfThese,
+  save,
   probabilities: () => toast(toggleProbabilities() ? "Probabilities are hidden." : "Probabilities are shown."),
   yes,
   no,
@@ -75,6 +77,8 @@ function startSession() {
   on("session", () => {
     setText(byId("project"), state.project);
     document.title = `${state.project} · everylabel`;
+    document.documentElement.classList.toggle("multi-label", state.multiLabel);
+    if (state.multiLabel) setText(byId("accuracy-heading"), "F1 score");
     showPerson();
   });
 }

@@ -37,9 +37,11 @@ function classTable({ classes }, reply, draw, status, wishing) {
   const rows = classes.map((each) => {
     const name = reply.classes[each.class];
     const cells = [cell(each.precision, each.predicted, reply.needed), cell(each.recall, each.true, reply.needed)];
+    if (state.multiLabel) cells.push(cell(each.f1, each.true, reply.needed));
     return make("tr", {}, named(name), ...cells, wishing ? wishButton(each.class, name, reply.wishes, draw, status) : null);
   });
   const titles = ["class", "precision: of the items predicted as it, how many are", "recall: of the items that are it, how many are found"];
+  if (state.multiLabel) titles.push("F1");
   if (wishing) titles.push("");
   return make("div", { className: "table-box" }, make("table", { className: "figures-table" }, head(...titles), make("tbody", {}, ...rows)));
 }
@@ -53,7 +55,25 @@ function confusionTable({ confusion }, names) {
 }
 
 function section(title, figures, reply, draw, status, wishing) {
+  if (state.multiLabel) return [make("h3", {}, title), overall(figures), classTable(figures, reply, draw, status, wishing)];
   return [make("h3", {}, title), classTable(figures, reply, draw, status, wishing), make("h3", {}, "What is taken for what"), confusionTable(figures, reply.classes)];
+}
+
+/** Figures over all classes of a multi-label project. */
+function overall({ micro, macro, exact }) {
+  const parts = [];
+  if (micro) parts.push(`Micro F1 ${percent(micro.estimate)} (${range(micro.low, micro.high)})`);
+  if (macro) parts.push(`macro F1 ${percent(macro.estimate)} over ${plural(macro.classes, "class", "classes")} with enough checks`);
+  if (exact) parts.push(`all classes right on ${percent(exact.estimate)} of the items (${range(exact.low, exact.high)})`);
+  return make("p", { className: "note" }, parts.length ? `${parts.join("; ")}.` : "Too few random checks yet.");
+}
+
+/** How far people agree on each class. */
+function agreementTable({ agreement, classes }) {
+  if (!agreement?.length) return [];
+  const rows = agreement.map((each) => make("tr", {}, named(classes[each.class]), make("td", {}, percent(each.share)), make("td", {}, each.alpha === null ? "–" : each.alpha.toFixed(2)), make("td", {}, count(each.items))));
+  const table = make("table", { className: "figures-table" }, head("class", "agreement", "Krippendorff's alpha", "shared items"), make("tbody", {}, ...rows));
+  return [make("h3", {}, "How far people agree"), make("div", { className: "table-box" }, table)];
 }
 
 export async function openFigures() {
@@ -62,7 +82,7 @@ export async function openFigures() {
   const draw = (reply) => {
     const parts = reply.checks ? section("By random checks", reply.checks, reply, draw, status, true) : [];
     if (reply.test) parts.push(...section("By the test set", reply.test, reply, draw, status, false));
-    body.replaceChildren(...parts);
+    body.replaceChildren(...parts, ...agreementTable(reply));
   };
   showDialog("figures", "By class", [status, body]);
   try {

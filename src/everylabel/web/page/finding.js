@@ -69,8 +69,16 @@ function eventNote(event) {
   if (event.kind === "skip") return "skipped";
   if (event.kind === "cannot_tell") return "cannot tell";
   if (event.kind === "none") return "none of these";
+  if (event.kind === "multi_label") return setNote(event);
   const name = event.class === null ? `${shownName(event.class_name)} (removed)` : className(event.class);
   return event.kind === "not" ? `not ${name}` : name;
+}
+
+/** Of an answer about some classes only, also what it says no to. */
+function setNote({ class_name: names, absent }) {
+  const there = names.map(shownName).join(", ");
+  if (names.length + absent.length >= state.classes.length) return there || "none of these";
+  return [there, absent.length ? `not ${absent.map(shownName).join(", ")}` : ""].filter(Boolean).join("; ");
 }
 
 function eventRow(event) {

@@ -7,6 +7,7 @@ import { unfold, YES_NO_KEYS, yesNoKey } from "./yes_no.js";
 
 const SHORTCUTS = [
   { keys: ["u", "Backspace"], also: "Ctrl Z", does: "undo", text: "Take the last answer back (any number of times)" },
+  { keys: ["Enter"], does: "save", text: "Several classes per item: save the classes that are ticked, or that there are none" },
   { keys: ["s", " "], does: "skip", text: "Skip this item for now" },
   { keys: ["-"], does: "none", text: "None of these classes: the model learns that, too" },
   { keys: ["x"], does: "cannot", text: "Cannot tell: the model learns nothing from it" },
@@ -76,7 +77,7 @@ function handle(event, run) {
     }
     return;
   }
-  const shortcut = SHORTCUTS.find((each) => each.keys.includes(key));
+  const shortcut = SHORTCUTS.find((each) => each.keys.includes(key) && (each.does !== "save" || state.multiLabel));
   if (shortcut) {
     event.preventDefault();
     run(shortcut.does);

@@ -3,17 +3,19 @@ import { className, state } from "./state.js";
 
 const saying = ({ person, class: number }) => (number === null ? `${person} could not tell` : `${person} said ${className(number)}`);
 
+const alike = (a, b) => JSON.stringify(Array.isArray(a) ? [...a].sort() : a) === JSON.stringify(Array.isArray(b) ? [...b].sort() : b);
+
 /** Returns a sentence, or nothing; `number` is the answer that was just given, null for "cannot tell". */
 export function meanwhileText(said, number) {
   const own = said.find((each) => each.person === state.person);
   const others = said.filter((each) => each !== own);
   const parts = [];
   if (others.length) {
-    const same = others.every((each) => each.class === number);
+    const same = others.every((each) => alike(each.class, number));
     const kept = others.length === 1 ? "both answers are kept" : "all answers are kept";
     parts.push(`${others.map(saying).join(", ")} meanwhile${same ? ", too." : `; ${kept}.`}`);
   }
-  if (own && own.class !== number) {
+  if (own && !alike(own.class, number)) {
     const before = own.class === null ? "cannot tell" : className(own.class);
     parts.push(`In another window this was answered as ${state.person} meanwhile: ${before}. Your answer now replaces it; u takes it back.`);
   }

@@ -13,9 +13,19 @@ export function byLikelihood(classes, probabilities) {
 /** The class to ask about with yes or no, and whether it is the last one left; null if none may be proposed. */
 export function proposed() {
   if (!state.yesNo || !guessShown()) return null;
+  if (state.multiLabel) return mostUnsure();
   const left = state.classes.filter(({ id }) => !state.task.ruled_out?.includes(id));
   const best = byLikelihood(left, state.task.probabilities)[0];
   return best ? { ...best, last: left.length === 1 } : null;
+}
+
+/** The class of an item that the model is least sure of, among those that nobody has answered. */
+function mostUnsure() {
+  const { ask, probabilities } = state.task;
+  const asked = state.classes.find(({ id }) => id === ask);
+  const unsure = ({ id }) => Math.abs((probabilities[id] ?? 0) - 0.5);
+  const best = asked ?? [...state.classes].sort((a, b) => unsure(a) - unsure(b))[0];
+  return best ? { ...best, last: false } : null;
 }
 
 /** Classes whose name has the text in it: those that begin with it, then those with a word that does, then the others. */

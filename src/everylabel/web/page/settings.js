@@ -4,6 +4,7 @@ import { patch } from "./api.js";
 import { closeDialog, showDialog } from "./dialogs.js";
 import { announce, make, memory, setText } from "./dom.js";
 import { changed, setSettings, state } from "./state.js";
+import { setStartsTicked, startsTicked } from "./ticks.js";
 
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 
@@ -93,6 +94,13 @@ function networkChoice(network, status) {
   return make("div", { className: "field" }, make("label", { htmlFor: "network" }, "Network"), choice, note);
 }
 
+/** Whether what the model predicts is ticked from the start, in a multi-label project. */
+function tickChoice() {
+  const box = make("input", { type: "checkbox", id: "start-ticked", checked: startsTicked() });
+  box.addEventListener("change", () => setStartsTicked(box.checked));
+  return make("label", { className: "check-row", htmlFor: "start-ticked" }, box, "Tick the classes that the model predicts");
+}
+
 export function openSettings() {
   const status = make("p", { className: "note", role: "status" });
   const hide = make("input", { type: "checkbox", id: "hide", checked: state.hideProbabilities });
@@ -114,6 +122,7 @@ export function openSettings() {
     ...(state.progress?.names ? [namesChoice(status)] : []),
     ...(state.progress?.network ? [networkChoice(state.progress.network, status)] : []),
     status,
+    ...(state.multiLabel ? [tickChoice()] : []),
     hideRow,
     keysRow,
     theme,

@@ -22,7 +22,7 @@ function row(item, changed) {
 function ranked(items, guess) {
   if (!manyClasses()) return state.classes;
   const votes = new Map();
-  for (const { guess: each } of items) if (each !== null && each !== undefined) votes.set(each, (votes.get(each) ?? 0) + 1);
+  for (const { guess: said } of items) for (const each of [said ?? []].flat()) votes.set(each, (votes.get(each) ?? 0) + 1);
   if (guess !== null) votes.set(guess, Infinity);
   return [...state.classes].sort((a, b) => (votes.get(b.id) ?? 0) - (votes.get(a.id) ?? 0));
 }
@@ -42,8 +42,10 @@ export function openSeveral(title, found, { guess = null, note = "" } = {}) {
     const ids = chosen();
     if (!ids.length || state.busy) return;
     closeDialog();
-    labelMany(ids, number);
+    labelMany(ids, number, off.checked);
   };
+  const off = make("input", { type: "checkbox", id: "several-off" });
+  const taking = make("label", { className: "check-row", htmlFor: "several-off", hidden: !state.multiLabel }, off, "Take the class off instead of adding it");
   const order = ranked(items, guess);
   const draw = () => {
     const text = filter.value.trim().toLowerCase();
@@ -67,7 +69,7 @@ export function openSeveral(title, found, { guess = null, note = "" } = {}) {
     tell();
   });
   const keys = "Arrows move through the list and Space ticks an item; a class's key gives that class.";
-  const dialog = showDialog("several", title, [status, list, all, filter, classes, make("p", { className: "note" }, keys)]);
+  const dialog = showDialog("several", title, [status, list, all, taking, filter, classes, make("p", { className: "note" }, keys)]);
   dialog.addEventListener("keydown", (event) => press(event, classes, filter, guess));
   tell();
   draw();

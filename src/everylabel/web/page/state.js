@@ -12,6 +12,7 @@ export const state = {
   settings: { strategy: "", check_every: 10 },
   strategies: [],
   sources: 0, // of suggestions
+  multiLabel: false, // an item may have several classes, or none
   looks: false, // may change nothing
   task: null,
   finished: false,
@@ -104,7 +105,10 @@ const classOf = (number) => state.classes.find((each) => each.id === number);
 /** In place of a class's number: no class fits. */
 export const NONE = -2;
 
-export const className = (number) => (number === NONE ? "none of these" : classOf(number) ? shownName(classOf(number).name) : `class ${number}`);
+/** A class by name; several of them, of a multi-label project, with commas. */
+export const className = (number) => (Array.isArray(number) ? number.map(className).join(", ") || "none of these" : oneName(number));
+
+const oneName = (number) => (number === NONE ? "none of these" : classOf(number) ? shownName(classOf(number).name) : `class ${number}`);
 
 /** A class's colour in the map and the balance: its own, or that of its number. */
-export const classColour = (number) => classOf(number)?.colour || colour(number);
+export const classColour = (number) => (Array.isArray(number) ? classColour(number[0] ?? NONE) : classOf(number)?.colour || colour(number));

@@ -2,7 +2,7 @@
 //
 // A "no" is learned and brings the next proposal for the same item. Where the model's guess must not be seen (random
 // checks), or there is none yet, all classes are shown, and a line says why. Keys of classes work as ever.
-import { canAnswer, label, noneOfThese, ruleOut } from "./actions.js";
+import { canAnswer, label, labelSet, noneOfThese, ruleOut } from "./actions.js";
 import { announce, breakable, byId, make, memory, percent, setText } from "./dom.js";
 import { missed } from "./missed.js";
 import { proposed } from "./ranking.js";
@@ -27,11 +27,12 @@ function respond(answer) {
 }
 
 export function yes() {
-  respond(({ id }) => label(id));
+  respond(({ id }) => (state.multiLabel ? labelSet([id], []) : label(id)));
 }
 
 export function no() {
-  respond(({ id, last }) => (last ? noneOfThese() : ruleOut(id)));
+  if (state.multiLabel) respond(({ id }) => labelSet([], [id]));
+  else respond(({ id, last }) => (last ? noneOfThese() : ruleOut(id)));
 }
 
 /** Shows all classes for the item in sight. */

@@ -20,6 +20,7 @@ from everylabel.web.bodies import (
     ManyBody,
     PersonBody,
     SentBody,
+    SetBody,
     SuggestionsBody,
     UndoBody,
     problems,
@@ -42,6 +43,12 @@ def answers(service: Service) -> APIRouter:
     async def label(body: LabelBody) -> dict[str, Any]:
         """Learn a class and return the next instance."""
         return await wrap_future(service.label(body.person, body.item, body.class_, body.key))
+
+    @router.post("/label_set", responses=problems(404, 409))
+    async def label_set(body: SetBody) -> dict[str, Any]:
+        """Learn which classes an item of a multi-label project has, and return the next."""
+        said = body.present, body.absent
+        return await wrap_future(service.label_set(body.person, body.item, *said, body.key))
 
     @router.post("/not", responses=problems(404, 409))
     async def rule_out(body: LabelBody) -> dict[str, Any]:
@@ -76,7 +83,8 @@ def answers(service: Service) -> APIRouter:
     @router.post("/label_many", responses=problems(404, 409))
     async def many(body: ManyBody) -> dict[str, Any]:
         """Learn one class for several instances and return the next; one undo takes all of them back."""
-        return await wrap_future(label_many(service, body.person, body.items, body.class_, body.key))
+        made = label_many(service, body.person, body.items, body.class_, body.key, remove=body.remove)
+        return await wrap_future(made)
 
     @router.post("/suggestions", responses=problems(404, 409))
     async def suggestions(body: SuggestionsBody) -> dict[str, Any]:

@@ -1,0 +1,65 @@
+// Several classes per item: a class's button ticks it, Enter saves all that are ticked; none ticked is an answer, too.
+import { canAnswer, labelSet } from "./actions.js";
+import { announce, byId, memory, setText } from "./dom.js";
+import { missed } from "./missed.js";
+import { className, guessShown, on, state } from "./state.js";
+
+let ticked = new Set();
+let of = null; // the item that they are of
+
+/** Whether what the model predicts is ticked from the start; people who see ticks tend to leave them. */
+export const startsTicked = () => memory.get("start-ticked") === "yes";
+
+export function setStartsTicked(on) {
+  memory.set("start-ticked", on ? "yes" : null);
+  of = null;
+  begin();
+}
+
+/** A new item begins with the person's own answer, or with nothing ticked. */
+function begin() {
+  const { task } = state;
+  if (!state.multiLabel || (task && task.item.id === of)) return draw();
+  of = task?.item.id ?? null;
+  const predicted = startsTicked() && guessShown() ? (task.predicted ?? []) : [];
+  ticked = new Set(task?.answer ?? predicted);
+  draw();
+}
+
+export function toggle(number) {
+  if (!canAnswer()) {
+    if (state.task) missed();
+    return;
+  }
+  if (!ticked.delete(number)) ticked.add(number);
+  announce(`${className(number)} ${ticked.has(number) ? "ticked" : "not ticked"}`);
+  draw();
+}
+
+export function save() {
+  if (state.multiLabel) labelSet([...ticked]);
+}
+
+/** Ticks and predictions on the buttons, and what saving would save. */
+export function draw() {
+  const shown = state.multiLabel && guessShown();
+  for (const button of document.querySelectorAll(".answers .class")) {
+    const number = Number(button.dataset.class);
+    const there = state.multiLabel && ticked.has(number);
+    const predicted = shown && (state.task.predicted?.includes(number) ?? false);
+    button.classList.toggle("ticked", there);
+    button.classList.toggle("predicted", predicted);
+    if (!state.multiLabel) continue;
+    button.setAttribute("aria-pressed", String(there));
+    if (predicted) button.setAttribute("aria-description", "predicted by the model");
+    else button.removeAttribute("aria-description");
+  }
+  byId("save").hidden = !state.multiLabel;
+  const there = state.classes.filter(({ id }) => ticked.has(id)).map(({ id }) => id);
+  setText(byId("save-word"), `Save: ${className(there)}`);
+}
+
+export function startTicks() {
+  for (const topic of ["task", "session"]) on(topic, begin);
+  for (const topic of ["classes", "guess"]) on(topic, draw);
+}

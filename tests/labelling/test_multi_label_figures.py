@@ -1,0 +1,76 @@
+"""Figures of several classes per item: against scikit-learn, and how often their intervals hold the truth."""
+
+from pathlib import Path
+
+import numpy as np
+from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score
+
+from everylabel.labelling.model.retrainer import retrain
+from everylabel.labelling.quality.multi_label import f1, set_figures
+from tests.labelling.desks import probabilities, service
+from tests.labelling.test_multi_label import CLASSES, answer, classes_of_digit
+
+
+def _drawn(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return answers and predictions (n, 5) that agree more often than not, classes of an item alike."""
+    at = rng.normal(size=(n, 1))
+    truth = at + rng.normal(size=(n, 5)) > np.linspace(-0.5, 1.5, 5)
+    return truth, np.where(rng.random((n, 5)) < 0.15, ~truth, truth)
+
+
+def test_figures_are_those_of_scikit_learn() -> None:
+    truth, said = _drawn(400, np.random.default_rng(0))
+    found = set_figures(truth.astype(float), said, np.ones(400), range(5))
+    each = {
+        name: [row[name]["estimate"] for row in found["classes"]] for name in ("precision", "recall", "f1")
+    }
+    np.testing.assert_allclose(each["precision"], precision_score(truth, said, average=None))
+    np.testing.assert_allclose(each["recall"], recall_score(truth, said, average=None))
+    np.testing.assert_allclose(each["f1"], f1_score(truth, said, average=None))
+    np.testing.assert_allclose(found["micro"]["estimate"], f1_score(truth, said, average="micro"))
+    np.testing.assert_allclose(found["macro"]["estimate"], f1_score(truth, said, average="macro"))
+    np.testing.assert_allclose(found["exact"]["estimate"], accuracy_score(truth, said))
+
+
+def test_an_unanswered_class_counts_for_nothing_and_weights_count_items_several_times() -> None:
+    truth, said = _drawn(200, np.random.default_rng(1))
+    partly = truth.astype(float)
+    partly[50:, 2] = np.nan
+    some = set_figures(partly, said, np.ones(200), range(5))["classes"][2]
+    assert some["f1"]["estimate"] == f1(truth[:50, 2:3], said[:50, 2:3], np.ones(50))["estimate"]  # type: ignore
+    twice = set_figures(truth.astype(float), said, np.r_[2 * np.ones(100), np.zeros(100)], range(5))
+    half = set_figures(truth[:100].astype(float), said[:100], np.ones(100), range(5))
+    np.testing.assert_allclose(twice["micro"]["estimate"], half["micro"]["estimate"])
+
+
+def test_intervals_hold_the_true_figures() -> None:
+    rng = np.random.default_rng(2)
+    truth, said = _drawn(100_000, rng)
+    true = set_figures(truth.astype(float), said, np.ones(100_000), range(5))
+    held = np.zeros(3)
+    for _ in range(400):
+        at = rng.choice(100_000, 60, replace=False)
+        found = set_figures(truth[at].astype(float), said[at], np.ones(60), range(5))
+        pairs = [
+            (found["micro"], true["micro"]),
+            *((found["classes"][1][n], true["classes"][1][n]) for n in ("recall", "f1")),
+        ]
+        held += [told["low"] <= is_so["estimate"] <= told["high"] for told, is_so in pairs]
+    assert (held / 400 >= 0.95).all(), held
+
+
+def test_random_checks_lead_to_figures_on_the_page(tmp_path: Path) -> None:
+    with service(tmp_path / "log", CLASSES, check_every=2, multi_label=True) as made:
+        answer(made, 60)
+        retrain(made.desk)
+        last = made.state.assessed[-1]
+        truth = np.array([[c in classes_of_digit(item) for c in range(3)] for item in made.desk.ids])
+        left = [i for i in range(300) if i not in made.state.labels]
+        whole = f1_score(truth[left], probabilities(made)[left] >= 0.5, average="micro")
+        assert last.checks >= 25
+        assert last.low is not None
+        assert last.high is not None
+        assert last.low <= whole <= last.high
+        figures = made.views.figures_by_class().result()
+        assert [row["class"] for row in figures["checks"]["classes"]] == [0, 1, 2]
+        assert made.views.progress("me")["accuracy"]["estimate"] == last.estimate

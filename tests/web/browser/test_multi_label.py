@@ -1,0 +1,188 @@
+"""Several classes per item in a real browser: by keyboard, by mouse, on a phone, to a screen reader."""
+
+import csv
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+
+from tests.web.browser.conftest import fresh
+from tests.web.browser.pages import ECHO, ENTER, Page
+from tests.web.browser.servers import Server
+
+WORDS = {"sport": "football match goal", "politics": "vote election party", "money": "bank price tax"}
+CLASSES = list(WORDS)
+
+
+def rows() -> Iterator[tuple[str, str]]:
+    """Yield texts about one, two or none of the topics, with labels of the first few."""
+    kinds = [["sport"], ["politics", "money"], [], ["money"], ["sport", "money"], ["politics"]]
+    for i in range(72):
+        topics = kinds[i % len(kinds)]
+        words = " ".join(WORDS[topic] for topic in topics) or "weather sunshine garden"
+        yield f"note {i} on {words}", ";".join(topics) if topics else "[]"
+
+
+@pytest.fixture(scope="module")
+def several(browser_there: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A multi-label server whose first 12 texts have labels."""
+    folder = tmp_path_factory.mktemp("several")
+    with (folder / "notes.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["text", "topics"])
+        table.writerows((text, topics if i < 12 else "") for i, (text, topics) in enumerate(rows()))
+    named = "--text-column", "text", "--label-column", "topics", "--model", "tfidf"
+    server = Server(folder, "notes.csv", *named, "--multi-label", "--classes", ",".join(CLASSES)).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def page(driver: webdriver.Chrome, several: Server) -> Iterator[Page]:
+    page = fresh(driver, several)
+    yield page
+    assert page.console() == []
+
+
+def _ticked(page: Page) -> list[str]:
+    return [each.get_attribute("title") or "" for each in page.all('#classes [aria-pressed="true"]')]
+
+
+def _label(server: Server, item: str) -> list[int] | None:
+    label: list[int] | None = server.get(f"/api/items/{item}")["label"]
+    return label
+
+
+def test_keys_tick_classes_and_enter_saves_them(page: Page, several: Server) -> None:
+    page.open("keys")
+    page.press("1")
+    page.until(lambda: _ticked(page) == ["sport"])
+    page.press("3")
+    page.until(lambda: _ticked(page) == ["sport", "money"])
+    assert page.text("#live") == "money ticked"
+    page.press("1")
+    page.until(lambda: _ticked(page) == ["money"])
+    assert page.text("#save-word") == "Save: money"
+    item = page.answer(ENTER)
+    assert _label(several, item) == [2]
+    assert page.text("#live").startswith("Saved: money")
+    assert _ticked(page) == []
+    assert page.text("#save-word") == "Save: none of these"
+    other = page.answer(ENTER)  # nothing ticked is an answer, too
+    assert _label(several, other) == []
+    page.press("u")
+    page.shows(other)
+    assert _label(several, other) is None
+    page.press("u")
+    page.shows(item)
+    page.press("2")
+    page.until(lambda: _ticked(page) == ["politics"])
+    page.answer(ENTER)
+    assert _label(several, item) == [1]
+
+
+def test_mouse_ticks_and_saves_and_the_answer_can_be_changed(page: Page, several: Server) -> None:
+    page.open("mouse")
+    item = page.item
+    page.find('#classes [data-class="0"]').click()
+    page.find('#classes [data-class="1"]').click()
+    page.until(lambda: _ticked(page) == ["sport", "politics"])
+    page.find("#save").click()
+    page.moved_on(item)
+    assert _label(several, item) == [0, 1]
+    page.dialog("h")
+    page.until(lambda: page.all("dialog .result"))
+    assert "sport, politics" in page.text("dialog .result")
+    page.find("dialog .result").click()
+    page.shows(item)
+    page.until(lambda: _ticked(page) == ["sport", "politics"])  # the answer so far
+    page.press("2")
+    page.until(lambda: _ticked(page) == ["sport"])
+    page.answer(ENTER)
+    assert _label(several, item) == [0]
+
+
+def test_predicted_classes_are_marked_and_ticked_only_when_asked_for(page: Page) -> None:
+    page.open("marks")
+    page.until(lambda: page.script("return document.querySelectorAll('#classes .share').length") == 3)
+    for _ in range(4):  # an item of which the model predicts something, and which is no random check
+        if page.all("#classes .predicted"):
+            break
+        page.answer(ENTER)
+    marked = page.find("#classes .predicted")
+    assert marked.get_attribute("aria-description") == "predicted by the model"
+    assert _ticked(page) == []
+    page.dialog(",")
+    page.find("#start-ticked").click()
+    page.close()
+    page.until(lambda: marked.get_attribute("title") in _ticked(page))
+
+
+def test_yes_or_no_asks_one_class_and_saves_a_partial_answer(page: Page, several: Server) -> None:
+    page.open("yesno")
+    page.press(".")
+    while not page.find("#proposal").is_displayed():
+        page.answer(ENTER)  # a random check
+    asked, item = page.text("#question strong"), page.item
+    page.answer("n")
+    event = several.get("/api/history?person=yesno&limit=1")["events"][0]
+    assert (event["item"], event["class_name"], event["absent"]) == (item, [], [asked])
+    page.dialog("h")
+    page.until(lambda: page.all("dialog .result"))
+    assert f"not {asked}" in page.text("dialog .result")
+    page.close()
+
+
+def test_search_adds_a_class_to_items_and_takes_it_off(page: Page, several: Server) -> None:
+    page.open("bulk")
+    assert _in_bulk(page, several, off=False) == [[2], [2]]
+    assert _in_bulk(page, several, off=True) == [[], []]
+
+
+def _in_bulk(page: Page, server: Server, *, off: bool) -> list[list[int] | None]:
+    """Give two items found by a search the class money, or take it off; return their labels."""
+    page.dialog("/")
+    page.find("#search-box").send_keys("note 6")
+    page.until(lambda: len(page.all("dialog .result")) > 2)
+    page.press_with("\ue009", ENTER)
+    page.until(lambda: page.all("dialog input.tick"))
+    names = ["61", "62"]  # nobody has labelled them
+    for box in page.all("dialog input.tick"):
+        if box.get_attribute("data-item") not in names:
+            page.script("arguments[0].click()", box)
+    if off:
+        page.script("document.getElementById('several-off').click()")
+    page.find('dialog [data-class="2"]').click()
+    page.until(lambda: not page.all("dialog[open]") and not page.busy)
+    time.sleep(ECHO)
+    return [_label(server, name) for name in names]
+
+
+def test_a_phone_shows_classes_and_the_save_button(page: Page) -> None:
+    page.size(390, 844, mobile=True)
+    page.open("phone")
+    page.find('#classes [data-class="1"]').click()
+    page.until(lambda: _ticked(page) == ["politics"])
+    save = page.find("#save")
+    assert save.is_displayed()
+    assert save.accessible_name.startswith("Save: politics")
+    assert page.script("return document.documentElement.scrollWidth <= innerWidth")
+    item = page.item
+    save.click()
+    page.moved_on(item)
+    assert page.find('#classes [data-class="0"]').aria_role == "button"
+
+
+def test_the_export_reads_back_as_the_same_labels(several: Server, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "everylabel.cli", "export", "notes.csv", "--what", "labels"]
+    out = tmp_path / "labels.csv"
+    subprocess.run([*command, "--out", str(out)], cwd=several.folder, check=True, capture_output=True)
+    with out.open(newline="") as file:
+        told = {row["row"]: row["label"] for row in csv.DictReader(file)}
+    for i, (_, topics) in enumerate(rows()):
+        if i < 12:
+            assert sorted(told[str(i)].split(";")) == sorted((topics if topics != "[]" else "").split(";"))
