@@ -62,6 +62,7 @@ def test_a_project_from_start_to_stop_and_on(tmp_path: Path) -> None:
         twice = run("label", source, "--no-browser", "--port", "0")
         assert twice.exit_code == 2
         assert "in use by another server" in twice.output
+        assert "for project 'reviews.csv' at http://127.0.0.1:" in twice.output
         code, text = server.stop()
     assert code == 0
     assert (

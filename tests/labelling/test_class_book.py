@@ -4,7 +4,7 @@ import pytest
 
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import State
-from everylabel.labelling.state.types import IMPORT, ClassBook, Place, change_in_words
+from everylabel.labelling.state.types import IMPORT, ClassBook, Place, Refused, change_in_words
 from everylabel.log import events
 from everylabel.log.events import Body, Event
 from everylabel.selection.pool import Where
@@ -126,3 +126,9 @@ def test_changes_are_told_in_words() -> None:
         "changed the key of “a”",
         "changed the colour of “a”",
     ]
+
+
+def test_unknown_class_is_refused_with_the_nearest_name() -> None:
+    book = ClassBook(["card payment", "transfer"], (0, 1))
+    with pytest.raises(Refused, match=r"or a class.s name; did you mean .transfer."):
+        book.number("transfr")

@@ -167,6 +167,18 @@ def test_folder_keeps_the_session_for_later(tmp_path: Path) -> None:
     assert "everylabel.label(items, folder=" in " ".join(result.output.split())
 
 
+def test_a_cell_that_runs_again_replaces_its_session(tmp_path: Path) -> None:
+    source = tmp_path / "mails.csv"
+    source.write_text("body\n" + "\n".join(TEXTS) + "\n")
+    how = {"text_column": "body", "model": "tfidf", "display": False}
+    first = el.label(source, CLASSES, folder=tmp_path / "mails.csv.everylabel", **how)  # type: ignore[arg-type]
+    answer_texts(first, 4)
+    with el.label(source, **how) as again:  # type: ignore[arg-type]
+        assert not first.running
+        assert again.folder == first.folder  # the project beside the file
+        assert again.records == first.records
+
+
 def test_labelling_a_file_leaves_no_trace_beside_it(tmp_path: Path) -> None:
     source = tmp_path / "mails.csv"
     source.write_text("body,kind\n" + "\n".join(f"{text},{i % 2}" for i, text in enumerate(TEXTS)) + "\n,1\n")

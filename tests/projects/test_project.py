@@ -449,3 +449,14 @@ def test_a_missing_column_is_told_as_last_time_s_or_by_what_was_meant(tmp_path: 
     told = r"column 'body' is not in .*--text-column is as last time: pass --text-column with another"
     with pytest.raises(EverylabelError, match=told):
         open_project(source)
+
+
+def test_a_row_of_features_out_of_scale_is_told(tmp_path: Path) -> None:
+    features = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32)
+    np.save(tmp_path / "x.npy", features)
+    assert not any("as large as most" in note for note in open_project(tmp_path / "x.npy", keep=False).notes)
+    features[17, 2] = 1e6
+    np.save(tmp_path / "y.npy", features)
+    told = [note for note in open_project(tmp_path / "y.npy", keep=False).notes if "as large as most" in note]
+    assert len(told) == 1
+    assert "1 row of the features is more than 1,000 times as large as most: 17" in told[0]

@@ -24,7 +24,6 @@ app = typer.Typer(
     help="A classifier that learns from every label, the moment it is given.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     rich_markup_mode=None,  # its table cuts the names of options off at 80 columns
 )
 

@@ -28,6 +28,7 @@ from everylabel.log.engines import (
     connect,
     file_ids,
     is_full,
+    make_file,
     reason,
     shown_place,
 )
@@ -50,6 +51,10 @@ __all__ = ["Damaged", "NoLog", "Store", "StoreError"]
 EXPORT = "Export the labels before the server is stopped: it still has all of them"
 TRIAL = "everylabel tries whether it can write"  # the project of trial events
 _UNREADABLE = ("malformed", "Could not decode")  # SQLite's words for a damaged file
+
+
+def _address_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.address")
 
 
 class Store:
@@ -306,12 +311,26 @@ class Store:
                 self._session = self._lock.session
         except Taken as error:
             raise StoreError(
-                f"store {self.shown} is in use by another server for project {self.project!r}; use that "
-                "one, stop it, or choose another --store"
+                f"store {self.shown} is in use by another server for project {self.project!r}{self._where()}"
+                "; use that one, stop it, or choose another --store"
             ) from error
+
+    def note_address(self, address: str) -> None:
+        """Note where the server that writes this log is found, for a second one that is refused."""
+        if self._path is not None:
+            make_file(_address_file(self._path))
+            _address_file(self._path).write_text(address)
+
+    def _where(self) -> str:
+        """Return where the server that has the lock is found, if it is known."""
+        if self._path is None or not _address_file(self._path).is_file():
+            return ""
+        return f" at {_address_file(self._path).read_text()[:200]}"
 
     def _release(self) -> None:
         if self._lock is not None:
+            if self._path is not None:
+                _address_file(self._path).unlink(missing_ok=True)
             self._lock.close()
             self._lock = None
 

@@ -11,6 +11,7 @@ from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import ClassList, class_list
@@ -18,14 +19,16 @@ from everylabel.data.items import Items
 from everylabel.data.options import Options
 from everylabel.data.readers.memory import read_memory
 from everylabel.formats.suggestions import read_suggestions
-from everylabel.notebook.session import HEIGHT, Background, Session, Source
+from everylabel.notebook.session import HEIGHT, Background, Session, Source, shell
 from everylabel.notebook.session import show as show_session
+from everylabel.projects.files import remembered
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import ENDING, IN_MEMORY, Project, open_project
 from everylabel.web.access import is_local
 
 NAME = f"notebook{ENDING}"  # a project's folder that ends with the session
 MANY = 1000  # items from which on it is told how far their embedding is
+_sessions: WeakValueDictionary[Path | str, Session] = WeakValueDictionary()  # by folder, or notebook cell
 _OPTION = re.compile(r"(?<![^\s(:,`])--[a-z]+(?:-[a-z]+)*(?![\w/\\-]|\.\w)")  # a word of its own
 
 
@@ -176,6 +179,11 @@ def label(
             framed=True,
         )
         place, tidy, kept = _place(source, folder)
+        again = [key for key in (kept, _cell()) if key is not None]
+        for earlier in [_sessions[key] for key in again if key in _sessions]:
+            if earlier.running:
+                _note(f"the session at {earlier.address} is stopped: this one takes its place")
+            earlier.stop()
         try:
             project = _opened(source, in_memory, replace(options, folder=place))
             options = replace(options, proposed=read_suggestions(project, options, _note))
@@ -184,11 +192,20 @@ def label(
             tidy()
             raise
     session = Session(Source(source, label_column), background, kept, tidy, height)
+    _sessions.update(dict.fromkeys(again, session))
     if kept is None and store is None:
         _note("labels are in a temporary folder, gone when Python ends; folder='NAME.everylabel' keeps them")
     if display:
         show_session(session)
     return session
+
+
+def _cell() -> str | None:
+    """Return what names the notebook's cell that is run; None elsewhere."""
+    kernel = getattr(shell(), "kernel", None)
+    about = kernel.get_parent() if hasattr(kernel, "get_parent") else {}
+    found = about.get("metadata", {}).get("cellId")
+    return found if isinstance(found, str) else None
 
 
 def _place(source: Any, folder: str | os.PathLike[str] | None) -> tuple[Path | None, Any, Path | None]:
@@ -198,6 +215,11 @@ def _place(source: Any, folder: str | os.PathLike[str] | None) -> tuple[Path | N
         return kept, lambda: None, kept
     if isinstance(source, str | os.PathLike) and str(source).endswith(ENDING) and Path(source).is_dir():
         return None, lambda: None, Path(source).absolute()
+    if isinstance(source, str | os.PathLike):
+        beside = Path(f"{Path(source).absolute()}{ENDING}")
+        if remembered(beside) is not None:  # `everylabel label` made it, or folder= did
+            _note(f"goes on in the project beside it, {beside.name}")
+            return beside, lambda: None, beside
     temporary = Path(tempfile.mkdtemp(prefix="everylabel-"))  # nobody else's
     return temporary / NAME, partial(shutil.rmtree, temporary, ignore_errors=True), None
 

@@ -291,10 +291,9 @@ def _define_classes(
     state = writer.state
     new = [name for name in map(clean_name, classes) if name not in state.names]
     if new:
-        there = listed(list(state.classes), 12)
-        stay = f"; those that were there stay: {there}" if there else ""
+        stay = f"; {counted(len(state.classes), 'class stays', 'classes stay')}" if state.classes else ""
         many = counted(len(new), "class is", "classes are")
-        note(f"{many} added: {listed(new, 12)}{stay}{meant(new, state.names)}")
+        note(f"{many} added: {listed(new)}{stay}{meant(new, state.names)}")
     for name in classes:
         _number(writer, name)
     for name, text in descriptions.items():

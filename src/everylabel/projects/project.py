@@ -41,6 +41,8 @@ ENDING = ".everylabel"
 IN_MEMORY = "items in memory"  # a source that no folder can name: `open_project` gets a reader of it
 OWN = 0o700  # a folder that nobody else on this machine looks into
 SHOWN = 5  # images that are named of those left out
+FAR = 1000  # times the usual size: a row of features that is most likely wrong
+LOOKED_AT = 10**8  # numbers that are looked at for such rows; more would delay the start
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -392,8 +394,26 @@ def _with_features(
         if broken:
             notes = (*notes, left_out(items, broken))
             items = items.without(broken)
+    else:
+        notes = outliers(items, features)
     own = {"features": features, "notes": notes, "folder": folder, "embedded_in": place, "about": about}
     return Project(**vars(items) | own | known)
+
+
+def outliers(items: Items, features: np.ndarray) -> tuple[str, ...]:
+    """Return a note on rows that are so large that the model cannot tell the others apart."""
+    n, d = features.shape
+    if not isinstance(features, np.ndarray) or not 0 < n * d <= LOOKED_AT:
+        return ()
+    sizes = np.abs(features).max(axis=1)
+    usual = float(np.median(sizes))
+    far = np.flatnonzero(sizes > FAR * usual) if usual > 0 else ()
+    if not len(far):
+        return ()
+    many = counted(len(far), "row of the features is", "rows of the features are")
+    named = listed([items.known_as(int(i)) for i in far])
+    return (f"{many} more than {FAR:,} times as large as most: {named}; expected numbers of one scale, since "
+            "the model can hardly tell the other rows apart. Correct or remove what is wrong",)  # fmt: skip
 
 
 def told_of(items: Items) -> tuple[str, ...]:

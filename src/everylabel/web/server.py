@@ -89,6 +89,7 @@ def opened_server(
         with _compiling(service, len(project), project.features.shape[1]) as begin_compiling:
 
             def started() -> None:
+                service.desk.log.note_address(address.partition("?")[0])
                 _ready(address, options.browser, ready)
                 begin_compiling.set()
                 arrivals.start()
@@ -157,6 +158,9 @@ def opened_project(
         if options.store is None and project.about is not None:
             project = replace(project, about=project.about._replace(log=log_mark(store)))
         project.keep()  # nothing was refused: from now on these are the options
+        if len(state.classes) < 2:
+            there = "one class" if state.classes else "no class"
+            note(f"there is {there} yet: add classes on the page, or by --classes")
         rows = options.rows(project)
         desk, network = opened_desk(project, rows, store, state, names, snapshots.mean(), note)
         project = project.without_features()

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from everylabel.core.errors import EverylabelError
+from everylabel.core.errors import EverylabelError, nearest
 from everylabel.log import events
 from everylabel.selection.pool import Where
 from everylabel.selection.strategies import DEFAULT
@@ -81,6 +81,8 @@ class ClassBook:
         else:
             expected = f"0 to {len(self.names) - 1} or a class's name"
         expected = expected if self.order else "a class: add one first"
+        near = nearest(value, [self.names[i] for i in self.order]) if isinstance(value, str) else None
+        expected += "" if near is None else f"; did you mean {near!r}?"
         raise Refused(422, "unknown_class", f"class is {value!r:.80}; expected {expected}")
 
     def like(self, name: str, but: int | None = None) -> str | None:
