@@ -460,3 +460,10 @@ def test_a_row_of_features_out_of_scale_is_told(tmp_path: Path) -> None:
     told = [note for note in open_project(tmp_path / "y.npy", keep=False).notes if "as large as most" in note]
     assert len(told) == 1
     assert "1 row of the features is more than 1,000 times as large as most: 17" in told[0]
+
+
+def test_a_note_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("id,text\n" + "".join(f"m{i},a text of {i}\n" for i in range(300)))
+    notes = open_project(tmp_path / "x.csv", model="tfidf", keep=False, begin=lambda _: []).notes
+    assert len(notes) == len(set(notes))
+    assert any("'id' holds the ids" in note for note in notes)

@@ -178,13 +178,15 @@ def _cannot_tell(look: Look, asked: Asked) -> list[Found]:
 
 
 QUEUES = {
-    "between": Queue("Half sure", "Likely of a class, but the model is not sure", "class if any", _between),
-    "predicted": Queue("Predicted", "What the model takes for a class", "class if any", _predicted),
-    "more": Queue("Find more", "What may be of a class, though another is likelier", "class", _more),
-    "like": Queue("Most alike", "What is most like an item", "item", _like),
+    "between": Queue("Half sure", "Items whose class the model is not sure of", "class if any", _between),
+    "predicted": Queue("Predicted", "Items predicted as a class", "class if any", _predicted),
+    "more": Queue(
+        "Find more", "Items that may be of a class, although another is more probable", "class", _more
+    ),
+    "like": Queue("Most alike", "Items most similar to this one", "item", _like),
     "suspect": Queue("Suspect labels", "Labels that are likely wrong", "class if any", _suspect),
-    "disputed": Queue("Disputed", "People are of different minds", "", _disputed),
-    "cannot_tell": Queue("Cannot tell", "Nobody could tell what it is", "", _cannot_tell),
+    "disputed": Queue("Disputed", "People gave different answers", "", _disputed),
+    "cannot_tell": Queue("Cannot tell", "Items that nobody could tell", "", _cannot_tell),
 }
 
 

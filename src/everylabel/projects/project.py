@@ -253,9 +253,8 @@ def open_project(
     unsaid = options.besides(given).arguments()
     again = [f"options as last time: {unsaid}"] if unsaid else []
     told = (str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
-    project = replace(
-        project, notes=(*again, *told_of(items), *items.advice, *project.notes, *dict.fromkeys(told))
-    )
+    notes = dict.fromkeys((*again, *told_of(items), *items.advice, *project.notes, *told))  # each once
+    project = replace(project, notes=tuple(notes))
     if keep:
         project.keep()
     return project

@@ -228,6 +228,18 @@ TOLD = """const [name, given, done] = arguments;
     import("/static/finishing.js").then((module) => done(module[name](given, {rate: 0.05})));"""
 
 
+WHY = """const [probabilities, done] = arguments;
+    const task = {reason: "chosen", by: "herding", answer: null, probabilities};
+    import("/static/task.js").then((module) => done(module.reasonText(task)));"""
+
+
+def test_a_sure_model_is_not_called_unsure(page: Page) -> None:
+    page.open("why")
+    told = {p: str(page.driver.execute_async_script(WHY, [p, 1 - p])) for p in (0.5, 0.99)}
+    assert "the model is unsure here" in told[0.5]
+    assert "the model is fairly sure" in told[0.99]
+
+
 def test_confirmations_are_told_in_plain_words(page: Page) -> None:
     page.open("finish")
 

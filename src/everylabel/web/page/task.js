@@ -31,12 +31,17 @@ const WHY = {
   left: "Nothing else is left: this one was passed over before",
 };
 
-function reasonText(task) {
+const SURE = 0.9; // from here on nobody would call the model unsure
+const TYPICAL = "Why this one: the model is fairly sure, and many items are like it";
+
+export function reasonText(task) {
   if (!task) return "";
   if (task.answer !== null && task.reason === "asked") return "You answered this one before; a new answer replaces it";
   if (task.reason === "audit" && state.progress?.finishing) return `${REASONS.audit}: ${confirmed(state.progress.finishing)}`;
   if (task.reason !== "chosen") return REASONS[task.reason] ?? "";
-  return WHY[task.by || state.settings.strategy] ?? "";
+  const by = task.by || state.settings.strategy;
+  if (by === "herding" && Math.max(0, ...(task.probabilities ?? [])) >= SURE) return TYPICAL;
+  return WHY[by] ?? "";
 }
 
 /** Short texts are set large, long ones in a comfortable reading size. */
