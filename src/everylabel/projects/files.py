@@ -110,7 +110,8 @@ class Remembered(NamedTuple):
     """What a folder knows of its project. Its log goes by `name`, whatever the source is called later.
 
     `id` tells it from others of that name, in a store they share. `log` tells the log in the folder from
-    others, by when it was begun; "" where none was, or by an earlier version.
+    others, by when it was begun; "" where none was, or by an earlier version. `stored` says the same of the
+    log in the store that was named last, after a hash of its address, which may hold a password.
     """
 
     source: str
@@ -118,12 +119,24 @@ class Remembered(NamedTuple):
     options: Options
     id: str = ""
     log: str = ""
+    stored: str = ""
+
+    def log_in(self, store: str | None) -> str:
+        """Return what tells the log in a store from others; "" if that store was not used last."""
+        if store is None:
+            return self.log
+        name, _, mark = self.stored.partition(" ")
+        return mark if name == digest(store) else ""
+
+    def with_log(self, store: str | None, mark: str) -> "Remembered":
+        """Return the same with the log that is used now."""
+        return self._replace(log=mark) if store is None else self._replace(stored=f"{digest(store)} {mark}")
 
 
 def remember(folder: Path, project: Remembered) -> None:
     """Note a project's source, name and options in its folder."""
     about = {"source": project.source, "name": project.name, "id": project.id, "log": project.log}
-    about |= asdict(project.options)
+    about |= {"stored": project.stored} | asdict(project.options)
     write_json(folder / FILE, about, indent=1)
 
 
@@ -138,7 +151,7 @@ def remembered(folder: Path) -> Remembered | None:
         stored_options = {field.name: stored.get(field.name) for field in fields(Options)}
         classes: Sequence[str] | None = stored_options.pop("classes")
         options = Options(**stored_options, classes=None if classes is None else tuple(classes))
-        known = (str(stored.get(name) or "") for name in ("id", "log"))
+        known = (str(stored.get(name) or "") for name in ("id", "log", "stored"))
         return Remembered(str(stored["source"]), str(stored["name"]), options, *known)
     except OtherDigest as error:
         raise EverylabelError(f"project file {str(path)!r} is damaged: {error}") from error

@@ -33,8 +33,9 @@ def check_labelled(store: str | None, *, accept: bool = False, needed: bool = Fa
 
     def check(opening: Opening) -> Items | None:
         place = str(opening.folder / STORE) if store is None else store
-        if store is None and opening.before is not None and not accept:
-            _check_log_there(Path(place), opening.before)
+        if opening.before is not None and not accept:
+            name = log_name(opening.before.name, opening.before.id, opening.items, store)
+            _check_log_there(place, name, opening.before.log_in(store))
         if not needed and "://" not in place and not Path(place).exists():
             return None
         now, items = opening.now, opening.items
@@ -71,24 +72,26 @@ def log_mark(log: Store) -> str:
     return "" if first is None else repr(first.at)
 
 
-def _check_log_there(path: Path, about: Remembered) -> None:
+def _check_log_there(place: str, name: str, noted: str) -> None:
     """Refuse to begin anew where a log was begun: it is gone, empty or another's.
 
     Why one cannot be read (another program holds it, a later version wrote it) is told as it is: it may be
     the very log, which nobody should put a backup in the place of.
     """
-    if not about.log:
+    if not noted:
         return
     try:
-        with closing(Store(path, about.name, write=False)) as log:
+        with closing(Store(place, name, write=False)) as log:
             found = log_mark(log)
     except NoLog:
         found = ""
-    if found != about.log:
-        what = "is another one" if found else "holds nothing of this project" if path.exists() else "is gone"
+    if found != noted:
+        there = "://" in place or Path(place).exists()
+        what = "is another one" if found else "holds nothing of this project" if there else "is gone"
         raise EverylabelError(
-            f"the log {str(path)!r}, in which this project was labelled, {what}; put it back, or a backup of "
-            "it (everylabel doctor looks what is there). To go on without its labels, add --accept-changes"
+            f"the log {place.split('@')[-1]!r}, in which this project was labelled, {what}; put it back, or "
+            "a backup of it (everylabel doctor looks what is there). To go on without its labels, add "
+            "--accept-changes"
         )
 
 
