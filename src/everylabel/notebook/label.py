@@ -202,7 +202,7 @@ def label(
 
 def _cell() -> str | None:
     """Return what names the notebook's cell that is run; None elsewhere."""
-    kernel = getattr(shell(), "kernel", None)
+    kernel: Any = getattr(shell(), "kernel", None)
     about = kernel.get_parent() if hasattr(kernel, "get_parent") else {}
     found = about.get("metadata", {}).get("cellId")
     return found if isinstance(found, str) else None
