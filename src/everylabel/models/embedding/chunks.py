@@ -1,4 +1,4 @@
-"""The items to embed, whatever they are, as chunks and as a sample; never all in memory at once."""
+"""Items to embed, in chunks and as a sample; never all in memory at once."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,14 +18,14 @@ from everylabel.data.readers.memory import as_pandas, frame_of, is_pandas
 from everylabel.data.readers.table import SUFFIXES as SUFFIXES_OF_TABLES
 
 KINDS = ("text", "image", "table")
-FIT_ON = 20_000  # items that a backend without a pretrained model is fitted on
-LOOK_AT = 1000  # items whose kind is looked for
+FIT_ON = 20_000  # items that TF-IDF, pixels and tables are fitted on
+LOOK_AT = 1000  # items in which the kind is detected
 
 
 class Chunks:
     """Items of one kind: a list, anything that can be iterated, or a table.
 
-    The kind is the one that is passed, that of `read_items`, the one the model implies, or looked for.
+    The kind is the argument, that of `read_items`, the model's, or detected, in this order.
     """
 
     def __init__(self, items: Any, kind: str | None, implied: str | None = None) -> None:
@@ -94,13 +94,13 @@ class Chunks:
 
 
 def _looked_at(items: list[Any]) -> str:
-    """Return the kind that some items have."""
+    """Return the kind of a sample of items."""
     there = [item for item in items if not is_missing(item)]
     return "image" if there and (is_image(there[0]) or are_paths(there)) else "text"
 
 
 def _unpacked(items: Any) -> Any:
-    """Return what to iterate over: the items of `read_items`, the rows of a table file, a plain list."""
+    """Return a sequence, iterable or table: from `read_items`, a table file, an array or a list."""
     if isinstance(items, (str, Path)):
         path = Path(items)
         if path.suffix.lower() in SUFFIXES_OF_TABLES:

@@ -50,8 +50,8 @@ def embed(
         all-MiniLM-L6-v2 for texts and DINOv2 small for images when the extras are installed, and
         says so when it falls back to TF-IDF + SVD or to pixels + PCA.
     kind : {"text", "image", "table"}, optional
-        What the items are, where that is not plain from them or the model. A list of strings is images if
-        some of them, looked at, all end like an image's name and the first is a file.
+        The kind of the items, if items and model leave it open. A list of strings counts as images if a
+        sample of them all end like image files and the first one exists.
     out : path, optional
         A .npy file to write; the result is then memory-mapped.
     dtype : {"float32", "float16"}
@@ -63,12 +63,12 @@ def embed(
     progress : function, optional
         Called with the number of rows done so far: 0 when the work begins.
     fit : path, optional
-        What TF-IDF or pixels learned from other items (a project's embedder.npz, or a file of `fit_out`):
-        new items get features of the same meaning, where without it they would be learned from anew.
+        A saved fit of TF-IDF or pixels (a project's embedder.npz, or a file of `fit_out`). New items then
+        get features comparable to the earlier ones; without it the encoder is fitted on the new items.
     fit_out : path, optional
-        An .npz file for what is learned from these items; models that learn nothing leave none.
+        An .npz file for the fit of TF-IDF or pixels; pretrained models write none.
     trust_model_code : bool
-        Run code that a model brings; such a model is refused otherwise.
+        Run code that a model brings; without it such a model is refused.
 
     An image that cannot be read becomes a row of NaN; a warning counts and lists them.
 
@@ -105,16 +105,15 @@ def embed(
 
 
 def check_out(out: str | os.PathLike[str]) -> None:
-    """Refuse a file that cannot be written: before the work, not after it."""
+    """Refuse a file name of another format before the work begins."""
     if Path(out).suffix != ".npy":
         raise EverylabelError(f"out is {str(out)!r}; expected a file that ends in .npy")
 
 
 class Embedder:
-    """A model that is loaded once and embeds again and again; what it has seen is in the cache.
+    """A model that is loaded once, for a server that embeds items as they come; rows are cached.
 
-    It is pretrained, or has learned from other items: `fit` is the file of that. It runs beside a server, and
-    leaves a core to that where it can.
+    It is pretrained or read from the file `fit`. It leaves one core to the server where it can.
     """
 
     def __init__(
@@ -122,9 +121,9 @@ class Embedder:
     ) -> None:
         self.kind = kind
         self.backend: Backend = (
-            choose(kind, model, list, How(trust_code=trust_code))
-            if fit is None
-            else load_fit(fit, kind, model)
+            load_fit(fit, kind, model)
+            if fit is not None
+            else choose(kind, model, list, How(trust_code=trust_code, beside=True))
         )
 
     def rows(self, items: Any) -> np.ndarray:
@@ -135,12 +134,6 @@ class Embedder:
             return np.zeros((len(items), 0), np.float32)
 
 
-def _backend(kind: str, model: str | None, trust_code: bool, fit: Path | None) -> Backend:
-    if fit is not None:
-        return load_fit(fit, kind, model)
-    return choose(kind, model, list, How(trust_code=trust_code, beside=True))
-
-
 class NoImage(EverylabelError):
     """Not one of the images could be read."""
 
@@ -149,7 +142,7 @@ def encoded_rows(
     source: Chunks, backend: Backend, cache: bool, broken: list[str], progress: Callable[[int], Any] | None
 ) -> Iterator[np.ndarray]:
     """Yield the features of each chunk, from the cache where they are."""
-    done, d, held = 0, 0, 0  # held: rows of broken images that wait for d to be known
+    done, d, held = 0, 0, 0  # held: rows of broken images until d is known
     folder = cache_folder() / "embeddings" / hashlib.sha256(backend.key.encode()).hexdigest()[:16]
     if progress is not None:
         progress(0)
@@ -200,7 +193,7 @@ def _stream(rows: Iterator[np.ndarray], path: Path, dtype: np.dtype) -> np.ndarr
 
 
 def write_rows(file: IO[bytes], rows: Iterator[np.ndarray], dtype: np.dtype) -> None:
-    """Write chunks into an open .npy file as they come; the header is put right when all are there."""
+    """Write chunks into an open .npy file as they come, and correct the header at the end."""
     n, d = 0, 0
     for chunk in rows:
         if n == 0:
@@ -209,7 +202,7 @@ def write_rows(file: IO[bytes], rows: Iterator[np.ndarray], dtype: np.dtype) -> 
         file.write(np.ascontiguousarray(chunk, dtype=dtype).tobytes())
         n += len(chunk)
     file.seek(0)
-    _header(file, (n, d), dtype)  # NumPy leaves room in it for n to grow
+    _header(file, (n, d), dtype)  # NumPy pads the header so that n may grow
     file.seek(0, os.SEEK_END)
 
 

