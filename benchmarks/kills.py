@@ -1,13 +1,14 @@
 """kill -9 at random moments under load: no acknowledged label lost, none twice, the log gives the state.
 
-    python -m benchmarks.kills [--kills 200] [--stores sqlite postgresql growing] [--out docs/results]
+    python -m benchmarks.kills [--kills 200] [--stores sqlite postgresql growing learning] [--out FOLDER]
 
 Four people label digits through the HTTP API of a real server process, each request with a key and sent
 again until it is answered. The server is killed at random moments and started again on the same store.
 At the end the log is read: every label that was acknowledged is there once, under the number it was
 given; and each hash of the state that the server told while it ran is that of the events up to there.
 `growing` is a table (SQLite) that is watched, appended to in pieces that end anywhere, and sent to meanwhile:
-what was acknowledged has joined once, and at the end all rows have.
+what was acknowledged has joined once, and at the end all rows have. `learning` is a table of texts whose
+encoder, a tiny one, is fine-tuned: the server is killed while it is, and no generation may be a half one.
 """
 
 import argparse
@@ -35,11 +36,13 @@ from benchmarks.timing import report, write
 from everylabel.labelling.snapshot import digest
 from everylabel.labelling.state.reducer import apply
 from everylabel.labelling.state.state import new_state
-from everylabel.log.events import Event, Extended
+from everylabel.log.events import Event, Extended, Generation
 from everylabel.log.store import Store
 from everylabel.projects.arrivals import read_watched
 from everylabel.projects.labelled import check_labelled
+from everylabel.projects.network import load_generation
 from everylabel.projects.project import open_project
+from tests.models.tiny import some_texts, tiny_bert
 from tests.projects import postgres
 
 PEOPLE = 4
@@ -68,6 +71,7 @@ class Killed:
     """A server that is killed and started again, and people who do not mind."""
 
     name = "digits"  # of the project
+    n_classes = 10
 
     def __init__(self, folder: Path, store: str | None) -> None:
         self.folder, self.store = folder, store
@@ -112,6 +116,10 @@ class Killed:
         """Return what else goes on, each in a thread of its own."""
         return []
 
+    def wait(self, rng: random.Random) -> None:
+        """Wait for the moment of the next kill."""
+        time.sleep(rng.uniform(0.0, LONGEST))
+
     def settle(self) -> None:
         """Wait for what is to be there at the end."""
 
@@ -153,7 +161,10 @@ class Killed:
             if chance < 0.3:
                 path, body = "/api/undo", {"person": name, "key": key}
             elif chance < 0.5:
-                path, body["class"] = "/api/not", rng.choice([c for c in range(10) if c != body["class"]])
+                path, body["class"] = (
+                    "/api/not",
+                    rng.choice([c for c in range(self.n_classes) if c != body["class"]]),
+                )
             reply = self.insist(path, body)
             if reply is not None and reply.get("saved") is not None:
                 self.acknowledged[key] = reply["saved"]
@@ -179,7 +190,7 @@ class Killed:
             thread.start()
         try:
             for number in range(kills):
-                time.sleep(rng.uniform(0.0, LONGEST))
+                self.wait(rng)
                 process.send_signal(signal.SIGKILL)
                 process.wait()
                 process = self.start()
@@ -290,6 +301,54 @@ class Growing(Killed):
         return project.ids
 
 
+class Learning(Killed):
+    """The same on texts whose encoder is fine-tuned; the server is killed while an attempt runs."""
+
+    name = "texts.csv"
+    n_classes = 2
+    n_texts = 1000
+
+    def __init__(self, folder: Path, store: str | None) -> None:
+        super().__init__(folder, store)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        self.source, model = folder.parent / self.name, folder.parent / "bert"
+        model.mkdir()
+        self.model, self.during = tiny_bert(model), 0
+        texts, truth = some_texts(self.n_texts)
+        self.truth = [int(name == "down") for name in truth]
+        self.source.write_text("id,text\n" + "".join(f"{i},{text}\n" for i, text in enumerate(texts)))
+
+    def arguments(self) -> list[str]:
+        columns = ["--text-column", "text", "--id-column", "id", "--classes", "up,down"]
+        return [str(self.source), "--model", self.model, *columns]
+
+    def class_of(self, item: str) -> int:
+        return self.truth[int(item)]
+
+    def ids(self) -> Sequence[str]:
+        return [str(i) for i in range(self.n_texts)]
+
+    def wait(self, rng: random.Random) -> None:
+        """Wait for an attempt, and then until it has come to a random share of its work."""
+        share, patience = rng.uniform(0.0, 1.0), time.monotonic() + 600
+        while time.monotonic() < patience:
+            network = self.ask("GET", "/api/progress")["network"]
+            if network["share"] is not None and network["share"] >= share:
+                self.during += 1
+                return
+            time.sleep(0.02)
+
+    def other_states(self, events: Sequence[Event]) -> int:
+        """Count broken generations, too."""
+        folder = self.folder / "generations"
+        trusted = [e.body for e in events if isinstance(e.body, Generation) and e.body.trusted]
+        numbers = {int(path.name) for path in folder.glob("*") if path.name.isdigit()}
+        broken = sum(load_generation(self.folder, body) is None for body in trusted[-1:])
+        unknown = numbers - {body.number for body in trusted}  # moved, and killed before the log had it
+        newest = max((body.number for body in trusted), default=0)
+        return super().other_states(events) + broken + sum(number <= newest for number in unknown)
+
+
 def _text(number: int) -> str:
     rng = random.Random(number)
     return " ".join(f"word{rng.randrange(80)}" for _ in range(8))
@@ -323,7 +382,7 @@ def _killed(kind: str, kills: int, seed: int) -> Outcome:
     database = postgres.server() if kind == "postgresql" else contextlib.nullcontext()
     with tempfile.TemporaryDirectory() as folder, database as url, Progress() as progress:
         task = progress.add_task(f"killing, {kind}", total=kills)
-        of = Growing if kind == "growing" else Killed
+        of = {"growing": Growing, "learning": Learning}.get(kind, Killed)
         killed = of(Path(folder) / f"{of.name}.everylabel", url)
         return killed.run(kills, seed, lambda n: progress.update(task, completed=n))
 

@@ -1,6 +1,6 @@
 """What fine-tuning the encoder gains over frozen features, and what it costs: `make bench NAME=network`.
 
-    python -m benchmarks.network --data FOLDER --encoder FOLDER [--cells trec6:64 banking77:308] [--seeds 5]
+    python -m benchmarks.network --data FOLDER [--cells trec6:64 banking77:308] [--seeds 0 1]
 
 Random labels out of a pool; accuracy on other texts of the head on frozen features, on tuned ones beside
 them, and of the gate between the two. Each cell is kept as it is finished: a run that was stopped goes on.
@@ -10,6 +10,7 @@ import argparse
 import csv
 import json
 import resource
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.kills import Killed
 from benchmarks.timing import report, write
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.models.embedding.hub import located
@@ -32,6 +34,10 @@ TITLES = {
     "goemotions": "GoEmotions, ten",
     "banking77": "Banking-77",
     "clinc150": "Clinc-150",
+    "election": "Election tweets",
+    "reuters": "Reuters, 21",
+    "newsgroups": "20 Newsgroups",
+    "friends": "Friends",
 }
 SETS = tuple(TITLES)
 EMOTIONS = [
@@ -112,6 +118,51 @@ def _accuracies(found: Finetuned, held: Rows) -> dict[str, float]:
     return scores
 
 
+class Serving(Killed):
+    """A server of texts whose encoder learns: the time of a label, with an attempt beside it and without."""
+
+    name = "texts.csv"
+
+    def __init__(self, folder: Path, rows: Rows, encoder: str) -> None:
+        super().__init__(folder, None)
+        self.source, self.encoder, self.rows = folder.parent / self.name, encoder, rows
+        self.names = sorted({label for _, label in rows})
+        with self.source.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["id", "text"])
+            writer.writerows([i, text] for i, (text, _) in enumerate(rows))
+
+    def arguments(self) -> list[str]:
+        columns = ["--text-column", "text", "--id-column", "id", "--classes", ",".join(self.names)]
+        return [str(self.source), "--model", self.encoder, *columns]
+
+    def measure(self, pause: float = 0.2) -> dict[str, Any]:
+        """Label until a first attempt has ended; return milliseconds from a label to the next item."""
+        seconds: dict[bool, list[float]] = {False: [], True: []}
+        process = self.start()
+        try:
+            reply, ended = self.insist("/api/next", {"person": "me"}), False
+            while not ended and reply["next"] is not None:
+                network = self.ask("GET", "/api/progress")["network"]
+                item = reply["next"]["item"]["id"]
+                body = {"person": "me", "item": item, "class": self.names.index(self.rows[int(item)][1])}
+                began = time.perf_counter()
+                reply = self.insist("/api/label", body)
+                seconds[network["share"] is not None].append(time.perf_counter() - began)
+                ended = bool(network["generations"]) or bool(seconds[True] and network["share"] is None)
+                time.sleep(pause)
+        finally:
+            process.kill()
+            process.wait()
+        found: dict[str, Any] = {}
+        for during, some in seconds.items():
+            how = "during an attempt" if during else "before"
+            found[how] = {"labels": len(some)} | {
+                f"p{q}": 1000 * float(np.percentile(some, q)) for q in (50, 90, 99)
+            }
+        return found
+
+
 def summary(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the means over seeds of each set and number of labels."""
     rows = []
@@ -157,14 +208,21 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--encoder", default=DEFAULT)
     parser.add_argument("--cells", nargs="*", help="set:labels; all sets at 64, 128, 256, 512 by default")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, nargs="*", default=list(range(5)), help="draws of the labels")
     parser.add_argument("--pool", type=int, default=3000)
     parser.add_argument("--test", type=int, default=1000)
     parser.add_argument("--cache", type=Path, default=Path("build/network.jsonl"))
+    parser.add_argument("--serving", action="store_true", help="label to next beside an attempt, on TREC-6")
     parser.add_argument("--out", type=Path, default=Path("docs/results/network.json"))
     options = parser.parse_args()
     torch.set_num_threads(1)
     encoder = located(options.encoder, "--encoder FOLDER", False).name
+    if options.serving:
+        with tempfile.TemporaryDirectory() as folder:
+            texts = read(options.data, "trec6")[0][: options.pool]
+            serving = Serving(Path(folder) / "texts.csv.everylabel", texts, encoder)
+            print(json.dumps(serving.measure(), indent=1))
+        return
     wanted = options.cells or [f"{name}:{n}" for n in LABELS for name in SETS]
     options.cache.parent.mkdir(parents=True, exist_ok=True)
     cells = (
@@ -173,7 +231,7 @@ def main() -> None:
         else []
     )
     done = {(cell["set"], cell["labels"], cell["seed"], cell["pool"]) for cell in cells}
-    for seed in range(options.seeds):
+    for seed in options.seeds:
         for name, n in ((part.split(":")[0], int(part.split(":")[1])) for part in wanted):
             if (name, n, seed, options.pool) in done:
                 continue

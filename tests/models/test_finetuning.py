@@ -12,7 +12,8 @@ import everylabel as el
 from everylabel.models.finetuning import Cancelled, Encoder, Finetuned, Recipe, TunedEncoder, Tuner
 from everylabel.models.finetuning.encoder import States
 from everylabel.models.finetuning.recipe import train_blocks
-from tests.models.tiny import SIZES, some_texts, tiny_bert
+from everylabel.models.finetuning.tuning import calibrated_losses, is_better
+from tests.models.tiny import some_texts, tiny_bert, tiny_vision
 
 transformers = pytest.importorskip("transformers", reason="needs the extra everylabel[text]")
 sentence_transformers = pytest.importorskip(
@@ -60,6 +61,23 @@ def test_loss_falls(bert: str) -> None:
     assert all(".layer.2." in name or ".layer.3." in name for name in changed)
 
 
+def test_lora_changes_linear_layers_by_matrices_of_low_rank(bert: str) -> None:
+    texts, labels = some_texts(80)
+    encoder = Encoder(bert)
+    states, y = States(encoder, texts), np.array([label == "up" for label in labels]).astype(int)
+    before = encoder.weights()
+    recipe = QUICK._replace(rank=2, learning_rate=2e-2)
+    losses = train_blocks(states, np.arange(80), y, (np.zeros((32, 2)), np.zeros(2)), None, recipe, 0)
+    assert np.mean(losses[-5:]) < 0.9 * np.mean(losses[:5])
+    after = encoder.weights()
+    assert after.keys() == before.keys()  # merged: the network is as before in form
+    linear = {name for name, value in before.items() if value.ndim == 2}
+    for name, value in after.items():
+        rank = torch.linalg.matrix_rank(value - before[name], tol=1e-4) if name in linear else 0
+        assert rank == (2 if name in linear else 0)
+    assert all(weight.requires_grad for weight in encoder.upper.parameters())
+
+
 def test_learnable_classes_are_trusted(tuned: Finetuned) -> None:
     assert tuned.trusted
     assert tuned.log_loss["tuned"] < tuned.log_loss["frozen"]
@@ -71,6 +89,24 @@ def test_learnable_classes_are_trusted(tuned: Finetuned) -> None:
     texts, labels = some_texts(100, 2)
     head = tuned.classifier()
     assert np.mean(head.predict(tuned.embed(texts)) == labels) > 0.65
+
+
+def test_overconfidence_alone_does_not_refuse_better_predictions() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=200)
+    right = {"frozen": rng.random(200) < 0.6, "tuned": rng.random(200) < 0.75}
+    sure = {"frozen": 0.62, "tuned": 0.999}  # probability of the class that is said
+    losses = {}
+    for how, hit in right.items():
+        p = np.where(hit, sure[how], 1 - sure[how])
+        losses[how] = calibrated_losses(np.where(y[:, None] == [0, 1], p[:, None], 1 - p[:, None]), y)
+        share = hit.mean()
+        assert np.mean(losses[how]) == pytest.approx(
+            -share * np.log(share) - (1 - share) * np.log(1 - share), abs=0.03
+        )
+    assert is_better(losses["tuned"], losses["frozen"])
+    assert not is_better(losses["frozen"], losses["tuned"])
+    assert not is_better(losses["frozen"] + rng.normal(size=200), losses["frozen"])  # chance
 
 
 def test_random_labels_are_refused(bert: str) -> None:
@@ -151,9 +187,8 @@ def test_given_model_stays_as_it_is(bert: str) -> None:
         torch.testing.assert_close(value, before[name], rtol=0, atol=0)
 
 
-def test_images_by_the_same_code(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    config = transformers.ViTConfig(image_size=16, patch_size=8, **SIZES)
+@pytest.mark.parametrize("kind", ["vit", "convolutional"])
+def test_images_by_the_same_code(tmp_path: Path, kind: str) -> None:
     processor = transformers.ViTImageProcessor(size={"height": 16, "width": 16})
     image = pytest.importorskip("PIL.Image")
     rng = np.random.default_rng(0)
@@ -161,14 +196,16 @@ def test_images_by_the_same_code(tmp_path: Path) -> None:
     pixels = rng.integers(0, 100, size=(40, 16, 16, 3))
     pixels[labels == 1, :8, :8] += 100
     images = [image.fromarray(some.astype(np.uint8)) for some in pixels]
-    model = transformers.ViTModel(config, add_pooling_layer=False)
+    model = tiny_vision(kind)
     found = el.finetune((processor, model), images, labels.tolist(), kind="image", recipe=QUICK)
     assert found.frozen.shape == (40, 32)
-    folder = found.save(tmp_path / "vit")
-    again = transformers.AutoModel.from_pretrained(folder, add_pooling_layer=False)
+    assert not np.allclose(found.frozen, found.tuned, atol=1e-2)
+    folder = found.save(tmp_path / "vision")
+    again = type(model).from_pretrained(folder).eval()
     with torch.inference_mode():
-        rows = again(**processor(images, return_tensors="pt")).last_hidden_state[:, 0].numpy()
-    np.testing.assert_allclose(rows, found.tuned, atol=2e-2)
+        rows = again(**processor(images, return_tensors="pt")).last_hidden_state
+    rows = rows[:, 0] if kind == "vit" else rows.mean((2, 3))
+    np.testing.assert_allclose(rows.numpy(), found.tuned, atol=2e-2)
 
 
 @pytest.mark.parametrize(

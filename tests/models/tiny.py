@@ -1,4 +1,4 @@
-"""A tiny random encoder of texts, and texts that no linear head on its features can tell apart."""
+"""Tiny random encoders of texts and images, and texts that no linear head on its features can tell apart."""
 
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,21 @@ def tiny_bert(folder: Path) -> str:
     model = sentence_transformers.SentenceTransformer(str(plain), device="cpu")
     model.save(str(folder / "model"), create_model_card=False)
     return str(folder / "model")
+
+
+def tiny_vision(kind: str) -> Any:
+    """Return a random encoder of images of 16 x 16 pixels."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    if kind == "vit":
+        config = transformers.ViTConfig(image_size=16, patch_size=8, **SIZES)
+        return transformers.ViTModel(config, add_pooling_layer=False)
+    config = transformers.ConvNextConfig(
+        patch_size=2, image_size=16, hidden_sizes=[8, 16, 32], depths=[1, 2, 1], num_stages=3
+    )
+    return transformers.ConvNextModel(config)
 
 
 def some_texts(n: int, seed: int = 0) -> tuple[list[str], list[str]]:

@@ -19,7 +19,7 @@ from everylabel.projects.network import FOLDER, PART, NetworkTrainer, load_gener
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import open_project
 from everylabel.web.server import opened_project
-from tests.models.tiny import some_texts, tiny_bert
+from tests.models.tiny import some_texts, tiny_bert, tiny_vision
 
 pytest.importorskip("sentence_transformers", reason="needs the extra everylabel[text]")
 QUICK = {"steps": 60, "batch_size": 32, "learning_rate": 5e-3}
@@ -52,8 +52,9 @@ def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def opened(source: Path, bert: str, notes: list[str] | None = None, **settings: Any) -> Iterator[Service]:
     """Yield the service of a project, with its trainer as `service.trainer`."""
-    columns = {"text_column": "text", "id_column": "id", "classes": ["up", "down"]}
-    project = open_project(source, model=bert, check=check_labelled(None), **columns)  # type: ignore[arg-type]
+    columns: dict[str, Any] = {"text_column": "text", "id_column": "id", "classes": ["up", "down"]}
+    check = check_labelled(None, accept=settings.get("accept_changes", False))
+    project = open_project(source, model=bert, check=check, **columns)
     options, told = LabelOptions(**settings), [] if notes is None else notes
     with opened_project(project, options, told.append, None) as (service, *_):
         yield service
@@ -166,6 +167,57 @@ def test_a_killed_attempt_leaves_no_trace_but_a_message(
     with opened(source, bert) as service:
         assert list((folder / FOLDER).iterdir()) == []
         assert len(service.state.labels) == LABELLED
+
+
+def test_a_text_that_changed_is_embedded_again_by_the_generation(source: Path, bert: str) -> None:
+    with opened(source, bert) as service:
+        label(service)
+        trainer_of(service)._attempt()
+        before = np.array(service.desk.rows.features)
+    lines = source.read_text().splitlines()
+    lines[1 + 3], lines[1 + 130] = f"t3,{TEXTS[4]} w9", f"t130,{TEXTS[131]} w9"  # labelled, and not
+    source.write_text("\n".join(lines) + "\n")
+    with opened(source, bert, accept_changes=True) as service:
+        after, generation = np.array(service.desk.rows.features), service.desk.generation
+        assert generation is not None
+        changed = np.flatnonzero(~np.isclose(after, before, atol=1e-6).all(axis=1))
+        assert changed.tolist() == [3, 130]
+        expected = generation.embed([f"{TEXTS[4]} w9", f"{TEXTS[131]} w9"])
+        np.testing.assert_allclose(after[changed], expected, atol=1e-5)
+        assert 3 not in service.desk.read(service.desk.cross_fitted).result()
+
+
+@pytest.mark.parametrize("kind", ["vit", "convolutional"])
+def test_an_image_encoder_learns_behind_the_page(tmp_path: Path, kind: str) -> None:
+    image = pytest.importorskip("PIL.Image")
+    transformers = pytest.importorskip("transformers")
+    model = tmp_path / "model"
+    tiny_vision(kind).save_pretrained(model)
+    transformers.ViTImageProcessor(size={"height": 16, "width": 16}).save_pretrained(model)
+    rng, folder = np.random.default_rng(0), tmp_path / "pictures"
+    folder.mkdir()
+    truth = rng.integers(2, size=60)
+    for i, number in enumerate(truth):
+        pixels = rng.integers(0, 100, size=(16, 16, 3))
+        pixels[8 * number : 8 * number + 4, :, 0] += 60
+        image.fromarray(pixels.astype(np.uint8)).save(folder / f"{i:02}.png")
+    columns: dict[str, Any] = {"classes": ["up", "down"], "folder": tmp_path / "project"}
+
+    def project() -> Any:
+        return open_project(folder, model=str(model), check=check_labelled(None), **columns)
+
+    with opened_project(project(), LabelOptions(), print, None) as (service, *_):
+        frozen = width(service)
+        for i in range(40):
+            service.label("me", f"{i:02}.png", int(truth[i])).result()
+        assert trainer_of(service).state.why_frozen == ""
+        trainer_of(service)._attempt()
+        (found,) = service.state.generations
+        assert found.labels == 40
+        if found.trusted:
+            assert width(service) == 2 * frozen
+    with opened_project(project(), LabelOptions(), print, None) as (service, *_):
+        assert width(service) == (2 if found.trusted else 1) * frozen
 
 
 def test_changed_files_are_no_generation(source: Path, bert: str) -> None:

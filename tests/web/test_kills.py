@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from benchmarks.kills import Growing, Killed
+import pytest
+
+from benchmarks.kills import Growing, Killed, Learning
 
 
 def test_killed_servers_lose_nothing(where: str, tmp_path: Path) -> None:
@@ -18,3 +20,11 @@ def test_killed_servers_lose_nothing_that_joins(tmp_path: Path) -> None:
     found = killed.run(kills=1, seed=1, least=4)
     assert found.fine, found
     assert len(killed.sent) > 3
+
+
+def test_servers_killed_while_the_network_learns_lose_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers", reason="needs the extra everylabel[text]")
+    killed = Learning(tmp_path / "texts.csv.everylabel", None)
+    found = killed.run(kills=1, seed=1, least=11)
+    assert found.fine, found
+    assert killed.during == 1

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
+from secrets import token_hex
 from types import MappingProxyType
 from typing import Any
 
@@ -26,6 +27,7 @@ import msgspec
 import numpy as np
 
 from everylabel.core.errors import EverylabelError
+from everylabel.data.digests import image_digests, text_digests
 from everylabel.data.items import IdList
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.model.learner import Learner, Mean
@@ -72,7 +74,29 @@ class Generation:
     cross_fitted: Mapping[str, Mapping[str, float]]  # item -> class name -> probability without its label
     phrases: Mapping[str, np.ndarray]
     names_hold: bool
+    digests: Sequence[str] = ()  # of the items, by row
     lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def without_changed(
+        self, kind: str, ids: Sequence[str], content: Callable[[Sequence[str]], Sequence[Any]]
+    ) -> "Generation":
+        """Return the generation without rows of items whose content is another one now."""
+        position = self.ids.position
+        known = [name for name in ids if name in position] if self.digests else []
+        now = item_digests(kind, known, content(known))
+        changed = {
+            name for name, digest in zip(known, now, strict=True) if digest != self.digests[position[name]]
+        }
+        if not changed:
+            return self
+        kept = [row for row, name in enumerate(self.ids) if name not in changed]
+        return replace(
+            self,
+            ids=IdList(self.ids[row] for row in kept),
+            digests=[self.digests[row] for row in kept],
+            features=np.asarray(self.features)[kept],
+            cross_fitted={name: p for name, p in self.cross_fitted.items() if name not in changed},
+        )
 
     @property
     def encoder(self) -> Encoder:
@@ -142,7 +166,8 @@ def load_generation(folder: Path, body: events.Generation | None) -> Generation 
         if file_digest(place / FEATURES) != body.features or weights_digest(place) != body.weights:
             return None
         result = json.loads((place / RESULT).read_text())
-        ids = json.loads((place / IDS).read_text())
+        noted = json.loads((place / IDS).read_text())
+        ids, digests = (noted["ids"], noted["digests"]) if isinstance(noted, dict) else (noted, ())
         probabilities = np.load(place / PROBABILITIES)
         classes = result["classes"]
         cross_fitted = {
@@ -153,7 +178,13 @@ def load_generation(folder: Path, body: events.Generation | None) -> Generation 
         features = np.load(place / FEATURES, mmap_mode="r")
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return Generation(place, body, IdList(ids), features, cross_fitted, phrases, bool(result["names_hold"]))
+    names_hold = bool(result["names_hold"])
+    return Generation(place, body, IdList(ids), features, cross_fitted, phrases, names_hold, digests)
+
+
+def item_digests(kind: str, ids: Sequence[str], items: Sequence[Any]) -> Sequence[str]:
+    """Return a hash of each item's content: of a text, of an image's name and size."""
+    return text_digests(items) if kind == "text" else image_digests(items, ids)
 
 
 def with_generation(project: Project, body: events.Generation | None) -> Project:
@@ -161,9 +192,16 @@ def with_generation(project: Project, body: events.Generation | None) -> Project
     generation = load_generation(project.folder, body)
     if generation is None:
         return project
-    place = {name: i for i, name in enumerate(project.ids)}
-    rows = generation.rows(project.ids_here, lambda ids: project.some([place[name] for name in ids]))
+    content = _content_of(project)
+    generation = generation.without_changed(project.kind, project.ids_here, content)
+    rows = generation.rows(project.ids_here, content)
     return replace(project, features=rows.features, generation=generation)
+
+
+def _content_of(project: Project) -> Callable[[Sequence[str]], Sequence[Any]]:
+    """Return a function from ids to the items of a project."""
+    position = {name: i for i, name in enumerate(project.ids)}
+    return lambda ids: project.some([position[name] for name in ids])
 
 
 def why_frozen(project: Project) -> str:
@@ -227,8 +265,9 @@ def opened_desk(
     if generation is None:
         trainer.desk = Desk(rows, store, state, names, mean)
         return trainer.desk, trainer
-    contents = dict(zip(project.ids, range(len(project.ids)), strict=True))
-    tuned = generation.rows(rows.ids, lambda ids: project.some([contents[name] for name in ids]))
+    content = _content_of(project)
+    generation = generation.without_changed(project.kind, rows.ids, content)
+    tuned = generation.rows(rows.ids, content)
     trainer.desk = Desk(tuned, store, state, generation.class_names(), mean, generation)
     trainer.desk.frozen_rows = rows
     return trainer.desk, trainer
@@ -316,7 +355,9 @@ class NetworkTrainer:
         """Fine-tune on the current labels; take the new features over if they are better."""
         folder = self.project.folder / FOLDER
         number = 1 + max((each.number for each in self.desk.state.generations), default=0)
-        part = folder / f"{number}{PART}"
+        part = (
+            folder / f"{number}-{token_hex(4)}{PART}"
+        )  # of its own: the process of a killed server may live on
         ids, job = self.desk.read(self._job).result()
         items = [str(item) for item in self.content(ids)]
         self._check_room(len(ids))
@@ -337,7 +378,8 @@ class NetworkTrainer:
             if not body.trusted:
                 self.desk.submit(lambda: self._noted(body)).result()
                 return
-            (part / IDS).write_text(json.dumps(ids))
+            noted = {"ids": ids, "digests": list(item_digests(self.project.kind, ids, items))}
+            (part / IDS).write_text(json.dumps(noted))
             (part / ITEMS).unlink()
             shutil.rmtree(folder / str(number), ignore_errors=True)  # of an attempt that was not taken over
             part.replace(folder / str(number))
@@ -418,8 +460,8 @@ class NetworkTrainer:
     def _swap_to(self, generation: Generation, body: events.Generation | None = None) -> None:
         """Let the desk go on with the features of a generation."""
         ids = self.desk.read(lambda: list(self.desk.ids)).result()
-        names = generation.class_names()
-        self._swap(generation.rows(ids, self.content), names, generation, body)
+        generation = generation.without_changed(self.project.kind, ids, self.content)
+        self._swap(generation.rows(ids, self.content), generation.class_names(), generation, body)
 
     def _swap(
         self,

@@ -229,6 +229,8 @@ class States:
                 idx = order[at : at + BATCH_SIZE]
                 given = encoder.inputs([items[i] for i in idx])
                 hidden, rows = _split_pass(encoder, given)
+                self.map_size = hidden.shape[2:] if hidden.ndim == 4 else None  # of a convolution
+                hidden = hidden.flatten(2)
                 mask = given.get("attention_mask", hidden.new_ones(hidden.shape[:2])).bool()
                 self.lengths[idx] = mask.sum(1).cpu().numpy()
                 features.append(rows)
@@ -259,6 +261,8 @@ class States:
         mask = torch.arange(int(lengths.max()))[None] < lengths[:, None]
         hidden = torch.zeros(*mask.shape, rows.shape[1])
         hidden[mask] = torch.from_numpy(rows).float()
+        if self.map_size is not None:
+            hidden = hidden.reshape(*mask.shape, *self.map_size)
         with _bypassed(encoder, hidden.to(encoder.device)):
             return encoder.outputs(encoder.stand_in(mask))
 
@@ -278,15 +282,21 @@ class States:
 
 
 def find_blocks(model: torch.nn.Module) -> list[torch.nn.Module]:
-    """Return the encoder's blocks: the longest list of modules of one class."""
-    lists = [part for part in model.modules() if isinstance(part, torch.nn.ModuleList) and len(part) > 1]
-    alike = [part for part in lists if len({type(block) for block in part}) == 1]
-    if not alike:
+    """Return the encoder's blocks: the longest list of modules of one class, inside no other such list."""
+    alike = {
+        name: list(part)
+        for name, part in model.named_modules()
+        if isinstance(part, torch.nn.ModuleList)
+        and len(part) > 1
+        and len({type(block) for block in part}) == 1
+    }
+    outer = [part for name, part in alike.items() if not any(name.startswith(f"{other}.") for other in alike)]
+    if not outer:
         raise EverylabelError(
             f"encoder is a {type(model).__name__} without a list of blocks that are alike; expected a "
-            "BERT-like or ViT-like encoder, whose upper blocks can be trained"
+            "BERT-like or ViT-like encoder, or one of stages (ConvNeXt, ResNet), to train its upper blocks"
         )
-    return max((list(part) for part in alike), key=len)
+    return max(outer, key=len)
 
 
 def _load(name: str, kind: str) -> Any:

@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import torch
 from torch.nn import functional
+from torch.nn.utils import parametrize
 
 from everylabel.models.finetuning.encoder import States
 
@@ -31,6 +32,7 @@ class Recipe(NamedTuple):
     head_rate: float = 1e-3  # of the linear layer
     weight_decay: float = 0.01
     warm_up: float = 0.1  # share of the steps
+    rank: int | None = None  # of LoRA, which wants a learning rate of 2e-3; None trains all weights
 
     def n_steps(self, n: int, k: int) -> int:
         """Return how many steps n labels of k classes take."""
@@ -79,19 +81,18 @@ def train_blocks(
     encoder, rng = states.encoder, np.random.default_rng(seed)
     weights, bias = (torch.as_tensor(part, dtype=torch.float32, device=encoder.device) for part in head)
     weights, bias = weights.requires_grad_(), bias.requires_grad_()
-    blocks = list(encoder.upper.parameters())
-    groups = [
-        {"params": blocks, "lr": recipe.learning_rate},
-        {"params": [weights, bias], "lr": recipe.head_rate},
-    ]
-    optimiser = torch.optim.AdamW(groups, weight_decay=recipe.weight_decay, betas=(0.9, 0.98))
     steps = recipe.n_steps(len(rows), weights.shape[1])
     warm_up = max(1, int(recipe.warm_up * steps))
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser, lambda step: min((step + 1) / warm_up, (steps - step) / max(1, steps - warm_up))
-    )
     losses = []
-    with _training(states, seed):
+    with _training(states, seed), _trained_weights(encoder.upper, recipe.rank) as blocks:
+        groups = [
+            {"params": blocks, "lr": recipe.learning_rate},
+            {"params": [weights, bias], "lr": recipe.head_rate},
+        ]
+        optimiser = torch.optim.AdamW(groups, weight_decay=recipe.weight_decay, betas=(0.9, 0.98))
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimiser, lambda step: min((step + 1) / warm_up, (steps - step) / max(1, steps - warm_up))
+        )
         for step, batch in enumerate(_batches(labels, recipe.batch_size, steps, rng)):
             loss = _loss(states, rows[batch], labels[batch], weights, bias, names)
             optimiser.zero_grad()
@@ -151,3 +152,33 @@ def _training(states: States, seed: int) -> Iterator[None]:
             yield
         finally:
             encoder.model.eval()
+
+
+class _LowRank(torch.nn.Module):
+    """A weight matrix plus the product of two thin ones, of which the first is 0: LoRA (Hu et al. 2021)."""
+
+    def __init__(self, weight: torch.Tensor, rank: int) -> None:
+        super().__init__()
+        out, into = weight.shape
+        self.up = torch.nn.Parameter(weight.new_zeros(out, rank))
+        self.down = torch.nn.Parameter(torch.randn(rank, into).to(weight) / into**0.5)
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        return weight + self.up @ self.down
+
+
+@contextmanager
+def _trained_weights(blocks: torch.nn.Module, rank: int | None) -> Iterator[list[torch.nn.Parameter]]:
+    """Yield the weights to train: all, or thin matrices beside the linear layers, merged afterwards."""
+    if rank is None:
+        yield list(blocks.parameters())
+        return
+    linear = [part for part in blocks.modules() if isinstance(part, torch.nn.Linear)]
+    thin = [_LowRank(part.weight, rank) for part in linear]
+    for part, added in zip(linear, thin, strict=True):
+        parametrize.register_parametrization(part, "weight", added)
+    try:
+        yield [weight for added in thin for weight in added.parameters()]
+    finally:
+        for part in linear:
+            parametrize.remove_parametrizations(part, "weight")
