@@ -25,6 +25,7 @@ from everylabel.models.embedding.hub import located
 from everylabel.models.embedding.texts import DEFAULT
 from everylabel.models.finetuning import Finetuned, finetune
 from everylabel.models.finetuning.encoder import States
+from everylabel.models.finetuning.tuning import FOLDS
 
 LABELS = (64, 128, 256, 512)
 SHOWN = 128  # labels of the figure
@@ -85,7 +86,12 @@ def measure(data: Path, encoder: str, name: str, n: int, seed: int, pool: int, t
     cell: dict[str, Any] = {"set": name, "labels": n, "seed": seed, "pool": len(chosen), "test": len(held)}
     cell |= {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - busy}
     cell |= _accuracies(found, held)
-    cell |= {"trusted": found.trusted, "cv_accuracy": found.accuracy, "cv_log_loss": found.log_loss}
+    cell |= {
+        "folds": FOLDS,
+        "trusted": found.trusted,
+        "cv_accuracy": found.accuracy,
+        "cv_log_loss": found.log_loss,
+    }
     cell["gated"] = cell["beside"] if found.trusted else cell["frozen"]
     cell["megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     return cell
@@ -194,7 +200,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     for shift, how, title in ((-0.2, "frozen", "encoder as it came"), (0.2, "gated", "network learns too")):
         bars = ax.bar(at + shift, [row[how] for row in some], 0.38, label=title)
         ax.bar_label(bars, fmt="%.2f", padding=2, fontsize=8)
-    ax.set_xticks(at, [TITLES[row["set"]] for row in some])
+    ax.set_xticks(at, [TITLES[row["set"]] for row in some], fontsize=8)
     ax.set(ylabel=f"accuracy at {SHOWN} labels", ylim=(0, 1.05))
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, 1.18))
