@@ -45,12 +45,12 @@ def tiny_vision(kind: str) -> Any:
 
     torch.manual_seed(0)
     if kind == "vit":
-        config = transformers.ViTConfig(image_size=16, patch_size=8, **SIZES)
-        return transformers.ViTModel(config, add_pooling_layer=False)
-    config = transformers.ConvNextConfig(
+        blocks = transformers.ViTConfig(image_size=16, patch_size=8, **SIZES)
+        return transformers.ViTModel(blocks, add_pooling_layer=False)
+    stages = transformers.ConvNextConfig(
         patch_size=2, image_size=16, hidden_sizes=[8, 16, 32], depths=[1, 2, 1], num_stages=3
     )
-    return transformers.ConvNextModel(config)
+    return transformers.ConvNextModel(stages)
 
 
 def some_texts(n: int, seed: int = 0) -> tuple[list[str], list[str]]:
