@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from everylabel.models.embedding import embed
     from everylabel.models.embedding.datasets import load_dataset
     from everylabel.models.finetuning import finetune
+    from everylabel.models.thresholds import thresholds
     from everylabel.notebook.label import label
     from everylabel.notebook.session import Session
     from everylabel.selection import Pool, optimal_batch, select, select_question, strategies
@@ -83,6 +84,7 @@ _LAZY = {
     "read_items": "everylabel.data",
     "load_classifier": "everylabel.models.classifier_files",
     "save_classifier": "everylabel.models.classifier_files",
+    "thresholds": "everylabel.models.thresholds",
 }
 
 __all__ = [
@@ -118,6 +120,7 @@ __all__ = [
     "select",
     "select_question",
     "strategies",
+    "thresholds",
     "update",
 ]
 

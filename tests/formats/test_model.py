@@ -67,6 +67,50 @@ def test_estimator_gives_the_same_predictions_and_learns_on(tmp_path: Path, form
     assert classifier.score(x[290:], truth[290:]) > before
 
 
+def several() -> tuple[Any, Scaling, list[str], np.ndarray, np.ndarray]:
+    """Return a model of digits that are even, above four, or both."""
+    x, y = load_digits(return_X_y=True)
+    answers = np.stack([y % 2 == 0, y > 4, y == 0], axis=1).astype(float)
+    scaling = fit_scaling(x[:90], np.ones(90))
+    h = scaling(x)
+    posterior = el.laplace(el.fit_map(h[:90], answers[:90], 3), h[:90], "bernoulli", labels=answers[:90])
+    return (
+        posterior,
+        scaling,
+        ["even", "large", "zero"],
+        x,
+        np.asarray(el.predict_proba(posterior, h, "mean")),
+    )
+
+
+@pytest.mark.parametrize("form", ["onnx", "torch", "sklearn", "skops", "everylabel"])
+def test_model_of_several_classes_per_item_gives_the_same_predictions(tmp_path: Path, form: str) -> None:
+    posterior, scaling, names, x, wanted = several()
+    limits = np.array([0.3, 0.6, 0.5])
+    data = export_model(posterior, scaling, names, form, limits)
+    if form == "onnx":
+        pytest.importorskip("onnx", reason="needs the extra everylabel[export]")
+        runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
+        label, probs = runtime.InferenceSession(data).run(None, {"features": x.astype(np.float32)})
+    elif form == "torch":
+        torch = pytest.importorskip("torch", reason="needs the extra everylabel[torch]")
+        saved = torch.load(io.BytesIO(data), weights_only=True)
+        layer = torch.nn.Linear(x.shape[1], len(names))
+        layer.load_state_dict(saved["state_dict"])
+        probs = torch.sigmoid(layer(torch.tensor(x, dtype=torch.float32))).detach().numpy()
+        label = probs >= np.array(saved["thresholds"])
+    else:
+        if form == "everylabel":
+            (tmp_path / "m.npz").write_bytes(data)
+            classifier = el.load_classifier(tmp_path / "m.npz")
+        else:
+            skops = pytest.importorskip("skops.io", reason="needs the extra everylabel[export]")
+            classifier = skops.loads(data, trusted=skops.get_untrusted_types(data=data))
+        probs, label = classifier.predict_proba(x), classifier.predict(x)
+    assert np.allclose(probs, wanted, atol=1e-5)
+    assert np.mean(label == (wanted >= (0.5 if form == "sklearn" else limits))) > 0.999
+
+
 def test_model_without_classes_is_refused() -> None:
     posterior, scaling, names, _, _ = model()
     with pytest.raises(el.EverylabelError, match="classes has 9 names; expected 10"):

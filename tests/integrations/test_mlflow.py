@@ -55,6 +55,18 @@ def test_features_in_labels_and_probabilities_out(tmp_path: Path, pyfunc: Any) -
 
 
 @pytest.mark.usefixtures("own_place")
+def test_several_classes_per_item_are_a_list(tmp_path: Path, pyfunc: Any) -> None:
+    x, y = digits(300, 4)
+    answers = np.stack([y % 2 == 0, y > 1], axis=1)
+    several = el.LaplaceClassifier().fit(x[:200], answers[:200], classes=["even", "large"])
+    save_model(several, tmp_path / "model")
+    table = pyfunc.load_model(str(tmp_path / "model")).predict(x[200:260])
+    assert list(table.columns) == ["label", "p(even)", "p(large)"]
+    there = np.array(["even", "large"])
+    right = [there[row == 1].tolist() for row in several.predict(x[200:260])]
+    assert table["label"].tolist() == right
+
+
 def test_model_of_a_project_takes_texts(tmp_path: Path, pyfunc: Any) -> None:
     import pandas as pd
 

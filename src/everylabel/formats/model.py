@@ -23,31 +23,43 @@ from everylabel.models.scaling import Scaling
 OPSET = 13
 
 
-def export_model(posterior: Posterior, scaling: Scaling, classes: Sequence[str], form: str) -> bytes:
+def export_model(
+    posterior: Posterior,
+    scaling: Scaling,
+    classes: Sequence[str],
+    form: str,
+    thresholds: np.ndarray | None = None,
+) -> bytes:
     """Return a file of the model that predicts these classes from features as they come.
 
     form : "everylabel" (`everylabel.load_classifier`), "skops" (`skops.io.load`, with everylabel installed),
     "sklearn" (the same without it: a LogisticRegression with these weights), "onnx" (inputs `features`,
     outputs `label` and `probabilities`, class names in the metadata) or "torch" (`torch.load`: a dict of
     `state_dict`, for `torch.nn.Linear(d, k)`, and `classes`).
+    Where items may have several classes: "sklearn" is a OneVsRestClassifier, which predicts from 0.5 on; ONNX
+    has sigmoids, and `label` is an indicator (n, k) by `thresholds` (k,), 0.5 unless given; "torch" tells
+    `multi_label` and `thresholds`; "everylabel" and "skops" predict by them.
     """
     check_choice(form, "format", list(MODELS))
     if len(classes) != posterior.n_classes:
         raise EverylabelError(f"classes has {len(classes)} names; expected {posterior.n_classes}")
-    if len(classes) < 2:
+    several = posterior.multi_label
+    limits = np.full(len(classes), 0.5) if thresholds is None else np.asarray(thresholds, np.float64)
+    if len(classes) < 2 and not several:
         raise EverylabelError("the model has fewer than two classes; label some items of two classes first")
     if form == "onnx":
-        return _onnx(*linear(posterior, scaling), classes)
+        return _onnx(*linear(posterior, scaling), classes, limits if several else None)
     if form == "torch":
-        return _torch(*linear(posterior, scaling), classes)
+        return _torch(*linear(posterior, scaling), classes, limits if several else None)
     if form == "sklearn":
-        return _sklearn(*linear(posterior, scaling), classes)
+        return (_one_vs_rest if several else _sklearn)(*linear(posterior, scaling), classes)
     from everylabel.models.classifier_files import (  # scikit-learn takes two seconds
         as_classifier,
         save_classifier,
     )
 
-    classifier = as_classifier(posterior, scaling, classes)
+    told = {"thresholds": limits.tolist()} if several and thresholds is not None else {}
+    classifier = as_classifier(posterior, scaling, classes, **told)
     if form == "skops":
         return bytes(need("skops.io", "export", "exporting for skops").dumps(classifier))
     with tempfile.TemporaryDirectory() as folder:
@@ -64,22 +76,33 @@ def linear(posterior: Posterior, scaling: Scaling) -> tuple[np.ndarray, np.ndarr
     return scaling.fold(mean[:d], mean[d] if posterior.bias else np.zeros(mean.shape[1]))
 
 
-def _onnx(weights: np.ndarray, bias: np.ndarray, classes: Sequence[str]) -> bytes:
+def _onnx(
+    weights: np.ndarray, bias: np.ndarray, classes: Sequence[str], thresholds: np.ndarray | None
+) -> bytes:
+    """Return a softmax and its best class, or with thresholds sigmoids and which are at least these."""
     onnx = need("onnx", "export", "exporting as ONNX")
     make, single, whole = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
     d, k = weights.shape
-    nodes = [
-        make.make_node("Gemm", ["features", "weights", "bias"], ["logits"]),
-        make.make_node("Softmax", ["logits"], ["probabilities"], axis=1),
-        make.make_node("ArgMax", ["logits"], ["label"], axis=1, keepdims=0),
-    ]
+    nodes = [make.make_node("Gemm", ["features", "weights", "bias"], ["logits"])]
     stored = {"weights": weights, "bias": bias}
+    if thresholds is None:
+        nodes += [
+            make.make_node("Softmax", ["logits"], ["probabilities"], axis=1),
+            make.make_node("ArgMax", ["logits"], ["label"], axis=1, keepdims=0),
+        ]
+    else:
+        stored["thresholds"] = thresholds
+        nodes += [
+            make.make_node("Sigmoid", ["logits"], ["probabilities"]),
+            make.make_node("GreaterOrEqual", ["probabilities", "thresholds"], ["there"]),
+            make.make_node("Cast", ["there"], ["label"], to=whole),
+        ]
     graph = make.make_graph(
         nodes,
         "everylabel",
         [make.make_tensor_value_info("features", single, ["n", d])],
         [
-            make.make_tensor_value_info("label", whole, ["n"]),
+            make.make_tensor_value_info("label", whole, ["n"] if thresholds is None else ["n", k]),
             make.make_tensor_value_info("probabilities", single, ["n", k]),
         ],
         [onnx.numpy_helper.from_array(array.astype(np.float32), name) for name, array in stored.items()],
@@ -91,14 +114,17 @@ def _onnx(weights: np.ndarray, bias: np.ndarray, classes: Sequence[str]) -> byte
     return bytes(model.SerializeToString())
 
 
-def _torch(weights: np.ndarray, bias: np.ndarray, classes: Sequence[str]) -> bytes:
+def _torch(
+    weights: np.ndarray, bias: np.ndarray, classes: Sequence[str], thresholds: np.ndarray | None
+) -> bytes:
     torch: Any = need("torch", "torch", "exporting for torch")
     state = {
         "weight": torch.tensor(weights.T, dtype=torch.float32),
         "bias": torch.tensor(bias, dtype=torch.float32),
     }
     file = io.BytesIO()
-    torch.save({"state_dict": state, "classes": list(classes)}, file)
+    several = {} if thresholds is None else {"multi_label": True, "thresholds": thresholds.tolist()}
+    torch.save({"state_dict": state, "classes": list(classes), **several}, file)
     return file.getvalue()
 
 
@@ -110,8 +136,29 @@ def _sklearn(weights: np.ndarray, bias: np.ndarray, classes: Sequence[str]) -> b
     weights, bias = weights[:, order], bias[order]
     if len(classes) == 2:
         weights, bias = weights[:, 1:] - weights[:, :1], bias[1:] - bias[:1]
-    plain = LogisticRegression()
-    plain.coef_, plain.intercept_ = np.ascontiguousarray(weights.T), bias
-    plain.classes_, plain.n_features_in_ = np.asarray(classes)[order], len(weights)
-    plain.n_iter_ = np.zeros(1, np.int32)
+    plain = _logistic(LogisticRegression(), weights, bias, np.asarray(classes)[order])
     return bytes(need("skops.io", "export", "exporting for skops").dumps(plain))
+
+
+def _one_vs_rest(weights: np.ndarray, bias: np.ndarray, classes: Sequence[str]) -> bytes:
+    """Return a OneVsRestClassifier as a file; its columns are the classes in this order."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.preprocessing import LabelBinarizer
+
+    k, yes = len(classes), np.array([0, 1])
+    every = OneVsRestClassifier(LogisticRegression())
+    every.estimators_ = [
+        _logistic(LogisticRegression(), weights[:, c : c + 1], bias[c : c + 1], yes) for c in range(k)
+    ]
+    every.label_binarizer_ = LabelBinarizer().fit(np.r_[np.zeros((1, k), int), np.ones((1, k), int)])
+    every.n_features_in_ = len(weights)
+    return bytes(need("skops.io", "export", "exporting for skops").dumps(every))
+
+
+def _logistic(plain: Any, weights: np.ndarray, bias: np.ndarray, classes: np.ndarray) -> Any:
+    """Return a LogisticRegression with these weights (d, m)."""
+    plain.coef_, plain.intercept_ = np.ascontiguousarray(weights.T), bias
+    plain.classes_, plain.n_features_in_ = classes, len(weights)
+    plain.n_iter_ = np.zeros(1, np.int32)
+    return plain

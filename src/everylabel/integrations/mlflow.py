@@ -65,7 +65,8 @@ def save_model(
     """Write an MLflow model to a new folder.
 
     With `texts` it takes texts (a column "text", or a list of them), otherwise features (n, d). It gives a
-    table: label, probability, and p(class) of each class. `options` are those of `mlflow.pyfunc.save_model`.
+    table: label, probability, and p(class) of each class; of several classes per item a list
+    of labels, and p(class). `options` are those of `mlflow.pyfunc.save_model`.
 
     Examples
     --------
@@ -143,10 +144,15 @@ class Served:
     """What `mlflow.pyfunc.load_model` wraps."""
 
     def __init__(
-        self, classes: Sequence[str] | np.ndarray, proba: Callable[[Any], np.ndarray], takes_texts: bool
+        self,
+        classes: Sequence[str] | np.ndarray,
+        proba: Callable[[Any], np.ndarray],
+        takes_texts: bool,
+        thresholds: np.ndarray | None = None,
     ) -> None:
-        """Proba : returns probabilities of texts, or of features."""
+        """Proba : returns probabilities of texts or features; thresholds : of several classes per item."""
         self.classes, self.proba, self.takes_texts = np.asarray(classes), proba, takes_texts
+        self.thresholds = thresholds
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
         """Return a table with a row for each text or row of features; no text, no label."""
@@ -160,6 +166,11 @@ class Served:
         if len(there):
             probs[there] = self.proba(given)
             label[there] = self.classes[probs[there].argmax(axis=1)]
+        if self.thresholds is not None:  # a list of classes, in place of the best and how probable that is
+            for i in there:
+                label[i] = self.classes[probs[i] >= self.thresholds].tolist()
+            each = {f"p({name})": probs[:, c] for c, name in enumerate(self.classes)}
+            return pandas.DataFrame({"label": label, **each})
         columns: dict[str, Any] = {"label": label, "probability": probs.max(axis=1)}
         return pandas.DataFrame(columns | {f"p({name})": probs[:, c] for c, name in enumerate(self.classes)})
 
@@ -173,13 +184,16 @@ def _load_pyfunc(path: str) -> Served:
         tuned = TunedClassifier.load(place / NETWORK)
         return Served(tuned.classes, tuned.predict_proba, True)
     classifier = load_classifier(place / CLASSIFIER)
+    limits = classifier.thresholds_ if classifier.posterior_.multi_label else None
     if not (place / EMBEDDING).exists():
-        return Served(classifier.classes_, classifier.predict_proba, False)
+        return Served(classifier.classes_, classifier.predict_proba, False, limits)
     model = json.loads((place / EMBEDDING).read_text())["model"]
     NONE_NAMED.check(model)
     fit = place / EMBEDDER if (place / EMBEDDER).exists() else None
     embedder = Embedder("text", model, fit=fit)
-    return Served(classifier.classes_, lambda texts: classifier.predict_proba(_embed(embedder, texts)), True)
+    return Served(
+        classifier.classes_, lambda texts: classifier.predict_proba(_embed(embedder, texts)), True, limits
+    )
 
 
 def _embed(embedder: Embedder, texts: list[str]) -> np.ndarray:

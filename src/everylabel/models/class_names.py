@@ -13,6 +13,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.models import names as scaled
+from everylabel.models.answers import name_answers
 from everylabel.models.embedding import embed
 from everylabel.models.embedding.choose import knows_words
 from everylabel.models.names import NameRows, are_of_use, phrase
@@ -134,6 +135,8 @@ class ClassNames(NamedTuple):
         if rows is None:
             return None
         rows = rows._replace(features=scaling(rows.features))
+        if numbers.ndim == 2:
+            rows = rows._replace(labels=name_answers(rows.labels, len(classes)))
         return rows if are_of_use(rows, X, numbers, len(classes), precision) else None
 
 

@@ -35,6 +35,7 @@ from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.predict import METHODS as PREDICTIONS
 from everylabel.core.softmax import softmax
 from everylabel.core.updates import METHODS
+from everylabel.models.answers import are_answers, as_answers, columns_of, spread
 from everylabel.models.class_names import ASK_AGAIN, ClassNames
 from everylabel.models.class_numbers import check_known, check_one_kind, class_factors, encode, with_named
 from everylabel.models.examples import Examples, joined, positions, rows
@@ -48,19 +49,25 @@ from everylabel.models.scaling import (
     told_scaling,
     unshifted,
 )
+from everylabel.models.thresholds import thresholds
 
 UPDATES = ("exact", *METHODS, "refit")
+SEVERAL = {"gaussian": "bernoulli", "categorical": "bernoulli", "per_class": "bernoulli_per_class"}
 
 
 class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     """Logistic regression with a Gaussian posterior on its weights, updated after every label.
+
+    With an indicator matrix for y, (n, k) of 1, 0 or NaN (not answered), items may have several classes: each
+    class has a sigmoid, `predict` returns an indicator matrix by `thresholds_`, `predict_proba` (n, k).
 
     Parameters
     ----------
     prior_precision : float, default=1.0
         Precision of the prior on every weight: of the training and of the posterior alike.
     likelihood : str, default="gaussian"
-        Shape and curvature of the covariance, as in `everylabel.laplace`.
+        Shape and curvature of the covariance, as in `everylabel.laplace`. With several classes per item
+        "gaussian" and "categorical" stand for "bernoulli", "per_class" for "bernoulli_per_class".
     update : {"exact", "second_order", "first_order", "refit"}, default="exact"
         What `partial_fit` does: "exact" ends where training on all labels would, at a fraction of
         the time; "second_order" and "first_order" take the paper's steps; "refit" trains on all
@@ -79,6 +86,10 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         Weight of each class in the training, as in scikit-learn.
     tol : float, default=1e-8
         Accuracy of the exact training, as in `everylabel.fit_map`.
+    thresholds : "f1", None, dict or array (k,), default="f1"
+        From which probability on `predict` takes a class to be there, where items may have several: what
+        maximises F1 on the labels left out in turn, or costs least ({"miss": a, "false alarm": b}), as in
+        `everylabel.thresholds`; None is 0.5 for all.
 
     Attributes
     ----------
@@ -91,6 +102,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         Vectors of class names, and whether they teach: there are some, and the labels bear them out.
     center_, scale_, matrix_ : array (d,), float, array (d, d) or None
         What is subtracted from the features, and what they are multiplied by then.
+    thresholds_ : array (k,)
+        Of several classes per item; found when first asked for.
     n_features_in_ : int
 
     Examples
@@ -112,6 +125,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     _taught: list[Examples]
     _first_classes: np.ndarray
     _declared: np.ndarray  # classes that a later partial_fit named, with or without labels
+    _found: tuple[Posterior, np.ndarray] | None = None  # thresholds, and the posterior that they are of
     posterior_: Posterior
 
     def __init__(
@@ -125,6 +139,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         predict_method: str = "mean",
         class_weight: Any = None,
         tol: float = 1e-8,
+        thresholds: Any = "f1",
     ) -> None:
         self.prior_precision = prior_precision
         self.likelihood = likelihood
@@ -134,6 +149,12 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         self.predict_method = predict_method
         self.class_weight = class_weight
         self.tol = tol
+        self.thresholds = thresholds
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
     def fit(
         self,
@@ -154,8 +175,10 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         `names` are vectors of class names by label, as `everylabel.embed_names` makes them: they teach as
         long as the labels bear them out (`names_hold_`), and X may be empty then, (0, d). Classes that have
         a name and no label yet are known, and so are `classes`, which hold all labels of y if they are given.
+        Of an indicator matrix y, `classes` name the columns; else the columns of a table do, or `names`.
         """
         again = clone(self)  # what was fitted before stays as it is if this fails
+        several, given = are_answers(y), y
         X, y = again._validated(X, y, names, first=True)
         scaling, again.from_pool_ = None, unlabelled is not None and bool(self.scale_features)
         pool = X
@@ -163,9 +186,12 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             pool = validate_data(again, unlabelled, dtype=np.float64, reset=False)
             scaling = fit_pool_scaling(pool) if again.from_pool_ else None
         named = None if names is None else ClassNames.of(names, pool, around=scaling)
-        known = with_named(np.unique(y if classes is None else classes), names)
-        if classes is not None:
-            check_known(y, known)
+        if several:
+            known = columns_of(given, y.shape[1], classes, names)
+        else:
+            known = with_named(np.unique(y if classes is None else classes), names)
+            if classes is not None:
+                check_known(y, known)
         again._start(X, y, _weights(sample_weight, X), known, scaling, named)
         self.__dict__.update(again.__dict__)
         return self
@@ -186,12 +212,19 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         from then on beside those of before or in their place.
         Whether names hold is asked again when there are a quarter more labels; update="second_order" and
         "first_order" leave that to `fit`.
+        Of an indicator matrix y, `classes` name the columns, which may be some of those known or new ones.
         """
-        first = not hasattr(self, "posterior_")
+        first, given = not hasattr(self, "posterior_"), y
+        several = are_answers(y)
         X, y = self._validated(X, y, names, first)
         weights = _weights(sample_weight, X)
-        named = with_named(np.unique(y if classes is None else classes), names)
-        if classes is not None:
+        if several:
+            unnamed = classes is None and not hasattr(given, "columns")
+            same = not first and unnamed and y.shape[1] == len(self.classes_)
+            named = self.classes_ if same else columns_of(given, y.shape[1], classes, names)
+        else:
+            named = with_named(np.unique(y if classes is None else classes), names)
+        if classes is not None and not several:
             check_known(y, named if first else np.union1d(named, self.classes_))
         if first:
             told = None if names is None else ClassNames.of(names, X)
@@ -211,7 +244,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         replayed without.
         """
         check_is_fitted(self)
-        X, y = validate_data(self, X, y, dtype=np.float64, reset=False)
+        X, y = self._validated(X, y, None, False)
         base = len(self._taught[0][1])
         taught, ends = joined(self._taught), np.cumsum([len(labels) for _, labels, _ in self._taught])
         gone = positions(taught, X, y)
@@ -231,9 +264,12 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         again.from_pool_ = self.from_pool_
         told = self.from_pool_ or self.matrix_ is not None  # the labels did not tell it, nor could they
         scaling = self._scaling if told else None
-        again._start(*rows(taught, first), self._first_classes, scaling, self.names_)
-        named = np.union1d(self._declared, taught[1][later]) if len(self._declared) else taught[1][later]
-        known = self.classes_[np.isin(self.classes_, named)]
+        start = self.classes_ if self._several else self._first_classes  # rows have a column for each
+        again._start(*rows(taught, first), start, scaling, self.names_)
+        known = self.classes_
+        if not self._several:
+            named = np.union1d(self._declared, taught[1][later]) if len(self._declared) else taught[1][later]
+            known = self.classes_[np.isin(self.classes_, named)]
         given = [keep[(keep >= begin) & (keep < end)] for begin, end in pairwise(ends)]
         parted = [rows(taught, at) for at in given if len(at)]
         for some in again._until_told(parted):
@@ -245,10 +281,12 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return logits at the mean: (n, k), or (n,) for two classes as scikit-learn has it."""
+        """Return logits at the mean: (n, k), or (n,) for two classes of which an item has one."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         scores = np.asarray(logits(self.posterior_, self._scaling(X)))
+        if self._several:
+            return scores
         if scores.shape[1] == 2:
             return scores[:, 1] - scores[:, 0]
         return scores[:, 0] if scores.shape[1] == 1 else scores
@@ -260,9 +298,24 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(predict_proba(self.posterior_, self._scaling(X), method=self.predict_method))
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable label of each instance."""
+        """Return the most probable label of each instance; of several classes an indicator matrix (n, k)."""
+        check_is_fitted(self)
+        if self._several:
+            return np.asarray(self.predict_proba(X) >= self.thresholds_, np.int64)
         best = np.argmax(self.predict_proba(X), axis=1)
         return np.asarray(self.classes_[best])
+
+    @property
+    def thresholds_(self) -> np.ndarray:
+        """The probability (k,) from which on `predict` takes a class to be there; never from test items."""
+        check_is_fitted(self)
+        if not self._several:
+            raise AttributeError(
+                "thresholds_ are of several classes per item; the classifier learned one each"
+            )
+        if self._found is None or self._found[0] is not self.posterior_:
+            self._found = self.posterior_, self._thresholds()
+        return self._found[1]
 
     @property
     def examples_(self) -> Examples:
@@ -283,6 +336,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         trained = copy(self)
         trained._train(X, y, weights, self.classes_)
         rows = np.asarray(leave_one_out(trained.posterior_))[-len(y) :]  # those of class names come first
+        if self._several:
+            return np.asarray(1.0 / (1.0 + np.exp(-np.clip(rows, -500.0, 500.0))))
         if rows.shape[1] == 1 and len(self.classes_) == 2:
             rows = np.c_[np.zeros(len(rows)), rows]
         return np.asarray(softmax(rows))
@@ -315,8 +370,15 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
 
     def _train(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, classes: np.ndarray) -> None:
         """Train on (X, y), on features scaled as they are."""
-        numbers, X = encode(y, classes), self._scaling(X)
-        weights = weights * compute_sample_weight(self.class_weight, y)
+        several = y.ndim == 2
+        numbers, X = y if several else encode(y, classes), self._scaling(X)
+        if not several:
+            weights = weights * compute_sample_weight(self.class_weight, y)
+        elif self.class_weight is not None:
+            raise EverylabelError(
+                f"class_weight is {self.class_weight!r}, and items may have several classes; expected None: "
+                "thresholds decide between misses and false alarms"
+            )
         binary, prior = self.likelihood == "binary", self._precision(len(classes))
         rows = self._believed(X, numbers, classes)
         self.names_hold_, self._asked_at = rows is not None, len(y)
@@ -324,7 +386,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             X, numbers = np.r_[rows.features, X], np.r_[rows.labels, numbers]
             weights = np.r_[rows.weights, weights]
         mean = fit_map(X, numbers, len(classes), prior, weights=weights, binary=binary, tol=self.tol)
-        posterior = laplace(mean, X, self.likelihood, prior, weights=weights, labels=numbers)
+        likelihood = SEVERAL.get(self.likelihood, self.likelihood) if several else self.likelihood
+        posterior = laplace(mean, X, likelihood, prior, weights=weights, labels=numbers)
         self.classes_, self.posterior_ = classes, posterior
 
     def _believed(self, X: np.ndarray, numbers: np.ndarray, classes: np.ndarray) -> NameRows | None:
@@ -339,7 +402,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             self._train(*joined(self._taught), self.classes_)
             return
         X, y, weights = gone
-        numbers = encode(y, self.classes_)
+        numbers = y if self._several else encode(y, self.classes_)
         self.posterior_ = forget(self.posterior_, self._scaling(X), numbers, weights=weights)
         self._ask_names()
 
@@ -348,7 +411,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         X, y, weights = joined(self._taught)
         self._asked_at = len(y)
         if self.names_ is not None:
-            rows = self._believed(self._scaling(X), encode(y, self.classes_), self.classes_)
+            numbers = y if self._several else encode(y, self.classes_)
+            rows = self._believed(self._scaling(X), numbers, self.classes_)
             if (rows is not None) != self.names_hold_:
                 self._train(X, y, weights, self.classes_)
 
@@ -365,6 +429,16 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
     def _validated(self, X: Any, y: Any, names: Any, first: bool) -> tuple[np.ndarray, np.ndarray]:
         """Return features and labels; there may be none where class names are."""
         least = 1 if names is None else 0
+        if not first and are_answers(y) != self._several:
+            raise EverylabelError(
+                f"y has shape {np.shape(y)}; expected "
+                + ("a row of 1, 0 or NaN for each instance" if self._several else "one label an instance")
+                + ", as it was learned before"
+            )
+        if are_answers(y):
+            X = validate_data(self, X, dtype=np.float64, reset=first, ensure_min_samples=least)
+            check_matrix(X, "X")
+            return X, as_answers(y, len(X))
         X, y = validate_data(self, X, y, dtype=np.float64, reset=first, ensure_min_samples=least)
         check_matrix(X, "X")
         if not len(y):
@@ -383,7 +457,7 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             raise EverylabelError(
                 f"predict_method is {self.predict_method!r}; expected one of {PREDICTIONS[:3]}"
             )
-        if self.predict_method == "probit" and self.likelihood != "binary":
+        if self.predict_method == "probit" and self.likelihood not in ("binary", *SEVERAL.values()):
             raise EverylabelError(
                 "predict_method is 'probit'; expected 'mean_field' unless likelihood='binary'"
             )
@@ -409,12 +483,15 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         """Learn from labels after the start; classes named for the first time are added."""
         self._check_parameters()
         self._check_class_weight()
-        if (y.dtype.kind in "OUS") != (self.classes_.dtype.kind in "OUS"):
+        if not self._several and (y.dtype.kind in "OUS") != (self.classes_.dtype.kind in "OUS"):
             raise EverylabelError(
                 f"y has dtype {y.dtype}; expected labels like those learned before ({self.classes_.dtype})"
             )
         new = named[~np.isin(named, self.classes_)]
         classes = np.concatenate([self.classes_, new])
+        if self._several:
+            y = spread(y, named, classes) if y.shape[1] == len(named) else y
+            self._taught = [(x, spread(t, self.classes_, classes), w) for x, t, w in self._taught]
         now = X.copy(), y.copy(), weights.copy()
         if names is not None:
             self.names_ = self._also_named(names, X)
@@ -427,8 +504,8 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
         else:
             posterior = add_class(self.posterior_, len(new)) if len(new) else self.posterior_
             step_size = None if self.update == "exact" else self.step_size
-            labels = encode(y, classes)
-            weights = weights * class_factors(self.class_weight, y)
+            labels = y if self._several else encode(y, classes)
+            weights = weights if self._several else weights * class_factors(self.class_weight, y)
             posterior = update(posterior, self._scaling(X), labels, self.update, step_size, weights=weights)
             self.classes_, self.posterior_ = classes, posterior
         self._taught.append(now)
@@ -456,6 +533,31 @@ class LaplaceClassifier(ClassifierMixin, BaseEstimator):
             told = (i for i in range(1, len(later)) if self._told_later([*self._taught, *later[:i]]))
             at = next(told, 0)
         return [joined(some) for some in (later[:at], later[at:]) if some]
+
+    @property
+    def _several(self) -> bool:
+        """Whether items may have several classes."""
+        return self.posterior_.multi_label
+
+    def _thresholds(self) -> np.ndarray:
+        k = len(self.classes_)
+        if self.thresholds is None:
+            return np.full(k, 0.5)
+        if not isinstance(self.thresholds, str | Mapping):
+            given = np.asarray(self.thresholds, np.float64)
+            if given.shape != (k,):
+                raise EverylabelError(
+                    f"thresholds has shape {given.shape}; expected 'f1', None, costs or ({k},) numbers"
+                )
+            return given
+        if self.thresholds != "f1" and isinstance(self.thresholds, str):
+            raise EverylabelError(
+                f"thresholds is {self.thresholds!r}; expected 'f1', None, a dict or an array"
+            )
+        if not len(self.examples_[1]):
+            return np.full(k, 0.5)
+        cost = self.thresholds if isinstance(self.thresholds, Mapping) else None
+        return thresholds(self.leave_one_out(), self.examples_[1], cost)
 
     def _updates_exactly(self) -> bool:
         """Return whether the core's exact update is retraining; class weights would change with it."""

@@ -87,6 +87,8 @@ def save_classifier(classifier: LaplaceClassifier, path: str | os.PathLike[str])
     parameters = classifier.get_params()
     if isinstance(parameters["class_weight"], dict):
         raise EverylabelError("class_weight is a dict; expected None or 'balanced' to save the classifier")
+    if isinstance(parameters["thresholds"], np.ndarray):
+        parameters["thresholds"] = parameters["thresholds"].tolist()
     header |= {"format": FORMAT, "parameters": parameters, "from_pool": classifier.from_pool_}
     arrays |= {"center": classifier.center_, "scale": np.array(classifier.scale_), "labels": names}
     arrays |= {} if classifier.matrix_ is None else {"matrix": classifier.matrix_}
@@ -172,9 +174,11 @@ def _examples(posterior: Posterior, scaling: Scaling, names: np.ndarray) -> Exam
     """Return the labelled instances on the features' own scale."""
     data = posterior.data
     if data is None or np.any(data.labels < 0):
-        return np.empty((0, posterior.n_features)), names[:0], np.empty(0)
+        none = np.empty((0, len(names))) if posterior.multi_label else names[:0]
+        return np.empty((0, posterior.n_features)), none, np.empty(0)
     rows = np.asarray(data.features, np.float64)[:, : posterior.n_features]
-    return scaling.back(rows), names[data.labels], np.asarray(data.weights, np.float64)
+    labels = data.labels if posterior.multi_label else names[data.labels]
+    return scaling.back(rows), labels, np.asarray(data.weights, np.float64)
 
 
 def _check_scaling(scaling: Scaling) -> None:

@@ -23,7 +23,10 @@ def positions(examples: Examples, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return where these pairs are, the latest of each first."""
     free = np.ones(len(examples[1]), dtype=bool)
     for row, label in zip(X, y, strict=True):
-        same = free & (examples[1] == label) & np.all(examples[0] == row, axis=1)
+        alike = examples[1] == label
+        if alike.ndim == 2:  # answers; none is like none
+            alike = np.all(alike | (np.isnan(examples[1]) & np.isnan(label)), axis=1)
+        same = free & alike & np.all(examples[0] == row, axis=1)
         if not same.any():
             raise EverylabelError(
                 f"X and y hold an instance with label {label} that was never learned; "

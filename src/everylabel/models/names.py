@@ -31,7 +31,7 @@ class NameRows(NamedTuple):
     """Rows that stand for the names of classes; they are learned like labelled instances."""
 
     features: np.ndarray  # (r, d), scaled
-    labels: np.ndarray  # (r,)
+    labels: np.ndarray  # (r,); (r, k) once they are answers
     weights: np.ndarray  # (r,)
 
     def together_with(
@@ -79,7 +79,7 @@ def are_of_use(
     n = len(labels)
     if n < FEW:
         return True
-    if n_classes * (n + len(names.labels)) ** 2 > MOST_WORK:
+    if labels.ndim == 1 and n_classes * (n + len(names.labels)) ** 2 > MOST_WORK:
         return _agree(names, features, labels, n_classes, prior_precision)
     plain = features, labels, np.ones(n)
     told = _left_out(names.together_with(features, labels), n, n_classes, prior_precision)
@@ -104,6 +104,11 @@ def _left_out(
     """Return the log likelihood of the first n labels, each left out; given as by `together_with`."""
     features, labels, weights = given
     mean = fit_map(features, labels, n_classes, precision, weights=weights, tol=1e-4)
-    posterior = laplace(mean, features, prior_precision=precision, weights=weights, labels=labels)
-    logs = log_softmax(np.asarray(leave_one_out(posterior)))
-    return float(np.sum(logs[np.arange(n), labels[:n]]))
+    likelihood = "bernoulli" if labels.ndim == 2 else "gaussian"
+    posterior = laplace(mean, features, likelihood, precision, weights=weights, labels=labels)
+    left = np.asarray(leave_one_out(posterior))[:n]
+    if labels.ndim == 2:
+        return -float(
+            np.nansum(np.logaddexp(0.0, left) - labels[:n] * left)
+        )  # NaN where nothing was answered
+    return float(np.sum(log_softmax(left)[np.arange(n), labels[:n]]))

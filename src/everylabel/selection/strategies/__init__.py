@@ -22,6 +22,9 @@ from everylabel.selection.strategies import (
     uncertainty,
     variance,
 )
+from everylabel.selection.strategies import (
+    multi_label as multi_label_scores,
+)
 from everylabel.selection.strategies.strategy import Score, Strategy
 
 _ALL = [
@@ -29,6 +32,7 @@ _ALL = [
     Strategy("least_confident", "the least likely best guess", "Lewis & Gale 1994", "logits", uncertainty.least_confident, alone=True),
     Strategy("entropy", "the most uncertain label", "Shannon 1948; Settles 2009", "logits", uncertainty.entropy, alone=True, multi_label=True),
     Strategy("margin", "the two best guesses are closest", "Scheffer et al. 2001", "logits", uncertainty.margin, pick_one=uncertainty.narrowest, alone=True, multi_label=True),
+    Strategy("class_wise", "unsure, by classes with few labels; made for several classes per item", "beyond the paper", "logits", multi_label_scores.class_wise, multi_label=True),
     Strategy("variance", "the least known direction, h' cov h", "MacKay 1992", "variances", variance.variance, alone=True, multi_label=True),
     Strategy("bald", "what the label tells about the weights", "Houlsby et al. 2011", "members", bald.bald),
     Strategy("batchbald", "what the batch's labels tell together", "Kirsch et al. 2019", "members", pick=batchbald.batchbald),

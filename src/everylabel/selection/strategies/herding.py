@@ -6,8 +6,9 @@ of directions (rows without the bias, centred, of norm 1), u how unsure the mode
 While little is known u is alike everywhere, and the gain is that of a typical instance of a new region;
 later it is the unsure instance with many unsure neighbours: one rule for all budgets. Batches are greedy.
 Departures: u = (1 - margin)^2 with mean-field probabilities, which the posterior's variance keeps from being
-sure too early (the authors fit a temperature); the kernel's width is a low quantile of the distances between
-known instances and their nearest, not the least of all, which one pair of near copies decides.
+sure too early (the authors fit a temperature); with several classes per item u = sum_c p_c (1 - p_c); the
+kernel's width is a low quantile of the distances between known instances and their nearest, not the least of
+all, which one pair of near copies decides.
 """
 
 import math
@@ -94,7 +95,8 @@ def _unsureness(pool: PoolView, idx: np.ndarray, rows: np.ndarray) -> np.ndarray
     spread = np.sqrt(1.0 + math.pi / 8 * np.maximum(variances, 0.0))
     f = pool.logits(idx) / spread[:, None]
     if pool.posterior.multi_label:
-        return np.asarray(np.mean(1.0 - np.tanh(0.5 * np.abs(f)), axis=1), pool.dtype)
+        small = np.exp(-np.abs(f))
+        return np.asarray(np.sum(small / (1.0 + small) ** 2, axis=1), pool.dtype)  # sum_c p_c (1 - p_c)
     probs = np.partition(softmax(f), -2, axis=1)
     return np.asarray((1.0 - (probs[:, -1] - probs[:, -2])) ** 2, pool.dtype)
 

@@ -1,0 +1,51 @@
+"""Several classes per item as scikit-learn has it: an indicator matrix, with NaN for no answer."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from everylabel.core import EverylabelError
+from everylabel.core.checks import check_answers
+
+
+def are_answers(y: Any) -> bool:
+    """Return whether labels have a column for each class; a single column is one of class labels."""
+    shape = y.shape if hasattr(y, "shape") else np.asarray(y, object).shape
+    return len(shape) == 2 and shape[1] != 1
+
+
+def as_answers(y: Any, n: int) -> np.ndarray:
+    """Return an indicator matrix, dense, sparse or a table, as float64 (n, k) of 1, 0 and NaN."""
+    dense = np.asarray(y.toarray() if hasattr(y, "toarray") else y)
+    return np.asarray(check_answers(dense, n, dense.shape[1], np.zeros(1), "y"))
+
+
+def columns_of(y: Any, k: int, classes: Any, names: Mapping[Any, Any] | None) -> np.ndarray:
+    """Return the classes that the columns of y stand for, in their order.
+
+    These are `classes`; or the columns of a table; or the names, if there are as many; or numbers.
+    """
+    if classes is None and hasattr(y, "columns"):
+        classes = list(y.columns)
+    if classes is None and names is not None and len(names) == k:
+        classes = list(names)
+    found = np.arange(k) if classes is None else np.asarray(classes)
+    if found.shape != (k,) or len(np.unique(found)) < k:
+        raise EverylabelError(
+            f"classes is {classes!r:.80}; expected {k} different names, one for each column of y"
+        )
+    return found
+
+
+def spread(y: np.ndarray, columns: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return answers of some classes as answers of all; NaN for the others."""
+    at = {name: c for c, name in enumerate(classes.tolist())}
+    whole = np.full((len(y), len(classes)), np.nan)
+    whole[:, [at[name] for name in columns.tolist()]] = y
+    return whole
+
+
+def name_answers(labels: np.ndarray, k: int) -> np.ndarray:
+    """Return the rows of class names as answers: a name is of its class, and of no other."""
+    return np.eye(k)[labels]
