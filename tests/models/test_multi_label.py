@@ -95,7 +95,7 @@ def test_saved_classifier_predicts_and_learns_alike(tmp_path: Any) -> None:
     loaded = el.load_classifier(tmp_path / "clf.npz")
     assert np.array_equal(loaded.predict(x), clf.predict(x))
     both = [each.partial_fit(x[60:61], y[60:61]).predict_proba(x) for each in (clf, loaded)]
-    assert np.allclose(*both, atol=1e-4)
+    assert np.allclose(both[0], both[1], atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def thresholds(
         raise EverylabelError(
             f"probs runs from {p.min():g} to {p.max():g}; expected probabilities from 0 to 1"
         )
-    t = np.asarray(to_numpy(check_answers(as_array(labels, "labels"), *p.shape, p)))
+    t = np.asarray(to_numpy(check_answers(as_array(labels, "labels"), p.shape[0], p.shape[1], p)))
     prices = _check_cost(cost)
     trust = check_positive(trust, "trust", zero=True)
     known = ~np.isnan(t)
