@@ -27,7 +27,7 @@ class Mutant(NamedTuple):
 
 CORE = [
     Mutant("web/arrivals.py", "if self.shown.may_show(items, i)]", "]", "web/test_arrivals.py"),
-    Mutant("projects/labelled.py", "if found != about.log:", "if False:", "cli/test_label.py"),
+    Mutant("projects/labelled.py", "if found != noted:", "if False:", "cli/test_label.py"),
     Mutant("projects/files.py", "arrays, mode=PRIVATE)", "arrays)", "projects/test_sealed_files.py"),
     Mutant("web/item_view.py", ", mode=PRIVATE)", ")", "projects/test_sealed_files.py"),
     Mutant("log/engines.py", "mkdir(mode=0o700, ", "mkdir(", "projects/test_sealed_files.py"),

@@ -153,4 +153,7 @@ def test_another_source_is_still_told(folder: Path) -> None:
     source = folder.with_suffix("")
     source.write_text(source.read_text().replace("card blocked", "card stolen"))
     with pytest.raises(EverylabelError, match="t3"):
-        opened(folder)
+        open_project(folder, check=check_labelled(None))
+    reading = open_project(folder, check=check_labelled(None, needed=True), keep=False, embed=False)
+    assert any("t3" in note for note in reading.notes)
+    assert 3 not in read_labels(reading, None).labels  # its label may not fit any more

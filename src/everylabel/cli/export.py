@@ -62,10 +62,11 @@ def export(
     check_choice(what, "--what", [*WHAT, "model"])
     beside = column_list(columns)
     check = check_labelled(store, needed=True)
-    project = opened(source, folder=folder, show=show, keep=False, check=check, private=True, needed=False)
+    needs_model = what not in ("labels", "answers")
+    how = {"keep": False, "private": True, "needed": False, "embed": needs_model}
+    project = opened(source, folder=folder, show=show, check=check, **how)
     if Path(project.source).is_absolute() and not Path(project.source).exists():
         note(f"source {project.source!r} is not there any more: its rows have ids, and no other columns")
-    needs_model = what not in ("labels", "answers")
     label_set = read_labels(project, store, names=class_names_of(project) if needs_model else None)
     if needs_model:
         project = with_generation(project, label_set.generation)

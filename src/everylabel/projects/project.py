@@ -153,6 +153,7 @@ def open_project(
     fields: str | None = None,
     private: bool = False,
     needed: bool = True,
+    embed: bool = True,
 ) -> Project:
     """Return a source as a project, with its features: memory-mapped, embedded if they are not there yet.
 
@@ -204,6 +205,8 @@ def open_project(
         Nobody else is shown the items: a source that the folder remembers may lie anywhere on this machine.
     needed : bool
         False: where the source is gone, the features that the folder has are enough, of items that are empty.
+    embed : bool
+        False: labels alone are asked for, so that items have no features.
 
     Options that are not given are those of last time, if the folder knows of one.
     """
@@ -249,6 +252,8 @@ def open_project(
         with _made(place):
             named = Trust(model, trust_model_code)
             trust = trusted_before(place, about.id) if named == NONE_NAMED else named
+            if not embed and items.features is None:
+                items = replace(items, features=np.zeros((len(items), 0), np.float32))
             project = _with_features(items, about, place, trust, progress, at_once)
     unsaid = options.besides(given).arguments()
     again = [f"options as last time: {unsaid}"] if unsaid else []
