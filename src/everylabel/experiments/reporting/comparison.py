@@ -1,6 +1,7 @@
 """The report of `everylabel compare`: one HTML page, its plots, and all measurements as a table."""
 
 from collections.abc import Sequence
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def write_comparison(results: Results, grid: str, command: str, folder: Path) ->
         Section(
             "Ranking",
             f"By the area under the curve of accuracy; ranks within each {summary.blocks}. The bar is the "
-            "critical difference at 5 % (Nemenyi): strategies whose ranks differ by less are not told apart.",
+            "critical difference at 5 % (Nemenyi): ranks that differ by less do not differ significantly.",
             [_picture("ranks", "mean ranks and critical difference", rank_plot(summary))],
             [_areas(summary), _wins(summary)],
         )
@@ -47,7 +48,7 @@ def write_comparison(results: Results, grid: str, command: str, folder: Path) ->
     for section in sections:
         for picture in section.pictures:
             write_atomically(folder / picture.file, lambda file, png=picture.png: file.write(png))
-    body = f"<h1>Strategies compared</h1><p><code>{command}</code></p>"
+    body = f"<h1>Strategies compared</h1><p><code>{escape(command)}</code></p>"
     text = PAGE.format(title="everylabel compare", body=body + "".join(map(section_html, sections)))
     write_atomically(folder / PAGE_FILE, lambda file: file.write(text.encode()))
     _write_measurements(results, rows, folder)

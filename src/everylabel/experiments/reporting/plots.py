@@ -91,7 +91,7 @@ def panels(
         axis.set_axis_off()
     for axis in axes[::columns]:
         axis.set_ylabel(ylabel)
-    _legend(figure, list(axes), 4)
+    _legend(figure, list(axes), columns + 1)
     return figure
 
 
