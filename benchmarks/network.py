@@ -196,7 +196,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
     some = [row for row in rows if row["labels"] == SHOWN]
     at = np.arange(len(some))
-    figure, ax = plt.subplots(figsize=(8, 3))
+    figure, ax = plt.subplots(figsize=(10, 3))
     for shift, how, title in ((-0.2, "frozen", "encoder as it came"), (0.2, "gated", "network learns too")):
         bars = ax.bar(at + shift, [row[how] for row in some], 0.38, label=title)
         ax.bar_label(bars, fmt="%.2f", padding=2, fontsize=8)
