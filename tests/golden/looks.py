@@ -18,7 +18,8 @@ TOLERANCE = 1e-3
 PATIENCE = 120.0  # seconds that the first training in the background may take
 MEASURED = ("version", "update_ms", "select_ms")
 EXACT = {"labels": ("csv", "jsonl"), "answers": ("csv", "jsonl", "json")}  # exports, equal to the letter
-CLOSE = ("predictions", "test", "doubted")  # exports that hold numbers of the model
+RENAMED = ("doubted", "suspect")  # queues that are compared no more
+CLOSE = ("predictions", "test")  # exports that hold numbers of the model
 IMPORTER = "import"
 
 
@@ -52,7 +53,7 @@ def state(client: Any) -> dict[str, Any]:
     history = _get(client, "history", limit=500)["events"]
     ids = list(dict.fromkeys([*predictions["ids"], *(one["item"] for one in reversed(history))]))
     gone = [item for item in ids if client.get(f"/api/items/{item}").status_code == 404]
-    return {
+    found = {
         "session": {key: session[key] for key in ("items", "settings", "project", "project_id", "kind")},
         "classes": classes,
         "progress": _progress(client),
@@ -68,6 +69,24 @@ def state(client: Any) -> dict[str, Any]:
         "predictions": dict(zip(predictions["ids"], predictions["probabilities"], strict=True)),
         "predicted_classes": predictions["classes"],
     }
+    return comparable(found)
+
+
+def comparable(found: dict[str, Any]) -> dict[str, Any]:
+    """Return a state without what later versions say by intention otherwise, or say in addition.
+
+    Suspect labels replace doubted ones; the gain is that of the expected accuracy; predictions share out what
+    is of no class; labels of several classes and review have fields of their own.
+    """
+    for settings in (found["session"]["settings"], found["progress"]["settings"]):
+        settings.pop("multi_label", None)
+    for name in ("per_item", "review"):
+        found["progress"].pop(name, None)
+    found["figures"].pop("agreement", None)
+    found["progress"]["stop"].pop("gain", None)
+    queues = {key: some for key, some in found["queues"].items() if key.split()[0] not in RENAMED}
+    shared = {item: [p / sum(probs) for p in probs] for item, probs in found["predictions"].items()}
+    return found | {"queues": queues, "predictions": shared}
 
 
 def exports(source: Path, place: Path) -> dict[str, Any]:

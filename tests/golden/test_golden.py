@@ -21,7 +21,17 @@ from typing import Any
 
 import pytest
 
-from tests.golden.looks import TOLERANCE, answers, differences, exports, repeated, requests, state, undone
+from tests.golden.looks import (
+    TOLERANCE,
+    answers,
+    comparable,
+    differences,
+    exports,
+    repeated,
+    requests,
+    state,
+    undone,
+)
 from tests.golden.opened import HERE, LOG, PROJECTS, copied, folder_of, forget_caches, opened
 from tests.golden.scripted import restore, rows
 
@@ -35,7 +45,8 @@ KINDS_02 = (
 
 def expected(name: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((HERE / name / "expected.json").read_text())
-    return found
+    found["exports"].pop("doubted", None)  # suspect labels have replaced it
+    return found | {"state": comparable(found["state"])}
 
 
 def events(*names: str) -> list[dict[str, Any]]:
