@@ -108,6 +108,35 @@ def test_unknown_classes_are_refused_with_an_offer_and_added_where_there_are_non
     assert read(ROWS, classes=("card", "transfer")) == FOUND
 
 
+def test_a_probability_for_each_class_becomes_a_class_and_a_score() -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": "a", "probabilities": {"card": 0.7, "transfer": 0.1}},
+        {"id": "-c", "probabilities": '{"card": 0.2, "transfer": 0.8}'},
+        {"id": "d", "probabilities": None},
+    ]
+    found = [(one.id, one.label, one.score) for one in read(rows)]
+    assert found == [("a", "card", pytest.approx(0.875)), ("-c", "transfer", pytest.approx(0.8))]
+    for odd in ({"card": 1.5}, {}, "no", 3):
+        with pytest.raises(
+            EverylabelError, match=r"^probabilities is .* \(suggestions, row 1\); expected classes"
+        ):
+            read([{"id": "a", "probabilities": odd}])
+
+
+def test_a_hugging_face_dataset_is_read_with_the_names_of_its_classes() -> None:
+    datasets = pytest.importorskip("datasets")
+    names = datasets.ClassLabel(names=["card", "transfer"])
+    features = datasets.Features(
+        {"id": datasets.Value("string"), "label": names, "source": datasets.Value("string")}
+    )
+    rows = {"id": ["a", "-c"], "label": [1, 0], "source": ["llm", "llm"]}
+    found = read(datasets.Dataset.from_dict(rows, features=features))
+    assert [(one.id, one.label, one.source) for one in found] == [
+        ("a", "transfer", "llm"),
+        ("-c", "card", "llm"),
+    ]
+
+
 @pytest.mark.parametrize("score", [1.5, -0.1, "high", float("inf")])
 def test_scores_outside_0_to_1_are_refused(score: Any) -> None:
     with pytest.raises(EverylabelError, match=r"^score is .* \(suggestions, row 1\); expected a number"):

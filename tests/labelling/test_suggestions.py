@@ -101,7 +101,7 @@ def test_nothing_is_learned_of_test_items_and_of_those_that_nobody_can_tell() ->
 def test_suggestions_alone_teach_and_labels_correct_them(tmp_path: Path) -> None:
     with service(tmp_path / "log.sqlite", check_every=0) as made:
         assert made.next("me").result()["next"]["probabilities"] is None
-        assert give(made) == {"new": N, "suggestions": N}
+        assert give(made) == {"new": N, "suggestions": N, "repeated": 0, "added_classes": []}
         retrain(made.desk)
         alone = accuracy(made)
         assert alone > 0.85, "the head averages the source's errors out"
@@ -218,3 +218,24 @@ def test_an_import_again_writes_only_what_is_new(tmp_path: Path) -> None:
     assert [body.items for body in found] == [[IDS[0]], [IDS[1]]]
     assert [body.scores for body in found] == [[0.5], None]
     assert [text.partition(";")[0] for text in told] == ["1 suggestion imported"] * 2
+
+
+def test_sent_suggestions_are_all_taken_or_none_with_a_reason(tmp_path: Path) -> None:
+    with service(tmp_path / "log.sqlite") as made:
+        before = fingerprint(made)
+        for said, message in {
+            (
+                (IDS[0], "0", None),
+                ("x", "0", None),
+                ("y", "0", None),
+            ): r"2 items are not in this project: x, y;",
+            ((IDS[0], "ten", None), (IDS[1], 3, None)): r"1 class is not .*: ten; .*\"add_classes\": true",
+            ((IDS[0], 99, None),): r"class is 99",
+        }.items():
+            with pytest.raises(Refused, match=message):
+                suggest(made, "me", "llm", said).result()
+        assert fingerprint(made) == before
+        rows = [(IDS[0], "0", None), (IDS[1], "ten", 0.5), (IDS[0], "ten", None)]
+        told = suggest(made, "me", "llm", rows, add_classes=True).result()
+        assert told == {"new": 2, "suggestions": 2, "repeated": 1, "added_classes": ["ten"]}
+        assert made.state.suggestions_to(0)[0][1].class_ == made.state.book.number("ten")

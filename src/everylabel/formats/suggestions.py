@@ -5,6 +5,7 @@ Label Studio's tasks with predictions and Argilla's flat records (label.suggesti
 label.suggestion.agent) are read, too.
 """
 
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,12 +23,14 @@ from everylabel.formats.label_studio import predictions_of
 from everylabel.formats.label_tables import Told, items_of, label_columns
 from everylabel.formats.matching import Matcher
 from everylabel.formats.tables import unguarded
+from everylabel.labelling.state.types import most_probable
 from everylabel.projects.log import Proposed, class_names
 from everylabel.projects.options import LabelOptions
 from everylabel.projects.project import Project
 
 LABELS = ("suggestion", "label", "class", "category", "prediction", "predicted", "choice")
 SCORES = ("score", "confidence", "probability")
+PROBABILITIES = "probabilities"  # a column of {class: probability}, in place of a class and a score
 SOURCES = ("source", "agent", "model", "model_version")
 IN_MEMORY = "suggestions"  # the source of a table in memory that names none
 ADVICE = "name the columns so"
@@ -125,23 +128,28 @@ def _of_rows(
     """Return the suggestions of a table's rows; usual : the source of rows that name none."""
     whole = next((name for name in names if name.endswith(".suggestion")), None)  # Argilla's
     label = whole or next((name for name in LABELS if name in names), None)
-    if label is None:
+    soft = label is None and PROBABILITIES in names
+    if label is None and not soft:
         raise EverylabelError(
             f"--suggestions {file!r} has columns {listed(list(names), 30)}; expected one of classes "
-            f"({', '.join(LABELS)})"
+            f"({', '.join(LABELS)}), or {PROBABILITIES} with a probability for each class"
         )
+    label = label or PROBABILITIES
     scores, sources = ((f"{whole}.score",), (f"{whole}.agent",)) if whole else (SCORES, SOURCES)
     score = next((name for name in scores if name in names), None)
     source = next((name for name in sources if name in names and name != label), None)
     columns = label_columns(Path(file), names, Told(label=label), matcher.project, ADVICE)
     found = Found()
     for number, row in enumerate(rows, 1):
-        said = plain(label_of(row.get(label)).strip())
+        where, value, sure = f"{file}, row {number}", row.get(label), row.get(score) if score else None
+        if soft and not is_missing(value):
+            value, sure = most_probable(_probabilities(value, where))
+        said = plain(label_of(value).strip())
         if not said:
             found.empty += 1
             continue
         by = _source(row.get(source) if source else None, usual)
-        sure = _score(row.get(score) if score else None, f"{file}, row {number}")
+        sure = _score(sure, where)
         items, name = items_of(row, columns, matcher, plain, number)
         found.proposed += [Proposed(item, said, by, sure) for item in items]
         if not items:
@@ -206,6 +214,21 @@ def _score(value: Any, where: str) -> float | None:
     if not 0.0 <= score <= 1.0:
         raise EverylabelError(f"score is {value!r:.40} ({where}); expected a number from 0 to 1, or nothing")
     return score
+
+
+def _probabilities(value: Any, where: str) -> dict[str, float]:
+    """Return a probability for each class: a mapping, as JSON has it."""
+    try:
+        given = json.loads(value) if isinstance(value, str) else dict(value)
+        found = {str(name): 0.0 if one is None else float(one) for name, one in given.items()}
+    except (TypeError, ValueError, AttributeError):
+        found = {}
+    if not found or not all(0.0 <= one <= 1.0 for one in found.values()):
+        raise EverylabelError(
+            f"{PROBABILITIES} is {value!r:.60} ({where}); expected classes with numbers from 0 to 1, as "
+            '{"refund": 0.8, "delivery": 0.2}'
+        )
+    return found
 
 
 def _check_classes(name: str, proposed: Sequence[Proposed], known: set[str], note: Note) -> None:

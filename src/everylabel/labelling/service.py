@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from everylabel.core.errors import EverylabelError, counted, listed
+from everylabel.data.classes import check_class_count
 from everylabel.labelling.class_service import ClassService
 from everylabel.labelling.desk import Desk, Finish
 from everylabel.labelling.state.state import State
@@ -378,21 +380,53 @@ def _bulk(event: Event | Entry) -> int:
 
 
 def suggest(
-    service: Service, person: str, source: str, said: Sequence[tuple[str, int | str, float | None]]
+    service: Service,
+    person: str,
+    source: str,
+    said: Sequence[tuple[str, int | str, float | None]],
+    add_classes: bool = False,
 ) -> Future[Reply]:
-    """Take what a source suggests for instances, as item, class and score; what is known counts once."""
+    """Take what a source suggests for instances, as item, class and score; what is known counts once.
+
+    Of an item named twice the later suggestion counts. add_classes : add classes that are not there.
+    """
 
     def command() -> Finish:
         state, before = service.state, service.state.suggestions.get(source, {})
         if state.multi_label:
             raise Refused(409, "several_classes", NO_SUGGESTIONS)
-        for item, _, _ in said:
-            service.views.position(item)
-        all_said = {item: Suggestion(state.book.number(value), score) for item, value, score in said}
-        new = {item: one for item, one in all_said.items() if before.get(item) != one}
-        if new:
-            service.desk.emit(person, events.Suggested(source, *suggested_fields(new)))
-        total = len({*before, *all_said})
-        return lambda: {"new": len(new), "suggestions": total}
+        missing = [item for item in dict.fromkeys(item for item, _, _ in said) if item not in state.position]
+        if missing:
+            many = counted(len(missing), "item is", "items are")
+            raise Refused(
+                404,
+                "unknown_item",
+                f"{many} not in this project: {listed(missing)}; nothing was saved, expected its ids",
+            )
+        named = dict.fromkeys(value for _, value, _ in said if isinstance(value, str))
+        new = [name for name in named if state.book.named(name) is None]
+        if new and not add_classes:
+            many = counted(len(new), "class is", "classes are")
+            known = listed([state.classes[number] for number in state.book.order], 12) or "none yet"
+            raise Refused(
+                422,
+                "unknown_class",
+                f"{many} not in this project: {listed(new, 12)}; nothing saved, expected some of {known}. "
+                'To add them, send "add_classes": true',
+            )
+        try:
+            check_class_count([*(state.classes[number] for number in state.book.order), *new])
+        except EverylabelError as error:
+            raise Refused(422, "too_many", str(error)) from error
+        numbers = {value: state.book.number(value) for _, value, _ in said if value not in new}
+        for name in new:
+            service.desk.emit(person, events.NewClass(name))
+            numbers[name] = state.book.number(name)
+        all_said = {item: Suggestion(numbers[value], score) for item, value, score in said}
+        fresh = {item: one for item, one in all_said.items() if before.get(item) != one}
+        if fresh:
+            service.desk.emit(person, events.Suggested(source, *suggested_fields(fresh)))
+        told = {"new": len(fresh), "suggestions": len({*before, *all_said})}
+        return lambda: told | {"repeated": len(said) - len(all_said), "added_classes": new}
 
     return service.desk.submit(command)

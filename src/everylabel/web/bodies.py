@@ -10,12 +10,20 @@ from typing import Annotated, Any, Literal
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 from starlette.exceptions import HTTPException
 
 from everylabel.core.errors import EverylabelError
 from everylabel.data.items import LONGEST_ID
-from everylabel.labelling.state.types import Refused
+from everylabel.labelling.state.types import Refused, most_probable
 from everylabel.log.store import StoreError
 from everylabel.projects.log import IMPORTER
 from everylabel.projects.options import LONGEST_PERSON, MOST_CHECKS
@@ -163,8 +171,26 @@ class SuggestedItem(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     item: Id
-    class_: Number | Name = Field(alias="class")
+    class_: Number | Name | None = Field(None, alias="class")
     score: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+    probabilities: (
+        Annotated[dict[Name, Annotated[float, Field(ge=0.0, le=1.0)]], Field(min_length=1, max_length=1000)]
+        | None
+    ) = Field(None, description="in place of `class` and `score`: the most probable class counts")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "SuggestedItem":
+        if (self.class_ is None) == (self.probabilities is None):
+            raise ValueError("expected either `class` or `probabilities`")
+        return self
+
+    @property
+    def said(self) -> tuple[str, int | str, float | None]:
+        """Item, class and score."""
+        if self.class_ is not None:
+            return self.item, self.class_, self.score
+        assert self.probabilities is not None
+        return self.item, *most_probable(self.probabilities)
 
 
 class SuggestionsBody(PersonBody):
@@ -177,6 +203,7 @@ class SuggestionsBody(PersonBody):
         AfterValidator(_composed),
     ]
     suggestions: Annotated[list[SuggestedItem], Field(min_length=1, max_length=5000)]
+    add_classes: bool = Field(False, description="add classes that the project does not have")
 
 
 class FinishBody(PersonBody):

@@ -361,6 +361,13 @@ class Suggestion(NamedTuple):
     score: float | None = None  # probability of the class by the source
 
 
+def most_probable(probabilities: Mapping[str, float]) -> tuple[str, float]:
+    """Return the most probable class, the first of equals, and its probability; they need not add up to 1."""
+    total = sum(probabilities.values())
+    name = max(probabilities, key=lambda each: probabilities[each])
+    return name, probabilities[name] / total if total > 0.0 else 0.0
+
+
 def suggested_fields(
     said: Mapping[str, Suggestion],
 ) -> tuple[list[str], list[int], list[float | None] | None]:

@@ -89,8 +89,8 @@ def answers(service: Service) -> APIRouter:
     @router.post("/suggestions", responses=problems(404, 409))
     async def suggestions(body: SuggestionsBody) -> dict[str, Any]:
         """Learn classes that a source suggests, as far as labels bear it out; return how many are new."""
-        said = [(one.item, one.class_, one.score) for one in body.suggestions]
-        return await wrap_future(suggest(service, body.person, body.source, said))
+        said = [one.said for one in body.suggestions]
+        return await wrap_future(suggest(service, body.person, body.source, said, body.add_classes))
 
     return router
 
