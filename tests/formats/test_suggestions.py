@@ -114,8 +114,9 @@ def test_a_probability_for_each_class_becomes_a_class_and_a_score() -> None:
         {"id": "-c", "probabilities": '{"card": 0.2, "transfer": 0.8}'},
         {"id": "d", "probabilities": None},
     ]
-    found = [(one.id, one.label, one.score) for one in read(rows)]
-    assert found == [("a", "card", pytest.approx(0.875)), ("-c", "transfer", pytest.approx(0.8))]
+    found = read(rows)
+    assert [(one.id, one.label) for one in found] == [("a", "card"), ("-c", "transfer")]
+    assert [one.score for one in found] == pytest.approx([0.875, 0.8])
     for odd in ({"card": 1.5}, {}, "no", 3):
         with pytest.raises(
             EverylabelError, match=r"^probabilities is .* \(suggestions, row 1\); expected classes"

@@ -73,8 +73,9 @@ def test_disputed_and_cannot_tell() -> None:
         4: [Answer(7, "a", 0), Answer(8, "b", 1)],
         5: [Answer(10, "a", CANNOT_TELL)],
     }
-    look = LOOK._replace(answers=answers)
-    assert _items(look, "disputed") == [0, 4]
+    look = LOOK._replace(answers=answers, labels={0: 1, 1: 0, 3: 1})
+    assert set(_items(look, "disputed")) == {0, 4}  # 4 is of the test set, which has no label here
+    assert _items(look._replace(final=frozenset({0})), "disputed") == [4]
     assert _items(look, "cannot_tell") == [5, 2]
 
 
@@ -134,3 +135,19 @@ def test_near_copies_are_those_of_the_whole_pool_one_by_one(tmp_path: Path) -> N
             assert [*copies.items()] == [*expected.items()]
             offered += bool(expected)
         assert offered > 5
+
+
+def test_label_against_reliable_people_and_the_model_is_disputed() -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    x = np.column_stack([y - 0.5, np.zeros(60)]) + 0.1 * rng.normal(size=(60, 2))
+    said = np.column_stack([y, y ^ (rng.random(60) < 0.3), y ^ (rng.random(60) < 0.3)])
+    said[7] = [1, 0, 0]  # two careless people slip on the same item
+    answers = {i: [Answer(4 * i + j, "abc"[j], int(said[i, j])) for j in range(3)] for i in range(60)}
+    labels = {i: int(said[i].sum() > 1) for i in range(60)}
+    score = {one.item: one.score for one in queue(Look(x, None, labels, answers, {}), Asked("disputed"))}
+    assert score[7] is not None
+    assert score[7] < 0.5
+    wrong = {i for i in labels if labels[i] != y[i]}
+    assert wrong <= score.keys()
+    assert len(score.keys() - wrong) < 10

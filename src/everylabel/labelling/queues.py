@@ -27,6 +27,7 @@ from everylabel.labelling.model.learner import predicted
 from everylabel.labelling.model.training import TrainingSet
 from everylabel.labelling.quality.assessment import CrossFitted, LeftOut, left_out
 from everylabel.labelling.quality.suspects import LIKELY
+from everylabel.labelling.sources.consensus import ABSENT, agree
 from everylabel.labelling.state.types import CANNOT_TELL, NONE, Answer, is_tied, tied_classes
 from everylabel.models.names import NameRows
 from everylabel.selection.pool.features import Scaled
@@ -39,6 +40,8 @@ OTHERS = 2  # items labelled otherwise that are shown beside a suspect label
 OF_ALL = ("between", "predicted", "more", "like")  # queues that are found by looking at all items
 COPY = 0.85  # cosine from which on two items are near copies
 SURE = 0.95  # probability from which on near copies are offered; see the module's head
+KNOWN = 20  # items with several answers below which nobody's reliability is known
+AGREED = 0.8  # probability of a label by all answers below which it is disputed
 MOST = 25  # beside the item itself: as many as can be looked at, and letters to take one out
 MOST_NUMBERS = 10**6  # probabilities of a page; where classes are many it has fewer rows
 AT_ONCE = 20_000  # probabilities that are made at a time
@@ -54,6 +57,7 @@ class Look(NamedTuple):
     left_out: Mapping[int, LeftOut]  # what the model says of each label without it, when last looked
     hidden: frozenset[int] = frozenset()  # random checks that are leased, and the test set
     multi_label: bool = False
+    final: frozenset[int] = frozenset()  # items with an adjudicator's answer
 
 
 class Asked(NamedTuple):
@@ -163,12 +167,42 @@ def expected_errors(look: Look) -> float:
 
 
 def _disputed(look: Look, asked: Asked) -> list[Found]:
-    """No class has most voices, in a multi-label project on a class; the latest first."""
-    several = {i: [a.value for a in given if a.value != CANNOT_TELL] for i, given in look.answers.items()}
-    tied = [i for i, values in several.items() if len(values) > 1 and is_tied(values)]
-    if asked.class_ is not None:  # of several classes per item; otherwise a dispute is between all
-        tied = [i for i in tied if asked.class_ in (tied_classes(several[i]) or [asked.class_])]
-    return [Found(i) for i in _latest(look, tied)]
+    """No class has most voices, or the consensus doubts the one that has; the least certain first.
+
+    In a multi-label project a dispute is on a class, and the latest comes first.
+    """
+    several = {i: [a for a in given if a.value != CANNOT_TELL] for i, given in look.answers.items()}
+    several = {i: given for i, given in several.items() if len(given) > 1 and i not in look.final}
+    tied = [i for i, given in several.items() if is_tied([a.value for a in given])]
+    if look.multi_label:
+        if asked.class_ is not None:
+            of = {i: tied_classes([a.value for a in several[i]]) or [asked.class_] for i in tied}
+            tied = [i for i in tied if asked.class_ in of[i]]
+        return [Found(i) for i in _latest(look, tied)]
+    sure = label_consensus(look, several)
+    least = AGREED if len(sure) >= KNOWN else 0.0
+    doubtful = sorted((p, i) for i, p in sure.items() if i in tied or p < least)
+    return [*(Found(i, p) for p, i in doubtful), *(Found(i) for i in _latest(look, tied) if i not in sure)]
+
+
+def label_consensus(look: Look, several: Mapping[int, Sequence[Answer]]) -> dict[int, float]:
+    """Return how probable the label of each item is by all answers and a model that has not seen the item.
+
+    several : answers to items with two or more of them
+    """
+    said = {i: {a.person: a.value for a in given} for i, given in several.items()}
+    items = [i for i in said if look.labels.get(i) in said[i].values()]
+    classes = sorted({value for i in items for value in said[i].values()})
+    if len(classes) < 2:
+        return dict.fromkeys(items, 1.0)
+    people = sorted({person for i in items for person in said[i]})
+    column = {value: j for j, value in enumerate(classes)}
+    votes = np.full((len(items), len(people)), ABSENT)
+    for row, i in enumerate(items):
+        for person, value in said[i].items():
+            votes[row, people.index(person)] = column[value]
+    probs = agree(np.asarray(look.features[np.array(items)]), votes, len(classes)).probs
+    return {i: float(probs[row, column[look.labels[i]]]) for row, i in enumerate(items)}
 
 
 def _cannot_tell(look: Look, asked: Asked) -> list[Found]:
@@ -185,7 +219,7 @@ QUEUES = {
     ),
     "like": Queue("Most alike", "Items most similar to this one", "item", _like),
     "suspect": Queue("Suspect labels", "Labels that are likely wrong", "class if any", _suspect),
-    "disputed": Queue("Disputed", "People gave different answers", "", _disputed),
+    "disputed": Queue("Disputed", "People disagree, or their answers and the model do", "", _disputed),
     "cannot_tell": Queue("Cannot tell", "Items that nobody could tell", "", _cannot_tell),
 }
 

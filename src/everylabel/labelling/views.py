@@ -254,7 +254,9 @@ class Views:
             state, learner = self.state, self.desk.learner
             logits = learner.pool.scan() if self._knows() else None
             answers = {item: list(given) for item, given in state.answers.items()}
-            look = Look(learner.pool.features, None, dict(state.labels), answers, {}, hidden=self._hidden())
+            told = {"hidden": self._hidden(), "final": frozenset(state.adjudicated())}
+            look = Look(learner.pool.features, None, dict(state.labels), answers, {}, **told)
+            look = look._replace(multi_label=state.multi_label)
             return look, logits, list(state.book.present), LabelCheck.of(self.desk), learner
 
         look, logits, present, check, learner = self.desk.read(copied).result()

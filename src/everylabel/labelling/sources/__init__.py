@@ -12,5 +12,5 @@ features:
 A source whose labels say nothing about the class has a confusion matrix with rows that are all alike; its
 soft targets are then the head's own probabilities, which teach nothing. `teaching` leaves out a source that
 is such a one with a probability above .8. `benchmarks/sources.py` measures all four; no page or command
-uses `consensus` and `teaching.balance` yet.
+uses `teaching.balance` yet.
 """

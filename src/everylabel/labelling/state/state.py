@@ -265,6 +265,12 @@ class State:
         told = (item for item in self.answers if item not in self.labels)
         return frozenset({*self.test, *self.left, *told})
 
+    def adjudicated(self) -> list[int]:
+        """Return items with an adjudicator's answer that stands."""
+        said = ((i, self.history.get(one.seq)) for i, given in self.answers.items() for one in given)
+        bodies = ((i, entry.body) for i, entry in said if entry is not None)
+        return [i for i, body in bodies if isinstance(body, events.Label) and body.truth]
+
     def label_of(self, item: int) -> Value | None:
         """Return the label of an item, also of one in the test set."""
         return self.labels.get(item, self.test_labels.get(item))
