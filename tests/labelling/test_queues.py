@@ -79,6 +79,38 @@ def test_disputed_and_cannot_tell() -> None:
     assert _items(look, "cannot_tell") == [5, 2]
 
 
+def test_agreement_of_people_and_sources_is_that_of_the_whole_formula(tmp_path: Path) -> None:
+    from everylabel.labelling import progress
+    from everylabel.labelling.service import suggest
+    from everylabel.labelling.state.types import Agreement
+    from tests.labelling.desks import IDS
+
+    rng = np.random.default_rng(0)
+    one, other = rng.integers(3, size=40), rng.integers(3, size=40)
+    other[:25] = one[:25]
+    slow = Agreement()
+    for pair in zip(one.tolist(), other.tolist(), strict=True):
+        slow.add(pair)
+    figures = slow.figures()
+    assert figures is not None
+    assert progress.agreement_of(one, other) == pytest.approx((figures["share"], figures["alpha"]))
+    assert progress.agreement_of(one[:1] * 0, one[:1] * 0) == (1.0, None)
+    with service(tmp_path / "log.sqlite") as made:
+        for i, (a, b) in enumerate([(0, 0), (1, 2), (3, 3)]):
+            made.label("Ann", IDS[i], a).result()
+            made.label("Ben", IDS[i], b).result()
+        suggest(made, "me", "llm", [(IDS[1], 1, None), (IDS[9], 1, None)]).result()
+        told = made.views.sources().result()
+    assert [(each["name"], each["agree"], each["shared"]) for each in told["people"]] == [
+        ("Ann", 2, 3),
+        ("Ben", 2, 3),
+    ]
+    assert told["people"][0]["confusions"] == [{"said": 1, "label": 2, "n": 1}]
+    found = {tuple(pair["names"]): (pair["items"], pair["share"]) for pair in told["pairs"]}
+    assert found[("Ann", "Ben")] == (3, pytest.approx(2 / 3))
+    assert (found[("Ann", "llm")], found[("Ben", "llm")]) == ((1, 1.0), (1, 0.0))
+
+
 def test_required_values_are_checked() -> None:
     with pytest.raises(EverylabelError, match="'more' without class; expected which class"):
         queue(LOOK, Asked("more"))

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import combinations, islice
 from typing import Any
 
 import numpy as np
@@ -182,6 +182,66 @@ def sources(state: State) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def annotators(state: State) -> list[dict[str, Any]]:
+    """Return of each person the number and speed of answers, and how often others agree on shared items."""
+    shared = [given for given in state.answers.values() if len(given) > 1]
+    found = []
+    for name in [each["name"] for each in people(state, "")["people"]]:
+        pairs = [
+            (mine.value, other.value)
+            for given in shared
+            for mine in given
+            for other in given
+            if mine.person == name != other.person and CANNOT_TELL not in (mine.value, other.value)
+        ]
+        named = [(mine, other) for mine, other in pairs if isinstance(mine, int) and isinstance(other, int)]
+        wrong = Counter((mine, other) for mine, other in named if mine != other and min(mine, other) >= 0)
+        found.append(
+            {
+                "name": name,
+                "answers": state.by_person[name],
+                "per_minute": per_minute(state, name),
+                "shared": len(pairs),
+                "agree": sum(mine == other for mine, other in pairs),
+                "confusions": [
+                    {"said": mine, "label": other, "n": n} for (mine, other), n in wrong.most_common(ERRORS)
+                ],
+            }
+        )
+    return found
+
+
+def pairs(state: State) -> list[dict[str, Any]]:
+    """Return how often each two of people and sources agree, with Krippendorff's alpha.
+
+    Not for several classes per item: sets that share a class would count as different.
+    """
+    if state.multi_label:
+        return []
+    said: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for name in [each["name"] for each in people(state, "")["people"]]:
+        own = [(i, state.answer_of(i, name)) for i in state.answers]
+        rows = [(i, value) for i, value in own if value is not None and value != CANNOT_TELL]
+        said[name] = np.array([i for i, _ in rows], np.int64), np.array([c for _, c in rows], np.int64)
+    said |= {one.source: (one.items, one.classes) for one in state.suggested()}
+    found = []
+    for one, other in combinations(said, 2):
+        _, here, there = np.intersect1d(said[one][0], said[other][0], return_indices=True)
+        if len(here):
+            share, alpha = agreement_of(said[one][1][here], said[other][1][there])
+            found.append({"names": [one, other], "items": len(here), "share": share, "alpha": alpha})
+    return found
+
+
+def agreement_of(one: np.ndarray, other: np.ndarray) -> tuple[float, float | None]:
+    """Return the share of equal answers to the same items, and Krippendorff's alpha of the two (2004)."""
+    share = float(np.mean(one == other))
+    counts = np.unique(np.concatenate([one, other]), return_counts=True)[1]
+    n = int(counts.sum())
+    by_chance = 1.0 - float(np.sum(counts * (counts - 1.0))) / (n * (n - 1.0))
+    return share, None if by_chance == 0.0 else 1.0 - (1.0 - share) / by_chance
 
 
 def finished(state: State) -> dict[str, Any] | None:

@@ -194,8 +194,14 @@ class Views:
         }
 
     def sources(self) -> Future[Reply]:
-        """Return how far sources of suggestions can be trusted."""
-        return self.desk.read(lambda: {"sources": progress.sources(self.state)})
+        """Return how far sources of suggestions can be trusted, and how far people and sources agree."""
+
+        def look() -> Reply:
+            state = self.state
+            people = progress.annotators(state)
+            return {"sources": progress.sources(state), "people": people, "pairs": progress.pairs(state)}
+
+        return self.desk.read(look)
 
     def predictions(self, after: int | None, offset: int, limit: int) -> Future[Page]:
         """Return class probabilities of instances that have no label, in the order of the source.
@@ -254,9 +260,8 @@ class Views:
             state, learner = self.state, self.desk.learner
             logits = learner.pool.scan() if self._knows() else None
             answers = {item: list(given) for item, given in state.answers.items()}
-            told = {"hidden": self._hidden(), "final": frozenset(state.adjudicated())}
-            look = Look(learner.pool.features, None, dict(state.labels), answers, {}, **told)
-            look = look._replace(multi_label=state.multi_label)
+            look = Look(learner.pool.features, None, dict(state.labels), answers, {}, hidden=self._hidden())
+            look = look._replace(multi_label=state.multi_label, final=frozenset(state.adjudicated()))
             return look, logits, list(state.book.present), LabelCheck.of(self.desk), learner
 
         look, logits, present, check, learner = self.desk.read(copied).result()

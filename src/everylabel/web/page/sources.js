@@ -58,11 +58,34 @@ function accuracyText({ accuracy, low, high, checks }) {
 }
 
 function row(each) {
-  const pair = ({ said: one, label: other, n }) => `${className(one)} for ${className(other)} (${count(n)})`;
-  const errs = each.confusions.map(pair).join(", ") || "–";
   const agrees = each.answered ? `${count(each.agree)} of ${count(each.answered)}` : "–";
-  const cells = [count(each.suggestions), accuracyText(each), agrees, errs].map((text) => make("td", { dir: "auto" }, text));
-  return make("tr", {}, make("th", { scope: "row", dir: "auto" }, ...breakable(each.name)), ...cells);
+  return tableRow(each.name, [count(each.suggestions), accuracyText(each), agrees, errors(each.confusions)]);
+}
+
+const errors = (confusions) =>
+  confusions.map(({ said: one, label: other, n }) => `${className(one)} for ${className(other)} (${count(n)})`).join(", ") || "–";
+
+function personRow(each) {
+  const speed = each.per_minute === null ? "–" : each.per_minute.toFixed(1);
+  const agrees = each.shared ? `${count(each.agree)} of ${count(each.shared)}` : "–";
+  const cells = [count(each.answers), speed, agrees, errors(each.confusions)];
+  return tableRow(each.name, cells);
+}
+
+function pairRow({ names, items, share, alpha }) {
+  return tableRow(names.join(" and "), [count(items), percent(share), alpha === null ? "–" : alpha.toFixed(2)]);
+}
+
+function tableRow(name, cells) {
+  const texts = cells.map((text) => make("td", { dir: "auto" }, text));
+  return make("tr", {}, make("th", { scope: "row", dir: "auto" }, ...breakable(name)), ...texts);
+}
+
+/** A table with titles, or nothing without rows. */
+function table(titles, rows) {
+  if (!rows.length) return [];
+  const head = make("thead", {}, make("tr", {}, ...titles.map((title) => make("th", { scope: "col" }, title))));
+  return [make("div", { className: "table-box" }, make("table", { className: "figures-table" }, head, make("tbody", {}, ...rows)))];
 }
 
 const NOTE =
@@ -74,11 +97,13 @@ export async function openSources() {
   const body = make("div", {});
   showDialog("figures", "Sources", [status, body]);
   try {
-    const { sources } = await get("/api/sources");
-    const titles = ["source", "suggestions", "right", "agrees with labels", "says … for …"];
-    const head = make("thead", {}, make("tr", {}, ...titles.map((title) => make("th", { scope: "col" }, title))));
-    body.replaceChildren(make("div", { className: "table-box" }, make("table", { className: "figures-table" }, head, make("tbody", {}, ...sources.map(row)))));
-    setText(status, NOTE);
+    const { sources, people, pairs } = await get("/api/sources");
+    body.replaceChildren(
+      ...table(["source", "suggestions", "right", "agrees with labels", "says … for …"], sources.map(row)),
+      ...table(["person", "answers", "per minute", "others agree", "says … for …"], people.map(personRow)),
+      ...table(["pair", "shared items", "agree", "Krippendorff's alpha"], pairs.map(pairRow)),
+    );
+    setText(status, sources.length ? NOTE : "");
   } catch (error) {
     setText(status, error.message);
   }
