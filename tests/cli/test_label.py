@@ -180,7 +180,7 @@ def test_images_that_go_missing_are_told(tmp_path: Path) -> None:
         (["nothing.csv"], "source 'nothing.csv' is not there"),
         (["digits", "--strategy", "best"], "--strategy is 'best'; expected one of herding"),
         (["digits", "--layout", "tsne"], "--layout is 'tsne'"),
-        (["digits", "--import", "none.csv"], "labels file 'none.csv' is not there"),
+        (["digits", "--import", "none.csv"], "labels file 'none.csv' does not exist"),
         (["digits", "--host", "203.0.113.7"], "--host 203.0.113.7 and --port 8765 cannot be used"),
         (["digits", "--store", "mysql://x/y"], "expected a file's path or postgresql://"),
     ],

@@ -147,7 +147,7 @@ def test_scores_outside_0_to_1_are_refused(score: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"given": "missing.csv"}, r"^--suggestions 'missing.csv' is not there; expected"),
+        ({"given": "missing.csv"}, r"^--suggestions 'missing.csv' does not exist; expected"),
         ({"given": 7}, r"^--suggestions is a int; expected"),
         ({"given": [{"id": "a", "score": 1}]}, r"has columns id, score; expected one of classes"),
         ({"given": [{"label": "card"}]}, r"expected one of labels .* and one of ids"),

@@ -14,8 +14,8 @@ import pytest
 
 import everylabel as el
 from everylabel.core.errors import EverylabelError
-from everylabel.formats.beside import Beside, beside
 from everylabel.formats.imports import read_labels
+from everylabel.formats.item_columns import ItemColumns, item_columns
 from everylabel.formats.records import Given, all_records, answer_records, label_records, prediction_records
 from everylabel.formats.tables import Records, guarded, unguarded, write_table
 from tests.formats.items import project
@@ -24,9 +24,9 @@ IDS = ["=cmd()", "-5", 'b,"c"', "ü\n"]
 CLASSES = ["+ve", "no"]
 
 
-def known(ids: Sequence[str], texts: tuple[str, ...] = ()) -> Beside:
+def known(ids: Sequence[str], texts: tuple[str, ...] = ()) -> ItemColumns:
     """What tells items of these ids, with or without a text."""
-    return beside(project("text" if texts else "features", tuple(ids), texts))
+    return item_columns(project("text" if texts else "features", tuple(ids), texts))
 
 
 def whole(records: Records, form: str) -> list[dict[str, Any]]:
@@ -77,7 +77,7 @@ def test_labels_and_predictions_in_one_table_import_only_labels(tmp_path: Path, 
     probs = np.array([[0.25, 0.75], [0.5, 0.5], [0.9, 0.1], [0.2, 0.8]])
     own = project()
     labels = {1: ("card", "Ann, Bob"), 3: ("loan", "Ann")}
-    records = all_records(beside(own), labels, [0, 2, 3], lambda at: probs[at], ["card", "loan"])
+    records = all_records(item_columns(own), labels, [0, 2, 3], lambda at: probs[at], ["card", "loan"])
     rows = [(row["label"], row["source"], row["probability"] or None) for row in whole(records, form)]
     assert [(label, source) for label, source, _ in rows] == [
         ("loan", "model"),
@@ -86,13 +86,13 @@ def test_labels_and_predictions_in_one_table_import_only_labels(tmp_path: Path, 
         ("loan", "Ann"),
     ]
     assert [None if p is None else float(p) for _, _, p in rows] == [0.75, None, 0.9, None]
-    records = all_records(beside(own), labels, [0, 2], lambda at: probs[at], ["card", "loan"])
+    records = all_records(item_columns(own), labels, [0, 2], lambda at: probs[at], ["card", "loan"])
     path = tmp_path / f"all.{form}"
     path.write_bytes(b"".join(write_table(records, form)))
     found = read_labels(path, own)
     assert [(one.id, one.label) for one in found.labels] == [("b", "card"), ("d", "loan")]
     assert found.skipped == {"the model's own": 2}
-    records = all_records(beside(own), labels, [], lambda at: probs[at], ["card", "loan"])
+    records = all_records(item_columns(own), labels, [], lambda at: probs[at], ["card", "loan"])
     assert len(whole(records, form)) == 2
 
 
@@ -161,7 +161,7 @@ def test_exported_labels_can_be_imported(tmp_path: Path, form: str) -> None:
         pytest.importorskip("pyarrow", reason="needs the extra everylabel[export]")
     p = project()
     given = [Given(2, "Ann", 1, 1.0, 1), Given(0, "@Bob", 0, 2.0, 2), Given(0, "Ann", None, 3.0, 3)]
-    records = answer_records(beside(p), given, ["no", "+yes"])
+    records = answer_records(item_columns(p), given, ["no", "+yes"])
     path = tmp_path / f"answers.{form}"
     path.write_bytes(b"".join(write_table(records, form)))
     found = read_labels(path, p)
@@ -228,7 +228,7 @@ def test_file_that_is_no_export_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(EverylabelError, match="is no "):
         read_labels(tmp_path / "x.json", project())
-    with pytest.raises(EverylabelError, match="is not there"):
+    with pytest.raises(EverylabelError, match="does not exist"):
         read_labels(tmp_path / "nothing.csv", project())
 
 
@@ -250,7 +250,7 @@ def test_source_columns_keep_their_types_and_ours_their_names() -> None:
         "n": [1, 2, None, 4],
         "more": [{"a": [1]}, None, "é", True],
     }
-    told = beside(replace(project(), columns=columns))
+    told = item_columns(replace(project(), columns=columns))
     rows = whole(label_records(told, {0: 1, 1: 0, 3: 1}, CLASSES), "jsonl")
     assert rows[0] == {
         "id": "a",

@@ -50,7 +50,7 @@ def test_features_in_labels_and_probabilities_out(tmp_path: Path, pyfunc: Any) -
         assert list(found) == ["label", "probability", "p(nought)", "p(one)", "p(two)"]
         np.testing.assert_array_equal(found["label"], clf.predict(x))
         np.testing.assert_allclose(found.iloc[:, 2:], clf.predict_proba(x))
-    with pytest.raises(el.EverylabelError, match="which is there already; expected a new folder"):
+    with pytest.raises(el.EverylabelError, match="which exists; expected a new folder"):
         save_model(clf, tmp_path / "model")
 
 

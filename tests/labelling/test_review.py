@@ -68,15 +68,15 @@ def test_planted_errors_are_proposed_first_and_counted(tmp_path: Path) -> None:
 
 
 def test_export_has_corrected_labels_and_keeps_others(tmp_path: Path) -> None:
-    from everylabel.formats.beside import Beside, Cells
     from everylabel.formats.exports import _records
+    from everylabel.formats.item_columns import Cells, ItemColumns
 
     with reviewing(tmp_path / "log.sqlite") as made:
         made.next("me").result()
         made.label("me", IDS[WRONG[0]], int(Y[WRONG[0]])).result()
         made.none_of_these("me", IDS[WRONG[1]]).result()
         label_set = LabelSet.of(made.state, {})
-    beside = Beside({"id": Cells(str, IDS.__getitem__)}, {})
+    beside = ItemColumns({"id": Cells(str, IDS.__getitem__)}, {})
     rows = {row[0]: row[1:] for row in _records(beside, lambda: None, label_set, "labels").rows}  # type: ignore
     assert rows[IDS[WRONG[0]]] == (CLASSES[Y[WRONG[0]]], "me", CLASSES[LABELS[WRONG[0]]])
     assert IDS[WRONG[1]] not in rows

@@ -54,7 +54,7 @@ def test_labels_come_back_in_the_same_kind_of_table(kind: str) -> None:
         assert session.predict(new).shape == (3,)
     if kind == "pandas":
         assert found.index.tolist() == given.index.tolist()
-        with pytest.raises(el.EverylabelError, match="39 rows, and what is labelled 40"):
+        with pytest.raises(el.EverylabelError, match="39 rows, and the source 40"):
             session.labelled(given[1:])
 
 

@@ -19,7 +19,7 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.classes import no_labels
 from everylabel.data.display import Texts
 from everylabel.data.items import Items
-from everylabel.formats.queue_tables import Of
+from everylabel.formats.queue_tables import QueueTarget
 from everylabel.labelling.state.state import LabelSet
 from everylabel.log.store import Store
 from everylabel.projects.project import Project
@@ -63,7 +63,9 @@ class Files(Downloads):
     def __init__(self) -> None:
         pass
 
-    def export(self, snapshot: LabelSet, what: str, form: str, columns: Sequence[str] | None, of: Of) -> File:
+    def export(
+        self, snapshot: LabelSet, what: str, form: str, columns: Sequence[str] | None, of: QueueTarget
+    ) -> File:
         lines = (f"{i},{label}\n".encode() for i, label in snapshot.labels.items())
         return File(lines, "text/csv", "labels.csv")
 

@@ -16,7 +16,7 @@ from PIL import Image
 from everylabel.core.errors import EverylabelError
 from everylabel.data.items import Sent
 from everylabel.data.source_diff import Known
-from everylabel.formats.beside import beside
+from everylabel.formats.item_columns import item_columns
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.service import Service
@@ -257,7 +257,7 @@ def test_sent_item_joins_once_and_stays(inbox: Path) -> None:
         assert made.labels() == {"3": "a", "t 99": "b", "31": "a"}
         assert made.arrivals.send(texts(42)) == 0
         project = made.shown.project
-        exported = beside(project)
+        exported = item_columns(project)
         sent = list(project.ids).index("t 99")
         assert exported.before["row"].of(sent) is None
         assert exported.after["text"].of(sent) == sentence(99)

@@ -52,7 +52,7 @@ def export(
         table_export,
         to_predict,
     )
-    from everylabel.formats.queue_tables import Of
+    from everylabel.formats.queue_tables import QueueTarget
     from everylabel.labelling.model.scaling import prepare
     from everylabel.labelling.queues import QUEUES
     from everylabel.projects.labelled import check_labelled
@@ -92,7 +92,9 @@ def export(
                     f"{ENCODER}, onnx or {MLFLOW} holds the network, too"
                 )
         else:
-            written = table_export(project, prepared, label_set, what, chosen, beside, Of(class_, item))
+            written = table_export(
+                project, prepared, label_set, what, chosen, beside, QueueTarget(class_, item)
+            )
         write_atomically(out, lambda file: file.writelines(written.pieces), follow=True)
     if label_set.aside:
         names = listed([project.known_as(i) for i in label_set.aside])

@@ -1,7 +1,7 @@
-"""The features the experiments run on, with the paper's settings for each dataset.
+"""The features of the experiments, with the paper's settings for each dataset.
 
-`load_dataset` finds them; here they are split the same way in every run: a tenth of the training data
-is held out for validation (Sec. 4.1), accuracies are measured on a fixed random part of the test data.
+`load_dataset` finds them. The split is the same in every run: a tenth of the training data is held out for
+validation (Sec. 4.1); accuracies are measured on a fixed random part of the test data.
 """
 
 import hashlib
@@ -15,12 +15,12 @@ from everylabel.core.errors import EverylabelError
 from everylabel.data.datasets import Split, read_dataset
 from everylabel.experiments.items import load_items, places
 
-CYCLES = 20  # of a learning curve
+CYCLES = 20  # cycles of a learning curve
 MOST_TESTED = 1000  # instances of the test and of the validation data at most
 
 
 class Setting(NamedTuple):
-    """What the paper uses for a dataset (Sec. 4.1, App. F)."""
+    """The paper's settings for a dataset (Sec. 4.1, App. F)."""
 
     kind: str  # "image" or "text"; "items" that a network is trained on, not features
     batch: int  # acquisition size b
@@ -65,7 +65,7 @@ class Data(NamedTuple):
 
 
 def available(folder: str) -> list[str]:
-    """Return the datasets that can be run on now: digits, and those with a file in the folder."""
+    """Return the available datasets: digits, and those with a file in the folder."""
     items = places(folder)
     return [name for name in SETTINGS if name == "digits" or name in items or _files(name, folder)]
 
@@ -102,7 +102,7 @@ def load(name: str, folder: str) -> Data:
     held, rest = order[:n_held][:MOST_TESTED], order[n_held:]
     tested = np.random.default_rng(2).permutation(len(whole.test))[:MOST_TESTED]
     n_classes, setting = len(whole.classes), SETTINGS[name]
-    if len(rest) <= CYCLES * setting.batch:  # too small a pool for 20 cycles of b: b is one a class
+    if len(rest) <= CYCLES * setting.batch:  # the pool is too small for 20 cycles of b: b is one per class
         setting = setting._replace(batch=n_classes)
     return Data(
         name,

@@ -1,7 +1,7 @@
 """The demo: the paper's two scenarios on digits.
 
 Updating instead of retraining: 50 labels to start with, then 10 at a time, learned by every method.
-Each goes on from what it learned before; retraining starts from all labels every time.
+Each continues from its own state; retraining starts from all labels every time.
 Choosing by updates: the learning curves of `reproduce`, strategies with and without updates; the default.
 """
 
@@ -28,7 +28,7 @@ RETRAINED, UNTAUGHT, MONTE_CARLO = "retrained", "no update", "Monte Carlo"
 UPDATES = {
     name: name.lower().replace(" ", "_") for name in (MONTE_CARLO, "first order", "second order", "exact")
 }
-METHODS = (UNTAUGHT, *UPDATES, RETRAINED)  # in the order they are shown
+METHODS = (UNTAUGHT, *UPDATES, RETRAINED)  # in the order of the table
 
 SELECTION = (BatchSelection(), OptimalLookAhead(), DefaultChoice())
 STRATEGIES = (*BatchSelection.strategies, "Typiclust", "optimal", "look-ahead", DEFAULT)
@@ -57,7 +57,7 @@ def _repetition(repetition: int, x: np.ndarray, y: np.ndarray, rng: np.random.Ge
             elif method in UPDATES:
                 state = update(state, x[n - AT_A_TIME : n], y[n - AT_A_TIME : n], UPDATES[method])
             seconds, states[method] = time.perf_counter() - began, state
-            drawn = isinstance(state, Samples)  # an average over weights, compared with its like
+            drawn = isinstance(state, Samples)  # averages over weights, and is compared with an average
             probs = predict_proba(state, test_x, None if drawn else "mean")
             if method == RETRAINED:
                 truth, averaged = probs, predict_proba(state, test_x, "monte_carlo", rng=rng)
@@ -78,7 +78,7 @@ class Line(NamedTuple):
 
 
 def summarise(rows: list[Row]) -> list[Line]:
-    """Return one line a method, in the order they are shown."""
+    """Return one line per method, in the order of the table."""
     reached, apart = (
         {method: curve_mean(rows, metric, "digits", method).mean for method in METHODS}
         for metric in ("accuracy", "distance")
@@ -107,7 +107,7 @@ def run_selection(cells: list[Cell], results: Results, jobs: int) -> Iterator[Ce
 
 
 def summarise_selection(rows: list[Row]) -> list[tuple[str, Estimate, Estimate, Estimate]]:
-    """Return for each strategy its curve's mean accuracy, that above random's, and the last accuracy."""
+    """Return for each strategy its mean accuracy, its gain over random, and its last accuracy."""
     found = []
     for name in STRATEGIES:
         mean = curve_mean(rows, "accuracy", "digits", name)

@@ -1,8 +1,8 @@
 """A grid of independent cells: run by joblib, each seeded by its own coordinates, stored as it ends.
 
-Which cells run, in what order and in how many processes changes nothing in the results. Any joblib backend
-will do: `with joblib.parallel_config(backend="dask"): run_cells(...)`; `--ray` takes Ray's. The machine,
-the versions and the code that ran are recorded with the results.
+The results do not depend on the order of cells or the number of processes. Any joblib backend works:
+`with joblib.parallel_config(backend="dask"): run_cells(...)`; `--ray` uses Ray's. Machine, versions and code
+are recorded with the results.
 """
 
 import hashlib
@@ -27,15 +27,15 @@ import everylabel
 from everylabel.experiments.data import Data
 from everylabel.experiments.results import Measurement, Results, Row
 
-SOME = 4  # cells for each process, where all have to end before one is stored
+SOME = 4  # cells per process and round, for backends that return whole lists
 MEASURING = ("core", "selection", "models", "experiments")
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
 
 
 class Cell(NamedTuple):
-    """One unit of work: an experiment on a dataset, a repetition, and what part of it."""
+    """One unit of work: part of one repetition of an experiment on a dataset."""
 
-    experiment: str  # its grid
+    experiment: str  # the name of its grid
     dataset: str
     repetition: int
     training: str  # "recipe" (the paper's) or "fast" (fit_map)
@@ -50,23 +50,23 @@ class Cell(NamedTuple):
         return seeded(*self, *more)
 
     def shared_rng(self) -> np.random.Generator:
-        """Return a generator that all parts and ways of training of a repetition share: paired draws."""
+        """Return a generator shared by all parts and trainings of a repetition, for paired draws."""
         return seeded(self.dataset, self.repetition)
 
 
 class Experiment:
-    """What an experiment offers."""
+    """An experiment: its cells and how to run one."""
 
     name: str
-    grid: str  # whose cells it consists of: experiments that show the same curves share them
+    grid: str  # the name of its cells; experiments that show the same curves share them
     figure: str
     title: str
-    strategies: tuple[str, ...] = ()  # which variants of its grid it shows; all if none is named
-    small_only: tuple[str, ...] = ()  # of these, those left out where acquisitions are large
-    on_items = False  # it trains a network on items; the others work on features
+    strategies: tuple[str, ...] = ()  # variants of its grid to show; all if empty
+    small_only: tuple[str, ...] = ()  # strategies that are skipped for large batches
+    on_items = False  # trains a network on items instead of using features
 
     def parts(self, data: Data) -> Sequence[str]:
-        """Return the parts a repetition is split into."""
+        """Return the parts of a repetition."""
         return [""]
 
     @abstractmethod
@@ -83,7 +83,7 @@ def seeded(*coordinates: object) -> np.random.Generator:
 def cells_of(
     experiments: Sequence[Experiment], datasets: Sequence[Data], repetitions: int, training: str
 ) -> list[Cell]:
-    """Return all cells, each once, a repetition of everything before the next."""
+    """Return all cells, each once, one repetition of everything after the other."""
     cells = (
         Cell(experiment.grid, data.name, repetition, training, part)
         for repetition in range(repetitions)
@@ -123,7 +123,7 @@ def _stored(tasks: Iterable[Any], results: Results, jobs: int) -> Iterator[Cell]
 
 
 def _ended(tasks: Iterable[Any], jobs: int) -> Iterator[tuple[Cell, float, list[Measurement]]]:
-    """Yield what tasks return as they end; of a backend that returns lists only (Ray's), some at a time."""
+    """Yield the results of tasks as they end; for a backend that returns lists (Ray's), in rounds."""
     if get_active_backend()[0].supports_return_generator:
         yield from Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs")(tasks)
         return
@@ -138,7 +138,7 @@ def _run(
 ) -> tuple[Cell, float, list[Measurement]]:
     """Run one cell on one thread, so that times compare and processes do not fight for cores."""
     began = time.perf_counter()
-    if find_spec("torch"):  # a library that is loaded later would not be limited
+    if find_spec("torch"):  # a library loaded later would not be limited
         import torch
 
         torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""Items that networks are trained on: Fashion-MNIST, and texts with an encoder of the user's."""
+"""Items for training networks: Fashion-MNIST, and texts with an encoder of the user."""
 
 import gzip
 import hashlib
@@ -17,7 +17,7 @@ POOL, TESTED = 3000, 1000  # items at most
 
 
 def places(folder: str) -> dict[str, Path]:
-    """Return where the items of each dataset lie; none without torch."""
+    """Return the place of each available dataset; none without torch."""
     own, texts = Path(folder) / IMAGES, Path(folder) / TEXTS
     found: dict[str, Path] = {}
     if find_spec("torch") is not None:
@@ -60,8 +60,8 @@ def load_items(name: str, folder: str) -> Split:
         whole = [_read_idx(place, part, kind) for part in ("train", "t10k") for kind in ("images", "labels")]
         train, test = (rng.permutation(len(y))[:most] for y, most in ((whole[1], POOL), (whole[3], TESTED)))
         parts = [array[idx] for array, idx in zip(whole, (train, train, test, test), strict=True)]
-    told = [repr(part.tolist()).encode() if part.dtype == object else part.tobytes() for part in parts]
-    digest = hashlib.sha256(b"".join(told)).hexdigest()[:12]
+    contents = [repr(part.tolist()).encode() if part.dtype == object else part.tobytes() for part in parts]
+    digest = hashlib.sha256(b"".join(contents)).hexdigest()[:12]
     x, y, test_x, test_y = parts
     return Split(x, y, test_x, test_y, digest, str(place.parent / ENCODER) if name == "texts" else "")
 

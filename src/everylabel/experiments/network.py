@@ -20,7 +20,7 @@ from everylabel.experiments.selecting import CANDIDATES, CHOOSERS, Labelled
 from everylabel.experiments.training import accuracy
 from everylabel.selection import Pool, select
 
-EPOCHS, STEPS = 200, 150  # the paper's epochs; steps at most, if it shall be fast
+EPOCHS, STEPS = 200, 150  # the paper's epochs; the most steps of fast training
 BATCH_SIZE, RATE = 64, 0.01
 CYCLES, BATCH, FIRST = 10, 20, 100
 NONE, PAPER, EXACT = "no update", "second order", "exact"
@@ -76,16 +76,16 @@ class Network:
         return self.state(idx)
 
     def state(self, idx: np.ndarray, method: str = "second_order") -> State:
-        """Return the posterior of the network's own last layer, or for "exact" of one that is refitted."""
+        """Return the posterior of the network's own last layer; for "exact", of a refitted one."""
         idx = np.sort(idx)
         self.network.update = method
         x, posterior = self.network.posterior(idx, self.data.y[idx])
         if method != "exact":
-            posterior = posterior.replace(data=None)  # as the choosers of the other experiments have it
+            posterior = posterior.replace(data=None)  # as in the other experiments
         return State(posterior, x, self.network.features(self.tested))
 
     def last_layer(self, idx: np.ndarray) -> State:
-        """Return the state after training the last layer alone; of an encoder, after fitting its head."""
+        """Return the state after training only the last layer, or the head of an encoder."""
         idx = np.sort(idx)
         if self.data.name == "texts":
             return self.state(idx)
@@ -107,7 +107,7 @@ class Network:
 
 
 def epochs(n: int, training: str) -> int:
-    """Return how often n labels are gone through."""
+    """Return the number of epochs for n labels."""
     return EPOCHS if training == "recipe" else min(EPOCHS, STEPS // -(-n // BATCH_SIZE))
 
 
@@ -128,7 +128,7 @@ class _OnItems(Experiment):
 
 
 class NetworkUpdates(_OnItems):
-    """|D| = 100 and growing |D+|: updates of the last layer, its retraining, and that of the network."""
+    """|D| = 100 and growing |D+|: updates of the last layer, its retraining, and retraining the network."""
 
     name = grid = "network-updates"
     title = "Updates against retraining the whole network"
@@ -174,7 +174,7 @@ def _timed(variant: str, x: float, data: Data, job: Callable[[], State]) -> list
 
 
 class NetworkBatches(_OnItems):
-    """Ten cycles of 20 labels, the network retrained after each: which choice of a batch is best."""
+    """Batch strategies over ten cycles of 20 labels, with the network retrained after each."""
 
     name = grid = "network-batches"
     title = "Batch selection with the network retrained"
@@ -206,7 +206,7 @@ class NetworkBatches(_OnItems):
 
 
 class NetworkIntervals(_OnItems):
-    """200 labels by margin: the network retrained every 10 to 100, with updates in between and without."""
+    """200 labels by margin: the network retrained every 10 to 100, with and without updates between."""
 
     name = grid = "network-intervals"
     title = "How often to retrain the network"

@@ -1,6 +1,6 @@
-"""Measurements on disk: one SQLite file, one row a measurement, one transaction a finished cell.
+"""Measurements on disk: one SQLite file, one row per measurement, one transaction per finished cell.
 
-A cell is in the file whole or not at all, also after kill -9; `finished` tells which need not be
+A cell is in the file whole or not at all, also after kill -9; `finished` lists the cells that need not be
 run again. pandas reads it with `read_sql("select * from measurements", connection)`.
 """
 
@@ -20,7 +20,7 @@ VERSION = 2
 
 
 class Measurement(NamedTuple):
-    """One number: of which variant (an update, a strategy), at which x (labels, a size), of what."""
+    """One number: variant (an update, a strategy), x (labels, a size), metric, value."""
 
     variant: str
     x: float
@@ -29,7 +29,7 @@ class Measurement(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One measurement with the cell it comes from."""
+    """One measurement with its cell."""
 
     experiment: str
     dataset: str
@@ -90,17 +90,17 @@ class Results:
     def _version(self) -> int | None:
         try:
             found = self._connection.execute("select version from about").fetchone()
-        except sqlite3.Error:  # a table of that name, but not ours
+        except sqlite3.Error:  # a table of that name by another program
             return None
         return None if found is None else int(found[0])
 
     def begin(self, command: str, machine: str, started: str) -> None:
-        """Note what was run, where and when, for the report."""
+        """Record command, machine and start of a run, for the report."""
         with self._errors(), self._connection:
             self._connection.execute("insert into runs values (?, ?, ?)", (command, machine, started))
 
     def runs(self) -> list[tuple[str, str, str]]:
-        """Return command, machine and date of every run that added something, the first first."""
+        """Return command, machine and date of every run, in order."""
         query = "select command, machine, started from runs order by rowid"
         return [(command, machine, started) for command, machine, started in self._connection.execute(query)]
 
@@ -113,7 +113,7 @@ class Results:
         return dict(self._connection.execute("select cell, seconds from cells"))
 
     def codes(self) -> dict[str, int]:
-        """Return which states of the code measured how many cells, the first first."""
+        """Return the number of cells measured by each version of the code, in order."""
         query = "select code, count(*) from cells group by code order by min(rowid)"
         return dict(self._connection.execute(query))
 
@@ -122,7 +122,7 @@ class Results:
         return dict(self._connection.execute("select dataset, digest from datasets order by rowid"))
 
     def same_data(self, dataset: str, digest: str) -> None:
-        """Note which data a dataset's cells are measured on; refuse to mix them with other data."""
+        """Record the digest of a dataset; raise if its stored cells were measured on other data."""
         with self._errors(), self._connection:
             self._connection.execute("insert or ignore into datasets values (?, ?)", (dataset, digest))
         before = self.datasets()[dataset]
@@ -134,19 +134,19 @@ class Results:
             )
 
     def add(self, cell: str, seconds: float, rows: Iterable[Row], code: str = "") -> None:
-        """Store a finished cell, whole, with the state of the code that measured it."""
+        """Store a finished cell with the version of the code that measured it."""
         with self._errors(), self._connection:
             new = self._connection.execute(
                 "insert or ignore into cells (cell, seconds, code) values (?, ?, ?)", (cell, seconds, code)
             )
-            if not new.rowcount:  # another run on this file was first; its numbers are the same
+            if not new.rowcount:  # another run stored it first, with the same numbers
                 return
             self._connection.executemany(
                 "insert into measurements values (?, ?, ?, ?, ?, ?, ?, ?, ?)", [(*row, cell) for row in rows]
             )
 
     def rows(self, experiment: str | None = None, training: str | None = None) -> list[Row]:
-        """Return all measurements, or those of one experiment or way of training, in a fixed order."""
+        """Return all measurements, or those of one experiment or training, in a fixed order."""
         query = (
             "select experiment, dataset, repetition, training, variant, x, metric, value from measurements "
             "where (?1 is null or experiment = ?1) and (?2 is null or training = ?2) "

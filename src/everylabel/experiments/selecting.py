@@ -19,18 +19,18 @@ from everylabel.selection import Pool, optimal_batch, select
 from everylabel.selection.strategies import DEFAULT
 
 FEWER_CYCLES = 10  # of the experiments beyond the paper
-CANDIDATES = 1000  # App. F: drawn anew in every cycle
-LARGE = 100  # acquisition size from which look-ahead is cut down; see the choosers
+CANDIDATES = 1000  # App. F: drawn again in every cycle
+LARGE = 100  # batch size from which look-ahead is reduced; see the choosers
 BATCHES = 2000
 
 
 class Labelled(NamedTuple):
-    """Where a learning curve stands when it chooses."""
+    """The state of a learning curve when it chooses."""
 
     posterior: Posterior
     data: Data
     x: np.ndarray  # (n, d) the pool's features in single precision
-    idx: np.ndarray  # who is labelled
+    idx: np.ndarray  # labelled instances
 
     def pool(self) -> Pool:
         """Return the whole pool."""
@@ -138,7 +138,7 @@ class OptimalLookAhead(_Curves):
 
 
 class DefaultChoice(_Curves):
-    """What `select` chooses by unless told otherwise (beyond the paper); the demo shows it."""
+    """The default strategy of `select` (beyond the paper); the demo shows it."""
 
     name, figure, title = "default-choice", "beyond the paper", "The default choice"
     strategies = (DEFAULT,)
@@ -170,7 +170,7 @@ class _Harder(_Curves):
 
     @abstractmethod
     def harder(self, data: Data, rng: np.random.Generator) -> Data:
-        """Return what is learned from instead."""
+        """Return the harder data."""
 
 
 class LabelNoise(_Harder):
@@ -208,7 +208,7 @@ def learning_curve(cell: Cell, data: Data, choose: Choose, cycles: int) -> list[
     rows = []
     for cycle in range(cycles + 1):
         x, y = data.x[labelled], data.y[labelled]
-        if cell.training == "fast":  # to a tenth of a per cent, from where the last cycle ended
+        if cell.training == "fast":  # to a tenth of a per cent, from the mean of the last cycle
             mean = np.asarray(fit_map(x, y, data.n_classes, init=mean, tol=1e-3))
         else:
             mean = train(x, y, data, cell.training, rng)

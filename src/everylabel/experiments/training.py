@@ -1,4 +1,4 @@
-"""Training in the experiments, by the paper's recipe or fast to the exact optimum, and metrics of the result.
+"""Training in the experiments, by the paper's recipe or fast to the exact optimum, and metrics.
 
 n points, d features, k classes; mean (d+1, k), the last row is the bias; probs (n, k).
 """
@@ -23,7 +23,7 @@ def train(x: np.ndarray, y: np.ndarray, data: Data, training: str, rng: np.rando
 
 
 def train_with_torchs_parts(x: np.ndarray, y: np.ndarray, data: Data) -> Any:
-    """Return a layer trained by the paper's recipe as one writes it with torch's own parts, to be timed."""
+    """Return a layer trained by the paper's recipe written with torch's own parts, for timing."""
     import torch
 
     rows = torch.utils.data.TensorDataset(torch.tensor(x, dtype=torch.float32), torch.tensor(y))

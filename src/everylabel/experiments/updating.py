@@ -31,15 +31,15 @@ from everylabel.experiments.training import (
 )
 
 SAMPLES = 10_000  # the paper's; fewer where there are many classes or features
-MOST_NUMBERS = 4 * 10**7  # of all samples' weights together
-LONG = 500  # instances from which the recipe is timed once
-TESTED = 500  # test instances of a repetition, drawn anew for each
+MOST_NUMBERS = 4 * 10**7  # weights of all samples together
+LONG = 500  # instances from which on the recipe is timed once
+TESTED = 500  # test instances of a repetition, drawn again for each
 BASELINE, RETRAINED, MONTE_CARLO = "baseline", "retraining", "Monte Carlo"
 UPDATES = {"second order": "second_order", "first order": "first_order", "exact": "exact"}  # at the mean
 
 
 def n_samples(data: Data) -> int:
-    """Return how many samples the Monte Carlo update draws: 10,000 up to 10 classes at d = 384."""
+    """Return the number of samples of the Monte Carlo update: 10,000 up to 10 classes at d = 384."""
     return min(SAMPLES, MOST_NUMBERS // ((data.x.shape[1] + 1) * data.n_classes))
 
 
@@ -56,7 +56,7 @@ def draw(data: Data, n: int, n_new: int, rng: np.random.Generator) -> tuple[np.n
 
 
 class Stages(Experiment):
-    """|D+| = 10 at growing |D|: what each update gains (Fig. 3), and how close it is to retraining."""
+    """|D+| = 10 at growing |D|: the gain of each update (Fig. 3), and its distance to retraining."""
 
     name = grid = "stages"
     figure, title = "Fig. 3", "Different learning stages"
@@ -92,7 +92,7 @@ def compare(
 ) -> list[Measurement]:
     """Return test figures of the baseline, every update and retraining.
 
-    For each draw of D and D+ its points (x, size): the first `size` of D+ are learned, noted at x.
+    points : for each draw of D and D+, pairs (x, size); the first `size` of D+ are learned, measured at x
     """
     rng, data = cell.rng(), tested(cell, data)
     rows: list[Measurement] = []
@@ -220,9 +220,9 @@ class SpeedUp(Experiment):
 
 
 def _retraining(data: Data, idx: np.ndarray, rng: np.random.Generator) -> dict[str, float]:
-    """Return the seconds of every way of training; the recipe if torch is there.
+    """Return the seconds of every training; the recipe only with torch.
 
-    The paper's figure is of CIFAR-10: there the recipe is also timed as one writes it with torch's parts.
+    The paper's figure shows CIFAR-10: there the recipe is also timed as written with torch's own parts.
     """
     x, y = data.x[idx], data.y[idx]
     ways = {"fast": _seconds(partial(train, x, y, data, "fast", rng), 1)}
@@ -235,9 +235,9 @@ def _retraining(data: Data, idx: np.ndarray, rng: np.random.Generator) -> dict[s
 
 
 def _seconds(job: Callable[[], Any], rounds: int) -> float:
-    """Return the median processor time of a few rounds after a warm-up; of no rounds, the first.
+    """Return the median processor time of some rounds after a warm-up; without rounds, of the warm-up.
 
-    On one thread of an idle machine that is the time on the clock; what runs beside it adds little to it.
+    On one thread of an idle machine this is wall-clock time; other processes add little to it.
     """
     times = []
     for _ in range(rounds + 1):

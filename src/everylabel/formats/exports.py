@@ -1,4 +1,4 @@
-"""What can be taken out of a project, from its state at one moment: tables, Label Studio's JSON, a model."""
+"""Exports of a project at one moment: tables, Label Studio's JSON, a model."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -11,12 +11,12 @@ import numpy as np
 from everylabel.core import predict_proba
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError, need
-from everylabel.formats.beside import Beside, beside
 from everylabel.formats.held_out import held_out_records
+from everylabel.formats.item_columns import ItemColumns, item_columns
 from everylabel.formats.known import LABEL_STUDIO, MODELS, PROGRAMS, TABLES, Format
 from everylabel.formats.label_studio import label_studio_tasks
 from everylabel.formats.model import export_model, linear
-from everylabel.formats.queue_tables import Of, queue_records
+from everylabel.formats.queue_tables import QueueTarget, queue_records
 from everylabel.formats.records import (
     Given,
     all_records,
@@ -37,11 +37,11 @@ from everylabel.projects.project import Project
 
 WHAT = ("labels", "answers", "predictions", "all", "test", *QUEUES)
 FORMATS = TABLES | PROGRAMS
-ALL = Of()
+ALL = QueueTarget()
 
 
 class Export(NamedTuple):
-    """A file in pieces, and what it is."""
+    """A file in pieces, and its format."""
 
     pieces: Iterator[bytes]
     form: Format
@@ -54,7 +54,7 @@ def table_export(
     what: str,
     form: str,
     columns: Sequence[str] | None = None,
-    of: Of = ALL,
+    of: QueueTarget = ALL,
 ) -> Export:
     """Return labels, answers, predictions or a queue as a file.
 
@@ -70,7 +70,7 @@ def table_export(
         tasks = label_studio_tasks(project, answers, label_set.classes, show)
         written = json.dumps(tasks, ensure_ascii=False, indent=1).encode()
         return Export(iter([written]), FORMATS[form])
-    told = beside(project, columns)
+    told = item_columns(project, columns)
     if what in QUEUES:
         asked = of.asked(what, label_set, project.ids)
         records = queue_records(told, project.ids, prepared(), label_set, asked)
@@ -103,7 +103,7 @@ def model_export(
 
 
 def linear_head(prepared: Callable[[], Prepared], label_set: LabelSet) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights (d, k) and biases (k,) of the model on features as they come."""
+    """Return weights (d, k) and biases (k,) of the model on unscaled features."""
     check_learned(label_set)
     ready = prepared()
     return linear(trained(ready, label_set), ready.scaling)
@@ -122,19 +122,19 @@ def save_network(project: Project, label_set: LabelSet, folder: Path) -> None:
 
 
 def check_learned(label_set: LabelSet) -> None:
-    """Refuse a model that tells no classes apart."""
+    """Raise unless there are labels of two classes."""
     if len(set(label_set.labels.values())) < 2:
         raise Refused(409, "nothing_learned", "there are no labels of two classes yet; label some first")
 
 
 def predicted_records(predicted: Predicted, columns: Sequence[str] | None = None) -> Records:
-    """Return a row for each new item, with the columns of its file: all, or those named."""
-    told, rows = beside(predicted.items, columns), np.arange(len(predicted.items.ids))
+    """Return a row for each new item, with all columns of its file, or the named ones."""
+    told, rows = item_columns(predicted.items, columns), np.arange(len(predicted.items.ids))
     how = predicted.classes, predicted.multi_label
     return prediction_records(told, rows, lambda at: predicted.probabilities[at], *how)
 
 
-def _records(told: Beside, prepared: Callable[[], Prepared], label_set: LabelSet, what: str) -> Records:
+def _records(told: ItemColumns, prepared: Callable[[], Prepared], label_set: LabelSet, what: str) -> Records:
     classes = label_set.classes
     if what == "labels" and label_set.given:
         answered = dict.fromkeys(label_set.none, ("", "")) | _labels_of_people(label_set)
@@ -181,7 +181,7 @@ def _shown(project: Project, i: int) -> str:
 
 
 def given(label_set: LabelSet) -> list[Given]:
-    """Return every answer that stands, in the order they were given."""
+    """Return every answer that stands, in the order of its event."""
     answers = [
         Given(
             item,

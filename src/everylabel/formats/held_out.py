@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from everylabel.formats.beside import Beside
+from everylabel.formats.item_columns import ItemColumns
 from everylabel.formats.records import named, predicted
 from everylabel.formats.tables import Records
 from everylabel.labelling.state.types import Value
@@ -13,7 +13,7 @@ COLUMNS: dict[str, type] = {"label": str, "predicted": str, "probability": float
 
 
 def held_out_records(
-    beside: Beside,
+    about: ItemColumns,
     test: Mapping[int, Value],
     probabilities: Callable[[np.ndarray], np.ndarray],
     classes: Sequence[str],
@@ -24,4 +24,4 @@ def held_out_records(
     probs = probabilities(items)
     pairs = zip(items.tolist(), probs, strict=True)
     rows = ((i, (named(test[i], classes), *predicted(row, classes, multi_label))) for i, row in pairs)
-    return beside.records(COLUMNS, rows)
+    return about.records(COLUMNS, rows)

@@ -1,4 +1,4 @@
-"""Labels that exist already, of whatever file a user has: a table, or Label Studio's JSON."""
+"""Existing labels from a file: a table, or Label Studio's JSON."""
 
 import json
 import os
@@ -8,11 +8,11 @@ from typing import Any
 from everylabel.core.errors import EverylabelError
 from everylabel.data.readers.rows import column_names, read_rows
 from everylabel.formats.label_studio import read_tasks
-from everylabel.formats.label_tables import Told, label_columns, row_labels
+from everylabel.formats.label_tables import NamedColumns, label_columns, row_labels
 from everylabel.formats.matching import Imported, Matcher
 from everylabel.projects.project import Project
 
-GUARDED = (".csv", ".tsv")  # what spreadsheets open
+GUARDED = (".csv", ".tsv")  # files that spreadsheets open: cells may be guarded against formulas
 
 
 def read_labels(
@@ -26,7 +26,7 @@ def read_labels(
     encoding: str | None = None,
     long_rows: str | None = None,
 ) -> Imported:
-    """Return labels that a file holds for a project's items, with what could not be matched.
+    """Return the labels of a file for a project's items, with the entries that match no item.
 
     Parameters
     ----------
@@ -45,11 +45,11 @@ def read_labels(
     file = Path(path)
     if not file.is_file():
         raise EverylabelError(
-            f"labels file {str(file)!r} is not there; expected a table's file, or Label Studio's JSON"
+            f"labels file {str(file)!r} does not exist; expected a table, or Label Studio's JSON"
         )
     matcher, suffix = Matcher(project), file.suffix.lower()
     separator = None if project.about is None else project.about.options.label_separator
-    told = Told(id_column, label_column, person_column, text_column)
+    told = NamedColumns(id_column, label_column, person_column, text_column)
     if suffix == ".json":
         entries = read_json(file, encoding)
         if any("annotations" in entry or "completions" in entry for entry in entries):

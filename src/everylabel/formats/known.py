@@ -1,10 +1,10 @@
-"""Every format that a project can be taken out in, listed once: for the commands, the API and the page."""
+"""All formats of exports, for commands, API and page."""
 
 from typing import NamedTuple
 
 
 class Format(NamedTuple):
-    """How people call it, what its files end in, and its media type."""
+    """The title, file ending and media type of a format."""
 
     title: str
     ending: str
@@ -17,7 +17,7 @@ TABLES = {
     "parquet": Format("Parquet", ".parquet", "application/vnd.apache.parquet"),
 }
 LABEL_STUDIO = "labelstudio"
-PROGRAMS = {LABEL_STUDIO: Format("Label Studio", ".json", "application/json")}  # they know answers only
+PROGRAMS = {LABEL_STUDIO: Format("Label Studio", ".json", "application/json")}  # for answers only
 MODELS = {
     "everylabel": Format("everylabel", ".npz"),
     "skops": Format("scikit-learn (skops)", ".skops"),
@@ -25,4 +25,4 @@ MODELS = {
     "torch": Format("PyTorch", ".pt"),
     "sklearn": Format("scikit-learn alone (skops)", ".skops"),
 }
-MLFLOW, ENCODER = "mlflow", "sentence-transformers"  # folders: written by the command only
+MLFLOW, ENCODER = "mlflow", "sentence-transformers"  # folders: only the command writes them

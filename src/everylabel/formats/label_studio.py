@@ -1,6 +1,6 @@
 """Label Studio's JSON: tasks with annotations of Choices, one for each person's answer.
 
-Written so that Label Studio imports them; read from its exports, as far as annotations were not cancelled.
+Label Studio imports what is written here. Reading its exports skips cancelled annotations.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.items import Items
 from everylabel.data.label_lists import list_text
-from everylabel.formats.beside import OWN_ID, ROW
+from everylabel.formats.item_columns import OWN_ID, ROW
 from everylabel.formats.matching import Imported, Matcher
 from everylabel.formats.records import Given
 from everylabel.labelling.state.types import classes_of
@@ -82,7 +82,7 @@ def _collect(
 
 
 def _items(task: Entry, matcher: Matcher, by_task: bool) -> list[str]:
-    """Return the items that a task means."""
+    """Return the items of a task."""
     data = task.get("data")
     values = data if isinstance(data, dict) else {}
     ids = [str(values["id"])] if "id" in values else []
@@ -92,13 +92,13 @@ def _items(task: Entry, matcher: Matcher, by_task: bool) -> list[str]:
     return matcher.find(ids, texts, str(values.get(ROW, "")))
 
 
-Predicted = tuple[str | None, Any, Any]  # the one choice, if there is one; score; version of the model
+Predicted = tuple[str | None, Any, Any]  # the single choice, if any; score; version of the model
 
 
 def predictions_of(
     path: Path, tasks: list[Entry], matcher: Matcher
 ) -> Iterator[tuple[list[str], str, list[Predicted]]]:
-    """Yield the items of each task, what to call it, and its predictions."""
+    """Yield the items of each task, a name for it, and its predictions."""
     _check_control(path, tasks, None, _predictions)
     by_task = not any(_items(task, matcher, False) for task in tasks)
     for number, task in enumerate(tasks, 1):
@@ -157,7 +157,7 @@ def _check_control(
     control: str | None,
     entries: Callable[[Entry], Iterator[Entry]] = _annotations,
 ) -> None:
-    """Ask which of several Choices is meant."""
+    """Raise if there are several Choices and none is named, or the named one is missing."""
     names = list(
         dict.fromkeys(name for task in tasks for entry in entries(task) for name, _ in _choices(entry))
     )

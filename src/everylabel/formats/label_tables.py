@@ -1,4 +1,4 @@
-"""Tables of labels that exist already: which column holds what, and which items its rows mean."""
+"""Tables of existing labels: the meaning of their columns, and the items of their rows."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from everylabel.core.errors import EverylabelError, listed
 from everylabel.data.cells import label_of
 from everylabel.data.label_lists import list_text
-from everylabel.formats.beside import ROW
+from everylabel.formats.item_columns import ROW
 from everylabel.formats.matching import Imported, Matcher
 from everylabel.formats.records import MODEL
 from everylabel.formats.tables import unguarded
@@ -22,23 +22,23 @@ ADVICE = "name others by --import-label-column and --import-id-column or --impor
 
 
 class Columns(NamedTuple):
-    """Where a table holds what."""
+    """The columns of a table by their meaning."""
 
     id: str | None
     label: str
     person: str | None
     texts: tuple[str, ...]
     row: str | None = None
-    by: str | None = None  # in an export of ours: whose word the label is
+    by: str | None = None  # in our own exports: who gave the label
 
     def names(self) -> list[str]:
-        """Return all of them, each once."""
+        """Return all column names, each once."""
         named = (self.id, self.label, self.person, *self.texts, self.row, self.by)
         return list(dict.fromkeys(name for name in named if name is not None))
 
 
-class Told(NamedTuple):
-    """Columns that the user names; None leaves them to be found."""
+class NamedColumns(NamedTuple):
+    """Columns that the user names; None for a column to be found."""
 
     id: str | None = None
     label: str | None = None
@@ -47,9 +47,9 @@ class Told(NamedTuple):
 
 
 def label_columns(
-    path: Path, names: Sequence[str], given: Told, project: Project, advice: str = ADVICE
+    path: Path, names: Sequence[str], given: NamedColumns, project: Project, advice: str = ADVICE
 ) -> Columns:
-    """Return the columns of a table of labels, as told, as the project's own source has them, or as usual."""
+    """Return the columns of a table of labels: as given, as in the project's source, or by common names."""
     for told in given:
         if told is not None and told not in names:
             raise EverylabelError(
@@ -101,7 +101,7 @@ def row_labels(
         if not label:
             imported.skipped["no label"] += 1
             continue
-        if _cell(row, columns.by) == MODEL:  # in an export of ours: a model's word is not a person's
+        if _cell(row, columns.by) == MODEL:  # in our own exports: a label by the model is no person's answer
             imported.skipped["the model's own"] += 1
             continue
         items, name = items_of(row, columns, matcher, plain, number)
@@ -115,9 +115,9 @@ def row_labels(
 def items_of(
     row: Mapping[str, Any], columns: Columns, matcher: Matcher, plain: Callable[[str], str], number: int
 ) -> tuple[list[str], str]:
-    """Return the items that a row means, and what to call the row."""
+    """Return the items of a row, and a name for the row."""
     own, texts = _cell(row, columns.id), [_cell(row, name) for name in columns.texts]
-    ids = [plain(own), plain(own.strip()), own.strip()]  # as written here; as others write it
+    ids = [plain(own), plain(own.strip()), own.strip()]  # as our exports write it; as others write it
     where = _cell(row, columns.row)
     items = matcher.find(ids, [*map(plain, texts), *texts], where, columns.id)
     return items, ids[1] or (f"row {where}" if where else f"entry {number}")

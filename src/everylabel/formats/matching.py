@@ -1,4 +1,4 @@
-"""Labels of a file, and which of a project's items its entries mean; shared by all that is imported."""
+"""Imported labels, and matching the entries of a file to a project's items."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ from everylabel.projects.project import Project
 
 @dataclass
 class Imported:
-    """Labels, in the file's order; names of what matches no item; how many entries had nothing to take."""
+    """Labels in the file's order, names of entries that match no item, and counts of skipped entries."""
 
     labels: list[Label] = field(default_factory=list)
     unmatched: list[str] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Imported:
         return "; ".join(parts)
 
     def contradicted(self) -> list[str]:
-        """Return items that one person, or nobody in particular, gave several labels: which one counts."""
+        """Return a description of each item with several labels by one person (or by nobody named)."""
         last: dict[tuple[str, str | None], str] = {}
         before: dict[tuple[str, str | None], str] = {}
         for item, label, person in self.labels:
@@ -51,7 +51,7 @@ class Imported:
 
 
 class Matcher:
-    """Finds the items that an entry of a file means: by id, by text, by the image's name."""
+    """Finds the items of an entry of a file: by id, by text, by the image's name."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -60,17 +60,16 @@ class Matcher:
     def find(
         self, ids: Iterable[str], texts: Iterable[str], row: str = "", id_column: str | None = None
     ) -> list[str]:
-        """Return items by the log's names; an id or a row does not count if the text beside it is another's.
+        """Return items by the log's names; an id or a row counts only if the text, if any, is that item's.
 
-        id_column : where the file has its ids
+        id_column : the file's column of ids
         """
         texts = [text.strip() for text in texts if text.strip()]
         by_text = next((self._texts[text] for text in texts if text in self._texts), [])
         if id_column not in self._ids:
             self._ids[id_column] = self._by_id(id_column)
         known = self._ids[id_column]
-        told = [*(known[name] for name in ids if name in known), *self._rows.get(row, ())]
-        for key in told:
+        for key in [*(known[name] for name in ids if name in known), *self._rows.get(row, ())]:
             if not by_text or key in by_text:
                 return [key]
         return by_text or next(
@@ -78,9 +77,9 @@ class Matcher:
         )
 
     def _by_id(self, id_column: str | None) -> dict[str, str]:
-        """Return the log's names of items, by the source's own ids; by their rows if it has none.
+        """Return the log's names of items by the source's own ids, or by rows if it has none.
 
-        If the file's column of ids is another column of the source, by what is there only once.
+        If the file's column of ids is another column of the source, by its unique values.
         """
         project = self.project
         if id_column in project.columns and id_column != project.id_column:
@@ -105,7 +104,7 @@ class Matcher:
 
     @cached_property
     def _files(self) -> dict[str, list[str]]:
-        """Names of files without their folders, where only one item has that name."""
+        """Items by the name of their file, without folders, where the name is unique."""
         by_key: dict[str, list[str]] = {}
         if self.project.kind == "image":
             for i, name in enumerate(self.project.ids):
@@ -115,7 +114,7 @@ class Matcher:
 
 
 def _ends(text: str) -> list[str]:
-    """Return names an uploaded or local file may be known by: path, name, name without upload mark."""
+    """Return possible names of an uploaded or local file: path, name, name without upload prefix."""
     path = text.split("?d=")[-1].removeprefix("/")
     name = PurePosixPath(path).name
     return [path, name, re.sub(r"^[0-9a-f]{8}-", "", name)]

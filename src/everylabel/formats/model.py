@@ -68,7 +68,7 @@ def export_model(
 
 
 def linear(posterior: Posterior, scaling: Scaling) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights (d, k) and biases (k,) of one layer that takes features as they come."""
+    """Return weights (d, k) and biases (k,) of one layer for unscaled features."""
     mean = np.asarray(to_numpy(posterior.mean), np.float64)
     if posterior.likelihood == "binary":
         mean = np.concatenate([np.zeros_like(mean), mean], axis=1)
@@ -108,7 +108,7 @@ def _onnx(
         [onnx.numpy_helper.from_array(array.astype(np.float32), name) for name, array in stored.items()],
     )
     model = make.make_model(graph, opset_imports=[make.make_opsetid("", OPSET)], producer_name="everylabel")
-    model.ir_version = 8  # older runtimes read it, too
+    model.ir_version = 8  # also read by older runtimes
     make.set_model_props(model, {"classes": json.dumps(list(classes), ensure_ascii=False)})
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString())
@@ -129,10 +129,10 @@ def _torch(
 
 
 def _sklearn(weights: np.ndarray, bias: np.ndarray, classes: Sequence[str]) -> bytes:
-    """Return a LogisticRegression as a file: of two classes it knows the difference only."""
+    """Return a LogisticRegression as a file; for two classes it has one column, their difference."""
     from sklearn.linear_model import LogisticRegression
 
-    order = np.argsort(np.asarray(classes))  # as scikit-learn sorts them
+    order = np.argsort(np.asarray(classes))  # scikit-learn sorts classes
     weights, bias = weights[:, order], bias[order]
     if len(classes) == 2:
         weights, bias = weights[:, 1:] - weights[:, :1], bias[1:] - bias[:1]

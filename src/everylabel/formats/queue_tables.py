@@ -1,4 +1,4 @@
-"""A queue as a table: what is worth a look, by the model that all labels of this moment make."""
+"""A queue as a table, by a model trained on all labels."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ import numpy as np
 from everylabel.core import predict_proba
 from everylabel.core.checks import check_choice
 from everylabel.core.errors import EverylabelError
-from everylabel.formats.beside import Beside
+from everylabel.formats.item_columns import ItemColumns
 from everylabel.formats.records import named, predicted
 from everylabel.formats.tables import Records
 from everylabel.labelling.model.scaling import Prepared
@@ -21,14 +21,14 @@ from everylabel.projects.predictions import names_that_teach, trained
 COLUMNS: dict[str, type] = {"label": str, "guess": str, "score": float, "otherwise": str}
 
 
-class Of(NamedTuple):
+class QueueTarget(NamedTuple):
     """Which class (its name) and which item (its id) a queue is of."""
 
     class_: str | None = None
     item: str | None = None
 
     def asked(self, name: str, label_set: LabelSet, ids: Sequence[str]) -> Asked:
-        """Return the queue's numbers, or tell what is not there."""
+        """Return the request for a queue by numbers, or raise if class or item does not exist."""
         if self.class_ is not None:
             check_choice(self.class_, "class", label_set.classes)
         if self.item is not None and self.item not in ids:
@@ -38,7 +38,7 @@ class Of(NamedTuple):
 
 
 def queue_records(
-    told: Beside, ids: Sequence[str], prepared: Prepared, label_set: LabelSet, asked: Asked
+    told: ItemColumns, ids: Sequence[str], prepared: Prepared, label_set: LabelSet, asked: Asked
 ) -> Records:
     """Return a row for each item of a queue, the worthiest first.
 
@@ -67,7 +67,7 @@ def _guess(look: Look, item: int, classes: Sequence[str]) -> str | None:
 
 
 def _look(prepared: Prepared, label_set: LabelSet) -> Look:
-    """Return what queues are made of, by a model trained on all labels."""
+    """Return the input of queues, by a model trained on all labels."""
     answers, labels, k = label_set.answers, label_set.labels, len(label_set.classes)
     if not labels:
         return Look(prepared.features, None, labels, answers, {})

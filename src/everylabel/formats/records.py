@@ -1,4 +1,4 @@
-"""The rows of an export: labels, answers or predictions, each with what tells which item it is of."""
+"""The rows of an export: labels, answers, predictions or the test set, each with the columns of its item."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.data.label_lists import SEPARATOR
-from everylabel.formats.beside import Beside
+from everylabel.formats.item_columns import ItemColumns
 from everylabel.formats.tables import Records
 from everylabel.labelling.model.learner import THRESHOLD
 from everylabel.labelling.state.types import GIVEN, ClassSet, Value
 
 PREDICTED = 4096  # instances predicted at a time
 LABELS: dict[str, type] = {"label": str}
-MODEL = "model"  # whose word a label is, if no person's
+MODEL = "model"  # the origin of a label that no person gave
 ANSWERS: dict[str, type] = {"label": str, "person": str, "at": str, "saved": int, "none_of_these": bool}
 
 
@@ -28,21 +28,21 @@ class Given(NamedTuple):
     label: Value | None
     at: float  # seconds since 1970
     saved: int  # number of the event
-    none: bool = False  # none of the classes fits
+    none: bool = False  # 'none of these'
 
 
 def label_records(
-    beside: Beside,
+    about: ItemColumns,
     labels: Mapping[int, Value],
     classes: Sequence[str],
     by_model: Mapping[int, int] = MappingProxyType({}),
 ) -> Records:
-    """Return the label of every labelled item, in the order of the source; the model's own are marked."""
+    """Return the label of every labelled item, in the order of the source; labels by the model are marked."""
     if by_model:
         said = {i: (named(label, classes), "person") for i, label in labels.items()}
         said |= {i: (named(label, classes), MODEL) for i, label in by_model.items()}
-        return beside.records({**LABELS, "by": str}, ((i, said[i]) for i in sorted(said)))
-    return beside.records(LABELS, ((i, (named(labels[i], classes),)) for i in sorted(labels)))
+        return about.records({**LABELS, "by": str}, ((i, said[i]) for i in sorted(said)))
+    return about.records(LABELS, ((i, (named(labels[i], classes),)) for i in sorted(labels)))
 
 
 def named(label: Value, classes: Sequence[str]) -> str:
@@ -56,7 +56,10 @@ def named(label: Value, classes: Sequence[str]) -> str:
 
 
 def corrected_records(
-    beside: Beside, labels: Mapping[int, tuple[str, str]], given: Mapping[int, int], classes: Sequence[str]
+    about: ItemColumns,
+    labels: Mapping[int, tuple[str, str]],
+    given: Mapping[int, int],
+    classes: Sequence[str],
 ) -> Records:
     """Return labels that people reviewed, in the order of the source; `source` tells whose each is.
 
@@ -66,13 +69,11 @@ def corrected_records(
     said = {i: (classes[label], GIVEN) for i, label in given.items()} | dict(labels)
     before = {i: classes[label] for i, label in given.items()}
     rows = ((i, (*said[i], before.get(i))) for i in sorted(said) if said[i][0])
-    return beside.records({"label": str, "source": str, "given": str}, rows)
+    return about.records({"label": str, "source": str, "given": str}, rows)
 
 
-def answer_records(beside: Beside, answers: Iterable[Given], classes: Sequence[str]) -> Records:
-    """Return every answer, in the order they were given; an empty label is 'cannot tell' or
-    'none of these', as a column says.
-    """
+def answer_records(about: ItemColumns, answers: Iterable[Given], classes: Sequence[str]) -> Records:
+    """Return every answer in order; an empty label is 'cannot tell', or 'none of these' as a column says."""
     rows = (
         (
             answer.item,
@@ -86,11 +87,11 @@ def answer_records(beside: Beside, answers: Iterable[Given], classes: Sequence[s
         )
         for answer in answers
     )
-    return beside.records(ANSWERS, rows)
+    return about.records(ANSWERS, rows)
 
 
 def all_records(
-    beside: Beside,
+    about: ItemColumns,
     labels: Mapping[int, tuple[str, str]],
     items: Sequence[int] | np.ndarray,
     probabilities: Callable[[np.ndarray], np.ndarray],
@@ -119,11 +120,11 @@ def all_records(
                 else:
                     yield i, (*labels[i], None)
 
-    return beside.records({"label": str, "source": str, "probability": float}, rows())
+    return about.records({"label": str, "source": str, "probability": float}, rows())
 
 
 def prediction_records(
-    beside: Beside,
+    about: ItemColumns,
     items: Sequence[int] | np.ndarray,
     probabilities: Callable[[np.ndarray], np.ndarray],
     classes: Sequence[str],
@@ -143,7 +144,7 @@ def prediction_records(
                 yield i, (*predicted(row, classes, multi_label), *np.round(row, 6).tolist())
 
     columns: dict[str, type] = {"label": str, "probability": float}
-    return beside.records(columns | {f"p({name})": float for name in classes}, rows())
+    return about.records(columns | {f"p({name})": float for name in classes}, rows())
 
 
 def predicted(probs: np.ndarray, classes: Sequence[str], multi_label: bool) -> tuple[str, float]:

@@ -1,6 +1,6 @@
-"""Suggestions of sources that are not fully trusted: of a file, a table in memory, or columns of the source.
+"""Suggestions by sources that are not fully trusted: in a file, a table in memory, or columns of the source.
 
-A row has an item (by id, row, text or image's name), a class, maybe a score from 0 to 1, maybe its source.
+A row has an item (by id, row, text or image name), a class, and optionally a score from 0 to 1 and a source.
 Label Studio's tasks with predictions and Argilla's flat records (label.suggestion, label.suggestion.score,
 label.suggestion.agent) are read, too.
 """
@@ -20,7 +20,7 @@ from everylabel.data.readers.memory import frame_of
 from everylabel.data.readers.rows import column_names, read_rows
 from everylabel.formats.imports import GUARDED, read_json
 from everylabel.formats.label_studio import predictions_of
-from everylabel.formats.label_tables import Told, items_of, label_columns
+from everylabel.formats.label_tables import NamedColumns, items_of, label_columns
 from everylabel.formats.matching import Matcher
 from everylabel.formats.tables import unguarded
 from everylabel.labelling.state.types import most_probable
@@ -39,7 +39,7 @@ Note = Callable[[str], Any]
 
 @dataclass
 class Found:
-    """Suggestions in their order, names of what matches no item, and how many rows had no class."""
+    """Suggestions in order, names of rows that match no item, and the number of rows without a class."""
 
     proposed: list[Proposed] = field(default_factory=list)
     unmatched: list[str] = field(default_factory=list)
@@ -65,9 +65,9 @@ class Found:
 
 
 def read_suggestions(project: Project, options: LabelOptions, note: Note) -> list[Proposed]:
-    """Return all suggestions that the options name for a project's items; what they hold is told.
+    """Return all suggestions that the options name for a project's items; `note` gets a summary.
 
-    Classes that the project does not have are refused, unless it has none at all.
+    A class that the project does not have is refused, unless it has no classes at all.
     """
     found = []
     if options.suggestions is not None:
@@ -87,7 +87,7 @@ def read_suggestions(project: Project, options: LabelOptions, note: Note) -> lis
 
 
 def _of_any(project: Project, options: LabelOptions) -> tuple[str, Found]:
-    """Return the suggestions of a file or of a table in memory, and what it is called."""
+    """Return the name of a file or table in memory, and its suggestions."""
     given, matcher = options.suggestions, Matcher(project)
     if not isinstance(given, str | os.PathLike):
         frame = frame_of(given)
@@ -102,7 +102,7 @@ def _of_any(project: Project, options: LabelOptions) -> tuple[str, Found]:
     file = Path(given)
     if not file.is_file():
         raise EverylabelError(
-            f"--suggestions {str(file)!r} is not there; expected a CSV, JSONL or Parquet file, or Label "
+            f"--suggestions {str(file)!r} does not exist; expected a CSV, JSONL or Parquet file, or Label "
             "Studio's JSON"
         )
     if file.suffix.lower() == ".json":
@@ -125,7 +125,7 @@ def _of_rows(
     matcher: Matcher,
     plain: Callable[[str], str],
 ) -> Found:
-    """Return the suggestions of a table's rows; usual : the source of rows that name none."""
+    """Return the suggestions of a table's rows; usual : the source of rows without one."""
     whole = next((name for name in names if name.endswith(".suggestion")), None)  # Argilla's
     label = whole or next((name for name in LABELS if name in names), None)
     soft = label is None and PROBABILITIES in names
@@ -138,7 +138,7 @@ def _of_rows(
     scores, sources = ((f"{whole}.score",), (f"{whole}.agent",)) if whole else (SCORES, SOURCES)
     score = next((name for name in scores if name in names), None)
     source = next((name for name in sources if name in names and name != label), None)
-    columns = label_columns(Path(file), names, Told(label=label), matcher.project, ADVICE)
+    columns = label_columns(Path(file), names, NamedColumns(label=label), matcher.project, ADVICE)
     found = Found()
     for number, row in enumerate(rows, 1):
         where, value, sure = f"{file}, row {number}", row.get(label), row.get(score) if score else None
@@ -204,7 +204,7 @@ def _source(value: Any, usual: str) -> str:
 
 
 def _score(value: Any, where: str) -> float | None:
-    """Return a score; nothing where none is given."""
+    """Return a score; None for an empty cell."""
     if is_missing(value) or (isinstance(value, str) and not value.strip()):
         return None
     try:
@@ -232,7 +232,7 @@ def _probabilities(value: Any, where: str) -> dict[str, float]:
 
 
 def _check_classes(name: str, proposed: Sequence[Proposed], known: set[str], note: Note) -> None:
-    """Refuse classes that the project does not have; if it has none, they are added."""
+    """Raise for classes that the project does not have; if it has none at all, they are added."""
     new = [each for each in dict.fromkeys(clean_name(one.label) for one in proposed) if each not in known]
     if not new:
         return

@@ -1,9 +1,9 @@
-"""Tables as CSV, JSONL or Parquet, written in pieces, never whole in memory.
+"""Tables as CSV, JSONL or Parquet, written in pieces.
 
-A spreadsheet takes a cell that starts with = + - @ (or a tab) for a formula, some also behind spaces, or
-with the wide forms of these characters, and texts and ids come from anywhere. In CSV such a cell gets an
-apostrophe in front, unless it is a number; a cell that has apostrophes before such a character gets one more,
-so that reading can take exactly one off again. JSONL and Parquet hold every text as it is.
+A spreadsheet runs a cell that starts with = + - @ (or a tab) as a formula, some also after spaces, or with
+the wide forms of these characters; texts and ids come from anywhere. In CSV such a cell gets an apostrophe in
+front, unless it is a number. A cell with apostrophes before such a character gets one more, so that reading
+can remove exactly one. JSONL and Parquet hold every text unchanged.
 """
 
 import csv
@@ -33,7 +33,7 @@ class Records:
 
 
 def write_table(records: Records, form: str) -> Iterator[bytes]:
-    """Return the pieces of a file; a format that is not there is told at once."""
+    """Return the pieces of a file; raise at once if the format is unknown or its library missing."""
     check_choice(form, "format", list(TABLES))
     if form == "parquet":
         need("pyarrow.parquet", "export", "writing Parquet")
@@ -41,14 +41,14 @@ def write_table(records: Records, form: str) -> Iterator[bytes]:
 
 
 def guarded(value: Any) -> Any:
-    """Return a cell of a CSV file that no spreadsheet runs as a formula."""
+    """Return a cell for CSV that no spreadsheet runs as a formula."""
     if isinstance(value, str) and _FORMULA.match(value) and not _is_number(value):
         return f"'{value}"
     return value
 
 
 def unguarded(value: str) -> str:
-    """Return what `guarded` was given."""
+    """Return the cell before `guarded`."""
     return value[1:] if _GUARDED.match(value) else value
 
 
@@ -61,7 +61,7 @@ def _is_number(value: str) -> bool:
 
 
 class _Lines(list[str]):
-    """What csv writes, a line at a time."""
+    """Collects the lines that csv writes, each ended by a line feed."""
 
     def write(self, line: str) -> None:
         self.append(line.removesuffix("\r\n") + "\n")

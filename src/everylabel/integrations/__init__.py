@@ -1,4 +1,4 @@
-"""everylabel behind the interfaces of other libraries, one module a library; docs/ecosystem.md has examples.
+"""Adapters for other libraries, one module per library; docs/ecosystem.md has examples.
 
-A module imports its library when it is itself imported, and nothing else here does.
+Importing a module imports its library, and no other.
 """

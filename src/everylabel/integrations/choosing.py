@@ -1,6 +1,6 @@
-"""Instances chosen for other libraries: which, and by what score.
+"""Choosing instances for other libraries.
 
-They hold features and labels, and ask anew each time; a pool is made for one question.
+These libraries hold features and labels themselves, so a pool is made for each query.
 """
 
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ class Chosen(NamedTuple):
 
 
 def pool_of(classifier: LaplaceClassifier, X: np.ndarray, idx: np.ndarray, y: np.ndarray) -> Pool:
-    """Return a pool of instances X, of which those at idx have labels y, as a fitted classifier sees them.
+    """Return a pool of instances X with labels y at idx, scaled as a fitted classifier does.
 
     For libraries that keep features and labels themselves and ask for positions.
 
@@ -40,7 +40,7 @@ def pool_of(classifier: LaplaceClassifier, X: np.ndarray, idx: np.ndarray, y: np
     >>> len(el.select(pool, "margin", n=5))
     5
     """
-    if len(classifier.classes_) < 2:  # nothing to tell apart
+    if len(classifier.classes_) < 2:  # no classes to distinguish
         return blank_pool(X, idx)
     scaling = Scaling(classifier.center_, classifier.scale_, classifier.matrix_)
     labels = encode(y, classifier.classes_)
@@ -48,7 +48,7 @@ def pool_of(classifier: LaplaceClassifier, X: np.ndarray, idx: np.ndarray, y: np
 
 
 def blank_pool(X: np.ndarray, idx: np.ndarray | None = None) -> Pool:
-    """Return a pool of instances of which nothing is known but that those at idx are labelled, all alike."""
+    """Return a pool with an untrained model; the instances at idx are labelled with one class."""
     features = fit_pool_scaling(X)(X)
     nothing = laplace(np.zeros((X.shape[1] + 1, 2)), features[:0])
     labels = None if idx is None else np.zeros(len(idx), np.int64)
@@ -71,7 +71,7 @@ def choose(
     if not acting.has_scores or not scored:
         return Chosen(picked, None)
     options = options if acting.name == strategy else {}
-    if "n_candidates" in acting.options:  # as select has it: as many are tried as are taken
+    if "n_candidates" in acting.options:  # as in select: at least n are tried
         tried = options.get("n_candidates", acting.options["n_candidates"])
         options = {**options, "n_candidates": max(n, tried)}
     found = all_scores(acting, pool, np.sort(candidates), np.random.default_rng(seed), **options)

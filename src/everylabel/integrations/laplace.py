@@ -10,7 +10,7 @@ then the biases (k,); ours are, class by class, d weights and the bias. Their st
     full    "full"         the same covariance, permuted
     kron    "full"         its dense form: with the prior among its eigenvalues it is no Kronecker product
     diag    "per_class"    diagonal matrices
-Every posterior of ours with a column a class becomes a full one there.
+A posterior of ours with a column per class becomes a full one there.
 """
 
 from copy import deepcopy
@@ -83,7 +83,7 @@ def from_laplace(la: Any) -> Posterior:
 
 
 def to_laplace(posterior: Posterior, model: torch.nn.Module, layer: str | None = None) -> Any:
-    """Return a `FullLLLaplace` of a copy of the model, its last layer's weights the posterior's.
+    """Return a `FullLLLaplace` of a copy of the model, with the posterior's mean as last layer.
 
     layer is its name, as in `everylabel.torch.LastLayer`. `la(x, link_approx="probit")` is `predict_proba`
     (mean-field); sampling, marginal likelihoods of the prior and the rest of laplace-torch work on it, except
@@ -103,7 +103,7 @@ def to_laplace(posterior: Posterior, model: torch.nn.Module, layer: str | None =
     lllaplace = need("laplace.lllaplace", "laplace", "to_laplace")
     if posterior.likelihood == "binary":
         raise EverylabelError(
-            "posterior is 'binary', of one column; expected a column a class, as laplace has it"
+            "posterior is 'binary', of one column; expected a column per class, as laplace-torch has"
         )
     head = LastLayer(deepcopy(model), layer)
     head.write(posterior)
@@ -143,7 +143,7 @@ def full_cov(posterior: Posterior) -> np.ndarray:
 
 
 def _covariance(la: Any, structure: str) -> np.ndarray:
-    """Return their covariance in their order; of "diag" its diagonal."""
+    """Return laplace-torch's covariance in its order; for "diag" the diagonal."""
     if structure == "diag":
         found = 1.0 / la.posterior_precision.double()
     elif structure == "kron":
@@ -154,6 +154,6 @@ def _covariance(la: Any, structure: str) -> np.ndarray:
 
 
 def _order(d: int, k: int, bias: bool) -> np.ndarray:
-    """Return where each of our parameters is among theirs."""
+    """Return the position of each of our parameters in laplace-torch's order."""
     weights = np.arange(k * d).reshape(k, d)
     return (np.c_[weights, k * d + np.arange(k)] if bias else weights).reshape(-1)

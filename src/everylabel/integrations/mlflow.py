@@ -1,4 +1,4 @@
-"""MLflow: a classifier, or what was labelled, as an MLflow model (`mlflow.pyfunc`).
+"""MLflow: a classifier, or the model of a project, as an MLflow model (`mlflow.pyfunc`).
 
 >>> save_model(classifier, "model")  # features in, labels and probabilities out
 >>> mlflow.pyfunc.load_model("model").predict(features)
@@ -7,8 +7,8 @@
     mlflow models serve --env-manager local -m model -p 5001
 
 A model is a folder of plain files (nothing is pickled): `classifier.npz`, and for texts `embedding.json`,
-which tells the model that embeds them, with `embedder.npz` if that learned from them; a project whose network
-was fine-tuned is the folder `network`. Where it is loaded, everylabel has to be installed.
+which names their encoder, with `embedder.npz` if that was fitted on them; a fine-tuned project is the folder
+`network`. Loading it needs everylabel.
 """
 
 import json
@@ -40,11 +40,11 @@ from everylabel.projects.trust import NONE_NAMED
 __all__ = ["Texts", "log_model", "save_model"]
 
 CLASSIFIER, EMBEDDING, EMBEDDER, NETWORK = "classifier.npz", "embedding.json", "embedder.npz", "network"
-EXTRAS = {None: "mlflow", "text": "mlflow,text"}  # what a model needs where it is served
+EXTRAS = {None: "mlflow", "text": "mlflow,text"}  # extras that serving a model needs
 
 
 class Texts(NamedTuple):
-    """How texts become features: by a model of the hub, or by what was learned from others (`fit_out`).
+    """The encoder of texts: a model of the hub, or one fitted on other texts (`fit_out`).
 
     Examples
     --------
@@ -86,7 +86,7 @@ def save_model(
 def log_model(
     classifier: LaplaceClassifier, name: str = "model", texts: Texts | None = None, **options: Any
 ) -> Any:
-    """Log it to the run that is active, as `mlflow.pyfunc.log_model` does; return MLflow's ModelInfo.
+    """Log a classifier to the active run, as `mlflow.pyfunc.log_model` does; return MLflow's ModelInfo.
 
     The extra `mlflow` brings mlflow-skinny, which cannot open MLflow's default store, a database (it finds
     no module alembic): set MLFLOW_TRACKING_URI to a server or a folder (file:///...), or install all
@@ -120,7 +120,7 @@ def save_project(project: Project, label_set: LabelSet, path: str | os.PathLike[
                 f"project {project.name!r} holds items of kind {kind!r}; expected texts or features for "
                 "MLflow: export the model as onnx, and embed before it"
             )
-        NONE_NAMED.check(model)  # it would not be loaded elsewhere
+        NONE_NAMED.check(model)  # other machines would not load it
         texts = Texts(model, fit)
     save_model(as_classifier(trained(ready, label_set), ready.scaling, label_set.classes), path, texts)
 
@@ -141,7 +141,7 @@ def _save_tuned(project: Project, label_set: LabelSet, path: str | os.PathLike[s
 
 
 class Served:
-    """What `mlflow.pyfunc.load_model` wraps."""
+    """The model that `mlflow.pyfunc.load_model` wraps."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class Served:
         self.thresholds = thresholds
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
-        """Return a table with a row for each text or row of features; no text, no label."""
+        """Return a table with a row per text or row of features; an empty text has no label."""
         pandas = need("pandas", "mlflow", "an MLflow model")
         given: Any = _texts(model_input) if self.takes_texts else _features(model_input)
         n, there = len(given), np.arange(len(given))
@@ -197,14 +197,14 @@ def _load_pyfunc(path: str) -> Served:
 
 
 def _embed(embedder: Embedder, texts: list[str]) -> np.ndarray:
-    backend = embedder.backend  # without its cache: a server would fill it for good
+    backend = embedder.backend  # without its cache, which a server would fill without limit
     steps = range(0, len(texts), backend.chunk)
     return np.concatenate([backend.encode(texts[at : at + backend.chunk]) for at in steps])
 
 
 def _check_new(path: str | os.PathLike[str]) -> None:
     if Path(path).exists() and (not Path(path).is_dir() or any(Path(path).iterdir())):
-        raise EverylabelError(f"path is {str(path)!r}, which is there already; expected a new folder")
+        raise EverylabelError(f"path is {str(path)!r}, which exists; expected a new folder")
 
 
 def _pyfunc() -> Any:
@@ -213,7 +213,7 @@ def _pyfunc() -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Do without MLflow's advice to give an example: what the model takes is told."""
+    """Silence MLflow's advice to give an input example: the signature describes the input."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*input example was not provided", UserWarning)
         yield
@@ -221,7 +221,7 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _written(classifier: LaplaceClassifier, texts: Texts | None) -> Iterator[Path]:
-    """Give a folder of the model's files, which lasts as long as they are copied."""
+    """Yield a temporary folder with the model's files."""
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "everylabel"
         data.mkdir()
@@ -234,7 +234,7 @@ def _written(classifier: LaplaceClassifier, texts: Texts | None) -> Iterator[Pat
 
 
 def _takes(classifier: LaplaceClassifier, texts: Texts | None) -> tuple[Any, str | None]:
-    """Return what MLflow has to know of the model's input, and the extra that reads it."""
+    """Return MLflow's specification of the input, and the extra that reads it."""
     types = need("mlflow.types", "mlflow", "an MLflow model")
     if texts is None:
         return types.TensorSpec(np.dtype(np.float64), (-1, classifier.n_features_in_)), None
@@ -242,7 +242,7 @@ def _takes(classifier: LaplaceClassifier, texts: Texts | None) -> tuple[Any, str
 
 
 def _flavor(spec: Any, extra: str | None, data: Path) -> dict[str, Any]:
-    """Return what MLflow has to know of the model."""
+    """Return the arguments of MLflow that describe the model."""
     models = need("mlflow.models", "mlflow", "an MLflow model")
     types = need("mlflow.types", "mlflow", "an MLflow model")
     return {

@@ -29,13 +29,13 @@ def query_strategy(strategy: str = DEFAULT, *, seed: int | None = None, **option
     strategy : str
         A name from `everylabel.strategies()`.
     seed : int, optional
-        Makes all random choices; None draws anew every time.
+        Of all random choices; None draws a new one for each query.
     **options
-        The strategy's own.
+        Options of the strategy.
 
-    The learner's estimator is a `LaplaceClassifier`, or a pipeline that ends in one; what that was
-    taught counts as labelled, by whichever way. metrics are the scores of what was chosen, NaN where a
-    strategy looks at batches as a whole. While the learner has seen no label, Typiclust picks.
+    The learner's estimator is a `LaplaceClassifier`, or a pipeline that ends in one; all its training
+    examples count as labelled. metrics are the scores of the chosen instances, NaN for strategies that score
+    batches as a whole. Before the first label, Typiclust picks.
 
     Examples
     --------

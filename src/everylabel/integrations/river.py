@@ -1,4 +1,4 @@
-"""River: a classifier that learns from streams, one label at a time, in memory that does not grow with them.
+"""River: a classifier that learns from streams, one label at a time, in constant memory.
 
 >>> model = preprocessing.StandardScaler() | EverylabelClassifier()
 >>> for x, y in datasets.Phishing():
@@ -6,10 +6,10 @@
 ...     model.learn_one(x, y)
 
 d features seen so far, k classes seen so far. A posterior without data (mean (d+1, k), cov (d+1, d+1)) takes
-one step of the paper's update a label. A new feature is a row of zeros in the mean, and in the covariance the
-prior:
+one step of the paper's update per label. A new feature is a row of zeros in the mean, and the prior in the
+covariance:
     mean [m, 0, m_bias]    cov diag-block(cov, I/prior_precision, cov_bias)
-which is where it would be had it been there, as 0, from the beginning.
+as if it had been there from the beginning, with value 0.
 """
 
 from typing import Any
@@ -29,24 +29,24 @@ SHARED = ("categorical", "gaussian", "per_class")
 class EverylabelClassifier(base.Classifier):
     """Logistic regression with a Gaussian posterior on its weights, for streams.
 
-    Features and classes may come and go; a feature that is missing is 0. Numbers of very different size
-    want a `StandardScaler` before.
+    Features and classes may come and go; a missing feature is 0. Features of very different size need a
+    `StandardScaler` before.
 
     Parameters
     ----------
     prior_precision
         Precision of the prior on every weight.
     step_size
-        Of the update. 1 is a step of Newton's; with likelihood="gaussian" take the paper's 10.
+        Of the update. 1 is a Newton step; with likelihood="gaussian" use the paper's 10.
     likelihood
         "categorical", "gaussian" or "per_class", as in `everylabel.laplace`.
     predict_method
         How probabilities are averaged over the posterior: "mean" or "mean_field".
     classes
-        Classes that are known before they come, in a tuple.
+        Classes known in advance, in a tuple.
 
     The defaults were the best of 18 settings over two of River's streams, Phishing and ImageSegments,
-    standardised; on others nothing was measured.
+    standardised; other streams were not measured.
 
     Examples
     --------
@@ -79,8 +79,10 @@ class EverylabelClassifier(base.Classifier):
         return True
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
-        """Learn one label; what is refused leaves all as it was."""
-        new = sorted((name for name in x if name not in self._features), key=repr)  # however x is ordered
+        """Learn one label; an error changes nothing."""
+        new = sorted(
+            (name for name in x if name not in self._features), key=repr
+        )  # independent of the order of x
         known = len(self._features)
         features = self._features | {name: known + i for i, name in enumerate(new)} if new else self._features
         classes = self._classes if y in self._classes else [*self._classes, y]
@@ -90,7 +92,7 @@ class EverylabelClassifier(base.Classifier):
         self._features, self._classes = features, classes
 
     def predict_proba_one(self, x: dict[Any, Any], **_: Any) -> dict[Any, float]:
-        """Return the probability of each class that is known."""
+        """Return the probability of each known class."""
         if self.posterior is None:
             return {label: 1 / len(self._classes) for label in self._classes}
         row = _row(x, self._features)
@@ -98,7 +100,7 @@ class EverylabelClassifier(base.Classifier):
         return dict(zip(self._classes, probs.tolist(), strict=True))
 
     def _with_room(self, new: int, d: int, k: int) -> Posterior:
-        """Return the posterior with `new` features more, d in all, and k classes."""
+        """Return the posterior extended by `new` features to d features, and to k classes."""
         if self.posterior is None:
             blank, no_rows = np.zeros((d + 1, k)), np.zeros((0, d))
             return laplace(blank, no_rows, self.likelihood, self.prior_precision, keep_data=False)
@@ -107,7 +109,7 @@ class EverylabelClassifier(base.Classifier):
 
 
 def _row(x: dict[Any, Any], features: dict[Any, int]) -> np.ndarray:
-    """Return features that are known, in their order; what is missing is 0."""
+    """Return the known features (1, d) in order; a missing one is 0."""
     row = np.zeros((1, len(features)))
     for name, value in x.items():
         if not isinstance(value, (int, float, np.number, np.bool_)):
@@ -120,7 +122,7 @@ def _row(x: dict[Any, Any], features: dict[Any, int]) -> np.ndarray:
 
 
 def _wider(posterior: Posterior, n: int) -> Posterior:
-    """Return the posterior with n features more, at the prior, before the bias."""
+    """Return the posterior with n more features, at the prior, before the bias."""
     mean, cov = np.asarray(posterior.mean), np.asarray(posterior.cov)
     d = len(mean)
     wide = np.zeros((*cov.shape[:-2], d + n, d + n))

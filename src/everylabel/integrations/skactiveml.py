@@ -4,7 +4,7 @@
 >>> strategy = EverylabelStrategy("herding", random_state=0)
 >>> idx = strategy.query(X, y, batch_size=5)
 >>> y[idx] = oracle[idx]
->>> classifier = EverylabelClassifier(classes=[0, 1, 2]).fit(X, y)  # what has no label tells something, too
+>>> classifier = EverylabelClassifier(classes=[0, 1, 2]).fit(X, y)  # unlabelled instances set the scale, too
 """
 
 from typing import Any, Self
@@ -27,7 +27,7 @@ utils: Any = need("skactiveml.utils", "skactiveml", "everylabel.integrations.ska
 
 
 class EverylabelClassifier(base.SkactivemlClassifier):
-    """`LaplaceClassifier` for data of which some labels are missing.
+    """`LaplaceClassifier` for data with missing labels.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class EverylabelClassifier(base.SkactivemlClassifier):
     Examples
     --------
     >>> from everylabel.integrations.skactiveml import EverylabelClassifier
-    >>> some = np.where(np.arange(500) < 60, y[:500], np.nan)  # what has no label is NaN
+    >>> some = np.where(np.arange(500) < 60, y[:500], np.nan)  # NaN: no label
     >>> clf = EverylabelClassifier(classes=range(10)).fit(x[:500], some)
     >>> clf.predict(x[500:503]).shape
     (3,)

@@ -3,7 +3,7 @@
 >>> posterior = LastLayerPosterior()
 >>> net = NeuralNetClassifier(module, criterion=CrossEntropyLoss, callbacks=[("posterior", posterior)])
 >>> net.fit(X, y)
->>> posterior.learn(net, X_new, y_new)  # net.predict_proba knows them at once: no epoch, no optimiser
+>>> posterior.learn(net, X_new, y_new)  # net.predict_proba uses them at once, without another epoch
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ __all__ = ["LastLayerPosterior"]
 
 
 class LastLayerPosterior(callbacks.Callback):
-    """After training, a posterior over the network's last layer; and updates of both, label by label.
+    """A posterior over the last layer of a trained network, and updates of both, label by label.
 
     Parameters
     ----------
@@ -65,12 +65,12 @@ class LastLayerPosterior(callbacks.Callback):
         self.method, self.step_size = method, step_size
 
     def on_train_end(self, net: Any, X: Any = None, y: Any = None, **_: Any) -> None:
-        """Put the posterior on the trained layer: one pass over the training data."""
+        """Compute the posterior of the trained layer, in one pass over the training data."""
         self.head_ = LastLayer(net.module_, self.layer)
         self.posterior_ = self.head_.laplace(_batches(net, X, y), self.likelihood, self.prior_precision)
 
     def learn(self, net: Any, X: Any, y: Any) -> None:
-        """Learn new labels in closed form, and let the network predict with them."""
+        """Learn new labels in closed form, and write the new mean to the network."""
         if not hasattr(self, "posterior_"):
             raise EverylabelError(
                 "the network is not trained yet; call net.fit first, with this callback in it"
@@ -83,5 +83,5 @@ class LastLayerPosterior(callbacks.Callback):
 
 
 def _batches(net: Any, X: Any, y: Any) -> Any:
-    """Return batches as the network's own validation has them, in order."""
+    """Return batches in order, as in the network's own validation."""
     return net.get_iterator(net.get_dataset(X, y), training=False)

@@ -1,4 +1,4 @@
-"""`label`: the labelling page beside the Python that goes on."""
+"""`label`: serve the labelling page from Python, which goes on meanwhile."""
 
 import os
 import re
@@ -77,7 +77,7 @@ def label(
     display: bool = True,
     height: int = HEIGHT,
 ) -> Session:
-    """Label items on a page that this process serves, and go on in Python meanwhile.
+    """Label items on a page that this process serves; Python goes on meanwhile.
 
     In a notebook the page is shown below the cell, elsewhere its address is printed. The model learns from
     every click; the session has labels and model as they are at any moment.
@@ -209,7 +209,7 @@ def _cell() -> str | None:
 
 
 def _place(source: Any, folder: str | os.PathLike[str] | None) -> tuple[Path | None, Any, Path | None]:
-    """Return the project's folder, what removes it at the end, and the folder if it stays."""
+    """Return the project's folder, a function that removes it, and the folder if it stays."""
     if folder is not None:
         kept = Path(folder).absolute()
         return kept, lambda: None, kept
@@ -225,7 +225,7 @@ def _place(source: Any, folder: str | os.PathLike[str] | None) -> tuple[Path | N
 
 
 def _opened(source: Any, in_memory: bool, options: LabelOptions) -> Project:
-    """Return the project of a source; what was chosen or left out is told."""
+    """Return the project of a source; print its notes."""
     if options.watch and in_memory:
         raise EverylabelError("--watch goes with a file or a folder; the source is in memory")
 
@@ -240,12 +240,12 @@ def _opened(source: Any, in_memory: bool, options: LabelOptions) -> Project:
 
 
 def _anywhere(allowed: bool) -> list[Path]:
-    """Return the folder that every image lies in, if all may be shown: nobody else sees them."""
+    """Return the root folder if all images may be shown, since only this machine sees them."""
     return [Path(Path.cwd().anchor)] if allowed else []
 
 
 def _progress() -> Any:
-    """Return a function that tells, while items are embedded, how far that is."""
+    """Return a function that prints the progress of embedding, in tenths."""
     told: set[int] = set()
 
     def tell(done: int, total: int) -> None:
@@ -262,13 +262,13 @@ def _note(text: str) -> None:
 
 
 def _plain(text: str) -> str:
-    """Return a sentence with options of the command line as arguments of Python; all else stays."""
+    """Replace options of the command line by arguments of Python in a sentence."""
     return _OPTION.sub(lambda found: _ARGUMENTS.get(found[0], found[0]), text)
 
 
 @contextmanager
 def _in_python() -> Iterator[None]:
-    """Have errors name arguments, not options of the command line; they stay the errors they are."""
+    """Name arguments instead of options of the command line in errors."""
     try:
         yield
     except EverylabelError as error:
@@ -281,7 +281,7 @@ _ARGUMENTS |= {"--project": "folder"}
 
 
 def classes_of(given: Any, encoding: str | None) -> ClassList:
-    """Return the classes that are named; a string is what the command takes."""
+    """Return the named classes; a string is read as the command does."""
     if given is None or isinstance(given, str):
         return class_list(given, encoding)
     names = list(given) if isinstance(given, Iterable) else [given]
@@ -291,7 +291,7 @@ def classes_of(given: Any, encoding: str | None) -> ClassList:
 
 
 def fields_of(given: Any) -> list[str] | None:
-    """Return columns; one by itself is no sequence of letters."""
+    """Return a list of columns; a string is one column."""
     if given is None:
         return None
     names = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
@@ -300,7 +300,7 @@ def fields_of(given: Any) -> list[str] | None:
 
 
 def folders_of(given: Sequence[str | os.PathLike[str]] | str | os.PathLike[str]) -> list[Path]:
-    """Return folders; one by itself is no sequence of letters."""
+    """Return a list of folders; a string is one folder."""
     return [Path(given)] if isinstance(given, str | os.PathLike) else [*map(Path, given)]
 
 

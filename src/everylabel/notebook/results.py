@@ -1,7 +1,7 @@
-"""The results of a session: labels, tables and predictions, while it runs and after its end.
+"""The results of a session, while it runs and after its end: labels, tables and predictions.
 
-Labels go back into the table that was labelled: the same kind of table, with a column more. Predictions are
-of the session's own items, or of new ones in their own form.
+Labels are added to the labelled table as a column; the result is the same kind of table. Predictions are for
+the session's own items, or for new ones of the same kind.
 """
 
 import os
@@ -19,7 +19,7 @@ from everylabel.data.options import Options
 from everylabel.data.read import read
 from everylabel.data.readers.columns import NO_IDS
 from everylabel.data.readers.memory import frame_of, read_memory
-from everylabel.formats.beside import beside
+from everylabel.formats.item_columns import item_columns
 from everylabel.formats.records import label_records
 from everylabel.formats.tables import Records
 from everylabel.labelling.desk import Generation
@@ -39,10 +39,10 @@ Column = Sequence[str | None]
 
 
 class SessionState(NamedTuple):
-    """All items, those of them that are in the pool, in the order of the source, and what is known of them.
+    """All items, the items in the pool (`here`), both in the order of the source, and their labels.
 
     version : the number of the last event
-    accuracy : of the model on what is left, as it was looked at last
+    accuracy : of the model on unlabelled items, as estimated last
     """
 
     project: Project
@@ -54,16 +54,16 @@ class SessionState(NamedTuple):
     def records(self) -> Records:
         """Return a row for each labelled item, with the columns of its source."""
         known = self.label_set
-        return label_records(beside(self.here), known.labels, known.classes, known.by_model)
+        return label_records(item_columns(self.here), known.labels, known.classes, known.by_model)
 
     @property
     def n_rows(self) -> int:
-        """How many rows the source has, with those that were left out."""
+        """The number of rows of the source, with rows that were skipped."""
         rows = [row for row in map(self.project.row, range(len(self.project.ids))) if row is not None]
         return max([len(rows) + len(self.project.skipped), *(row + 1 for row in rows)])
 
     def column(self) -> list[str | None]:
-        """Return the labels of the source's rows; None where there is none."""
+        """Return the label of each row of the source, or None."""
         values: list[str | None] = [None] * self.n_rows
         for item, label in (self.label_set.by_model | self.label_set.labels).items():
             row = self.here.row(item)
@@ -72,7 +72,7 @@ class SessionState(NamedTuple):
         return values
 
     def model(self, rows: Rows) -> LaplaceClassifier:
-        """Return a classifier of features as they came, trained exactly on all labels and class names."""
+        """Return a classifier of unscaled features, trained on all labels and class names."""
         if len(self.label_set.classes) < 2 or (
             len(set(self.label_set.labels.values())) < 2 and not self.label_set.names
         ):
@@ -82,7 +82,7 @@ class SessionState(NamedTuple):
 
 
 def state_of(opened: Opened) -> SessionState:
-    """Return what is known of a project that is open."""
+    """Return the state of an open project."""
     desk, shown = opened.service.desk, opened.shown
 
     def look() -> tuple[LabelSet, int, dict[str, Any]]:
@@ -99,7 +99,7 @@ def state_of(opened: Opened) -> SessionState:
 
 
 def n_labels(opened: Opened) -> int:
-    """Return how many items of a project that is open have a label."""
+    """Return the number of labelled items of an open project."""
     desk = opened.service.desk
 
     def look() -> int:
@@ -114,9 +114,9 @@ def _interval(figures: dict[str, Any]) -> Interval | None:
 
 
 def with_column(table: Any, name: str, values: Column, replace: bool = False) -> Any:
-    """Return a table in memory with a column of texts; None where there is none.
+    """Return a table in memory with a column of texts or None.
 
-    replace : a column of this name may be there, and is replaced
+    replace : replace an existing column of this name
     """
     frame = frame_of(table)
     if frame is None:
@@ -131,7 +131,7 @@ def with_column(table: Any, name: str, values: Column, replace: bool = False) ->
         )
     if frame.rows != len(values):
         raise EverylabelError(
-            f"the table has {frame.rows:,} rows, and what is labelled {len(values):,}; expected the same rows"
+            f"the table has {frame.rows:,} rows, and the source {len(values):,}; expected the same rows"
         )
     return _ADD[frame.kind](table, name, list(values), there)
 
@@ -167,7 +167,7 @@ def _columns(table: Any, name: str, values: list[Any], there: bool) -> Any:
 
 
 def _library(table: Any) -> Any:
-    """Return the library that a table is of, which is imported already."""
+    """Return the library of a table, which is imported already."""
     return import_module(type(table).__module__.partition(".")[0])
 
 
@@ -195,9 +195,9 @@ Encoder = Callable[[], Embedder | Tuned | None]
 
 
 def features_of(items: Any, state: SessionState, rows: Rows, encoder: Encoder) -> np.ndarray:
-    """Return features (n, d) of items, a row for each that was passed; NaN for what cannot be read.
+    """Return features (n, d) of items, one row per item; NaN for unreadable items.
 
-    items : None for those of the session, in the order of the source
+    items : None for the session's own, in the order of the source
     """
     if items is None:
         return _own(state, rows, encoder)
@@ -219,7 +219,9 @@ def features_of(items: Any, state: SessionState, rows: Rows, encoder: Encoder) -
             raise EverylabelError(f"items are of kind {new.kind!r}; expected {project.kind!r}")
         found = embedder.rows(new.items).astype(np.float64)
     if found.shape[1] not in (0, width):
-        raise EverylabelError(f"items have {found.shape[1]} features; expected {width}, as those labelled")
+        raise EverylabelError(
+            f"items have {found.shape[1]} features; expected {width}, as the labelled items have"
+        )
     places = [row for row in map(new.row, range(len(new.ids))) if row is not None]
     whole = np.full((len(new.ids) + len(new.skipped), width), np.nan)
     if found.shape[1]:
@@ -228,7 +230,7 @@ def features_of(items: Any, state: SessionState, rows: Rows, encoder: Encoder) -
 
 
 def _own(state: SessionState, rows: Rows, encoder: Encoder) -> np.ndarray:
-    """Return features of the session's own items; what is not in the pool yet is embedded."""
+    """Return features of the session's own items; items outside the pool are embedded."""
     project = state.project
     whole = np.full((state.n_rows, rows.features.shape[1]), np.nan)
     places = [(i, row) for i, row in enumerate(map(project.row, range(len(project.ids)))) if row is not None]
@@ -244,7 +246,7 @@ def _own(state: SessionState, rows: Rows, encoder: Encoder) -> np.ndarray:
 
 
 def _blank(items: Any, project: Project) -> int | None:
-    """Return how many new items there are if none of them has anything in it; None if one has."""
+    """Return the number of new items if all are empty; else None."""
     if (
         isinstance(items, str | os.PathLike)
         or not isinstance(items, Sized)
@@ -265,7 +267,7 @@ def _all_empty(values: Any) -> bool:
 
 
 def _read(items: Any, project: Project) -> Items:
-    """Return new items, read as those of the project were."""
+    """Return new items, read with the options of the project."""
     own = Options() if project.about is None else project.about.options
     usual = Options(own.text_column, own.image_column, id_column=NO_IDS)
     if isinstance(items, str | os.PathLike):

@@ -1,7 +1,7 @@
-"""`Session`: what `everylabel.label` returns; the labels and the model of the page, live.
+"""`Session`, returned by `everylabel.label`: live labels and model of the page.
 
-The server runs on a thread of this process: no signal is touched, nothing is left behind. A notebook shows
-the page in a frame; elsewhere its address is printed.
+The server runs on a thread of this process: signal handlers stay, and nothing is left behind. A notebook
+shows the page in a frame; elsewhere its address is printed.
 """
 
 import asyncio
@@ -31,18 +31,18 @@ from everylabel.projects.project import Project
 from everylabel.web.server import opened_server
 
 HEIGHT = 680  # pixels of the frame
-LABEL = "label"  # the column of labels, unless another is named
-EVERY = 0.2  # seconds between looks of `wait`
+LABEL = "label"  # default name of the column of labels
+EVERY = 0.2  # seconds between two checks of `wait`
 
 
 def shell() -> Any:
-    """Return the notebook's shell, which can show HTML; None in plain Python and in a terminal."""
+    """Return the notebook's shell; None in plain Python and in a terminal."""
     found = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return found if hasattr(found, "kernel") else None
 
 
 def frame(address: str, height: int) -> str:
-    """Return HTML that has the page in a frame, and a link to it."""
+    """Return HTML with the page in a frame, and a link to it."""
     place = escape(address)
     style = "border: 1px solid rgba(128, 128, 128, .4); border-radius: 6px; background: white"
     return (
@@ -52,13 +52,13 @@ def frame(address: str, height: int) -> str:
 
 
 def link(address: str) -> str:
-    """Return HTML that leads to the page in a tab of its own."""
+    """Return an HTML link that opens the page in a new tab."""
     place = escape(address)
     return f'<a href="{place}" target="_blank" rel="noopener">{place}</a>'
 
 
 def show(session: Any) -> None:
-    """Have a notebook show a session; elsewhere print where it is."""
+    """Show a session in a notebook; elsewhere print its address."""
     if shell() is None:
         print(f"everylabel is ready: {session.address}", flush=True)
     else:
@@ -66,11 +66,11 @@ def show(session: Any) -> None:
 
 
 class Background:
-    """A project that is served until it is stopped; what is wrong with it is raised here, before it is."""
+    """A project served on a thread until it is closed; errors of the start are raised here."""
 
     def __init__(self, project: Project, options: LabelOptions, note: Callable[[str], Any]) -> None:
         self._stack, self._started = ExitStack(), threading.Event()
-        self._failed: BaseException | None = None  # why it did not start
+        self._failed: BaseException | None = None  # the error of the start
         self._thread = threading.Thread(target=self._serve, name="everylabel", daemon=True)
         try:
             opening = opened_server(project, options, lambda _: self._started.set(), note, None)
@@ -78,14 +78,14 @@ class Background:
             self._thread.start()
             while not self._started.wait(0.05):
                 if not self._thread.is_alive():
-                    why = "what it logged says why" if self._failed is None else repr(self._failed)
+                    why = "see its log messages" if self._failed is None else repr(self._failed)
                     raise EverylabelError(f"the server did not start: {why}") from self._failed
         except BaseException:
             self.close()
             raise
 
     def _serve(self) -> None:
-        # with a loop of its own: notebooks have one that runs, and often a changed asyncio.run
+        # in a new event loop: notebooks have a running one, and often a patched asyncio.run
         loop = asyncio.new_event_loop()
         try:
             loop.run_until_complete(self.opened.server.serve(sockets=[self.opened.bound]))
@@ -101,37 +101,37 @@ class Background:
         return self._thread.is_alive()
 
     def end_serving(self) -> None:
-        """Take no more requests, once those that are open are answered."""
+        """Answer open requests, and take no more."""
         if self._thread.is_alive():
             self.opened.server.should_exit = True
             self._thread.join()
 
     def close(self) -> None:
-        """Stop, and close the project."""
+        """Stop the server and close the project."""
         self.end_serving()
         self._stack.close()
 
 
 class Source(NamedTuple):
-    """What was passed to be labelled: a table, a list, an array or a path; and its column of labels."""
+    """The argument of `label` (a table, list, array or path), and its column of labels."""
 
     given: Any
     label_column: str | None = None
 
 
 class Session:
-    """Items that are being labelled on a page of this process.
+    """Items that people label on a page of this process.
 
     Parameters
     ----------
     source : Source
-        What is labelled.
+        The labelled source.
     background : Background
         The server of the page.
     folder : path, optional
-        Where everything is kept; None where it ends with the session.
+        The project's folder; None if it is temporary.
     tidy : function
-        Removes what must not stay, when the session is stopped.
+        Removes temporary files when the session is stopped.
     height : int
         Pixels of the frame in a notebook.
 
@@ -158,7 +158,7 @@ class Session:
     ) -> None:
         self._source, self._background, self._tidy, self._height = source, background, tidy, height
         self.folder, self.address = folder, background.opened.address
-        self._last: SessionState | None = None  # when it was stopped
+        self._last: SessionState | None = None  # the state at the stop
         self._trained: tuple[tuple[int, int], LaplaceClassifier] | None = None
         self._embedder: Embedder | None = None
         self._lock = threading.RLock()
@@ -174,28 +174,28 @@ class Session:
 
     def __repr__(self) -> str:
         state = self._state()
-        where = self.address.partition("?")[0] if self.running else "stopped"  # a token is nobody else's
+        where = self.address.partition("?")[0] if self.running else "stopped"  # without the token
         n, total = len(state.label_set.labels), len(state.project.ids)
         return f"Session({n:,} of {total:,} labelled, {len(state.label_set.classes)} classes, {where})"
 
     def _repr_html_(self) -> str | None:
-        """Return the page in a frame; in the cell that shows it already, or of another machine, a link."""
+        """Return the page in a frame; a link if the cell shows it already, or it needs a token."""
         if not self.running:
             return None
         now = getattr(shell(), "execution_count", None)
         again = now is not None and now == self._shown_in
         self._shown_in = now
-        if again or "?token=" in self.address:  # its cookie does not pass into a frame of another site
+        if again or "?token=" in self.address:  # cookies do not pass into a frame of another site
             return link(self.address)
         return frame(self.address, self._height)
 
     @property
     def running(self) -> bool:
-        """Whether the page is there."""
+        """Whether the page is served."""
         return self._last is None and self._background.running
 
     def url(self, path: str = "") -> str:
-        """Return the address of something the page has, for a browser, with the token if one is asked for.
+        """Return an address below the page for a browser, with the token if one is needed.
 
         path : such as "api/export?what=test"
         """
@@ -204,7 +204,7 @@ class Session:
 
     @property
     def classes(self) -> list[str]:
-        """The classes there are now, in the order in which the page shows them."""
+        """The current classes, in the order of the page."""
         return list(self._state().label_set.classes)
 
     @property
@@ -222,12 +222,12 @@ class Session:
 
     @property
     def accuracy(self) -> Interval | None:
-        """How often the model is right on what is left, and between what; None before five random checks."""
+        """The model's accuracy on unlabelled items, with its interval; None before five random checks."""
         return self._state().accuracy
 
     @property
     def model(self) -> LaplaceClassifier:
-        """A classifier of features, trained exactly on all labels there are at this moment."""
+        """A classifier of features, trained on all current labels."""
         with self._lock:
             state = self._state()
             version = state.version, id(self._rows)
@@ -236,10 +236,9 @@ class Session:
             return self._trained[1]
 
     def predict(self, items: Any = None) -> np.ndarray:
-        """Return the most probable class of each item (n,).
+        """Return the predicted class of each item (n,); None for unreadable items and empty texts.
 
-        items : texts, images, features or a table, as what is labelled; None predicts all of that. What
-        cannot be read, or is an empty text, has None.
+        items : texts, images, features or a table, of the same kind as the source; None predicts the source.
         """
         classes, probabilities = self._predicted(items)
         known = ~np.isnan(probabilities[:, 0])
@@ -252,7 +251,7 @@ class Session:
         return self._predicted(items)[1]
 
     def _predicted(self, items: Any) -> tuple[Any, np.ndarray]:
-        """Return classes and probabilities (n, k) of one and the same model, however fast people label."""
+        """Return classes and probabilities (n, k) of one model, even if labels arrive meanwhile."""
         with self._lock:
             model, state = self.model, self._state()
             features = features_of(items, state, self._rows, self._encoder)
@@ -263,12 +262,12 @@ class Session:
         return model.classes_, probabilities
 
     def to_frame(self, column: str | None = None) -> Any:
-        """Return what was labelled as a table with a column of labels; None where there is none.
+        """Return the labelled source as a table with a column of labels, None for unlabelled rows.
 
-        A table comes back as the kind it is: pandas, polars, Arrow, a dataset, dicts. All else is a pandas
-        data frame; that of a pandas Series has its index and its name.
+        A table keeps its kind: pandas, polars, Arrow, a dataset, dicts. Other sources become a pandas data
+        frame; a pandas Series keeps its index and name.
 
-        column : its name; "label", or the source's own column of labels, unless given
+        column : name of the column; by default the source's own column of labels, or "label"
         """
         given = self._source.given
         if frame_of(given) is not None:
@@ -286,38 +285,38 @@ class Session:
         return self.labelled(pandas.DataFrame(columns, index=rows).reindex(range(n)), column)
 
     def labelled(self, table: Any, column: str | None = None) -> Any:
-        """Return a table of the same rows as what was labelled, with a column of labels; see `to_frame`."""
+        """Return a table with the rows of the source and a column of labels; see `to_frame`."""
         own = self._source.label_column
         name = column or own or LABEL
         return with_column(table, name, self._state().column(), replace=name == own)
 
     def wait(self, labels: int | None = None) -> Self:
-        """Wait until so many items are labelled, or for Ctrl-C (in a notebook: interrupt)."""
+        """Wait until `labels` items are labelled, or for Ctrl-C (in a notebook: interrupt)."""
         try:
             while self.running and (labels is None or self._n_labels() < labels):
                 time.sleep(EVERY)
         except KeyboardInterrupt:
-            print("everylabel goes on; session.stop() ends it", flush=True)
+            print("everylabel is still running; session.stop() ends it", flush=True)
         return self
 
     def stop(self) -> None:
-        """End the page; labels and model stay. It does no harm to stop again."""
+        """Stop the page; labels and model stay. A second stop has no effect."""
         if os.getpid() != self._process:
-            return  # a child that was forked off has neither the server nor its folder
+            return  # a forked child has neither the server nor its folder
         with self._lock:
             if self._last is not None:
                 return
             self._background.end_serving()
             try:
                 self._last = state_of(self._background.opened)
-                encoder = self._encoder()  # while what it has learned lies in the folder
+                encoder = self._encoder()  # while its file is still in the folder
                 if isinstance(encoder, Tuned):
                     encoder.generation.load()
             finally:
                 self._close()
 
     def _end(self) -> None:
-        """Close all when Python ends: nobody asks for labels and model any more."""
+        """Close everything when Python ends."""
         if os.getpid() == self._process:
             self._close()
 
@@ -329,7 +328,7 @@ class Session:
             atexit.unregister(self._end)
 
     def _n_labels(self) -> int:
-        """Return how many items are labelled; nothing else is looked at."""
+        """Return the number of labelled items."""
         with self._lock:
             if self._last is not None:
                 return len(self._last.label_set.labels)
@@ -341,11 +340,11 @@ class Session:
 
     @property
     def _rows(self) -> Rows:
-        """The features that the model sees; others once the network has learned."""
+        """The features that the model sees; they change when the network is fine-tuned."""
         return self._background.opened.service.desk.rows
 
     def _encoder(self) -> "Embedder | Tuned | None":
-        """Return what embeds other items as these were; None if their features came with them."""
+        """Return the encoder of the items; None if the source is features."""
         generation = self._background.opened.service.desk.generation
         if generation is not None:
             return Tuned(generation)

@@ -10,7 +10,7 @@ import numpy as np
 from everylabel.core import Posterior, predict_proba
 from everylabel.core.checks import check_choice, check_count
 from everylabel.core.errors import EverylabelError
-from everylabel.formats.beside import ROW, Beside, Cells
+from everylabel.formats.item_columns import ROW, Cells, ItemColumns
 from everylabel.formats.known import TABLES
 from everylabel.formats.records import prediction_records
 from everylabel.formats.tables import write_table
@@ -81,7 +81,7 @@ class Predicting:
         """Write the table of a shard; return the number of its rows without a prediction."""
         features = load([self.shards[part.number].place])
         finite = _finite(features)
-        beside = Beside({ROW: Cells(int, lambda i: part.first + i)}, {})
+        beside = ItemColumns({ROW: Cells(int, lambda i: part.first + i)}, {})
         records = prediction_records(
             beside, finite, lambda at: self.head.probabilities(features[at]), self.head.classes
         )

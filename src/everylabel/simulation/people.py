@@ -1,13 +1,13 @@
-"""People who label at once by the truth through clients of the HTTP API, what is measured, and the curve.
+"""Simulated people who label at the same time through the HTTP API by known labels, and the learning curve.
 
-accuracy        share of items without a label whose most probable class is the true one
-estimate        the page's own, from random checks, with its 95 % interval
+accuracy        share of unlabelled items that are predicted correctly
+estimate        the page's own accuracy from random checks, with its 95 % interval
 milliseconds    from sending a label to having the next item: the median since the last point, and the
                 slowest of all
-keys            one a label. Hands that label in bulk open a list of near copies (one key), take out each item
-                that is of another class (one key each), and give the class (one key). Hands that say yes or
-                no take what is proposed (one key), or say no (one key each) and after NOES look the class up
-                (one key), as they do where nothing is proposed
+keys            key presses. Hands "one": one per label. Hands "bulk": open a list of near copies (one key),
+                remove each item of another class (one key each), give the class (one key). Hands "yes-no":
+                accept the proposed class (one key), or reject it (one key each); after NOES rejections, or
+                without a proposal, look the class up (one key)
 """
 
 import csv
@@ -30,15 +30,15 @@ from everylabel.core.files import write_atomically
 
 TIMEOUT = 60  # seconds
 PAGE = 10_000  # predictions asked for at a time
-POINTS = 20  # of the curve
-NOES = 2  # to an item, before one looks for its class oneself
-COUNTED = ("keys", "groups", "wrong", "noes", "looked_up")  # by each person
+POINTS = 20  # points of the curve
+NOES = 2  # rejected proposals of an item before its class is looked up
+COUNTED = ("keys", "groups", "wrong", "noes", "looked_up")  # counts of each person
 HANDS = ("one", "bulk", "yes-no")
 ENDINGS = (".png", ".svg", ".csv")
 
 
 class Client:
-    """Requests to one server. A request whose connection broke is sent again, with its key."""
+    """A client of one server. If the connection breaks, a request is sent once more, with its key."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
         parts = urlsplit(url if "://" in url else f"http://{url}")
@@ -97,8 +97,8 @@ def _checked(status: int, text: bytes, path: str) -> Any:
     except ValueError as error:
         raise EverylabelError(f"{path} gave {status} and no JSON; expected a server of everylabel") from error
     if status >= 400:
-        told = reply.get("error", {}) if isinstance(reply, dict) else {}
-        raise EverylabelError(f"{path} gave {status} ({told.get('code')}): {told.get('message')}")
+        error = reply.get("error", {}) if isinstance(reply, dict) else {}
+        raise EverylabelError(f"{path} gave {status} ({error.get('code')}): {error.get('message')}")
     return reply
 
 
@@ -113,15 +113,15 @@ class Point(NamedTuple):
     checks: int
     median_ms: float
     slowest_ms: float
-    keys: int = 0  # pressed so far: one a label, or fewer by hands that label near copies together
-    groups: int = 0  # lists of near copies that were opened,
-    wrong: int = 0  # and items that had to be taken out of them
-    noes: int = 0  # to what was proposed,
-    looked_up: int = 0  # and labels whose class was not
+    keys: int = 0  # key presses so far
+    groups: int = 0  # opened lists of near copies
+    wrong: int = 0  # items removed from them
+    noes: int = 0  # rejected proposals
+    looked_up: int = 0  # labels whose class was not proposed
 
 
 class _Person:
-    """One who labels; knows the truth, and errs with a probability."""
+    """A simulated person who knows the true labels, and errs with probability `noise`."""
 
     def __init__(
         self, client: Client, name: str, truth: dict[str, str], noise: float, seed: int, hands: str = "one"
@@ -134,7 +134,7 @@ class _Person:
         self.task: dict[str, Any] | None = client.post("/api/next", person=name)["next"]
 
     def label_while(self, budget: threading.Semaphore, done: Callable[[], Any]) -> list[float]:
-        """Label until the budget is spent or nothing is left; return milliseconds."""
+        """Label until the budget is spent or no item is left; return the milliseconds of each label."""
         taken = []
         while self.task is not None and self._skip_unknown() and budget.acquire(blocking=False):
             item = self.task["item"]["id"]
@@ -155,7 +155,7 @@ class _Person:
         return taken
 
     def _say_no(self, item: str, said: str) -> None:
-        """Say no to what is proposed, as often as one does, until it is what one would say."""
+        """Reject proposed classes until the proposal is `said`, up to `NOES` times."""
         while self.hands == "yes-no" and self.task is not None:
             proposed = self._proposed()
             if proposed == self.numbers[said]:
@@ -176,14 +176,14 @@ class _Person:
         return None if probabilities is None else max(left, key=lambda number: probabilities[number])
 
     def _copies(self, item: str, budget: threading.Semaphore) -> list[str]:
-        """Return near copies of an item that are of its class, as far as the budget goes; count the keys."""
+        """Return near copies of an item with its class, within the budget; count the keys."""
         if self.hands != "bulk" or self.task is None or self.task["reason"] != "chosen":
             return []
         copies = self.client.get("/api/queues/copies", item=item)["items"]
         found = [each["id"] for each in copies if each["sure"]]  # the others are not ticked
         right = [each for each in found if self.truth.get(each) == self.truth[item]]
         wrong = len(found) - len(right)
-        if len(right) <= 1 + wrong:  # it does not pay: seen at a glance
+        if len(right) <= 1 + wrong:  # a list this short does not pay
             return []
         some = [each for each in right if budget.acquire(blocking=False)]
         self.keys += 1 + wrong
@@ -191,7 +191,7 @@ class _Person:
         return some
 
     def _skip_unknown(self) -> bool:
-        """Pass over items whose truth is not known; return whether one is left."""
+        """Answer 'cannot tell' for items without a true label; return whether an item is left."""
         while self.task is not None and self.task["item"]["id"] not in self.truth:
             item = self.task["item"]["id"]
             reply = self.client.post("/api/cannot_tell", person=self.name, item=item, key=new_key())
@@ -222,7 +222,7 @@ def simulate(
     """Yield points of the learning curve while `people` give `budget` labels in all.
 
     truth : id -> class name
-    hands : "one" key an item, "bulk": near copies together, or "yes-no" to what is proposed
+    hands : "one" key per item, "bulk" for near copies together, or "yes-no" to proposed classes
     done : called after each label
     """
     clients = [Client(url, token) for _ in range(people)]
@@ -251,12 +251,12 @@ def simulate(
 
 
 def milestones(budget: int) -> list[int]:
-    """Return after how many labels to measure."""
+    """Return the numbers of labels after which to measure."""
     return np.unique(np.ceil(np.linspace(budget / POINTS, budget, POINTS)).astype(int)).tolist()
 
 
 def _check(client: Client, truth: dict[str, str], classes: Sequence[str]) -> None:
-    """Make sure the server has these items, and these classes."""
+    """Raise unless the server has all items; add missing classes."""
     there = {entry["name"] for entry in client.get("/api/classes")["classes"]}
     for name in classes:
         if name not in there:
@@ -285,7 +285,7 @@ def _point(client: Client, truth: dict[str, str], taken: list[float], all_taken:
 
 
 def _accuracy(client: Client, truth: dict[str, str]) -> float | None:
-    """Return the share of items without a label that are predicted right."""
+    """Return the share of unlabelled items that are predicted correctly."""
     right = n = 0
     query: dict[str, int] | None = {"limit": PAGE}
     while query is not None:
@@ -300,17 +300,17 @@ def _accuracy(client: Client, truth: dict[str, str]) -> float | None:
 
 
 def check_ending(out: Path | None) -> None:
-    """Refuse a file that could not be written in the end."""
+    """Raise if the file could not be written at the end."""
     if out is not None and (out.suffix.lower() not in ENDINGS or not out.absolute().parent.is_dir()):
         raise EverylabelError(
-            f"--out is {str(out)!r}; expected an ending of {', '.join(ENDINGS)}, in a folder that is there"
+            f"--out is {str(out)!r}; expected an ending of {', '.join(ENDINGS)}, in an existing folder"
         )
     if out is not None and out.suffix.lower() != ".csv":
         need("matplotlib", "plot", f"a curve as {out.suffix.lower()}")
 
 
 def write_curve(points: Sequence[Point], out: Path, name: str) -> None:
-    """Write the curve; the file's ending tells how."""
+    """Write the curve in the format of the file's ending."""
     if out.suffix.lower() == ".csv":
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""A real server process on this machine, for a project whose labels it is not told."""
+"""A real server process on this machine, for a project with its labels hidden."""
 
 import subprocess
 import sys
@@ -13,24 +13,24 @@ from everylabel.projects.files import Remembered, remember, remembered
 from everylabel.projects.project import Project
 
 READY = "everylabel is ready: "
-PATIENCE = 10  # seconds to stop in
+PATIENCE = 10  # seconds to stop
 
 
 @contextmanager
 def server_process(project: Project, arguments: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the address of a new server of the project, in a process of its own; stop it afterwards."""
+    """Yield the address of a new server process for the project; stop it afterwards."""
     about = hide_labels(project)
     command = [sys.executable, "-m", "everylabel.cli", "label", about.source, *_trusted(project, about)]
     options = ["--project", str(project.folder), "--port", "0", "--no-browser", *arguments]
-    with tempfile.TemporaryFile() as told:
-        process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=told, text=True)
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=errors, text=True)
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
             if not line.startswith(READY):
                 process.wait()
-                told.seek(0)
-                reason = told.read().decode(errors="replace").rpartition("error:")[2].strip()
+                errors.seek(0)
+                reason = errors.read().decode(errors="replace").rpartition("error:")[2].strip()
                 raise EverylabelError(f"the server did not start: {reason}")
             yield line.removeprefix(READY).strip()
         finally:
@@ -45,7 +45,7 @@ def server_process(project: Project, arguments: Sequence[str] = ()) -> Iterator[
 
 
 def _trusted(project: Project, about: Remembered) -> list[str]:
-    """Return the arguments that name what was named to us: the model, and the table that is shown."""
+    """Return the arguments for the model and the shown table, if they were named."""
     model, code = project.trust
     named = {"--model": model, "--show": about.options.show}
     arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
@@ -53,10 +53,10 @@ def _trusted(project: Project, about: Remembered) -> list[str]:
 
 
 def hide_labels(project: Project) -> Remembered:
-    """Have the project's folder know the names of the classes, and nothing of who is in which."""
+    """Keep the names of the classes in the project's folder, but not its column of labels."""
     about = remembered(project.folder)
     if about is None:
-        raise EverylabelError(f"folder {str(Path(project.folder))!r} is of no project")
+        raise EverylabelError(f"folder {str(Path(project.folder))!r} is no project")
     about = about._replace(options=replace(about.options, label_column=None, classes=tuple(project.classes)))
     remember(project.folder, about)
     return about

@@ -25,7 +25,7 @@ from everylabel.core.checks import check_choice
 from everylabel.core.errors import need
 from everylabel.data.items import Numbered
 from everylabel.formats.exports import Export, model_export, table_export
-from everylabel.formats.queue_tables import Of
+from everylabel.formats.queue_tables import QueueTarget
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.scaling import GROWN, Prepared, prepare
 from everylabel.labelling.state.state import LabelSet
@@ -65,7 +65,7 @@ class Downloads:
         self._layout: tuple[np.ndarray, str] | None = None
 
     def export(
-        self, label_set: LabelSet, what: str, form: str, columns: Sequence[str] | None, of: Of
+        self, label_set: LabelSet, what: str, form: str, columns: Sequence[str] | None, of: QueueTarget
     ) -> File:
         """Return labels, answers, predictions or a queue, in the order of the source."""
         if what not in BY_PEOPLE:

@@ -1,4 +1,4 @@
-"""The paper's sentences, each beside how it is checked and the datasets it speaks of.
+"""The paper's claims, each with its check and the datasets it is about.
 
 A check works out a number in every repetition that is positive where the claim is right, for every dataset. A
 dataset is for the claim if the 95% confidence interval of the mean (Student's t) lies above zero, against it if
@@ -34,7 +34,7 @@ Rows = dict[str, list[Row]]  # by experiment
 
 
 class Found(NamedTuple):
-    """What one dataset says to a claim: positive is the claim's side."""
+    """The result of one dataset for a claim; positive supports the claim."""
 
     dataset: str
     estimate: Estimate
@@ -44,7 +44,7 @@ class Found(NamedTuple):
 
     @property
     def side(self) -> int:
-        """On which side of zero the confidence interval lies, 0 if on both."""
+        """The sign of the confidence interval; 0 if it contains zero."""
         mean, error, n = self.estimate
         if n < 2 or abs(mean) < self.least:
             return 0
@@ -60,7 +60,7 @@ Statistic = Callable[[Curves], float]
 def tally(
     found: Sequence[Found], spoken_of: Iterable[str] | None = None, can: bool = False
 ) -> tuple[str, str]:
-    """Return a verdict over the datasets a claim speaks of (None: all), and the figures of all.
+    """Return the verdict over the datasets of a claim (None: all), and the figures of all.
 
     It holds if no dataset is against it and at least half are for it; of what only *can* happen, one
     dataset is enough.
@@ -81,23 +81,23 @@ def tally(
 
 
 def _accuracy(dataset: str, found: Estimate, label: str = "", partly: bool = False) -> Found:
-    """Return a difference of accuracies as what was found."""
+    """Return a difference of accuracies as a finding."""
     text = f"{TITLES.get(dataset, dataset)}{label} {points(found)}"
     return Found(dataset, found, text, LEAST, partly)
 
 
 def by_dataset(look: Callable[[list[Row], str], Found | None]) -> Check:
-    """Return a check that looks at one dataset after the other."""
+    """Return a check that runs on each dataset."""
     return lambda rows: [found for name in datasets_of(rows) if (found := look(rows, name)) is not None]
 
 
 def each(statistic: Statistic) -> Check:
-    """Return a check by a number that each repetition's accuracies give."""
+    """Return a check by a statistic of each repetition's accuracies."""
     return by_dataset(lambda rows, name: _accuracy(name, over_repetitions(rows, "accuracy", name, statistic)))
 
 
 def gap(found: Curves, better: str, worse: str, low: float = 0, high: float = np.inf) -> float:
-    """Return by how much one curve lies above another between two x."""
+    """Return the mean difference of two curves between two x."""
     over, under = ({x: v for x, v in found[name].items() if low <= x < high} for name in (better, worse))
     if not over or over.keys() != under.keys():
         raise KeyError(better)
@@ -110,7 +110,7 @@ def beats(better: str, worse: str, low: float = 0, high: float = np.inf) -> Chec
 
 
 def no_worse(variant: str, other: str, tolerance: float) -> Check:
-    """Claim: one variant's curve lies at most so much below another's."""
+    """Claim: one variant's curve lies at most `tolerance` below another's."""
     slack = partial(gap, better=variant, worse=other)
 
     def shifted(one: Found) -> Found:
@@ -135,7 +135,7 @@ def falls_behind(slower: str, faster: str) -> Check:
 
 
 def _halves(found: Curves, better: str, worse: str) -> tuple[list[float], list[float]]:
-    """Return one curve minus another in the first and second half of the cycles; all start alike."""
+    """Return the mean difference of two curves in the first and second half of the cycles."""
     gaps = [found[better][x] - found[worse][x] for x in sorted(found[better])][1:]
     half = len(gaps) // 2
     if not half:
@@ -156,7 +156,7 @@ def closer(near: str, far: str, goal: str) -> Check:
 
 
 def _apart(runs: list[Curves], name: str, goal: str) -> list[float]:
-    """Return each repetition's part in the distance |mean curve - mean goal|, averaged over x.
+    """Return each repetition's contribution to the distance |mean curve - mean goal|, averaged over x.
 
     The distance of each repetition's own curves would be larger the more they scatter.
     """
@@ -180,7 +180,7 @@ def grows(variant: str) -> Check:
 
 
 def beats_all(better: str, others: Sequence[str]) -> Check:
-    """Claim: one variant beats the best of the others; it is for the claim only if all were measured."""
+    """Claim: one variant beats the best of the others; confirmed only if all were measured."""
 
     def look(rows: list[Row], dataset: str) -> Found | None:
         gaps = {
@@ -202,7 +202,7 @@ def beats_all(better: str, others: Sequence[str]) -> Check:
 
 
 def nothing_helps(variants: Sequence[str]) -> Check:
-    """Claim: none of the variants improves on the baseline: minus the gain of the one best on average.
+    """Claim: no variant improves on the baseline; the value is minus the gain of the best on average.
 
     The best of each repetition would gain by chance alone.
     """
@@ -218,7 +218,7 @@ def nothing_helps(variants: Sequence[str]) -> Check:
 
 
 def smaller_share(variant: str, than_on: str) -> Check:
-    """Claim: of what retraining gains, an update gains a smaller share than on another dataset."""
+    """Claim: an update gains a smaller share of retraining's gain than on another dataset."""
 
     def look(rows: list[Row], dataset: str) -> Found | None:
         goal, mine = (share(rows, name, variant) for name in (than_on, dataset))
@@ -233,7 +233,7 @@ def smaller_share(variant: str, than_on: str) -> Check:
 
 
 def share(rows: list[Row], dataset: str, variant: str) -> Estimate:
-    """Return an update's gain divided by retraining's; the error is that of a ratio of means."""
+    """Return an update's gain divided by retraining's, with the error of a ratio of means."""
     gains = []
     for found in by_repetition(rows, "accuracy", dataset).values():
         if {variant, "retraining", "baseline"} <= found.keys():
@@ -246,7 +246,7 @@ def share(rows: list[Row], dataset: str, variant: str) -> Estimate:
 
 
 def within(least: float, most: float = np.inf) -> Callable[[float], float]:
-    """Return what is positive for ratios between two bounds, the more the farther from both."""
+    """Return the distance of a ratio to the nearer bound; positive between the bounds."""
     return lambda ratio: float(min(np.log(ratio / least), np.log(most / ratio)))
 
 
@@ -261,7 +261,7 @@ def speed(way: str, faster: str, slower: str | None, bounds: Callable[[float], f
 
 
 def slowest(way: str, variants: Sequence[str]) -> Check:
-    """Claim: every update at every |D| is faster than retraining; the least ratio decides."""
+    """Claim: every update at every |D| is faster than retraining, by the smallest ratio."""
 
     def ratio(found: Curves) -> float:
         return min(value for name in variants for value in found[name].values())
@@ -281,12 +281,12 @@ def _ratios(way: str, ratio: Statistic, bounds: Callable[[float], float], label:
 
 
 def both(*checks: Check) -> Check:
-    """Claim: several things at once; each counts."""
+    """Claim: several claims at once."""
     return lambda rows: [one for check in checks for one in check(rows)]
 
 
 class Claim(NamedTuple):
-    """A sentence of the paper, how to look it up, and what it speaks of."""
+    """A sentence of the paper, its check, and its datasets."""
 
     text: str
     where: str
@@ -298,7 +298,7 @@ class Claim(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What we found of one claim."""
+    """The verdict on one claim."""
 
     number: str
     claim: str

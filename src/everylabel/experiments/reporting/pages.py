@@ -1,4 +1,4 @@
-"""The report's two faces: a page of HTML that needs no other file, and Markdown."""
+"""The report as a self-contained HTML page, and as Markdown."""
 
 import html
 import re
@@ -23,7 +23,7 @@ Table = list[list[str]]  # the first row is the heading
 
 
 class Picture(NamedTuple):
-    """A plot: its file, what it shows, and its bytes."""
+    """A plot: its file, its description, and its bytes."""
 
     file: str
     caption: str
@@ -40,7 +40,7 @@ class Section(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What the page and the README say, in this order."""
+    """The content of page and README, in this order."""
 
     facts: list[tuple[str, str]]
     repetitions: Table  # what was run
@@ -56,7 +56,7 @@ CLAIMS, RUN, RUNS = "The paper's claims", "What was run", "Runs and data"
 
 
 def as_html(report: Report) -> str:
-    """Return the page."""
+    """Return the report as HTML."""
     facts = "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd>" for k, v in report.facts)
     parts = [f"<h1>everylabel: the paper, reproduced</h1><dl>{facts}</dl>"]
     headings = [RUN, *(section.heading for section in report.sections), CLAIMS, RUNS]
@@ -92,7 +92,7 @@ def _h2(heading: str) -> str:
 
 
 def _anchor(heading: str) -> str:
-    """Return a heading as the name of a place in the page."""
+    """Return the anchor of a heading."""
     return re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
 
 
@@ -109,7 +109,7 @@ def _html_table(rows: Table, kind: str = "") -> str:
 
 
 def as_markdown(report: Report) -> str:
-    """Return the README; its pictures lie beside it."""
+    """Return the report as Markdown, with links to the pictures beside it."""
     lines = ["# The paper, reproduced", "", MADE, ""]
     lines += [f"- {name}: {f'`{text}`' if name == 'command' else text}" for name, text in report.facts]
     lines += ["", f"## {RUN}", "", *_md_table(report.repetitions)]

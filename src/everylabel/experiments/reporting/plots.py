@@ -1,6 +1,6 @@
-"""Plots of the report: one small panel a dataset; a method has the same colour and line in all of them.
+"""Plots of the report: one panel per dataset; a method has the same colour and line in all of them.
 
-Two pictures show what an update does: Monte Carlo reweighting in one dimension (Fig. 1), and a decision
+Two pictures show the effect of an update: Monte Carlo reweighting in one dimension (Fig. 1), and a decision
 boundary in two dimensions before the update, after it, and retrained. The demo is one picture: learning
 without retraining, its distance to retraining, choosing by updates.
 """
@@ -53,7 +53,7 @@ for _every, _colour in ((10, BLUE), (25, GREEN), (50, ORANGE), (100, RED)):
     for _how, _dashes in (("no update", ":"), ("second order", "--"), ("exact", "-")):
         STYLES[f"every {_every}, {_how}"] = (_colour, _dashes)
 STEPS = (SKY, BLUE, GREEN, ORANGE, RED, PINK)  # from the smallest
-BENEATH = "retraining"  # drawn wide, below what may cover it
+BENEATH = "retraining"  # drawn wide, below the other lines
 COLOURS = 256  # of a PNG: a quarter of the size
 CLASSES = (BLUE, RED)
 SHADES = [LinearSegmentedColormap.from_list("", (BLUE, "white", RED))(i / 9) for i in range(10)]
@@ -96,7 +96,7 @@ def panels(
 
 
 def step_panels(rows: list[Row], steps: dict[str, tuple[float, ...]]) -> Figure:
-    """Return accuracy over |D+| for every step: a row a method, a column a dataset."""
+    """Return accuracy over |D+| for every step size: a row per method, a column per dataset."""
     datasets = datasets_of(rows)
     size = (2.3 * len(datasets) + 1.6, 2.1 * len(steps) + 0.4)
     figure = Figure(figsize=size, layout="constrained")
@@ -138,7 +138,7 @@ def _dress(axis: Axes, title: str, log: str) -> None:
 
 
 def _legend(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
-    """Name every line that is in some panel, once."""
+    """Add a legend with every line of the panels, once."""
     named: dict[str, Any] = {}
     for axis in axes:
         for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
@@ -172,7 +172,7 @@ def as_png(figure: Figure) -> bytes:
 
 
 def as_img(png: bytes, alt: str) -> str:
-    """Return a PNG as an <img> that needs no file."""
+    """Return a PNG as an <img> with the data inside."""
     return f'<img alt="{alt}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
 
 
@@ -236,7 +236,7 @@ def _boundary(axis: Axes, state: Any) -> None:
 
 
 def plot_demo(updating: list[Row], choosing: list[Row], path: Path) -> None:
-    """Save accuracy and distance to retraining while learning, and what choosing by updates gains."""
+    """Save a plot of accuracy, distance to retraining, and the gain of choosing by updates."""
     reached, apart = (curves(updating, metric, "digits") for metric in ("accuracy", "distance"))
     names = dict.fromkeys(row.variant for row in choosing)
     shown = (

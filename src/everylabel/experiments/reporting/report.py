@@ -1,7 +1,6 @@
 """The report: one self-contained HTML page, and the same as Markdown with plots for a code host.
 
-Everything in it comes from the results file. Where there are results of both ways of training, both
-are shown.
+Everything in it comes from the results file. Results of both trainings are shown where they exist.
 """
 
 import re
@@ -113,7 +112,7 @@ def write_report(results: Results, command: str, folder: Path) -> Path:
 
 
 def check_folder(folder: Path) -> None:
-    """Make the report's folder, and refuse one that cannot be written or has a README of something else."""
+    """Create the report's folder; raise if it cannot be written or has a README that is no report."""
     advice = "name another folder with --report"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -131,7 +130,7 @@ def check_folder(folder: Path) -> None:
 
 
 def _stored(results: Results) -> dict[str, dict[str, list[Row]]]:
-    """Return all rows by way of training and experiment; speed-ups, which time all ways, under BOTH."""
+    """Return all rows by training and experiment; speed-ups, which time all trainings, under BOTH."""
     rows = {training: _all_rows(results, training) for training in TRAININGS}
     timed = [
         row._replace(repetition=len(rows) * row.repetition + i)
@@ -155,7 +154,7 @@ def _all_rows(results: Results, training: str) -> dict[str, list[Row]]:
 
 
 def _own(name: str) -> set[str]:
-    """Return the strategies that only this experiment shows: without them it has not been run."""
+    """Return the strategies that only this experiment shows: without them it was not run."""
     mine = EXPERIMENTS[name]
     others = [other for other in EXPERIMENTS.values() if other.grid == mine.grid and other is not mine]
     return set(mine.strategies).difference(*(other.strategies for other in others))
@@ -179,7 +178,7 @@ def _duration(seconds: float) -> str:
 
 
 def _count(name: str, rows: list[Row], dataset: str) -> int:
-    """Return how many repetitions every variant on a dataset has; those that must be there count if not."""
+    """Return the smallest number of repetitions over the variants on a dataset; 0 if a needed one lacks."""
     needed = set(EXPERIMENTS[name].strategies) - set(EXPERIMENTS[name].small_only)
     found: dict[str, set[int]] = defaultdict(set, {variant: set() for variant in needed})
     for row in rows:
@@ -199,7 +198,7 @@ def _repetition_table(rows: dict[str, dict[str, list[Row]]]) -> Table:
 
 
 def _claims(rows: dict[str, dict[str, list[Row]]]) -> tuple[Table, Table]:
-    """Return claims, one line for each way of training that tested it, and those that none did."""
+    """Return the tested claims, a line per training, and the untested claims."""
     table = [["", "claim", "where", "training", "verdict", "found (points of accuracy, ± standard error)"]]
     untested = table[:1]
     judged = {training: judge(found) for training, found in rows.items()}
@@ -214,7 +213,7 @@ def _claims(rows: dict[str, dict[str, list[Row]]]) -> tuple[Table, Table]:
 
 
 def _verdicts(claims: Table) -> Table:
-    """Return which claims have which verdict, a column a way of training."""
+    """Return the claims of each verdict, a column per training."""
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for number, _, _, training, verdict, _ in claims:
         found[verdict][training].append(number)
@@ -276,7 +275,7 @@ def _section(name: str, training: str, rows: list[Row]) -> Section:
 
 
 def _closeness(training: str, rows: list[Row]) -> Section:
-    """Return how close the updates come to retraining, over the learning stages."""
+    """Return the distance of updates to retraining over the learning stages."""
     apart = panels(
         rows, "|D|", "mean total variation", metric="distance", without=("retraining", "Monte Carlo"), log="x"
     )
@@ -307,7 +306,7 @@ def _picture(file: str, caption: str, figure: Figure) -> Picture:
 
 
 def _table(rows: list[Row], title: str, cell: Callable[[str, str], str]) -> Table:
-    """Return a row a variant and a column a dataset."""
+    """Return a table with a row per variant and a column per dataset."""
     datasets = datasets_of(rows)
     table = [[title, *(TITLES.get(d, d) for d in datasets)]]
     for variant in dict.fromkeys(row.variant for row in rows):

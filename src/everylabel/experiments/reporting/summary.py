@@ -1,6 +1,6 @@
 """All experiments by name, in the order of the paper; means and standard errors of their results.
 
-Results can be logged to MLflow, whose own settings tell where to (MLFLOW_TRACKING_URI): one run for each
+Results can be logged to MLflow, at its own address (MLFLOW_TRACKING_URI): one run for each
 experiment, dataset, training and variant. A metric has the mean over repetitions at each x as its step and
 the standard error beside it. Logging again replaces earlier runs.
 """
@@ -35,7 +35,7 @@ EXPERIMENT = "everylabel reproduce"
 
 
 def rows_of(results: Results, name: str, training: str) -> list[Row]:
-    """Return an experiment's measurements; of a grid that several share, those it shows."""
+    """Return the measurements that an experiment shows, of a grid that it may share."""
     experiment = EXPERIMENTS[name]
     rows, shown = results.rows(experiment.grid, training), experiment.strategies
     return [row for row in rows if not shown or row.variant in shown]
@@ -53,19 +53,19 @@ class Estimate(NamedTuple):
 
 
 def points(found: Estimate) -> str:
-    """Return a difference of accuracies as people read it; with two digits where one would say nothing."""
+    """Return a difference of accuracies in percentage points; small ones with two digits."""
     digits = 1 if abs(found.mean) >= 0.00095 else 2
     spread = f"± {100 * found.error:.{digits}f}" if found.n > 1 else "(one repetition)"
     return f"{100 * found.mean:+.{digits}f} {spread}".replace("-0.00 ", "+0.00 ")
 
 
 def times(found: Estimate) -> str:
-    """Return a ratio as people read it."""
+    """Return a ratio as text, such as 12x."""
     return f"{_short(found.mean, 3)}x" + (f" ± {_short(found.error, 2)}" if found.n > 1 else "")
 
 
 def _short(value: float, digits: int) -> str:
-    """Return a number with so many significant digits, never as a power of ten."""
+    """Return a number with `digits` significant digits, without an exponent."""
     return f"{float(f'{value:.{digits}g}'):,.10g}"
 
 
@@ -74,7 +74,7 @@ Curves = dict[str, dict[float, float]]  # of one repetition: variant -> x -> val
 
 
 def estimate(values: Iterable[float]) -> Estimate:
-    """Return mean and standard error; NaN where nothing was measured."""
+    """Return mean and standard error; NaN without measurements."""
     numbers = np.array([value for value in values if np.isfinite(value)])
     if len(numbers) == 0:
         return Estimate(float("nan"), float("nan"), 0)
@@ -83,7 +83,7 @@ def estimate(values: Iterable[float]) -> Estimate:
 
 
 def by_repetition(rows: Iterable[Row], metric: str, dataset: str) -> dict[int, Curves]:
-    """Return what each repetition measured."""
+    """Return the curves of each repetition."""
     found: dict[int, Curves] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
         if row.metric == metric and row.dataset == dataset:
@@ -94,12 +94,12 @@ def by_repetition(rows: Iterable[Row], metric: str, dataset: str) -> dict[int, C
 def over_repetitions(
     rows: Iterable[Row], metric: str, dataset: str, statistic: Callable[[Curves], float]
 ) -> Estimate:
-    """Return the estimate of a number that each repetition's curves give, where they do."""
+    """Return the estimate of a statistic over repetitions; skip repetitions that lack its variants."""
     values = []
     for curves_of_one in by_repetition(rows, metric, dataset).values():
         try:
             values.append(statistic(curves_of_one))
-        except KeyError:  # a variant that this repetition has not got to
+        except KeyError:  # a variant that this repetition has not measured yet
             continue
     return estimate(values)
 
@@ -150,12 +150,12 @@ def datasets_of(rows: Iterable[Row]) -> list[str]:
 
 
 def need_mlflow() -> Any:
-    """Return the mlflow module, or say what to install."""
+    """Return the mlflow module, or raise with the package to install."""
     return need("mlflow", "mlflow", "logging to MLflow")
 
 
 def log_to_mlflow(results: Results, training: str) -> int:
-    """Write all results of a way of training to MLflow; return the number of runs."""
+    """Write all results of one training to MLflow; return the number of runs."""
     mlflow = need_mlflow()
     groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for name in EXPERIMENTS:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from everylabel.formats.known import MODELS, PROGRAMS, TABLES
-from everylabel.formats.queue_tables import Of
+from everylabel.formats.queue_tables import QueueTarget
 from everylabel.labelling.views import Views
 from everylabel.web.bodies import problems
 from everylabel.web.downloads import Downloads, File, Turns
@@ -54,7 +54,10 @@ def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
 
         columns : the source's own that are beside, each by itself; all unless given, "" alone for none
         """
-        of, beside = Of(class_, item), None if columns is None else [name for name in columns if name]
+        of, beside = (
+            QueueTarget(class_, item),
+            None if columns is None else [name for name in columns if name],
+        )
 
         async def make() -> File:
             label_set = await wrap_future(views.label_set())

@@ -1,4 +1,4 @@
-"""What an export says of an item beside its label: its own id, its row, the source's own columns."""
+"""The columns of an export that describe an item: its own id, its row, the source's own columns."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -18,18 +18,18 @@ class Cells(NamedTuple):
     of: Callable[[int], Any]
 
 
-class Beside(NamedTuple):
-    """Columns before what an export is about, and after it."""
+class ItemColumns(NamedTuple):
+    """Columns before the label of an item, and after it."""
 
     before: dict[str, Cells]
     after: dict[str, Cells]
 
     def records(self, columns: dict[str, type], rows: Iterable[tuple[int, Sequence[Any]]]) -> Records:
-        """Return a table: rows are an item and its values of these columns."""
+        """Return a table with further columns; a row is an item and its values of these columns."""
         names: dict[str, type] = {name: cells.type for name, cells in self.before.items()} | columns
         after = []
         for name, cells in self.after.items():
-            while name in names:  # ours keep their names: label is the label
+            while name in names:  # our own columns keep their names
                 name = f"source_{name}"
             names[name] = cells.type
             after.append(cells.of)
@@ -38,10 +38,10 @@ class Beside(NamedTuple):
         return Records(names, whole)
 
 
-def beside(items: Items, chosen: Sequence[str] | None = None) -> Beside:
-    """Return what tells items: the id if the source has ids, the row, and the source's own columns.
+def item_columns(items: Items, chosen: Sequence[str] | None = None) -> ItemColumns:
+    """Return the columns of items: the id if the source has ids, the row, and the source's own columns.
 
-    chosen : names of columns; None takes all
+    chosen : names of the source's columns; None takes all
     """
     before = {ROW: Cells(int, items.row)}
     own = items.own_ids
@@ -53,16 +53,16 @@ def beside(items: Items, chosen: Sequence[str] | None = None) -> Beside:
     if unknown:
         there = listed([repr(name) for name in items.columns], 30) or "none: the source has no columns"
         raise EverylabelError(f"--columns names {unknown[0]!r}; expected some of {there}")
-    if own is not None and items.id_column == OWN_ID:  # stands in front already
+    if own is not None and items.id_column == OWN_ID:  # it is the first column already
         names = [name for name in names if name != OWN_ID]
     after = {name: _typed(items.columns[name]) for name in names}
     if items.kind == "text" and not items.columns:
         after[SHOWN] = Cells(str, lambda i: str(items.display.item(i)["text"]))
-    return Beside(before, after)
+    return ItemColumns(before, after)
 
 
 def _typed(values: Sequence[Any]) -> Cells:
-    """Return a source's column: whole numbers and numbers as such, all else as text."""
+    """Return a column of the source: numbers as int or float, all else as text."""
     if isinstance(values, ReadColumn):
         kinds = {values.type}
     else:
