@@ -97,8 +97,8 @@ def _checked(status: int, text: bytes, path: str) -> Any:
     except ValueError as error:
         raise EverylabelError(f"{path} gave {status} and no JSON; expected a server of everylabel") from error
     if status >= 400:
-        error = reply.get("error", {}) if isinstance(reply, dict) else {}
-        raise EverylabelError(f"{path} gave {status} ({error.get('code')}): {error.get('message')}")
+        refusal = reply.get("error", {}) if isinstance(reply, dict) else {}
+        raise EverylabelError(f"{path} gave {status} ({refusal.get('code')}): {refusal.get('message')}")
     return reply
 
 
