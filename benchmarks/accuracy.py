@@ -22,8 +22,8 @@ import numpy as np
 
 from benchmarks import made_by
 from benchmarks.labels.sets import DEVELOPED_ON, FILES, Data, load
+from everylabel.core.arrays import softmax
 from everylabel.core.leave_one_out import leave_one_out
-from everylabel.core.softmax import softmax
 from everylabel.labelling import progress
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.scaling import Rows, on_scale

@@ -6,15 +6,13 @@ from jaxtyping import install_import_hook
 CHECKED = [
     "likelihoods",
     "kernel",
-    "softmax",
+    "arrays",
     "newton",
     "candidates",
-    "preconditioner",
-    "labelled",
+    "posterior",
     "updates.second_order",
     "updates.first_order",
     "updates.exact",
-    "updates.dual",
     "updates.partial",
 ]
 install_import_hook([f"everylabel.core.{name}" for name in CHECKED], "beartype.beartype")

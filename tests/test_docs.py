@@ -16,8 +16,8 @@ import everylabel as el
 from benchmarks import index
 from benchmarks.made_by import records, version
 from everylabel.cli import app
-from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.posterior import Labelled
 from everylabel.core.updates import DEFAULT_STEPS, METHODS
 from everylabel.data.options import Options
 from tests.notebook.people import answer

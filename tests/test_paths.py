@@ -13,8 +13,8 @@ from tests.golden.looks import answers
 from tests.golden.opened import copied, opened
 from tests.tracing import traced
 
-CLICK = 52
-SECOND_START = 78
+CLICK = 48
+SECOND_START = 73
 
 
 def test_click_and_second_start_run_through_few_files(

@@ -11,9 +11,9 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 import everylabel as el
+from everylabel.core.arrays import softmax
 from everylabel.core.candidates import log_sum, shares
 from everylabel.core.newton import Objective, Point, newton_step
-from everylabel.core.softmax import softmax
 from everylabel.core.updates.partial import expected_shares, forget_shares, learn_shares, note_shares
 from tests.conftest import Case, cases, design
 

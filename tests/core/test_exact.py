@@ -13,10 +13,10 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_digits
 
 import everylabel as el
-from everylabel.core import newton, preconditioner
+from everylabel.core import newton
 from everylabel.core.errors import EverylabelWarning
 from everylabel.core.revise import relabel
-from everylabel.core.updates import dual, exact
+from everylabel.core.updates import exact
 from tests.conftest import LIKELIHOODS, Case, cases, design
 from tests.core import dense
 
@@ -168,9 +168,9 @@ def test_a_label_that_shares_nothing_with_others_begins_at_the_end(monkeypatch: 
         began.append(step.decrement)
         return step
 
-    monkeypatch.setattr(preconditioner, "NEGLIGIBLE", 0.0)
+    monkeypatch.setattr(newton, "NEGLIGIBLE", 0.0)
     monkeypatch.setattr(exact, "OWN", -1.0)
-    monkeypatch.setattr(exact, "solve_dual", partial(dual.solve_dual, tolerance=1e-12))
+    monkeypatch.setattr(exact, "solve_dual", partial(exact.solve_dual, tolerance=1e-12))
     monkeypatch.setattr(exact, "newton_step", noted)
     turned = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 6)))[0]
     x, y = (turned / turned[:, 5:])[:5, :5], np.array([0, 1, 2, 0, 1])  # at right angles, with the bias's one
@@ -386,17 +386,17 @@ def test_the_posterior_given_is_left_alone(likelihood: str) -> None:
     np.testing.assert_array_equal(el.update(post, *labels, "exact").mean, new.mean)  # nor what it left
 
 
-def test_the_preconditioner_serves_until_there_are_many_more_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preconditioner_is_rebuilt_when_labels_grow_by_40_percent(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(32, 4)), rng.integers(3, size=32)
     post = el.laplace(el.fit_map(x[:20], y[:20], 3), x[:20], labels=y[:20])
     built: list[int] = []
 
-    def build(features: Any, *rest: Any) -> preconditioner.Preconditioner:
+    def build(features: Any, *rest: Any) -> newton.Preconditioner:
         built.append(len(features))
-        return preconditioner.build(features, *rest)
+        return newton.build_preconditioner(features, *rest)
 
-    monkeypatch.setattr(exact, "build", build)
+    monkeypatch.setattr(exact, "build_preconditioner", build)
     for i in range(20, 32):
         post = el.update(post, x[i : i + 1], y[i : i + 1], "exact")
     post = el.forget(post, x[31:], y[31:])

@@ -9,14 +9,12 @@ import pytest
 from hypothesis import strategies as st
 from scipy.optimize import root
 
-from everylabel.core import newton, preconditioner
-from everylabel.core.labelled import Labelled
+from everylabel.core import newton
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.newton import Objective, Point, newton_step
-from everylabel.core.posterior import Posterior
-from everylabel.core.preconditioner import Preconditioner, build
+from everylabel.core.newton import Objective, Point, Preconditioner, build_preconditioner, newton_step
+from everylabel.core.posterior import Labelled, Posterior
 from everylabel.core.updates import exact
-from everylabel.core.updates.dual import solve_dual
+from everylabel.core.updates.exact import solve_dual
 
 close = np.testing.assert_allclose
 SEEDS = st.integers(0, 2**32 - 1)
@@ -69,7 +67,7 @@ def _dense(features: Any, weights: Any, probs: Any, prior: float, n_top: int) ->
 
 @pytest.fixture
 def nothing_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preconditioner, "NEGLIGIBLE", 0.0)
+    monkeypatch.setattr(newton, "NEGLIGIBLE", 0.0)
 
 
 @pytest.mark.usefixtures("nothing_left_out")
@@ -81,7 +79,7 @@ def test_preconditioner_equals_dense_inverses(seed: int, n: int, k: int) -> None
     n = min(n, d // 2)  # at most so many rows are kept
     features, weights = rng.normal(size=(n, d)), rng.uniform(0.2, 3.0, n)
     probs = softmax(2 * rng.normal(size=(n, k))) if k > 1 else rng.uniform(size=(n, 1))
-    built = build(features, weights, probs, prior)
+    built = build_preconditioner(features, weights, probs, prior)
     expected = _dense(features, weights, probs, prior, min(3, k - 1))
     matrix = rng.normal(size=(d, k))
     close(built.apply(matrix), np.stack([expected[c] @ matrix[:, c] for c in range(k)], axis=1), rtol=1e-6)
@@ -111,7 +109,9 @@ def test_a_labels_own_answer_is_that_of_one_gaussian_a_class(monkeypatch: pytest
     covs = _dense(features, np.ones(n), probs, prior, 3)
     post = Posterior(mean, np.eye(d), prior_precision=prior, bias=False)
     new = Labelled(h[None, :], np.array([1]), np.array([weight]))
-    moved, _ = exact._own_answer(post, new, target[None, :], build(features, np.ones(n), probs, prior))
+    moved, _ = exact._own_answer(
+        post, new, target[None, :], build_preconditioner(features, np.ones(n), probs, prior)
+    )
 
     def equation(a: Any) -> Any:
         return a - weight * (target - softmax(h @ mean + np.array([h @ cov @ h for cov in covs]) * a))
@@ -125,7 +125,7 @@ def test_preconditioner_is_positive_definite_whatever_is_left_out(seed: int, n_t
     rng = np.random.default_rng(seed)
     n, d, k = 40, 6, 5
     features, weights = 10 * rng.normal(size=(n, d)), rng.uniform(0.0, 3.0, n)
-    built = build(features, weights, softmax(5 * rng.normal(size=(n, k))), 0.1, n_top)
+    built = build_preconditioner(features, weights, softmax(5 * rng.normal(size=(n, k))), 0.1, n_top)
     for _ in range(5):
         built = built.extend(10 * rng.normal(size=d), rng.uniform(0, 0.25, size=k))
     for c in range(k):
@@ -137,7 +137,7 @@ def test_shared_preconditioner_has_the_mean_curvature() -> None:
     rng = np.random.default_rng(0)
     features, weights = rng.normal(size=(9, 4)), rng.uniform(size=9)
     probs = softmax(rng.normal(size=(9, 5)))
-    built = build(features, weights, probs, 0.7, 0)
+    built = build_preconditioner(features, weights, probs, 0.7, 0)
     assert isinstance(built, Preconditioner)
     mean = weights * np.mean(probs * (1 - probs), axis=1)
     close(built.shared, np.linalg.inv(0.7 * np.eye(4) + features.T @ np.diag(mean) @ features))

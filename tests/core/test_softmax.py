@@ -7,7 +7,7 @@ import pytest
 import scipy.special
 import torch
 
-from everylabel.core.softmax import log_softmax, softmax
+from everylabel.core.arrays import log_softmax, softmax
 
 
 @pytest.mark.parametrize("shape", [(4,), (3, 5), (2, 3, 4), (3, 1)])

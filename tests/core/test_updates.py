@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 
 import everylabel as el
-from everylabel.core.labelled import Labelled
+from everylabel.core.posterior import Labelled
 from everylabel.core.updates import DEFAULT_STEPS
 from everylabel.core.updates import METHODS as METHODS_BY_NAME
 from tests.conftest import LIKELIHOODS, Case, cases, design

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from everylabel.core import room
+from everylabel.core import files
 from everylabel.core.errors import EverylabelError
 from everylabel.data import digests, media
 from everylabel.data.options import Options
@@ -71,7 +71,7 @@ def test_arrays_larger_than_the_memory_are_told_before_they_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     np.savez_compressed(tmp_path / "zeros.npz", X=np.zeros((100_000, 4)))
-    monkeypatch.setattr(room, "memory", lambda: 1e6)
+    monkeypatch.setattr(files, "total_memory", lambda: 1e6)
     monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", lambda *_: pytest.fail("it was read"))
     with pytest.raises(EverylabelError, match=r"holds arrays of 0\.0 GB, .*expected a \.npy file"):
         read(str(tmp_path / "zeros.npz"), Options())
@@ -117,7 +117,7 @@ def test_a_sheet_that_unpacks_to_more_than_fits_is_told_before_it_is_read(
 ) -> None:
     path = sheet(tmp_path / "x.xlsx", f'<row><c t="str"><v>{"x" * 1_000_000}</v></c></row>')
     assert path.stat().st_size < 10_000
-    monkeypatch.setattr(room, "memory", lambda: 5e6)
+    monkeypatch.setattr(files, "total_memory", lambda: 5e6)
     monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("it was read"))
     with pytest.raises(EverylabelError, match=r"unpacks to 0\.0 GB or more.*save it as \.csv"):
         read(str(path), Options(text_column="text"))
@@ -132,7 +132,7 @@ def test_a_sheet_of_few_cells_far_apart_is_told_before_it_fills_the_memory(
         size = sum(entry.file_size for entry in archive.infolist())
     monkeypatch.setattr(rows, "XML", 1.0)
     monkeypatch.setattr(rows, "CELLS", 0.001)  # of what the XML takes
-    monkeypatch.setattr(room, "memory", lambda: float(size))
+    monkeypatch.setattr(files, "total_memory", lambda: float(size))
     with pytest.raises(EverylabelError, match="too much for this machine's memory"):
         read(str(path), Options(text_column="text"))
 

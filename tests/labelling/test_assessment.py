@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from everylabel.core.softmax import softmax
+from everylabel.core.arrays import softmax
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.model.scaling import Rows

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from everylabel.core import fit_map
-from everylabel.core.softmax import softmax
+from everylabel.core.arrays import softmax
 from everylabel.labelling.model import learner as module
 from everylabel.labelling.model.learner import DEFERRED_FROM, Learner
 from everylabel.labelling.model.scaling import Rows

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from everylabel.core import fit_map
-from everylabel.core.softmax import softmax
+from everylabel.core.arrays import softmax
 from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.model.training import train_with_none
 from everylabel.labelling.service import Service

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from everylabel.core.softmax import softmax
+from everylabel.core.arrays import softmax
 from everylabel.labelling import auto_label
 from everylabel.labelling.auto_label import Finishing
 from everylabel.labelling.desk import Desk

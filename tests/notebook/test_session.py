@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import everylabel as el
 from everylabel.cli import app
-from everylabel.core.softmax import softmax
+from everylabel.core.arrays import softmax
 from everylabel.models.classifier import LaplaceClassifier
 from everylabel.web.access import Access
 from tests.notebook.people import CLASSES, TEXTS, answer, answer_texts, get, headers, truth

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from everylabel.core.softmax import softmax
+from everylabel.core.arrays import softmax
 from everylabel.labelling import queues
 from everylabel.labelling.queues import Page
 from everylabel.web.routes.reading import pieces

@@ -2,6 +2,9 @@
 
 NumPy arrays and torch tensors (and anything else that speaks the array API) go in, the same
 kind comes out. torch is never imported here; it is only recognised when a tensor arrives.
+
+softmax(f)_c = exp(f_c) / sum_j exp(f_j)          log_softmax(f) = f - logsumexp(f)
+Both are over the last axis and shifted by the largest logit, so that nothing overflows.
 """
 
 from functools import cache
@@ -11,6 +14,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 from array_api_compat import device, is_array_api_obj
+from jaxtyping import Float
 
 from everylabel.core.errors import EverylabelError
 
@@ -110,3 +114,22 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
     """Return float64 zeros of `like`'s library, on `like`'s device."""
     xp = array_namespace(like)
     return xp.zeros(shape, dtype=xp.float64, device=device(like))
+
+
+def softmax(logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
+    """Return probabilities of the logits' own kind and precision."""
+    if type(logits) is np.ndarray:  # what is asked most often: the same sums, and half of the calls
+        raised = logits - np.maximum.reduce(logits, axis=-1, keepdims=True)
+        np.exp(raised, out=raised)
+        raised /= np.add.reduce(raised, axis=-1, keepdims=True)
+        return raised
+    xp = array_namespace(logits)
+    grown = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
+    return grown / xp.sum(grown, axis=-1, keepdims=True)
+
+
+def log_softmax(logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
+    """Return log probabilities, which no logits make underflow."""
+    xp = array_namespace(logits)
+    shifted = logits - xp.max(logits, axis=-1, keepdims=True)
+    return shifted - xp.log(xp.sum(xp.exp(shifted), axis=-1, keepdims=True))

@@ -19,13 +19,12 @@ from everylabel.core.arrays import Array, from_numpy, to_numpy
 from everylabel.core.checks import check_positive, check_posterior
 from everylabel.core.errors import EverylabelError
 from everylabel.core.kernel import cholesky_or_none
-from everylabel.core.labelled import Buffer, Data
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.posterior import Posterior
-from everylabel.core.room import unpacked_size
+from everylabel.core.posterior import Buffer, Data, Posterior
 
 FORMAT = "everylabel posterior"
 VERSION = 1
+MEMORY_SHARE = 0.5  # of this machine's memory that the content of one file may take
 # what NumPy raises of a file that holds no array, or a damaged one
 NO_ARRAY = (
     *(OSError, ValueError, EOFError, SyntaxError, TokenError, MemoryError),
@@ -239,3 +238,16 @@ def _check_arrays(posterior: Posterior, arrays: dict[str, np.ndarray], d: int, k
             raise ValueError(f"its {name} holds other than finite numbers in double precision")
         if array is not None and name != "mean" and cholesky_or_none(array) is None:
             raise ValueError(f"its {name} is no covariance")
+
+
+def total_memory() -> float:
+    """Return this machine's memory in bytes; infinity where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
+
+
+def unpacked_size(archive: zipfile.ZipFile) -> int:
+    """Return the unpacked size that a zip archive declares; readers take no more of an entry than that."""
+    return sum(entry.file_size for entry in archive.infolist())

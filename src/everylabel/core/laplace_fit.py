@@ -13,10 +13,9 @@ from everylabel.core.checks import (
     with_bias,
 )
 from everylabel.core.errors import EverylabelError
-from everylabel.core.labelled import start
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import Instances
-from everylabel.core.posterior import Posterior
+from everylabel.core.posterior import Posterior, first_data
 
 
 def laplace(
@@ -88,7 +87,7 @@ def laplace(
     fields = kind.fit(Instances(design, kind.link(design @ mean), counts), prior_precision)
     if keep_data:
         answers = likelihood.startswith("bernoulli")
-        fields["data"] = start(
+        fields["data"] = first_data(
             design, weights, labels, mean, prior_precision, kind.link, kind.targets, answers
         )
     return Posterior(

@@ -1,4 +1,4 @@
-"""A Gaussian posterior over a last layer, as an immutable value.
+"""A Gaussian posterior over a last layer, and the labelled instances behind it, as immutable values.
 
 d features (with the bias, if there is one), k classes.
     mean (d, k) mu_hat: one column of weights a class; its last row is the bias
@@ -11,16 +11,221 @@ d features (with the bias, if there is one), k classes.
         "bernoulli"                 (d, d), shared by all classes; several classes per item
         "bernoulli_per_class"       (k, d, d), one a class; several classes per item
     data: the labelled instances behind it, if they are kept; an exact update needs them
-An update returns another posterior and leaves the one given as it was.
+        n points: features (n, d), labels (n,) or answers (n, k), weights (n,);
+        label_sums (d, k) = sum_x w_x h_x e_y'
+An update returns another posterior and leaves the one given as it was. Successive posteriors share one
+buffer of rows, and each reads its own first n of them. The first to append to a prefix writes behind it; any
+other that appends to the same prefix gets a copy. Closed-form updates only queue their labels (`Data.add`);
+the arrays get them when first needed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from everylabel.core.arrays import Array
-from everylabel.core.labelled import Data
+import numpy as np
+from array_api_compat import device
+from jaxtyping import Bool, Float, Int
+
+from everylabel.core.arrays import Array, array_namespace, float64, zeros
+from everylabel.core.errors import EverylabelError
+from everylabel.core.newton import Preconditioner
+
+UNKNOWN = -1  # the label of an instance that came without one
+PARTIAL = -2  # of one with a soft label, which is in label_sums alone
+DOUBLE_UP_TO = 2000  # weights of a layer up to which rows are kept in double: single pays above,
+WELL_SCALED = 1e5  # and suffices while mean |h|^2 / prior_precision is below this
+COUNT_AT = 64  # batches noted at which they are counted
+MOST_EMPTY = 0.3  # share of rows with weight 0 from which they are dropped
+
+Targets = Callable[[Array, int], Array]  # a likelihood's labels as certain probabilities
+
+
+class Buffer(NamedTuple):
+    """Rows with room behind them, and who wrote where: claims[n] is the writer of row n."""
+
+    rows: Array  # (capacity, d)
+    claims: dict[int, object]
+
+
+class Labelled(NamedTuple):
+    """Some instances with their labels, on the way into the data or out of it."""
+
+    features: Array  # (b, d)
+    labels: Array  # (b,), or answers (b, k)
+    weights: Array  # (b,)
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Data:
+    """Labelled instances; see the module's head."""
+
+    buffer: Buffer
+    labels: Array
+    weights: Array
+    label_sums: Array
+    later: tuple[Labelled, ...] = ()  # noted but not counted yet
+    preconditioner: Preconditioner | None = None  # of the last exact update, for the next
+
+    @property
+    def features(self) -> Array:
+        return self.buffer.rows[: self.labels.shape[0], :]
+
+    def __len__(self) -> int:
+        return int(self.labels.shape[0]) + sum(int(noted.labels.shape[0]) for noted in self.later)
+
+    def add(self, new: Labelled, targets: Targets) -> Data:
+        """Return the data with new labels noted, in O(b d); every so often all that is noted is counted."""
+        data = replace(self, later=(*self.later, self._own(new)))
+        return data if len(data.later) < COUNT_AT else data.counted(targets)
+
+    def counted(self, targets: Targets) -> Data:
+        """Return the data with every noted label in its arrays."""
+        if not self.later:
+            return self
+        xp: Any = array_namespace(self.weights)
+        new = Labelled(*(xp.concat(part) for part in zip(*self.later, strict=True)))
+        return replace(self, later=()).append(new, targets)
+
+    def append(self, new: Labelled, targets: Targets) -> Data:
+        """Return the data with rows behind its own; O(b d) on average, since room doubles."""
+        xp: Any = array_namespace(new.features)
+        new = self._own(new)
+        n, b = int(self.labels.shape[0]), int(new.labels.shape[0])
+        writer = object()
+        buffer = self.buffer
+        # setdefault is atomic: of two that append to one prefix, in any thread, one gets the room
+        if n + b > buffer.rows.shape[0] or buffer.claims.setdefault(n, writer) is not writer:
+            buffer = _with_room(self.features, b)
+            buffer.claims[n] = writer
+        buffer.rows[n : n + b, :] = new.features
+        labels, weights = xp.concat([self.labels, new.labels]), xp.concat([self.weights, new.weights])
+        sums = self._with_sums(new, targets)
+        return Data(buffer, labels, weights, sums, preconditioner=self.preconditioner)
+
+    def take_back(self, gone: Labelled, targets: Targets) -> Data:
+        """Return counted data without these labels, the latest first.
+
+        Their rows stay with weight 0, which costs no copy, until they are many.
+        """
+        gone = self._own(gone)
+        features, labels, weights = gone
+        xp: Any = array_namespace(features)
+        left = xp.asarray(self.weights, copy=True)
+        for i in reversed(range(labels.shape[0])):
+            same = self._has(labels[i, ...]) & xp.all(self.features == features[i, :][None, :], axis=1)
+            asked = float(weights[i])
+            for at in reversed([int(row) for row in xp.nonzero(same & (left > 0.0))[0]]):
+                if asked > 0.0:
+                    taken = min(asked, float(left[at]))
+                    left[at] = left[at] - taken
+                    asked -= taken
+            if asked > 1e-12 * float(weights[i]):
+                raise EverylabelError(
+                    f"features and labels cannot be taken back: number {i} was never learned (with that "
+                    "label and weight), or was taken back before; expected what laplace or update got: "
+                    "the very numbers, in the same precision (float32 and float64 differ)"
+                )
+        sums = self.label_sums - self._summed(gone, targets)
+        full = xp.nonzero(left > 0.0)[0]
+        if left.shape[0] - full.shape[0] <= MOST_EMPTY * left.shape[0]:
+            return replace(self, weights=left, label_sums=sums)
+        buffer = Buffer(xp.take(self.features, full, axis=0), {})
+        labels, weights = xp.take(self.labels, full, axis=0), xp.take(left, full)
+        return replace(self, buffer=buffer, labels=labels, weights=weights, label_sums=sums)
+
+    def turn(self, one: Labelled, after: Int[Array, " 1"], targets: Targets) -> Data | None:
+        """Return counted data with another label at the row that has this one; None if no row has."""
+        features, labels, weights = self._own(one)
+        xp: Any = array_namespace(features)
+        known = self._has(labels[0, ...]) & (self.weights == weights[0])
+        rows = xp.nonzero(known & xp.all(self.features == features, axis=1))[0]
+        if rows.shape[0] == 0:
+            return None
+        turned = xp.asarray(self.labels, copy=True)
+        turned[int(rows[-1]), ...] = after[0, ...]
+        was, now = (targets(some, self.label_sums.shape[1]) for some in (labels, after))
+        sums = self.label_sums + float64(features).T @ (weights[:, None] * (now - was))
+        return replace(self, labels=turned, label_sums=sums)
+
+    def add_classes(self, n: int) -> Data:
+        """Return counted data with room for n classes more, of which there are no labels yet."""
+        xp: Any = array_namespace(self.label_sums)
+        room = zeros((self.label_sums.shape[0], n), self.label_sums)
+        labels = self.labels
+        if len(labels.shape) == 2:
+            none = xp.full((labels.shape[0], n), float("nan"), dtype=labels.dtype, device=device(labels))
+            labels = xp.concat([labels, none], axis=1)
+        sums = xp.concat([self.label_sums, room], axis=1)
+        return replace(self, labels=labels, label_sums=sums, preconditioner=None)
+
+    def _has(self, label: Array) -> Bool[Array, " n"]:
+        """Return which rows have this label, or came without one."""
+        xp: Any = array_namespace(self.labels)
+        same = (self.labels == label) | (self.labels == UNKNOWN)
+        return (
+            same if len(same.shape) == 1 else xp.all(same | (xp.isnan(self.labels) & xp.isnan(label)), axis=1)
+        )
+
+    def _with_sums(self, new: Labelled, targets: Targets) -> Float[Array, "d k"]:
+        """Return label_sums with these labels; the columns of other classes are copied as they are."""
+        if type(self.label_sums) is not np.ndarray:
+            return self.label_sums + self._summed(new, targets)
+        certain = targets(new.labels, self.label_sums.shape[1])
+        some, sums = np.flatnonzero(np.any(certain, axis=0)), self.label_sums.copy()
+        sums[:, some] += float64(new.features).T @ (new.weights[:, None] * certain[:, some])
+        return sums
+
+    def _summed(self, some: Labelled, targets: Targets) -> Float[Array, "d k"]:
+        """Return what these labels are in label_sums."""
+        certain = targets(some.labels, self.label_sums.shape[1])
+        return float64(some.features).T @ (some.weights[:, None] * certain)
+
+    def _own(self, some: Labelled) -> Labelled:
+        """Return a copy in the buffer's precision."""
+        xp: Any = array_namespace(some.features)
+        return some._replace(features=xp.astype(some.features, self.buffer.rows.dtype))
+
+
+def first_data(
+    features: Float[Array, "n d"],
+    weights: Float[Array, " n"],
+    labels: Array | None,
+    mean: Float[Array, "d k"],
+    prior_precision: float,
+    link: Callable[[Array], Array],
+    targets: Targets,
+    answers: bool = False,
+) -> Data:
+    """Return the data a posterior was fitted on.
+
+    Without labels the mean is taken for the mode, which is where the gradient is zero:
+    label_sums = H' (w P) + prior_precision mean. Labels are (n, k) where they are answers.
+    """
+    xp: Any = array_namespace(features)
+    d, k = mean.shape
+    size = float(xp.sum(features * features)) / max(1, features.shape[0])
+    single = d * k > DOUBLE_UP_TO and size < WELL_SCALED * prior_precision
+    buffer = Buffer(xp.astype(features, xp.float32 if single else xp.float64), {})
+    if labels is None:
+        labels = xp.full(features.shape[0], UNKNOWN, dtype=xp.int64, device=device(features))
+        labels = float64(labels)[:, None] + zeros((1, k), mean) if answers else labels
+        expected, prior = link(features @ mean), prior_precision * mean
+    else:
+        expected, prior = targets(labels, k), 0.0
+    summed = float64(buffer.rows).T @ (weights[:, None] * expected)
+    return Data(buffer, labels, weights, summed + prior)
+
+
+def _with_room(rows: Float[Array, "n d"], b: int) -> Buffer:
+    """Return a copy of the rows with room for b more and half as many again."""
+    xp: Any = array_namespace(rows)
+    n, d = rows.shape
+    room = xp.empty((n + b + (n + b) // 2 + 16, d), dtype=rows.dtype, device=device(rows))
+    room[:n, :] = rows
+    return Buffer(room, {})
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)

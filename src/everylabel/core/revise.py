@@ -19,10 +19,9 @@ from jaxtyping import Float
 from everylabel.core.arrays import Array, array_namespace, as_columns, float64, zeros
 from everylabel.core.checks import check_count, check_features, check_posterior, check_weights
 from everylabel.core.errors import EverylabelError
-from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import Instances, apply_cov, condition_many
-from everylabel.core.posterior import Posterior
+from everylabel.core.posterior import Labelled, Posterior
 from everylabel.core.updates import exact
 
 

@@ -33,8 +33,7 @@ from everylabel.core.checks import (
 from everylabel.core.descent import NEAR, descend
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.newton import Objective, Point, inner, newton_step
-from everylabel.core.preconditioner import build
+from everylabel.core.newton import Objective, Point, build_preconditioner, inner, newton_step
 
 PAYS = 10  # passes over the features, each of 4 n d k operations, that make up for a rotation's 4 n^2 d
 CLOSE = 0.5  # of the target, which a step's rounding then does not miss
@@ -173,7 +172,7 @@ def minimise(
             return point.mean
         if inverse is None or step is None or point.shares is not None or step.decrement > SETTLED:
             about = objective.features, objective.weights, point.probs, objective.prior_precision
-            inverse = build(*about, n_top=0)
+            inverse = build_preconditioner(*about, n_top=0)
         # squared residual, in the preconditioner's norm, of a gradient well below the target
         enough = (WELL * target / size) ** 2 * inner(gradient, inverse.apply(gradient))
         step = newton_step(objective, point, gradient, inverse.apply, enough, max_products)

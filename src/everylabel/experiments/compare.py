@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everylabel.core import fit_map, laplace
+from everylabel.core.arrays import log_softmax
 from everylabel.core.errors import EverylabelError, need
 from everylabel.core.files import write_atomically
-from everylabel.core.softmax import log_softmax
 from everylabel.experiments.data import Data, Setting
 from everylabel.experiments.engine import Cell, Experiment
 from everylabel.experiments.reporting.summary import by_repetition, datasets_of

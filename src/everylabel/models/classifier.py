@@ -30,10 +30,10 @@ from everylabel.core import (
     predict_proba,
     update,
 )
+from everylabel.core.arrays import softmax
 from everylabel.core.checks import check_matrix, check_positive
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.predict import METHODS as PREDICTIONS
-from everylabel.core.softmax import softmax
 from everylabel.core.updates import METHODS
 from everylabel.models.answers import are_answers, as_answers, columns_of, spread
 from everylabel.models.class_names import ASK_AGAIN, ClassNames

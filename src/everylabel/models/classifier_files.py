@@ -14,8 +14,8 @@ import numpy as np
 from everylabel.core import EverylabelError, Posterior
 from everylabel.core.arrays import to_numpy
 from everylabel.core.files import packed, read_file, unpacked, write_file
-from everylabel.core.labelled import Buffer, Data
 from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.posterior import Buffer, Data
 from everylabel.models.class_names import ClassNames
 from everylabel.models.classifier import LaplaceClassifier, from_posterior, with_names
 from everylabel.models.examples import Examples

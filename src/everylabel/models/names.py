@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from everylabel.core import fit_map, laplace
+from everylabel.core.arrays import log_softmax
 from everylabel.core.leave_one_out import leave_one_out
-from everylabel.core.softmax import log_softmax
 from everylabel.models.scaling import POOL_NORM, Scaling
 
 LIGHTEST, HEAVIEST = 3.0, 10.0  # labels that a class's names weigh as much as

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.core import room
+from everylabel.core import files
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 from everylabel.data.cells import ReadColumn, text_of
@@ -64,9 +64,9 @@ def in_files() -> Reader:
 
 
 def _loaded(folder: str, shards: list[Shard]) -> np.ndarray:
-    there = room.memory()
+    there = files.total_memory()
     size = sum(filesystem.stamp(shard.place).size for shard in shards)
-    if size > room.SHARE * there:
+    if size > files.MEMORY_SHARE * there:
         raise EverylabelError(
             f"shards {folder!r} hold {size / 2**30:.1f} GB of features, and this machine has "
             f"{there / 2**30:.1f} GB; expected --ray auto with a Ray cluster whose machines "

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from everylabel.core.arrays import CHUNK, to_numpy
-from everylabel.core.softmax import softmax
+from everylabel.core.arrays import CHUNK, softmax, to_numpy
 from everylabel.core.updates.monte_carlo import sample
 from everylabel.selection.pool import PoolView
 

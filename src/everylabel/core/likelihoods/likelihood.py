@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 from array_api_compat import device
 from jaxtyping import Float, Int
 
-from everylabel.core.arrays import Array, array_namespace
+from everylabel.core.arrays import Array, array_namespace, softmax
 from everylabel.core.checks import check_labels
 from everylabel.core.posterior import Posterior
-from everylabel.core.softmax import softmax
 
 
 class Instances(NamedTuple):

@@ -10,9 +10,8 @@ from everylabel.core.checks import (
     check_weights,
 )
 from everylabel.core.errors import EverylabelError
-from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.posterior import Posterior
+from everylabel.core.posterior import Labelled, Posterior
 from everylabel.core.updates import exact, first_order, monte_carlo, second_order
 from everylabel.core.updates.monte_carlo import Samples
 

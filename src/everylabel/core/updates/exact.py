@@ -1,12 +1,21 @@
-"""The update that equals retraining: the mean goes to the optimum over all labels there are.
+"""The update that equals retraining: the mean moves to the optimum over all labels.
 
 n labelled points, b new ones, d features, k classes.
     mean_upd = argmin J over all labels                                             no step size
     Sigma_upd = H^-1(mean_upd, Sigma, D+)                                           Eq. 6
-The search starts at the posterior's mean; a single new label first moves it to that label's own exact
-answer under one Gaussian a class (`dual`). Newton steps over all labelled points do the rest, each solved
-by conjugate gradients with those Gaussians as preconditioner. The preconditioner stays with the data
-(`Data.preconditioner`) and is built anew when the labels have grown by GROWTH.
+The search starts at the posterior's mean; a single new label first moves it to its own exact answer under one
+Gaussian a class (`solve_dual`). Newton steps over all labelled points do the rest, each solved by conjugate
+gradients with those Gaussians as preconditioner. The preconditioner stays with the data
+(`Data.preconditioner`) and is rebuilt when the labels have grown by GROWTH.
+
+A label's own exact answer is a problem of k numbers. f (b, k) are the logits of b instances, s (b, k) their
+variances h' C_c h, w (b,) the weights. With a Gaussian N(mean_c, C_c) on each class's weights, the most
+probable weights after one of the labels are mean_c + a_c C_c h, where a solves
+    a = w (e_y - softmax(f + s a)),
+the zero of g = a - w (e_y - p); s g is the gradient of
+    D(a) = w (logsumexp(f + s a) - (f + s a)_y) + a's a / 2.
+Newton's system is diagonal plus rank one, I + w (diag(p) - p p') diag(s): O(k) a step. A step is cut where D
+rises at its end nearly as steeply as it fell at its start. All labels take their steps together.
 """
 
 import warnings
@@ -16,16 +25,13 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Float
 
-from everylabel.core.arrays import Array, array_namespace, as_columns, float64
+from everylabel.core.arrays import Array, array_namespace, as_columns, float64, softmax
 from everylabel.core.errors import EverylabelError, EverylabelWarning
-from everylabel.core.labelled import Data, Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import Instances, condition_many
-from everylabel.core.newton import Objective, Point, inner, newton_step
-from everylabel.core.posterior import Posterior
-from everylabel.core.preconditioner import Preconditioner, build
+from everylabel.core.newton import Objective, Point, Preconditioner, build_preconditioner, inner, newton_step
+from everylabel.core.posterior import Data, Labelled, Posterior
 from everylabel.core.training import minimise
-from everylabel.core.updates.dual import solve_dual
 
 TOLERANCE = 2.5e-8  # squared distance to the optimum that a weight may keep, in posterior variances,
 USUAL = 40.0  # for features of up to this |h|^2 / prior_precision; less for larger ones, in proportion
@@ -148,7 +154,7 @@ def _preconditioner(posterior: Posterior, data: Data) -> Preconditioner:
 
 
 def _build(objective: Objective, probs: Float[Array, "n k"]) -> Preconditioner:
-    return build(objective.features, objective.weights, probs, objective.prior_precision)
+    return build_preconditioner(objective.features, objective.weights, probs, objective.prior_precision)
 
 
 def _objective(posterior: Posterior, data: Data) -> Objective:
@@ -180,3 +186,49 @@ def _warn_of_training(size: float, prior_precision: float) -> None:
         EverylabelWarning,
         stacklevel=6,  # whoever called update
     )
+
+
+ROUGH = 1e-2  # tolerance of a, relative to the weight: the steps over all labels refine it
+STEEP = 0.9  # of the slope at a step's start: what it may rise by at its end
+MAX_CUTS = 20
+
+
+def solve_dual(
+    f: Float[Array, "b k"],
+    labels: Float[Array, "b k"],
+    variance: Float[Array, "b k"],
+    weights: Float[Array, " b"],
+    tolerance: float = ROUGH,
+) -> Float[Array, "b k"]:
+    """Return a of the module's head, row by row; `labels` are e_y. With k = 1 it is the sigmoid's."""
+    xp: Any = array_namespace(f)
+    if f.shape[1] == 1:  # a softmax whose other logit is fixed at zero
+        none = xp.zeros_like(f)
+        pairs = ((none, f), (1.0 - labels, labels), (none, variance))
+        two = [xp.concat(pair, axis=1) for pair in pairs]
+        return solve_dual(two[0], two[1], two[2], weights, tolerance)[:, 1:]
+    weight, a = weights[:, None], xp.zeros_like(f)
+    enough, least = tolerance * weight, 1e-12 * xp.ones_like(weights)
+    probs = softmax(f)
+    gradient = a - weight * (labels - probs)
+    for _ in range(MAX_STEPS):
+        if bool(xp.all(xp.abs(gradient) <= enough)):
+            break
+        # (diag(t) - w p (p s)') x = -gradient with t = 1 + w p s, by Sherman-Morrison
+        spread = probs * variance
+        diagonal = 1.0 + weight * spread
+        u, r = gradient / diagonal, weight * probs / diagonal
+        room = xp.maximum(1.0 - xp.vecdot(spread, r), least)
+        step = -(u + r * (xp.vecdot(spread, u) / room)[:, None])
+        seen = variance * step  # change of the logits
+        steepest = -STEEP * xp.vecdot(gradient, seen)
+        before = a
+        for _ in range(MAX_CUTS):
+            a = before + step
+            probs = softmax(f + variance * a)
+            gradient = a - weight * (labels - probs)
+            higher = xp.vecdot(gradient, seen) > steepest
+            if not bool(xp.any(higher)):
+                break
+            step = xp.where(higher[:, None], 0.5 * step, step)
+    return a

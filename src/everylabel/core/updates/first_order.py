@@ -6,10 +6,9 @@ interest; `covariance=False` leaves it as it was, and a label then costs O(d k).
 """
 
 from everylabel.core.arrays import array_namespace, as_columns
-from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import Instances, condition_many
-from everylabel.core.posterior import Posterior
+from everylabel.core.posterior import Labelled, Posterior
 
 DEFAULT_STEP = 0.001  # App. B: "gamma = 0.001 generates the highest accuracy for CIFAR-10"
 

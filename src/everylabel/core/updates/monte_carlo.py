@@ -24,7 +24,9 @@ from everylabel.core.arrays import (
     float64,
     from_numpy,
     is_real,
+    log_softmax,
     namespace,
+    softmax,
     zeros,
 )
 from everylabel.core.checks import (
@@ -39,7 +41,6 @@ from everylabel.core.checks import (
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
-from everylabel.core.softmax import log_softmax, softmax
 
 DEFAULT_STEP = 0.01  # App. B: 0.01 for text; the paper has 0.005 for images
 ROWS = 256  # instances predicted for at once

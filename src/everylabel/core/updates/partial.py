@@ -17,10 +17,9 @@ from everylabel.core.arrays import Array, array_namespace
 from everylabel.core.candidates import shares as shares_at
 from everylabel.core.checks import check_features
 from everylabel.core.errors import EverylabelError
-from everylabel.core.labelled import PARTIAL, Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import Instances
-from everylabel.core.posterior import Posterior
+from everylabel.core.posterior import PARTIAL, Labelled, Posterior
 from everylabel.core.updates.exact import move, retrain
 
 

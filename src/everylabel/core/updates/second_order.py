@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 from everylabel.core.arrays import Array, as_columns, eye
 from everylabel.core.kernel import add_outer, one_by_one
-from everylabel.core.labelled import Labelled
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.likelihood import Instances, apply_cov, condition_many
 from everylabel.core.likelihoods.shared import SharedCovariance
-from everylabel.core.posterior import Posterior
+from everylabel.core.posterior import Labelled, Posterior
 
 DEFAULT_STEP = 10.0  # Sec. 4.2: "we will be using gamma = 10 in all subsequent experiments"
 NEWTON_STEP = 1.0  # where the curvature is the loss's own, ten times its Newton step overshoots

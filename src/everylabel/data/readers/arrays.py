@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from everylabel.core import room
+from everylabel.core import files
 from everylabel.core.errors import EverylabelError
-from everylabel.core.files import NO_ARRAY
-from everylabel.core.room import unpacked_size
+from everylabel.core.files import NO_ARRAY, unpacked_size
 from everylabel.data.cells import text_of
 from everylabel.data.classes import Names, check_classes, label_numbers, no_labels
 from everylabel.data.digests import features_digest, row_digests
@@ -150,10 +149,11 @@ def _check_fits(path: Path) -> None:
     """Refuse a file whose arrays, by what it says of them, take too much of this machine's memory."""
     with zipfile.ZipFile(path) as archive:
         size = unpacked_size(archive)
-    if size > room.SHARE * room.memory():
+    if size > files.MEMORY_SHARE * files.total_memory():
         raise EverylabelError(
             f"path {str(path)!r} holds arrays of {size / 1e9:,.1f} GB, and this machine has a memory of "
-            f"{room.memory() / 1e9:,.1f} GB; expected a .npy file of features, which is not read as a whole"
+            f"{files.total_memory() / 1e9:,.1f} GB; expected a .npy file of features, which is not read as "
+            "a whole"
         )
 
 

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from everylabel.core import room
+from everylabel.core import files
 from everylabel.core.errors import EverylabelError, EverylabelWarning, listed, nearest, need
 from everylabel.data.cells import text_of
 from everylabel.data.readers.delimited import header_of, read_delimited, read_lines
@@ -316,7 +316,7 @@ def _check_size(path: Path) -> None:
     """Refuse a file that would not fit into memory: calamine holds every cell up to the last one."""
     columns = rows = 1
     with zipfile.ZipFile(path) as archive:
-        size = room.unpacked_size(archive)
+        size = files.unpacked_size(archive)
         _check_room(path, size, XML)
         for entry in archive.infolist():
             for letters, number in PLACE.findall(archive.read(entry)):
@@ -327,10 +327,10 @@ def _check_size(path: Path) -> None:
 
 
 def _check_room(path: Path, size: int, share: float) -> None:
-    if size > share * room.memory():
+    if size > share * files.total_memory():
         raise EverylabelError(
             f"path {str(path)!r} unpacks to {size / 1e9:,.1f} GB or more, too much for this machine's memory "
-            f"of {room.memory() / 1e9:,.1f} GB; save it as .csv, which is read row by row"
+            f"of {files.total_memory() / 1e9:,.1f} GB; save it as .csv, which is read row by row"
         )
 
 

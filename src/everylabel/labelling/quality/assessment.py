@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from everylabel.core.arrays import softmax
 from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.posterior import Posterior
-from everylabel.core.softmax import softmax
 from everylabel.labelling.model.learner import Learner
 from everylabel.labelling.model.training import RuledOut, TrainingSet, in_order, train
 from everylabel.labelling.quality.accuracy import (

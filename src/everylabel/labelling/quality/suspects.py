@@ -18,7 +18,7 @@ third of the errors where 10 % are.
 
 import numpy as np
 
-from everylabel.core.softmax import softmax
+from everylabel.core.arrays import softmax
 
 TEMPERATURES = np.array([0.5, 0.7, 1.0, 1.4, 2.0, 2.8])
 SHARES = np.array([0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.25])  # of labels that are wrong

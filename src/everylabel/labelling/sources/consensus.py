@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from everylabel.core import fit_map
-from everylabel.core.softmax import log_softmax, softmax
+from everylabel.core.arrays import log_softmax, softmax
 from everylabel.labelling.sources.reliability import Confusion, confusion, count, label_shares
 from everylabel.models.scaling import suited_precision
 

@@ -30,8 +30,8 @@ from typing import NamedTuple
 import numpy as np
 
 from everylabel.core import Posterior, fit_map, laplace
+from everylabel.core.arrays import log_softmax, softmax
 from everylabel.core.leave_one_out import leave_one_out
-from everylabel.core.softmax import log_softmax, softmax
 from everylabel.core.updates.partial import note_shares
 from everylabel.labelling.model.training import RuledOut, in_order
 from everylabel.labelling.sources.reliability import (

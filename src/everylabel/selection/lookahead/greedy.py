@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.core.arrays import to_numpy
+from everylabel.core.arrays import log_softmax, to_numpy
 from everylabel.core.kernel import condition_seen, shrinkage
 from everylabel.core.likelihoods import LIKELIHOODS
-from everylabel.core.softmax import log_softmax
 from everylabel.selection.pool import PoolView
 from everylabel.selection.threads import share, worth_compiling
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from everylabel.core import kernel
-from everylabel.core.arrays import CHUNK, from_numpy, to_numpy
+from everylabel.core.arrays import CHUNK, from_numpy, log_softmax, to_numpy
 from everylabel.core.checks import (
     check_choice,
     check_count,
@@ -25,7 +25,6 @@ from everylabel.core.checks import (
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.shared import diagonal
-from everylabel.core.softmax import log_softmax
 from everylabel.core.updates import default_step, update
 from everylabel.selection.lookahead.batches import SOURCES, draw_batches
 from everylabel.selection.lookahead.greedy import greedy_batch

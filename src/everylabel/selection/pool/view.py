@@ -13,12 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from everylabel.core.arrays import to_numpy
+from everylabel.core.arrays import softmax, to_numpy
 from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.core.posterior import Posterior
-from everylabel.core.softmax import softmax
 
 TIE = 1e-6  # scores closer than this part of the largest are a tie; the lowest position wins
 

@@ -12,9 +12,8 @@ Too few of them are filled up: by those that flip most often (DropQuery), or at 
 
 import numpy as np
 
-from everylabel.core.arrays import to_numpy
+from everylabel.core.arrays import softmax, to_numpy
 from everylabel.core.checks import check_count, check_fraction, check_positive
-from everylabel.core.softmax import softmax
 from everylabel.selection.pool import PoolView
 from everylabel.selection.sampling import most_central
 from everylabel.selection.strategies.strategy import squared_distances

@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from everylabel.core.arrays import softmax
 from everylabel.core.checks import check_count
-from everylabel.core.softmax import softmax
 from everylabel.selection.pool import PoolView, Where
 from everylabel.selection.pool.view import shared_cov
 from everylabel.selection.sampling import candidates

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.core.softmax import log_softmax
+from everylabel.core.arrays import log_softmax
 from everylabel.selection.pool import PoolView
 
 
