@@ -20,7 +20,7 @@ from everylabel.data.read import read
 from everylabel.data.readers.columns import NO_IDS
 from everylabel.data.readers.memory import frame_of, read_memory
 from everylabel.formats.item_columns import item_columns
-from everylabel.formats.records import label_records
+from everylabel.formats.records import label_records, named
 from everylabel.formats.tables import Records
 from everylabel.labelling.desk import Generation
 from everylabel.labelling.model.scaling import Rows, prepare
@@ -68,7 +68,7 @@ class SessionState(NamedTuple):
         for item, label in (self.label_set.by_model | self.label_set.labels).items():
             row = self.here.row(item)
             if row is not None:
-                values[row] = self.label_set.classes[label]
+                values[row] = named(label, self.label_set.classes)
         return values
 
     def model(self, rows: Rows) -> LaplaceClassifier:

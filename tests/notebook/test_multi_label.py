@@ -1,0 +1,30 @@
+"""Several classes per item from Python: labels, the filled-up column, and the model."""
+
+from pathlib import Path
+
+import numpy as np
+
+import everylabel as el
+
+
+def test_lists_come_in_and_go_out(tmp_path: Path) -> None:
+    tags = [["sport"], ["money", "politics"], []]
+    words = ["football goal", "bank election", "garden rain"]
+    rows = [{"text": f"{words[i % 3]} {i}", "tags": tags[i % 3] if i < 9 else None} for i in range(30)]
+    session = el.label(
+        rows,
+        ["sport", "money", "politics"],
+        text_column="text",
+        label_column="tags",
+        multi_label=True,
+        model="tfidf",
+        folder=tmp_path / "rows.everylabel",
+        display=False,
+    )
+    try:
+        assert [record["label"] for record in session.records[:3]] == ["sport", "money;politics", ""]
+        filled = session.to_frame(column="topics")
+        assert [row["topics"] for row in filled[:3]] == ["sport", "money;politics", ""]
+        assert session.model.predict_proba(np.zeros((2, session.model.n_features_in_))).shape == (2, 3)
+    finally:
+        session.stop()
