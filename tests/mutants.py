@@ -213,6 +213,7 @@ CORE = [
     Mutant("models/class_names.py", "are_of_use(rows, X, numbers, len(classes), precision)", "True", "models/test_class_names.py::test_labels_find_out_that_names_lie"),
     Mutant("selection/strategies/herding.py", "np.maximum(similar - covered, 0.0)", "similar", "selection/test_strategies.py::test_herding_is_a_loop_over_what_is_covered"),
     Mutant("selection/strategies/herding.py", "1.0 + math.pi / 8", "1.0 + 0 *", "selection/test_strategies.py::test_herding_is_a_loop_over_what_is_covered"),
+    Mutant("selection/strategies/herding.py", "unsure / probs.mean(axis=0)[probs.argmax(axis=1)]", "unsure", "selection/test_strategies.py::test_herding_is_a_loop_over_what_is_covered"),
     Mutant("selection/strategies/herding.py", "np.ones(len(idx))", "np.arange(len(idx))", "selection/test_newer_strategies.py"),
     Mutant("selection/strategies/falcun.py", "distance /= max", "distance *= max", "selection/test_newer_strategies.py"),
     Mutant("selection/strategies/falcun.py", "(unsure + distance)", "(unsure * distance)", "selection/test_newer_strategies.py"),

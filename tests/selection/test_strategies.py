@@ -331,7 +331,9 @@ def test_herding_is_a_loop_over_what_is_covered(likelihood: str, out: bool) -> N
     f = np.asarray(pool.logits(), np.float64)
     f = f / np.sqrt(1 + np.pi / 8 * np.asarray(pool.variances(), np.float64))[:, None]
     p = np.sort(np.exp(f) / np.exp(f).sum(axis=1, keepdims=True), axis=1)
-    unsure = (1 - (p[:, -1] - p[:, -2])) ** 2
+    at_mean = np.asarray(pool.probs(), np.float64)
+    share = {y: np.mean([at_mean[e][y] for e in pool.free_idx]) for y in range(pool.n_classes)}
+    unsure = (1 - (p[:, -1] - p[:, -2])) ** 2 / [share[int(y)] for y in at_mean.argmax(axis=1)]
     nearest = [min(np.sum((x[i] - x[j]) ** 2) for j in known if j != i) for i in known]
     width = max(np.quantile(nearest, 0.25), 0.05)
     expected, covering = list[int](), known.tolist()

@@ -37,8 +37,8 @@ def bait(
     everywhere = pool.sample(POOL_SAMPLE, rng)
     fisher = pool.rows(everywhere)
     fisher = (fisher.T * _curvature(pool.probs(everywhere), expectation)) @ fisher / len(everywhere)
-    values, vectors = np.linalg.eigh(fisher)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    fisher += (1e-12 * np.trace(fisher) + 1e-30) * np.eye(len(fisher))  # of full rank
+    root = np.linalg.cholesky(fisher)
     rows, c = pool.rows(idx), _curvature(pool.probs(idx), expectation)
     seen = np.ascontiguousarray(pool.cov_rows(idx).T)  # A H'
     spread = root.T @ seen  # F^(1/2) A H'

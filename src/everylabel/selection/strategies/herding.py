@@ -3,12 +3,14 @@
 C candidates, E evaluation instances, L known ones (labelled, or out with an annotator); k a Gaussian kernel
 of directions (rows without the bias, centred, of norm 1), u how unsure the model is of an instance.
     coverage(e) = max_{l in L} k(e, l)            gain(c) = sum_e u(e) max(0, k(e, c) - coverage(e))
+    u(e) = (1 - margin(e))^2 / s_y    y the predicted class of e, s_y = mean_e p_y(e) its share of the pool
 While little is known u is alike everywhere, and the gain is that of a typical instance of a new region;
 later it is the unsure instance with many unsure neighbours: one rule for all budgets. Batches are greedy.
-Departures: u = (1 - margin)^2 with mean-field probabilities, which the posterior's variance keeps from being
-sure too early (the authors fit a temperature); with several classes per item u = sum_c p_c (1 - p_c); the
-kernel's width is a low quantile of the distances between known instances and their nearest, not the least of
-all, which one pair of near copies decides.
+Departures: margins are of mean-field probabilities, which the posterior's variance keeps from being sure too
+early (the authors fit a temperature); 1 / s_y makes predicted classes count alike, so that a rare class is
+looked at as much as a common one; with several classes per item u = sum_c p_c (1 - p_c); the kernel's width
+is a low quantile of the distances between known instances and their nearest, not the least of all, which one
+pair of near copies decides.
 """
 
 import math
@@ -90,15 +92,16 @@ def _cover(
 
 
 def _unsureness(pool: PoolView, idx: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return (1 - margin)^2 by mean-field probabilities; variances of these alone, not of the whole pool."""
+    """Return u by mean-field probabilities; variances of these alone, not of the whole pool."""
     variances = np.einsum("nd,nd->n", rows @ shared_cov(pool.posterior).astype(pool.dtype), rows)
     spread = np.sqrt(1.0 + math.pi / 8 * np.maximum(variances, 0.0))
     f = pool.logits(idx) / spread[:, None]
     if pool.posterior.multi_label:
         small = np.exp(-np.abs(f))
         return np.asarray(np.sum(small / (1.0 + small) ** 2, axis=1), pool.dtype)  # sum_c p_c (1 - p_c)
-    probs = np.partition(softmax(f), -2, axis=1)
-    return np.asarray((1.0 - (probs[:, -1] - probs[:, -2])) ** 2, pool.dtype)
+    top, probs = np.partition(softmax(f), -2, axis=1), pool.probs(idx)
+    unsure = (1.0 - (top[:, -1] - top[:, -2])) ** 2
+    return np.asarray(unsure / probs.mean(axis=0)[probs.argmax(axis=1)], pool.dtype)
 
 
 def directions(rows: np.ndarray, center: np.ndarray) -> np.ndarray:
