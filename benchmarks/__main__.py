@@ -17,6 +17,10 @@ NAMES: dict[str, tuple[str, list[list[str]]]] = {  # what it measures, and the c
     "accuracy": ("whether the accuracy on the page can be trusted", [["accuracy", *DATA]]),
     "sources": ("labels of sources that are not fully trusted", [["sources", *DATA]]),
     "noes": ("the value of a ruled-out class", [["noes", *DATA]]),
+    "multi_label": (
+        "several classes per item, against one-vs-rest logistic regression",
+        [["multi_label", *DATA]],
+    ),
     "network": ("accuracy with and without fine-tuning the encoder", [["network", *DATA]]),
     "labels": ("accuracy for each label, against other tools", [["labels", *DATA, *BEFORE]]),
     "chaos": ("kills, full disks, cut connections", [["chaos", "--minutes", "5", *OUT]]),

@@ -91,7 +91,7 @@ def _search(
         return posterior.replace(mean=_trained(objective), data=data), Report(0, 0.0, False)
     # a squared decrement of e leaves a logit within sqrt(e size) of the optimum's, and a Newton step e^2 size
     larger = max(1.0, size / USUAL)
-    tolerance = TOLERANCE * mean.shape[0] * mean.shape[1] / larger
+    tolerance = TOLERANCE * mean.shape[0] * (mean.shape[1] if objective.coupled else 1) / larger
     point = _point(objective, mean)
     for i in range(1, MAX_STEPS + 1):
         gradient = objective.gradient(point.mean, point.probs)
