@@ -265,7 +265,7 @@ CORE = [
     Mutant("labelling/sources/teaching.py", "more, probs, light)", "more, probs)", "labelling/test_sources.py"),
     Mutant("labelling/sources/teaching.py", "said[fold == b] = said_of(items[fold == b], sources, confusions, others, k)", "pass", "labelling/test_sources.py"),
     Mutant("labelling/sources/consensus.py", "logs[rows] += np.log(", "logs[rows] -= np.log(", "labelling/test_sources.py"),
-    Mutant("labelling/sources/review.py", "seen + n * (1.0 - share.high)", "n * (1.0 - share.high)", "labelling/test_sources.py"),
+    Mutant("labelling/sources/review.py", "np.floor(n * (1.0 - share.high))", "np.floor(n * (1.0 - share.low))", "labelling/test_sources.py"),
     Mutant("core/training.py", "(labels[:, -k:] if k == 1 else labels)", "(labels[:, :k] if k == 1 else labels)", "core/test_training.py"),
     Mutant("labelling/state/state.py", "or entry.item in self.left)", ")", "labelling/test_state.py"),
     Mutant("labelling/state/state.py", "said.pop(entry.person, None)", "pass", "labelling/test_not.py"),
