@@ -9,8 +9,9 @@ is the expected accuracy that these labels have brought, and AHEAD more would if
 logarithm of labels. With next below LITTLE at two looks at least APART labels apart the page suggests to
 stop. LITTLE was chosen on digits, TREC-6, MPQA and DBpedia-14 (12 runs of 500 labels, herding): the advice
 came in 8 of the 12 in which at some time 100 more labels bring less than a point on test data, and too early
-in one. On CIFAR-10, DTD-10, Subj and TweetOffensive it came in 6 of 11 such runs, in none too early. The mean
-of p(y) - q(y), which also counts that the model grows surer, came in 5 and 5, and too early in one of each.
+in one. On CIFAR-10, DTD-10, Subj and TweetOffensive, which were in sight as well, it came in 6 of 11 such
+runs, in none too early. The mean of p(y) - q(y), which also counts that the model grows surer, came in 5 and
+5, and too early in one of each.
 """
 
 from collections import Counter
