@@ -183,3 +183,13 @@ def test_a_new_class_is_unanswered_and_the_counts_of_predictions_follow(tmp_path
         exported = LabelSet.of(made.state, {})
         assert exported.multi_label
         assert exported.labels == made.state.labels
+
+
+def test_a_pool_too_large_for_exact_updates_learns_by_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("everylabel.labelling.model.learner.EXACT_UP_TO", 1)
+    with service(tmp_path / "log", CLASSES, check_every=0, **MULTI) as made:
+        answer(made, 8)
+        assert not made.desk.learner.exact
+        assert made.state.n_answers == 8

@@ -308,7 +308,8 @@ def predicted(probabilities: np.ndarray, multi_label: bool) -> np.ndarray:
 
 def local_pool(features: Any, posterior: Posterior, known: Mapping[str, Any], exact: bool) -> Pool:
     """Return a pool in this process that learns each label exactly, or by one second-order step."""
-    how: dict[str, Any] = {"method": "exact"} if exact else {"step_size": "auto", "closed_form": True}
+    steps: dict[str, Any] = {"step_size": "auto", "closed_form": posterior.likelihood == "gaussian"}
+    how = {"method": "exact"} if exact else steps
     return Pool(features, posterior, **known, **how)
 
 
