@@ -1,1 +1,1 @@
-"""The state of a labelling project: events, who said what, the model, the next instance; no file, no web."""
+"""A labelling project at run time: its state, its model and the choice of the next item; no file, no web."""

@@ -1,8 +1,8 @@
-"""Caches in a project's folder that make a start fast: a snapshot of the state, and the mean of the model.
+"""Caches in a project's folder for a fast start: a snapshot of the state, and the mean of the model.
 
-Neither is the truth, and both may be deleted at any time. A snapshot is used only if the log's hash chain
-confirms that it belongs to this log, and if the items are still those of the source; the log is read from
-its event on. The mean is a starting point of the training.
+Neither is the source of truth, and both may be deleted at any time. A snapshot is used only if the log's hash
+chain confirms that it belongs to this log and the source still has its items; only later events are then read
+from the log. The mean is the starting point of training.
 """
 
 import dataclasses
@@ -22,14 +22,14 @@ from everylabel.labelling.desk import Desk
 from everylabel.labelling.model.learner import Mean
 from everylabel.labelling.state.state import State
 
-FORMAT = 2  # of the snapshot: raise it when the same events give another state
+FORMAT = 2  # of the snapshot; raise it when the same events lead to a different state
 MEAN = "everylabel mean"
 _HINTS = {name: hint for name, hint in get_type_hints(State).items() if name not in ("source", "by_item")}
 _Saved = msgspec.defstruct("_Saved", list(_HINTS.items()))
 
 
 class Snapshots:
-    """The two files in a project's folder; note: receives a sentence about a file that cannot be used."""
+    """The two cache files of a project's folder; note: is called with a sentence about an unusable file."""
 
     def __init__(self, folder: Path, note: Callable[[str], Any] = print) -> None:
         self.note = note
@@ -91,19 +91,19 @@ class Snapshots:
 
 
 def encode(state: State) -> bytes:
-    """Return all fields of a state as bytes; equal states give equal bytes."""
+    """Return all fields of a state as bytes; equal states have equal bytes."""
     values = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
     plain = {name: sorted(value) if isinstance(value, set) else value for name, value in values.items()}
     return msgspec.msgpack.encode(plain | {"ids": stored_ids(state.ids)})
 
 
 def digest(state: State) -> str:
-    """Return a hash of a state: equal states have equal hashes."""
+    """Return a hash of a state; equal states have equal hashes."""
     return _digest(encode(state))
 
 
 def decode(content: bytes) -> State:
-    """Return the state from its bytes."""
+    """Return the state that `encode` wrote as these bytes."""
     saved = msgspec.msgpack.decode(content, type=_Saved, dec_hook=lambda kind, value: Counter(value))
     values = {name: getattr(saved, name) for name in _HINTS}
     return State(**values | {"ids": list(ids_from_stored(values["ids"]))})

@@ -1,4 +1,4 @@
-"""The effect of each kind of event on the state: one function a kind. No clock, no randomness."""
+"""The effect of each kind of event on the state: one function per kind. No clock, no randomness."""
 
 from collections.abc import Iterable
 from functools import singledispatch
@@ -30,9 +30,9 @@ from everylabel.log.integrity import GARBLED, Damaged
 
 
 def vote(state: State, item: int, answers: list[Answer] | None = None) -> None:
-    """Set the label of an item by majority; a tie goes to the latest answer of a person, not of an import.
+    """Set an item's label by majority; a tie goes to the latest answer, a person's before an imported one.
 
-    answers : the standing answers, unless others shall count. An adjudicator's answer outvotes all others.
+    answers : answers to count; by default the standing ones. An adjudicator's answer outvotes all others.
     """
     entries = state.by_item.get(item, [])
     answers = state.standing(entries) if answers is None else answers
@@ -56,7 +56,7 @@ def vote(state: State, item: int, answers: list[Answer] | None = None) -> None:
 
 
 def _ranked(state: State, answers: list[Answer]) -> list[Answer]:
-    """Return the answers that count, the one that decides a tie last."""
+    """Return the answers that count, with the one that decides a tie last."""
     if len(answers) < 2:
         return answers
     ranked = sorted(answers, key=lambda answer: (answer.person != IMPORT, answer.seq))
@@ -64,13 +64,13 @@ def _ranked(state: State, answers: list[Answer]) -> list[Answer]:
 
 
 def _is_truth(state: State, answer: Answer) -> bool:
-    """Return whether an answer is an adjudicator's."""
+    """Return whether an answer was given by an adjudicator."""
     entry = state.history.get(answer.seq)
     return entry is not None and isinstance(entry.body, events.Classified) and entry.body.truth
 
 
 def count(state: State, item: int, sign: int) -> None:
-    """Add an item's answers to the counts (sign 1), or take them off (sign -1)."""
+    """Add an item's answers to the counts (sign 1), or subtract them (sign -1)."""
     answers = state.answers.get(item, [])
     state.n_answers += sign * len(answers)
     for answer in answers:
@@ -92,7 +92,7 @@ def count(state: State, item: int, sign: int) -> None:
 
 
 def _mark(items: dict[int, None], item: int, sign: int) -> None:
-    """Append an item (sign 1), or take it out (sign -1)."""
+    """Append an item (sign 1), or remove it (sign -1)."""
     if sign > 0:
         items[item] = None
     else:
@@ -100,7 +100,7 @@ def _mark(items: dict[int, None], item: int, sign: int) -> None:
 
 
 def apply_all(state: State, stored: Iterable[Event], log: str) -> State:
-    """Apply all events of a log and return the state; log: its name, for errors."""
+    """Apply all events of a log and return the state; log: the log's name, for errors."""
     for event in stored:
         try:
             apply(state, event)
@@ -146,7 +146,7 @@ def _apply(body: events.Body, state: State, event: Event, item: int) -> None:
 
 @_apply.register
 def _(body: events.Retired | events.Sent, state: State, event: Event, item: int) -> None:
-    pass  # `Sent` is looked up by its key
+    pass  # `Sent` is only looked up by its key
 
 
 @_apply.register
@@ -275,7 +275,7 @@ def _(body: events.Not, state: State, event: Event, item: int) -> None:
 def _(body: events.Skip, state: State, event: Event, item: int) -> None:
     _release(state, event.person, item)
     _record(state, body, event, item)
-    state.skipped[item] = [*state.skipped.pop(item, []), (event.seq, event.person)]  # the last comes last
+    state.skipped[item] = [*state.skipped.pop(item, []), (event.seq, event.person)]  # newest skip last
 
 
 @_apply.register
@@ -333,7 +333,7 @@ def _(body: events.Undo, state: State, event: Event, item: int) -> None:
         _set_classes(state, change.before.with_numbers_of(state.book))
         return
     undone = state.history.get(body.saved)
-    if undone is None:  # of an item that the source no longer has
+    if undone is None:  # its item is no longer in the source
         return
     state.undone.add(undone.seq)
     done = state.undoable[undone.person]
@@ -356,7 +356,7 @@ def _(body: events.Promise, state: State, event: Event, item: int) -> None:
 
 
 def _grant_wish(state: State, among: int | None) -> None:
-    """Count a check of a class for which somebody asked for further checks."""
+    """Count one of the further checks that somebody asked for."""
     if among in state.wishes:
         state.wishes[among] -= 1
         if not state.wishes[among]:
@@ -364,7 +364,7 @@ def _grant_wish(state: State, among: int | None) -> None:
 
 
 def _set_classes(state: State, book: ClassBook) -> None:
-    """Take other classes; where the labels of a class now count for another, vote again on its items."""
+    """Replace the classes, and vote again on items whose labels now count for another class."""
     before, state.book = state.book, book
     known = dict(enumerate(before.names))
     for number in book.order:
@@ -388,14 +388,14 @@ def mentioned(state: State, body: events.Answered) -> list[int]:
 
 
 def _guessed(body: events.Guessed) -> int | tuple[int, ...] | None:
-    """Return what the model predicted before it learned an answer."""
+    """Return the model's prediction from before it learned an answer."""
     if isinstance(body, events.MultiLabel):
         return None if body.guesses is None else tuple(body.guesses)
     return body.guess
 
 
 def _count_all(state: State) -> None:
-    """Count all items again."""
+    """Recount all items."""
     items = {*state.answers, *state.checked, *state.finished, *state.skipped, *state.test}
     state.tally = Tally(*map(sum, zip(Tally(), *(_tally_of(state, item) for item in items), strict=True)))
 
@@ -410,7 +410,7 @@ def _release(state: State, person: str, item: int) -> None:
 
 
 def _record(state: State, body: events.Answered, event: Event, item: int) -> None:
-    """Add an answer to the history."""
+    """Append an answer to the history."""
     entries = state.by_item.setdefault(item, [])
     leased = state.shown.get(event.person, {}).pop(item, None)
     if leased is None:  # a second answer to the same lease
@@ -422,7 +422,7 @@ def _record(state: State, body: events.Answered, event: Event, item: int) -> Non
 
 
 def _tally_of(state: State, item: int | None) -> Tally:
-    """Return what one item adds to the counts."""
+    """Return one item's contribution to the counts."""
     if item is None:
         return Tally()
     answered, labelled, checked = item in state.answers, item in state.labels, item in state.checked

@@ -1,8 +1,8 @@
 """The state of a project: who labelled what, who has which item, which classes exist.
 
-It is a pure function of the events of the log: no model, no clock, no randomness. Items are known by their
-position in the order in which they joined. `reducer` applies events; this module answers questions. A
-`LabelSet` is a copy of all labels at one moment, for an export or a training on any thread.
+It is a pure function of the events of the log: no model, no clock, no randomness. An item's number is its
+position in the order in which items joined. `reducer` applies events; this module answers questions. A
+`LabelSet` is a copy of all labels at one moment, for an export or for training on any thread.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from everylabel.log import events
 from everylabel.log.events import Body, Event
 from everylabel.selection.pool import Where
 
-Items = dict[int, None]  # items in the order in which they came
+Items = dict[int, None]  # item numbers, in the order in which they were added
 
 
 @dataclass(eq=False)
 class State:
-    """The state that the events add up to; all fields are plain data, so that a snapshot holds them."""
+    """The state after all events so far; all fields are plain data, so that a snapshot can hold them."""
 
-    ids: Any = ()  # an IdList of the items that joined, in that order; any sequence to begin with
+    ids: Any = ()  # IdList of the items that joined, in that order; any sequence is accepted
     seq: int = 0  # number of the last event
     seed: int = 0
     joined: bool = False  # whether the log names the items that joined; logs of version 0.1 do not
     absent: set[str] = field(default_factory=set)  # items with events that the source no longer has
     book: ClassBook = field(default_factory=ClassBook)
-    class_changes: list[ClassChange] = field(default_factory=list)  # that can be undone, oldest first
+    class_changes: list[ClassChange] = field(default_factory=list)  # changes that can be undone, oldest first
     names: dict[str, int] = field(default_factory=dict)  # every name that a class has or had -> its number
     imported_descriptions: dict[int, str] = field(default_factory=dict)  # as last read from a file
     settings: dict[str, Any] = field(default_factory=lambda: dict(DEFAULTS))
@@ -67,10 +67,10 @@ class State:
     handed: int = 0  # leases of items chosen by the strategy or drawn at random
     history: dict[int, Entry] = field(default_factory=dict)  # all answers by event number, undone ones too
     undone: set[int] = field(default_factory=set)  # event numbers
-    undoable: dict[str, list[int]] = field(default_factory=dict)  # person -> event numbers, the last first
+    undoable: dict[str, list[int]] = field(default_factory=dict)  # person -> event numbers, oldest first
     bulks: dict[int, list[int]] = field(default_factory=dict)  # first event -> all events of a bulk label
     requests: dict[str, int] = field(default_factory=dict)  # key of a request -> event number
-    others: dict[int, Event] = field(default_factory=dict)  # events with a key that are not in the history
+    others: dict[int, Event] = field(default_factory=dict)  # other events with a key
     answers: dict[int, list[Answer]] = field(default_factory=dict)  # item -> standing answers
     labels: dict[int, Value] = field(default_factory=dict)  # item -> label that the model learns
     first: dict[int, int] = field(default_factory=dict)  # labelled item -> event of its first standing answer
@@ -81,29 +81,29 @@ class State:
     finished: dict[int, int] = field(default_factory=dict)  # auto-labelled item -> class
     audits: Items = field(default_factory=dict)  # auto-labelled items that people shall confirm
     proposals: dict[int, tuple[int, float, int]] = field(default_factory=dict)  # item -> class, sure, level
-    promise: events.Promise | None = None  # what the confirmations of the proposals shall promise, or did
+    promise: events.Promise | None = None  # error rate that confirming the proposals guarantees
     left: Items = field(default_factory=dict)  # items that are gone from their source
     test: Items = field(default_factory=dict)  # the test set
     test_labels: dict[int, Value] = field(default_factory=dict)
     checks: dict[int, Check] = field(default_factory=dict)  # random checks by event number
     checked: dict[int, Drawn] = field(default_factory=dict)  # items that were leased as random checks
-    wishes: dict[int, int] = field(default_factory=dict)  # class -> further checks that somebody asked for
+    wishes: dict[int, int] = field(default_factory=dict)  # class -> further checks still wanted
     curve: dict[int, float] = field(default_factory=dict)  # number of labels -> mean largest probability
     assessed: list[events.Assessed] = field(default_factory=list)
     generations: list[events.Generation] = field(default_factory=list)  # attempts to fine-tune the encoder
     suggestions: dict[str, dict[str, Suggestion]] = field(default_factory=dict)  # source -> id of an item
     suggested_at: int = 0  # number of the last event with suggestions
-    hidden_columns: list[str] = field(default_factory=list)  # of the source, which hold suggestions
+    hidden_columns: list[str] = field(default_factory=list)  # columns of the source that hold suggestions
     tally: Tally = field(default_factory=Tally)
-    n_changes: int = 0  # of labels, so far
+    n_changes: int = 0  # number of label changes so far
     n_answers: int = 0
     by_person: Counter[str] = field(default_factory=Counter)  # number of answers
     by_class: Counter[int] = field(default_factory=Counter)  # number of labels
     agreement: Agreement = field(default_factory=Agreement)
-    class_agreement: dict[int, Agreement] = field(default_factory=dict)  # of a multi-label project
-    converted: tuple[int, ...] = ()  # classes when the project became multi-label: a label says no to others
+    class_agreement: dict[int, Agreement] = field(default_factory=dict)  # by class, in a multi-label project
+    converted: tuple[int, ...] = ()  # classes at the conversion to multi-label: older labels deny the others
     wanting: Items = field(default_factory=dict)  # items that want another person's answer
-    not_wanted: Counter[str] = field(default_factory=Counter)  # how many of those each person has answered
+    not_wanted: Counter[str] = field(default_factory=Counter)  # person -> answered `wanting` items
     disputed: Items = field(default_factory=dict)  # items on which the votes are tied
 
     def __post_init__(self) -> None:
@@ -112,7 +112,7 @@ class State:
         self.by_item: dict[int, list[Entry]] = {}  # the history of each item
         for entry in self.history.values():
             self.by_item.setdefault(entry.item, []).append(entry)
-        self._suggested: tuple[Any, tuple[Suggestions, ...]] = None, ()  # and of what
+        self._suggested: tuple[Any, tuple[Suggestions, ...]] = None, ()  # and their cache key
 
     @property
     def position(self) -> Any:
@@ -121,12 +121,12 @@ class State:
 
     @property
     def classes(self) -> list[str]:
-        """The names of all classes there ever were, by number."""
+        """The names of all classes that ever existed, by number."""
         return self.book.names
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The class number of each column of the model; NONE, if anything is of no class, is the last."""
+        """The class number of each column of the model; NONE comes last, if any item belongs to no class."""
         return (*self.book.present, NONE) if self.by_class[NONE] else self.book.present
 
     def place(self, item: int) -> Place:
@@ -143,7 +143,7 @@ class State:
         return Place(where, None, self.ruled_out(item))
 
     def by_model(self, item: int) -> int | None:
-        """Return the class that the model gave an item, by the current classes; None: it gave none."""
+        """Return the class of an auto-labelled item, mapped to the current classes; None if it has none."""
         number = self.finished.get(item)
         return None if number is None else self.book.now(number)
 
@@ -153,7 +153,7 @@ class State:
         return [item for item in sorted(some | self.doubted.keys()) if self.place(item) != FREE]
 
     def ruled_out(self, item: int, person: str | None = None) -> frozenset[int]:
-        """Return the classes that people (or one of them) ruled out for an item, by the current classes.
+        """Return the classes that people (or one person) ruled out for an item, by the current classes.
 
         In a multi-label project such an answer is part of the label.
         """
@@ -162,7 +162,7 @@ class State:
         return ruled_out(self._valid(item), self.book, person)
 
     def first_doubt(self, item: int) -> events.Not | None:
-        """Return the first class ruled out for an item: it holds the model's guess before any answer."""
+        """Return the first answer that ruled out a class; it holds the guess from before any answer."""
         said = (entry.body for entry in self._valid(item)) if item in self.doubted else ()
         return next((body for body in said if isinstance(body, events.Not)), None)
 
@@ -177,7 +177,7 @@ class State:
         return None if seq is None else self.event(seq)
 
     def sent_before(self, person: str, key: str | None, same: Callable[[Body], bool]) -> Event | Entry | None:
-        """Return the event of this very request if it has come before; refuse another one with its key."""
+        """Return the event of the same request, if sent before; refuse another request with its key."""
         event = None if key is None else self.request(key)
         if event is not None and not (event.person == person and same(event.body)):
             raise Refused(
@@ -190,7 +190,7 @@ class State:
         return self.history.get(seq) or self.others.get(seq)
 
     def given_with(self, entry: Entry) -> list[int]:
-        """Return the standing events of the bulk label that an answer belongs to, or the answer's own."""
+        """Return the events of an answer's bulk label that were not undone, or the answer's own event."""
         bulk = bulk_of(entry)
         together = [entry.seq] if bulk is None else self.bulks[bulk]
         return [seq for seq in together if seq not in self.undone]
@@ -216,7 +216,7 @@ class State:
         return NONE if isinstance(body, events.NoneOfThese) else CANNOT_TELL
 
     def _set_of(self, body: events.Answered) -> ClassSet:
-        """Return an answer of a multi-label project; one of before its conversion says no to others."""
+        """Return an answer as a set of classes; one from before the conversion says no to all others."""
         if isinstance(body, events.MultiLabel):
             return ClassSet.of(body.present, body.absent)
         if isinstance(body, events.Not):
@@ -224,7 +224,7 @@ class State:
         return ClassSet.of([body.class_] if isinstance(body, events.Label) else (), self.converted)
 
     def meanwhile(self, item: int, seq: int) -> list[Answer]:
-        """Return others' answers between the lease of an item and the answer with number `seq`."""
+        """Return other people's answers between the lease of an item and the answer with number `seq`."""
         entry = self.history.get(seq)
         if entry is None:
             return []
@@ -235,11 +235,11 @@ class State:
         return any(who == person for _, who in self.skipped.get(item, []))
 
     def set_aside(self) -> list[int]:
-        """Return items whose content changed after they were answered, without an answer since."""
+        """Return the items whose content changed after they were answered, without an answer since."""
         return [item for item in self.aside if item not in self.answers]
 
     def suggested(self) -> tuple[Suggestions, ...]:
-        """Return what each source says of the items that joined, by the classes there are now."""
+        """Return each source's suggestions for the items that joined, mapped to the current classes."""
         now = self.suggested_at, len(self.ids), self.book
         if self._suggested[0] != now:
             self._suggested = now, tuple(self._of_source(name) for name in self.suggestions)
@@ -254,25 +254,25 @@ class State:
         return Suggestions(source, np.array(items, np.int64), np.array(numbers, np.int64), np.array(scores))
 
     def suggestions_to(self, item: int) -> list[tuple[str, Suggestion]]:
-        """Return what the sources say of one item, by the classes there are now."""
+        """Return (source, suggestion) pairs for one item, mapped to the current classes."""
         name = self.ids[item] if self.suggestions else ""
         said = ((source, of[name]) for source, of in self.suggestions.items() if name in of)
         now = ((source, one, self.book.now(one.class_)) for source, one in said)
         return [(source, one._replace(class_=number)) for source, one, number in now if number is not None]
 
     def without_suggestions(self) -> frozenset[int]:
-        """Return items that nothing is learned of by suggestions: tests, what is gone, "cannot tell"."""
+        """Return items whose suggestions must not teach: test items, removed items and "cannot tell"."""
         told = (item for item in self.answers if item not in self.labels)
         return frozenset({*self.test, *self.left, *told})
 
     def adjudicated(self) -> list[int]:
-        """Return items with an adjudicator's answer that stands."""
+        """Return the items with a standing answer by an adjudicator."""
         said = ((i, self.history.get(one.seq)) for i, given in self.answers.items() for one in given)
         bodies = ((i, entry.body) for i, entry in said if entry is not None)
         return [i for i, body in bodies if isinstance(body, events.Label) and body.truth]
 
     def label_of(self, item: int) -> Value | None:
-        """Return the label of an item, also of one in the test set."""
+        """Return the label of an item, including test items."""
         return self.labels.get(item, self.test_labels.get(item))
 
     def standing_checks(self) -> list[Check]:
@@ -291,7 +291,7 @@ class State:
 
     @property
     def generation(self) -> events.Generation | None:
-        """The generation of features in use; None: the frozen ones."""
+        """The generation of features in use; None for the frozen encoder's."""
         if self.settings["network"] == "frozen":
             return None
         return next((each for each in reversed(self.generations) if each.trusted), None)
@@ -305,12 +305,12 @@ class State:
         return any(self.value_of(e.body) is None for e in entries if e.seq not in self.undone)
 
     def newest_first(self, person: str = "") -> Iterator[Entry]:
-        """Return the history of one person, or of all, the latest first."""
+        """Iterate over the answers of one person, or of all, the latest first."""
         entries = reversed(self.history.values())
         return (entry for entry in entries if entry.person == person) if person else entries
 
     def stands(self, entry: Entry) -> bool:
-        """Return whether an answer counts: neither undone nor set aside, and its item is still there."""
+        """Return whether an answer counts: it was not undone or set aside, and its item still exists."""
         old = entry.seq <= self.aside.get(entry.item, 0) or entry.seq in self.undone
         says_nothing = isinstance(entry.body, events.Skip) or (
             isinstance(entry.body, events.Not) and not self.multi_label
@@ -320,7 +320,8 @@ class State:
     def standing(self, entries: Iterable[Entry]) -> list[Answer]:
         """Return each person's last answer that counts and whose class still exists.
 
-        In a multi-label project an answer may be about some classes; those before say the rest.
+        In a multi-label project an answer may cover only some classes; the person's earlier answers supply
+        the rest.
         """
         last: dict[str, tuple[int, Value | None]] = {}
         for entry in entries:
@@ -341,10 +342,10 @@ class State:
 
 
 def ruled_out(entries: Iterable[Entry], book: ClassBook, person: str | None = None) -> frozenset[int]:
-    """Return the classes that standing answers of people (or one of them) rule out.
+    """Return the classes that the given answers of all people (or of one person) rule out.
 
-    A later label by the same person replaces the classes that they ruled out. A class that others were
-    merged into is ruled out if all of them are.
+    A later label by the same person replaces the classes that they ruled out. A class into which others were
+    merged is ruled out only if all of them are.
     """
     said: dict[str, set[int]] = {}
     for entry in entries:
@@ -360,7 +361,7 @@ def ruled_out(entries: Iterable[Entry], book: ClassBook, person: str | None = No
 def new_state(stored: Sequence[Event], source: Sequence[str]) -> State:
     """Return the state before the first event of a log; source: ids of the items with features.
 
-    The items of the first `extended` event are there from the start; in logs without one, all are.
+    The items of the first `extended` event exist from the start; in logs without one, all items do.
     """
     joined = next((e.body.names for e in stored if isinstance(e.body, events.Extended)), None)
     if joined is None or joined == source:
@@ -380,24 +381,24 @@ class LabelSet(NamedTuple):
     classes: list[str]
     labels: dict[int, Any]  # a class, or a `ClassSet` in a multi-label project
     answers: dict[int, list[Answer]]
-    times: dict[int, float]  # of an answer, by its number
-    names: dict[int, np.ndarray]  # vectors of class names that may teach
+    times: dict[int, float]  # event number of an answer -> time
+    names: dict[int, np.ndarray]  # class -> vectors of its name, which may teach
     aside: list[int]  # items whose labels were set aside because their content changed
-    test: dict[int, Any]  # labels of the test set: nothing is trained on them
-    none: list[int]  # items of no class, which teaches, too
+    test: dict[int, Any]  # labels of the test set: never trained on
+    none: list[int]  # items that belong to no class; they teach, too
     by_model: dict[int, int]  # auto-labels
-    ruled_out: dict[int, frozenset[int]]  # classes ruled out for items without a label, which teaches, too
+    ruled_out: dict[int, frozenset[int]]  # classes ruled out for items without a label; they teach, too
     left: Sequence[int] = ()  # items that are gone from their source
-    trust_names: bool = False  # names teach whether or not the labels bear them out
-    generation: events.Generation | None = None  # of features by a fine-tuned encoder
-    suggestions: Sequence[Suggestions] = ()  # of sources that are not fully trusted, which teach, too
+    trust_names: bool = False  # names teach even if leave-one-out does not confirm them
+    generation: events.Generation | None = None  # the fine-tuned encoder's generation of features
+    suggestions: Sequence[Suggestions] = ()  # from sources that are not fully trusted; they teach, too
     drawn: Mapping[int, float] | None = None  # weights of labelled items that were drawn at random
     given: Mapping[int, int] = MappingProxyType({})  # labels that people review
     multi_label: bool = False
 
     @classmethod
     def of(cls, state: State, vectors: Mapping[int, np.ndarray], trust_names: bool = False) -> LabelSet:
-        """Return the labels of a state; vectors: of class names that may teach, by class number."""
+        """Return the labels of a state; vectors: class number -> vectors of its name, which may teach."""
         book = state.book
         place = {number: j for j, number in enumerate(book.order)}
         by_item = sorted(state.labels.items())
@@ -432,7 +433,7 @@ class LabelSet(NamedTuple):
         return cls(*given, gone, list(state.left), trust_names, *more)
 
     def seen_from(self, ids: Sequence[str]) -> LabelSet:
-        """Return the same with the positions of another list of ids that holds all items."""
+        """Return the same labels with items numbered by another list of ids that contains all of them."""
         if self.ids == ids:
             return self
         ids = _copied(ids)

@@ -1,11 +1,11 @@
-"""The records that a state is made of: classes, answers, leases, checks, agreement; and what is refused.
+"""The records that a state consists of (classes, answers, leases, checks, agreement), and the refusal error.
 
 A class has one identity, its number in the log, which never changes and is never reused. The model's column
 of a class (`State.columns`) and its place on the page (`ClassBook.order`) are looked up from it. A removed
-class passes its labels to another class, or its items are free again; a restored one has its labels back.
+class passes its labels to another class, or its items are free again; a restored class has its labels back.
 
-Agreement is the share of pairs that agree, and Krippendorff's alpha (2004) for nominal answers, kept as sums:
-one more answer costs nothing however many there are. "Cannot tell" is a missing value.
+Agreement is the share of pairs that agree, and Krippendorff's alpha (2004) for nominal answers. Both are kept
+as sums, so that adding an answer costs the same however many there are. "Cannot tell" is a missing value.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from everylabel.selection.strategies import DEFAULT
 
 DEFAULTS: dict[str, Any] = {
     "strategy": DEFAULT,
-    "check_every": 10,  # one in ten is drawn at random and scored before it is learned from
+    "check_every": 10,  # one item in ten is drawn at random and scored before the model learns it
     "annotators_per_item": 1,
     "lease_seconds": 600,
-    "names": True,  # class names teach, where the encoder of the texts knows words
-    "network": "auto",  # the encoder is fine-tuned where that is possible
-    "tester": "",  # who labels the test set; everybody unless one is named
-    "multi_label": False,  # an item has one class
+    "names": True,  # class names teach, if the encoder can embed words
+    "network": "auto",  # the encoder is fine-tuned if possible
+    "tester": "",  # the person who labels the test set; "": everybody
+    "multi_label": False,  # each item has exactly one class
 }
 CANNOT_TELL = -1
-NONE = -2  # none of the classes: to the model a class of its own, which nobody sees and nothing exports
+NONE = -2  # none of the classes: for the model a class of its own, which is neither shown nor exported
 GIVEN = "given"  # the source of labels that people review
 REVIEW = "review"  # the strategy that asks about given labels that are probably wrong
 IMPORT = "import"  # the person whose answers came with the source or from a file
 
 
 class Refused(EverylabelError):
-    """A request that cannot be met; the person is told why, and nothing has changed."""
+    """A request that cannot be met; the person sees the reason, and nothing has changed."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -50,26 +50,26 @@ class Refused(EverylabelError):
 
 @dataclass(frozen=True, eq=False)
 class ClassBook:
-    """Classes by number; each change returns another book."""
+    """Classes by number; each change returns a new book."""
 
-    names: list[str] = field(default_factory=list)  # of all there ever were
-    order: tuple[int, ...] = ()  # those there are, as they are shown
-    removed: Mapping[int, int | None] = field(default_factory=dict)  # and the class that has their labels now
+    names: list[str] = field(default_factory=list)  # of all classes that ever existed
+    order: tuple[int, ...] = ()  # the current classes, in the order shown
+    removed: Mapping[int, int | None] = field(default_factory=dict)  # -> class that has its labels
     descriptions: Mapping[int, str] = field(default_factory=dict)
     keys: Mapping[int, str] = field(default_factory=dict)
     colours: Mapping[int, str] = field(default_factory=dict)
 
     @cached_property
     def present(self) -> tuple[int, ...]:
-        """The classes there are, by number."""
+        """The current classes, sorted by number."""
         return tuple(sorted(self.order))
 
     def named(self, name: str) -> int | None:
-        """Return the class there is of this name."""
+        """Return the current class with this name."""
         return next((number for number in self.order if self.names[number] == name), None)
 
     def number(self, value: int | str) -> int:
-        """Return the number of a class that there is, from its number or name, or refuse it."""
+        """Return the number of a current class, from its number or name; refuse any other."""
         found = self.named(value) if isinstance(value, str) else value
         if found is not None and found in self.order:
             return found
@@ -86,13 +86,13 @@ class ClassBook:
         raise Refused(422, "unknown_class", f"class is {value!r:.80}; expected {expected}")
 
     def like(self, name: str, but: int | None = None) -> str | None:
-        """Return the name of another class that differs in capitals, spaces or joints only."""
+        """Return the name of another class that differs only in case, spaces, hyphens or underscores."""
         plain = _plain(name)
         others = (self.names[number] for number in self.order if number != but)
         return next((other for other in others if _plain(other) == plain), None)
 
     def now(self, number: int) -> int | None:
-        """Return the class that has a class's labels: itself, another, or None."""
+        """Return the class that now has this class's labels: itself, another, or None."""
         while number in self.removed:
             into = self.removed[number]
             if into is None:
@@ -101,7 +101,7 @@ class ClassBook:
         return number
 
     def after(self, body: events.OfClasses) -> ClassBook:
-        """Return the book after a change."""
+        """Return the book after a change of classes."""
         match body:
             case events.NewClass(name):
                 return self.added([name])
@@ -130,24 +130,24 @@ class ClassBook:
         return book
 
     def added(self, names: Sequence[str]) -> ClassBook:
-        """Return the book with more classes, at the end."""
+        """Return the book with more classes at the end."""
         n = len(self.names)
         return replace(self, names=[*self.names, *names], order=(*self.order, *range(n, n + len(names))))
 
     def with_numbers_of(self, later: ClassBook) -> ClassBook:
-        """Return this book, as it was before another, with the numbers given since, of removed classes."""
+        """Return this earlier book with the class numbers assigned since marked as removed."""
         n = len(self.names)
         gone = dict.fromkeys(range(n, len(later.names)))
         return replace(self, names=[*self.names, *later.names[n:]], removed={**self.removed, **gone})
 
 
 def _plain(name: str) -> str:
-    """Return a name without what people do not see as a difference."""
+    """Return a name without case, hyphens, underscores and repeated spaces, for comparison."""
     return " ".join(name.replace("_", " ").replace("-", " ").casefold().split())
 
 
 def change_in_words(body: events.OfClasses, before: ClassBook) -> str:
-    """Return a change of classes in words for people."""
+    """Describe a change of classes in words."""
 
     def named(number: int) -> str:
         return f"\u201c{before.names[number]}\u201d"
@@ -174,7 +174,7 @@ def change_in_words(body: events.OfClasses, before: ClassBook) -> str:
 
 @dataclass
 class Agreement:
-    """Sums over items with two answers or more."""
+    """Agreement between people, as sums over items with two or more answers."""
 
     items: int = 0
     same: int = 0
@@ -183,7 +183,7 @@ class Agreement:
     totals: Counter[int] = field(default_factory=Counter)
 
     def add(self, values: Sequence[int], sign: int = 1) -> None:
-        """Take in the answers to one item, or take them out again (sign -1)."""
+        """Add the answers to one item, or subtract them (sign -1)."""
         m = len(values)
         if m < 2:
             return
@@ -196,21 +196,21 @@ class Agreement:
             self.totals[value] += sign
 
     def chance(self) -> float:
-        """Return the disagreement that chance alone would make."""
+        """Return the disagreement expected by chance."""
         n = sum(self.totals.values())
         return sum(c * (n - c) for c in self.totals.values()) / (n - 1)
 
     def figures(self) -> dict[str, Any] | None:
-        """Return items, share and alpha; None while no item has two answers."""
+        """Return items, share of agreeing pairs and alpha; None while no item has two answers."""
         if not self.items:
             return None
         chance = self.chance()
-        alpha = 1.0 - self.observed / chance if chance else None  # one answer only: nothing to agree on
+        alpha = 1.0 - self.observed / chance if chance else None  # undefined if all answers are equal
         return {"items": self.items, "share": self.same / self.pairs, "alpha": alpha}
 
 
 def pooled(by_class: Mapping[int, Agreement]) -> dict[str, Any] | None:
-    """Return the agreement over all classes of a multi-label project, each a question of its own."""
+    """Return the agreement over all classes of a multi-label project; each class is a separate question."""
     some = [each for each in by_class.values() if each.items]
     if not some:
         return None
@@ -221,7 +221,7 @@ def pooled(by_class: Mapping[int, Agreement]) -> dict[str, Any] | None:
 
 
 class ClassSet(NamedTuple):
-    """The label of an item in a multi-label project; classes that are in neither list are not answered."""
+    """The label of an item in a multi-label project; classes in neither list are unanswered."""
 
     present: tuple[int, ...] = ()  # ascending
     absent: tuple[int, ...] = ()  # ascending
@@ -232,15 +232,15 @@ class ClassSet(NamedTuple):
         return cls(tuple(sorted({*present})), tuple(sorted({*absent} - {*present})))
 
     def then(self, later: ClassSet) -> ClassSet:
-        """Return the set after a later answer, which may be about some classes only."""
+        """Return the set after a later answer, which may cover only some classes."""
         kept = {*self.present} - {*later.absent}
         return ClassSet.of(kept | {*later.present}, {*self.absent, *later.absent} - {*later.present})
 
     def now(self, book: ClassBook) -> ClassSet | None:
-        """Return the set by the current classes; None if nothing of it is left.
+        """Return the set mapped to the current classes; None if none of its classes remain.
 
-        A class that others were merged into is present if one of them is, and absent if its own answer says
-        so or all of them are.
+        A class into which others were merged is present if any of them is. It is absent if its own answer
+        says so or if all of them are absent.
         """
         if not book.removed:
             return self if self.present or self.absent else None
@@ -254,17 +254,17 @@ class ClassSet(NamedTuple):
         return found if found.present or found.absent else None
 
     def numbered(self, to: Mapping[int, int]) -> ClassSet:
-        """Return the set with other numbers of the classes that `to` knows."""
+        """Return the set with classes renumbered by `to`; classes missing from `to` are dropped."""
         present = [to[number] for number in self.present if number in to]
         return ClassSet.of(present, [to[number] for number in self.absent if number in to])
 
     def row(self, columns: Sequence[int]) -> np.ndarray:
-        """Return 1 for each column whose class is present, 0 if it is absent, nan if nobody answered (k,)."""
+        """Return a row (k,) of 1 for present classes, 0 for absent ones and nan for unanswered ones."""
         known = dict.fromkeys(self.absent, 0.0) | dict.fromkeys(self.present, 1.0)
         return np.array([known.get(number, np.nan) for number in columns])
 
 
-Value = int | ClassSet  # of an answer or a label
+Value = int | ClassSet  # a class number or a set of classes
 
 
 def classes_of(value: Value) -> tuple[int, ...]:
@@ -273,7 +273,7 @@ def classes_of(value: Value) -> tuple[int, ...]:
 
 
 def in_reply(value: Value | None) -> Any:
-    """Return a label as replies have it: a class's number, a list of several, or None."""
+    """Return a label in the form of a reply: a class number, a list of class numbers, or None."""
     return list(value.present) if isinstance(value, ClassSet) else value
 
 
@@ -290,7 +290,7 @@ def votes(values: Iterable[Value]) -> dict[int, list[int]]:
 
 
 def majority(values: Sequence[Value]) -> Value:
-    """Return the most frequent value; of a tie, the last. In a multi-label project, class by class."""
+    """Return the most frequent value; in a tie, the last one. A multi-label project votes class by class."""
     if len(values) == 1:
         return values[0]
     if isinstance(values[0], ClassSet):
@@ -317,12 +317,12 @@ FREE = Place()
 
 
 class Lease(NamedTuple):
-    """An item that is with a person."""
+    """An item that is leased to a person."""
 
     item: int
     reason: str
     at: float
-    by: str = ""  # which strategy chose it in fact
+    by: str = ""  # the strategy that actually chose it
 
 
 class Answer(NamedTuple):
@@ -345,24 +345,24 @@ class Entry(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A random check: what the model said of an item before it learned, and what it was drawn from."""
+    """A random check: the model's guess for an item before it learned the answer, and how it was drawn."""
 
     seq: int
     item: int
-    guess: int | tuple[int, ...]  # several in a multi-label project
-    among: int | None = None  # the class it was predicted as, if it was drawn among those
-    share: float = 1.0  # of what was free that was predicted so
+    guess: int | tuple[int, ...]  # several classes in a multi-label project
+    among: int | None = None  # the predicted class it was drawn among; None: all free items
+    share: float = 1.0  # share of the free items that were predicted as that class
 
 
 class Suggestion(NamedTuple):
-    """What a source that is not fully trusted says of one item."""
+    """The class that a source that is not fully trusted suggests for one item."""
 
     class_: int
     score: float | None = None  # probability of the class by the source
 
 
 def most_probable(probabilities: Mapping[str, float]) -> tuple[str, float]:
-    """Return the most probable class, the first of equals, and its probability; they need not add up to 1."""
+    """Return the most probable class, the first of equal ones, and its normalised probability."""
     total = sum(probabilities.values())
     name = max(probabilities, key=lambda each: probabilities[each])
     return name, probabilities[name] / total if total > 0.0 else 0.0
@@ -371,14 +371,14 @@ def most_probable(probabilities: Mapping[str, float]) -> tuple[str, float]:
 def suggested_fields(
     said: Mapping[str, Suggestion],
 ) -> tuple[list[str], list[int], list[float | None] | None]:
-    """Return items, classes and scores as an event has them."""
+    """Return items, classes and scores as fields of a `suggested` event."""
     scores = [one.score for one in said.values()]
     scored = any(score is not None for score in scores)
     return list(said), [one.class_ for one in said.values()], scores if scored else None
 
 
 class Suggestions(NamedTuple):
-    """What one source says of some items; classes are columns of the model, or numbers of the log."""
+    """One source's suggestions for some items; classes are columns of the model, or numbers of the log."""
 
     source: str
     items: np.ndarray  # (m,) positions in the pool, each once
@@ -386,7 +386,7 @@ class Suggestions(NamedTuple):
     scores: np.ndarray | None = None  # (m,) probability of the class by the source; nan where it gave none
 
     def translated(self, to: Mapping[int, int], but: Collection[int] = ()) -> Suggestions:
-        """Return those of classes that are known by `to`, as it says, without some items."""
+        """Renumber the classes by `to`; drop classes missing from it, and items in `but`."""
         known = {number: to.get(number, -1) for number in np.unique(self.classes).tolist()}
         classes = np.array([known[number] for number in self.classes.tolist()], np.int64)
         keep = (classes >= 0) & ~np.isin(self.items, list(but))
@@ -395,7 +395,7 @@ class Suggestions(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """What a check was drawn among: what was predicted as a class, a share of what was free; or all."""
+    """How a check was drawn: among all free items, or among those predicted as a class, and their share."""
 
     among: int | None = None
     share: float | None = None
@@ -405,7 +405,7 @@ AMONG_ALL = Drawn()
 
 
 class Tally(NamedTuple):
-    """Counts over items, kept up to date by the reducer so that a reply does not scan all items."""
+    """Counts of items, kept up to date by the reducer so that a reply does not scan all items."""
 
     checks: int = 0  # standing random checks drawn among all free items
     unanswered: int = 0  # items leased as checks and not labelled
@@ -415,7 +415,7 @@ class Tally(NamedTuple):
 
 
 class ClassChange(NamedTuple):
-    """A change of classes by a person, and the classes before."""
+    """A change of classes by a person, and the classes before it."""
 
     seq: int
     body: events.OfClasses
@@ -423,12 +423,12 @@ class ClassChange(NamedTuple):
 
 
 def bulk_of(entry: Entry | None) -> int | None:
-    """Return the first event of those that an answer was given with, if it was given to many at once."""
+    """Return the first event of the bulk label that an answer belongs to; None if it was given singly."""
     return entry.body.bulk if entry is not None and isinstance(entry.body, events.Classified) else None
 
 
 def is_tied(values: Sequence[Value]) -> bool:
-    """Return whether no value has most voices; in a multi-label project, on a class."""
+    """Return whether the vote is tied; in a multi-label project, whether it is tied on any class."""
     if values and isinstance(values[0], ClassSet):
         return bool(tied_classes(values))
     most = [count for _, count in Counter(values).most_common(2)]
@@ -436,5 +436,5 @@ def is_tied(values: Sequence[Value]) -> bool:
 
 
 def tied_classes(values: Sequence[Value]) -> list[int]:
-    """Return the classes on which as many people say yes as say no."""
+    """Return the classes with as many yes votes as no votes."""
     return [number for number, said in votes(values).items() if 2 * sum(said) == len(said)]
