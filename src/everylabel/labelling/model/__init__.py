@@ -1,1 +1,1 @@
-"""The model of a project: a function of labels, features and settings."""
+"""The model of a project, computed from labels, features and settings."""

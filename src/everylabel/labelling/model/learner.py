@@ -1,9 +1,9 @@
-"""The model behind the page: a pool that is trained on labels and then follows their changes one by one.
+"""The project's live model: a pool that is trained on labels and then applies their changes one by one.
 
-On pools of up to EXACT_UP_TO numbers each label is learned exactly. On larger ones it is learned by the
+On pools of up to EXACT_UP_TO numbers each label is learned exactly. On larger pools it is learned by the
 second-order update in one pass, and exact training follows in the background: without it, 100 labels of
-digits gave an accuracy of .86 in place of .94. So it is where sources make suggestions, which teach when the
-model is trained.
+digits gave an accuracy of .86 in place of .94. The same holds if sources make suggestions, which teach only
+when the model is trained.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,28 +23,28 @@ from everylabel.selection.pool import Where
 from everylabel.selection.pool.features import Scaled
 from everylabel.selection.select import knows_nothing, looks_at_each
 
-SAMPLED = 1000  # items from which the expected accuracy of the whole pool is estimated
-COLD_FROM = 2000  # candidates of the first picks, before anything is known
-COPIES = 0.95  # cosine from which on two items are near copies
-TRIED, FEWEST_TRIED = 300, 60  # candidates for one person, and when many are labelling
+SAMPLED = 1000  # items on which the expected accuracy of the whole pool is estimated
+COLD_FROM = 2000  # candidates of the first picks, before any label
+COPIES = 0.95  # cosine similarity above which two items are near copies
+TRIED, FEWEST_TRIED = 300, 60  # candidates if one person labels, and the minimum if many do
 EVALUATED, FEWEST_EVALUATED = 1000, 250  # items that a choice is evaluated on, likewise
 DRAWN_FROM = 5000  # items that a check of a class is drawn from
 TRAINED = 1e-6  # tolerance of training
-MANY = 4  # labels changed at once from which on retraining an exact model is faster than updates
-DEFERRED_FROM = 64  # labels changed at once that a large pool leaves to the next training
-THRESHOLD = 0.5  # probability from which on a class of a multi-label project is predicted
+MANY = 4  # labels changed at once above which retraining an exact model is faster than updates
+DEFERRED_FROM = 64  # labels changed at once above which a large pool waits for the next training
+THRESHOLD = 0.5  # probability at which a class of a multi-label project is predicted
 EXACT_UP_TO = 10**8  # n d k: up to this size each label is learned exactly
 
 Mean = tuple[Sequence[int], np.ndarray]  # the class of each column, and the mean (d + 1, k), of another model
 
 
 class Learner:
-    """A model trained on a `TrainingSet` that can follow another one by the difference between them.
+    """A model trained on a `TrainingSet` that can move to another training set by applying the difference.
 
     rows, ids : features, and the ids of the items in the pool
     before : the model that this one replaces: its scale and scaled features are reused, and its mean is the
-        starting point of the training
-    mean : starting point, if there is no model before
+        starting point of training
+    mean : starting point if there is no model before
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Learner:
         return self.pool.method == "exact"
 
     def _reused(self, before: "Learner", n: int) -> "np.ndarray | Scaled | None":
-        """Return the scaled features of the model before, if it has them in the same form."""
+        """Return the previous model's scaled features, if they have the same form."""
         features = before.pool.features
         if before.folded != self.folded or len(features) < n:
             return None
@@ -95,7 +95,7 @@ class Learner:
         return features[:n]
 
     def _train(self, features: Any, training: TrainingSet, mean: Mean | None) -> Pool:
-        """Return a pool with the posterior trained on all labels, and all other items in their places."""
+        """Return a pool with the posterior trained on all labels and every item in its place."""
         labels, ruled_out, k = training.labels(), training.ruled_out(), training.n_classes
         names = {j: training.names[c] for j, c in enumerate(training.columns) if c in training.names}
         if training.multi_label:
@@ -128,7 +128,7 @@ class Learner:
                 tol=TRAINED,
                 multi_label=training.multi_label,
             )
-        self.trained: Posterior = posterior  # with the labels behind it, for leave-one-out
+        self.trained: Posterior = posterior  # with its labels, for leave-one-out
         if training.review:
             self.reviewed = review_given(training, features)
         idx, y = targets(labels, max(1, k), training.multi_label)
@@ -143,7 +143,7 @@ class Learner:
         return pool
 
     def follow(self, now: TrainingSet) -> bool:
-        """Apply the difference to another training set; return False if only retraining can."""
+        """Apply the difference to another training set; return False if that needs retraining."""
         if not self.can_follow(now.columns, now.names):
             return False
         items = self.places.keys() | now.places.keys()
@@ -152,13 +152,13 @@ class Learner:
         return True
 
     def can_follow(self, columns: Sequence[int], names: Mapping[int, np.ndarray]) -> bool:
-        """Return whether the classes are these, or more follow, and the class names have not changed."""
+        """Return whether classes were only appended, if anything, and the class names have not changed."""
         before, taught = len(self.columns), self.taught_names
         same = names.keys() == taught.keys() and all(names[c] is taught[c] for c in names)
         return same and tuple(columns[:before]) == tuple(self.columns)
 
     def update(self, places: Mapping[int, Place], columns: Sequence[int], n_items: int) -> None:
-        """Bring items to their places, after adding new classes and new items."""
+        """Move items to their places, after adding new classes and new items."""
         self.columns = tuple(columns)
         new = max(1, len(columns)) - self.pool.n_classes
         if new > 0:
@@ -203,9 +203,9 @@ class Learner:
             self.pool.rule_out(item, columns_out(place, self.columns))
 
     def _continue_by_steps(self) -> None:
-        """Go on with second-order updates: new classes or items made the pool too large for exact ones."""
+        """Continue with second-order updates: new classes or items made the pool too large for exact ones."""
         pool, leased = self.pool, self.pool.leased_idx.tolist()
-        for item in leased:  # the posterior is conditioned on them, and will be again
+        for item in leased:  # the posterior is conditioned on them; the new pool repeats it
             pool.put(item, Where.FREE)
         idx = pool.labelled_idx
         known = {"labelled_idx": idx, "labels": pool.labels[idx], "ruled_out": pool.ruled_out}
@@ -216,23 +216,23 @@ class Learner:
             self.pool.put(item, Where.EXCLUDED)
 
     def close(self) -> None:
-        """Release what the pool holds elsewhere."""
+        """Release resources that the pool holds outside this process."""
         self.pool.close()
 
     def link(self, logits: np.ndarray) -> np.ndarray:
-        """Return probabilities from logits: a softmax, or in a multi-label project a sigmoid a class."""
+        """Return probabilities from logits: a softmax, or one sigmoid per class in a multi-label project."""
         return np.asarray(LIKELIHOODS[self.pool.posterior.likelihood].link(logits))
 
     def probabilities(self, item: int) -> np.ndarray:
-        """Return the class probabilities of one item by the current mean."""
+        """Return the class probabilities of one item under the current mean."""
         return self.link((self.pool.rows([item]) @ np.asarray(self.pool.posterior.mean))[0])
 
     def predicted(self, probabilities: np.ndarray) -> np.ndarray:
-        """Return which classes of each item (n, k) are predicted."""
+        """Return a mask of the predicted classes of each item (n, k)."""
         return predicted(probabilities, self.multi_label)
 
     def expected(self) -> float:
-        """Return the accuracy that the model expects on unlabelled items; of a multi-label project, micro F1.
+        """Return the expected accuracy on unlabelled items; in a multi-label project, expected micro F1.
 
         Accuracy is the mean largest probability, F1 = 2 sum p [predicted] / (sum [predicted] + sum p).
         """
@@ -244,15 +244,15 @@ class Learner:
         return float(2.0 * probs[said].sum() / max(said.sum() + probs.sum(), 1e-12))
 
     def pick(self, strategy: str, n: int, rng: np.random.Generator, among: int = 1) -> list[int]:
-        """Return n free items, no near copies of each other or of leased ones.
+        """Return n free items that are not near copies of each other or of leased items.
 
-        among : number of people who label; the more there are, the fewer candidates are tried
+        among : number of people who label; with more people, fewer candidates are tried
         """
         if strategy == REVIEW and self.reviewed is not None:
             found = self.reviewed.proposals(self.pool.state == Where.FREE, n)
             if found:
                 return found
-        if strategy == REVIEW:  # all given labels are reviewed, or none is known
+        if strategy == REVIEW:  # all given labels are reviewed, or there are none
             strategy = "random"
         pool = self.pool if looks_at_each(strategy, self.pool) else self.pool.at_hand(rng)
         free = len(pool.free_idx)
@@ -272,12 +272,12 @@ class Learner:
         return self._apart([int(i) for i in picked], leased, n)
 
     def draw(self, rng: np.random.Generator) -> int | None:
-        """Return a free item at random, each as likely as any other."""
+        """Return a free item drawn uniformly at random."""
         free = self.pool.free_idx
         return int(free[int(rng.integers(len(free)))]) if len(free) else None
 
     def draw_predicted(self, column: int, rng: np.random.Generator) -> tuple[int | None, float]:
-        """Return a random free item among those predicted as a column's class, and their share."""
+        """Return a random free item predicted as a column's class, and the share of such items."""
         some = self.pool.sample(DRAWN_FROM, rng)
         if not len(some):
             return None, 0.0
@@ -285,7 +285,7 @@ class Learner:
         return (int(rng.choice(predicted)) if len(predicted) else None), len(predicted) / len(some)
 
     def _apart(self, picked: Sequence[int], leased: Sequence[int], n: int) -> list[int]:
-        """Return the n first that are no near copies of those before or of leased ones."""
+        """Return n picked items, those first that are not near copies of earlier or leased ones."""
         if n == len(picked) and not leased:
             return list(picked)
         rows = self.pool.features[[*leased, *picked]].astype(np.float64)
@@ -300,7 +300,7 @@ class Learner:
 
 
 def predicted(probabilities: np.ndarray, multi_label: bool) -> np.ndarray:
-    """Return which classes of each item (..., k) are predicted: the likeliest, or all above a threshold."""
+    """Return a mask of predicted classes (..., k): the most probable one, or all above a threshold."""
     if multi_label:
         return probabilities >= THRESHOLD
     return probabilities >= probabilities.max(axis=-1, keepdims=True, initial=0.0)
@@ -316,7 +316,7 @@ def local_pool(features: Any, posterior: Posterior, known: Mapping[str, Any], ex
 def _as_columns(
     classes: Sequence[int], mean: np.ndarray, columns: Sequence[int], d: int
 ) -> np.ndarray | None:
-    """Return a mean (d, k) of other columns as a starting point for these; new classes start at zero."""
+    """Return a mean (d, k) rearranged to these columns as a starting point; new classes start at zero."""
     if mean.shape[0] != d or not columns:
         return None
     start = np.zeros((d, len(columns)))
@@ -328,5 +328,5 @@ def _as_columns(
 
 
 def _sampled(n: int) -> np.ndarray:
-    """Return a fixed random sample of n items."""
+    """Return a fixed random sample of at most SAMPLED of n items, sorted."""
     return np.sort(np.random.default_rng(0).choice(n, min(n, SAMPLED), replace=False, shuffle=False))

@@ -1,7 +1,7 @@
-"""Work beside the desk: exact training, the estimate of the accuracy that follows it, and compiling ahead.
+"""Background work beside the desk: exact training, the accuracy estimate after it, and compiling ahead.
 
-A second model is trained on a copy of the labels. It then follows the changes that came meanwhile and takes
-the place of the first one. Compiled loops are loaded while the first item is being read, so that the first
+A second model is trained on a copy of the labels. It then applies the changes that arrived meanwhile and
+replaces the first model. Compiled loops are loaded while the person reads the first item, so that the first
 label is as fast as the others.
 """
 
@@ -32,16 +32,16 @@ from everylabel.selection.pool.features import LARGE, compile_products
 from everylabel.selection.threads import SMALL
 
 log = logging.getLogger(__name__)
-REST = 4.0  # rest this many times as long as training has computed: a fifth of one core at most
-WAIT = 0.2  # seconds between looks whether training pays
-EARLY, EARLY_UP_TO = 2, 40  # labels between trainings while there are few and class names teach
-EVERY = 10  # label changes between trainings where each label is learned exactly anyway
+REST = 4.0  # rest this many times as long as training computed: use at most a fifth of one core
+WAIT = 0.2  # seconds between checks whether training pays
+EARLY, EARLY_UP_TO = 2, 40  # label changes between trainings while there are few labels and class names teach
+EVERY = 10  # label changes between trainings if each label is learned exactly anyway
 SAVE_EVERY = 10_000  # events between snapshots while the server runs
-WIDTH = 8  # features of the small pool
+WIDTH = 8  # features of the small pool that is compiled on
 
 
 class Retrainer:
-    """A thread that retrains the model whenever labels have come; snapshots: where the state is saved."""
+    """A thread that retrains the model when labels have arrived; snapshots: where the state is saved."""
 
     def __init__(self, desk: Desk, snapshots: Snapshots | None = None) -> None:
         self.desk, self.snapshots = desk, snapshots
@@ -66,13 +66,13 @@ class Retrainer:
             if self.desk.rows.refusal() is not None or not self._is_due():
                 self._stopped.wait(WAIT)
                 continue
-            began = time.thread_time()  # without the time it waits for the desk
+            began = time.thread_time()  # without the time spent waiting for the desk
             self._seen = self.desk.state.n_changes, len(self.desk.state.checks)
             try:
                 retrain(self.desk)
             except EverylabelError as error:  # the log refuses writes
                 log.warning("training in the background failed: %s", error)
-            except Exception:  # labels go on being learned without it
+            except Exception:  # labels are still learned without it
                 log.exception("training in the background failed")
             if self.desk.state.seq - self._saved > SAVE_EVERY:
                 self._save()
@@ -88,7 +88,7 @@ class Retrainer:
             log.warning("the snapshot could not be saved: %s", error)
 
     def _is_due(self) -> bool:
-        """Return whether training pays: at once, or after some labels if each is learned exactly anyway."""
+        """Return whether training pays: at once, or after several labels if each is learned exactly."""
         state, learner = self.desk.state, self.desk.learner
         changes, checks = self._seen
         if learner.deferred or self.desk.rows.scale_is_stale(learner.scaled_on, len(self.desk.ids)):
@@ -102,7 +102,7 @@ class Retrainer:
 
 
 def retrain(desk: Desk) -> None:
-    """Train on all current labels, take over with the changes since, and estimate the accuracy."""
+    """Train on all current labels, apply the changes since, replace the model and estimate the accuracy."""
 
     def look() -> tuple[TrainingSet, list[Check], Evidence, Learner, Rows]:
         state = desk.state
@@ -125,7 +125,7 @@ def retrain(desk: Desk) -> None:
     learner = Learner(rows, desk.ids, training, before=now)
     trained = learner.trained
     try:
-        learner.follow(desk.read(desk.training_set).result())  # most of the changes, beside the desk
+        learner.follow(desk.read(desk.training_set).result())  # most changes, beside the desk
     except BaseException:
         learner.close()
         raise
@@ -142,7 +142,7 @@ def _taken_over(desk: Desk, learner: Learner) -> Finish:
 
 
 def _note(desk: Desk, found: Assessment) -> None:
-    """Write the estimate to the log, if it is new."""
+    """Write the accuracy estimate to the log, if it has changed."""
 
     def write() -> Finish:
         desk.assessment = found
@@ -155,12 +155,13 @@ def _note(desk: Desk, found: Assessment) -> None:
 
 @contextmanager
 def compiling(size: int, strategy: str, exact: bool = True, n_logits: int = 0) -> Iterator[threading.Event]:
-    """Compile in a thread of its own once the event is set, until the block is left.
+    """Compile in a separate thread once the yielded event is set, and stop when the block is left.
 
-    Nobody waits for the loop that is being compiled then: the thread ends after it, and Python after that.
+    The block does not wait for a loop that is still compiling: the thread ends after it, and Python after the
+    thread.
 
-    size, n_logits : of the real pool's features and logits: few of them take other paths
-    exact : whether it learns each label exactly
+    size, n_logits : number of features and of logits in the real pool: small pools run other code
+    exact : whether the pool learns each label exactly
     """
     begin, left = threading.Event(), threading.Event()
 
@@ -168,14 +169,14 @@ def compiling(size: int, strategy: str, exact: bool = True, n_logits: int = 0) -
         begin.wait()
         try:
             compile_loops(size, strategy, exact, n_logits, left.is_set)
-        except Exception:  # the first label takes longer, then
+        except Exception:  # then the first label takes longer
             if not left.is_set():
                 log.exception("compiling ahead failed")
         finally:
             atexit.unregister(thread.join)
 
     thread = threading.Thread(target=work, name="compile", daemon=True)
-    atexit.register(thread.join)  # the compiler does not survive the end of Python
+    atexit.register(thread.join)  # the compiler does not survive Python's exit
     thread.start()
     try:
         yield begin
@@ -191,7 +192,7 @@ def compile_loops(
     n_logits: int = 0,
     ended: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Learn a label and pick an instance in a pool of noise that takes the paths of the real one."""
+    """Learn a label and pick an item in a pool of noise, to compile the code that the real pool will run."""
     n = SMALL // 2 + 1 if n_logits >= SMALL else SMALL // WIDTH + 1 if size >= SMALL else 200
     rng = np.random.default_rng(0)
 

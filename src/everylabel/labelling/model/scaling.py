@@ -1,7 +1,8 @@
 """The features of a project's items by id, and the scale on which the model sees them.
 
-The scale is fitted on an even sample of the items in the pool, and again at a training when the pool has
-grown by half. Pools above FOLDED_FROM numbers are not copied: the scale is folded into products (`Scaled`).
+The scale is fitted on an evenly spaced sample of the items in the pool. Training fits it again when the pool
+has grown by half. Pools above FOLDED_FROM numbers are not copied: the scale is folded into products
+(`Scaled`).
 """
 
 import mmap
@@ -16,39 +17,39 @@ from everylabel.models.scaling import Scaling, fit_pool_scaling
 from everylabel.selection import Pool
 from everylabel.selection.pool.features import Scaled
 
-SAMPLE = 5000  # items that the scale is fitted on, or five times the number of features
-GROWN = 1.5  # growth of the pool after which the scale is fitted again
+SAMPLE = 5000  # items that the scale is fitted on, or five times the number of features if that is more
+GROWN = 1.5  # growth factor of the pool after which the scale is fitted again
 BLOCK = 4096  # rows scaled at a time
 FOLDED_FROM = 10**8  # n d: a scaled copy in single precision would take more than 400 MB
 
 
 class Prepared(NamedTuple):
-    """Features on the scale that the prior suits, and the scale."""
+    """Features on the scale that suits the prior, and that scale."""
 
     features: np.ndarray  # (n, d) float32, or `Scaled`
     scaling: Scaling
 
 
 def prepare(features: np.ndarray) -> Prepared:
-    """Return features on scale in single precision; features outside of this process are not copied."""
+    """Return scaled features in single precision; features stored outside this process are not copied."""
     scaling = fit_scale(features)
     seen: Any = on_scale if isinstance(features, np.ndarray) else as_folded
     return Prepared(seen(features, scaling), scaling)
 
 
 def fit_scale(features: np.ndarray) -> Scaling:
-    """Return the scale fitted on an even sample of features."""
+    """Return the scale fitted on an evenly spaced sample of features."""
     size = sample_size(features.shape[1])
     return fit_pool_scaling(np.asarray(features[:: max(1, len(features) // size)], np.float64))
 
 
 def sample_size(d: int) -> int:
-    """Return the number of rows of d features that the scale is fitted on at most."""
+    """Return the maximum number of rows with d features that the scale is fitted on."""
     return max(SAMPLE, 5 * d)
 
 
 def on_scale(features: np.ndarray, scaling: Scaling) -> np.ndarray:
-    """Return features (m, d) on scale in single precision."""
+    """Return scaled features (m, d) in single precision."""
     center, factor = scaling.center.astype(np.float32), np.float32(scaling.scale)
     matrix = None if scaling.matrix is None else scaling.matrix.astype(np.float32)
     scaled = np.empty(features.shape, np.float32)
@@ -59,22 +60,22 @@ def on_scale(features: np.ndarray, scaling: Scaling) -> np.ndarray:
 
 
 def as_folded(features: np.ndarray, scaling: Scaling) -> Scaled:
-    """Return features on scale without copying them."""
+    """Return scaled features without copying them."""
     matrix = np.eye(features.shape[1]) if scaling.matrix is None else scaling.matrix
     return Scaled(features, scaling.center, scaling.scale * matrix)
 
 
 def _file_of(features: object) -> mmap.mmap | None:
-    """Return the open file behind features that are memory-mapped."""
+    """Return the open file behind memory-mapped features; None if they are in memory."""
     while isinstance(features, np.ndarray):
         features = features.base
     return features if isinstance(features, mmap.mmap) else None
 
 
 class Rows:
-    """Features by id, which may grow.
+    """Features by id; rows can be added.
 
-    ready : the features are on scale already, by `given` if that is known
+    ready : the features are scaled already, by `given` if that is known
     """
 
     make_pool: "Callable[..., Pool] | None" = None  # another kind of pool, for features in shards
@@ -98,9 +99,9 @@ class Rows:
         return self.ids.position
 
     def refusal(self) -> Refused | None:
-        """Return an error if the file of the features was cut off: reading it would end the process."""
-        size = 0 if self._file is None else self._file.size()  # of the open file, wherever it lies now
-        self._cut = self._cut or size < self._size  # for good: a file that grew again may hold anything
+        """Return an error if the feature file was truncated: reading it would crash the process."""
+        size = 0 if self._file is None else self._file.size()  # of the open file, even if it was moved
+        self._cut = self._cut or size < self._size  # permanent: a file that grew again may hold anything
         if not self._cut:
             return None
         return Refused(
@@ -121,7 +122,7 @@ class Rows:
         self.ids.extend(ids)
 
     def of(self, ids: Sequence[str]) -> np.ndarray:
-        """Return the raw features of ids in their order; a view where they lie side by side."""
+        """Return the raw features of ids in their order; a view if their rows are adjacent."""
         first = self.position[ids[0]] if len(ids) else 0
         if list(self.ids[first : first + len(ids)]) == list(ids):
             return self.features[first : first + len(ids)]
@@ -136,7 +137,7 @@ class Rows:
         return self._fitted[1]
 
     def is_folded(self, n: int) -> bool:
-        """Return whether a model of n rows sees them as they came, through a map."""
+        """Return whether a model of n rows folds the scale into its products instead of copying rows."""
         return not self.ready and n * self.features.shape[1] > FOLDED_FROM
 
     def on_scale(
@@ -149,8 +150,8 @@ class Rows:
         return as_folded(features, scaling) if folded else on_scale(features, scaling)
 
     def close(self) -> None:
-        """Release features that are held elsewhere; here there are none."""
+        """Release features held outside this process; there are none here."""
 
     def scale_is_stale(self, fitted_on: int, n: int) -> bool:
-        """Return whether a pool of n items has outgrown a scale that was fitted on fewer."""
+        """Return whether a pool of n items has outgrown a scale fitted on `fitted_on` items."""
         return not self.ready and fitted_on < sample_size(self.features.shape[1]) and n >= GROWN * fitted_on

@@ -1,7 +1,7 @@
-"""What the model learns from, and exact training: the posterior that labels and class names make.
+"""The training set of a model, and exact training: the posterior from labels and class names.
 
-Class names teach by vectors of their phrases, which the encoder of the texts makes. They are cached in a
-file, in half precision, which changes nothing that can be measured; the file may be deleted at any time.
+Class names teach through vectors of their phrases, made by the encoder of the texts. The vectors are cached
+in a file in half precision, which makes no measurable difference; the file may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ RuledOut = Mapping[int, Collection[int]]
 
 
 class Encoder(NamedTuple):
-    """The encoder of the texts, for words: its name, and a function from phrases to vectors (m, d)."""
+    """The text encoder applied to words: its name, and a function from phrases to vectors (m, d)."""
 
     name: str
     encode: Callable[[Sequence[str]], np.ndarray]
 
 
 def phrases_of(name: str, description: str | None) -> tuple[str, ...]:
-    """Return the phrases of a class that are embedded: its name as words, and its description."""
+    """Return the phrases of a class to embed: its name as words, and its description."""
     words = phrase(name)
     return (words,) if not description else (words, description)
 
 
 class ClassNames:
-    """Vectors of class names and descriptions; without an encoder there are none.
+    """Vectors of class names and descriptions; empty without an encoder.
 
     path : file that caches the vectors
     """
@@ -54,7 +54,7 @@ class ClassNames:
         self._of_class: dict[int, tuple[tuple[str, ...], np.ndarray]] = {}
 
     def missing(self, state: State, numbers: Iterable[int] | None = None) -> list[str]:
-        """Return the phrases of classes (of all, unless some are given) that have no vector yet."""
+        """Return the phrases without a vector yet, of the given classes or of all."""
         if self.encoder is None or not state.settings["names"]:
             return []
         wanted = [self._phrases(state, c) for c in (state.book.present if numbers is None else numbers)]
@@ -75,7 +75,7 @@ class ClassNames:
                 )
 
     def add(self, vectors: Mapping[str, np.ndarray]) -> None:
-        """Take the vectors of phrases that are known already."""
+        """Add vectors of phrases that were embedded before."""
         with self._lock:
             self._vectors = {
                 **self._vectors,
@@ -83,9 +83,9 @@ class ClassNames:
             }
 
     def vectors(self, state: State) -> dict[int, np.ndarray]:
-        """Return the vectors (m, d) of each class; none if the setting is off.
+        """Return the vectors (m, d) of each class; empty if the setting is off.
 
-        The vectors of a renamed class stay until those of its new name are learned.
+        A renamed class keeps its old vectors until those of its new name are learned.
         """
         if self.encoder is None or not state.settings["names"]:
             return {}
@@ -103,7 +103,7 @@ class ClassNames:
 
 
 def _read(path: Path | None, encoder: str) -> dict[str, np.ndarray]:
-    """Return the cached vectors of an encoder; none if the file is missing, damaged or of another encoder."""
+    """Return an encoder's cached vectors; empty if the file is missing, damaged or of another encoder."""
     if path is None or not path.exists():
         return {}
     try:
@@ -120,11 +120,11 @@ class TrainingSet(NamedTuple):
 
     columns : class of each column of the model
     places : items that are not free: labelled, leased, excluded, or with classes ruled out
-    names : vectors of class names that may teach, by class
+    names : class -> vectors of its name, which may teach
     n_items : number of items in the pool
-    trusts_names : the names teach whether or not leave-one-out bears them out
-    suggestions : what sources that are not fully trusted say
-    without_suggestions : items that nothing is learned of by suggestions
+    trusts_names : names teach even if leave-one-out does not confirm them
+    suggestions : suggestions of sources that are not fully trusted
+    without_suggestions : items whose suggestions must not teach
     drawn : weights of labelled items that were drawn at random
     review : whether people review given labels
     multi_label : an item may have several classes, or none
@@ -146,7 +146,7 @@ class TrainingSet(NamedTuple):
         return len(self.columns)
 
     def labels(self) -> dict[int, Any]:
-        """Return the column of each labelled item, or its `ClassSet` of columns; the earliest label first."""
+        """Return each labelled item's column, or its `ClassSet` of columns; the earliest label first."""
         column = {number: j for j, number in enumerate(self.columns)}
         known = ((item, place.label) for item, place in self.places.items() if place.label is not None)
         if self.multi_label:
@@ -154,7 +154,7 @@ class TrainingSet(NamedTuple):
         return {item: column[label] for item, label in known if isinstance(label, int)}
 
     def sources(self) -> list[Suggestions]:
-        """Return the suggestions to learn from, by columns."""
+        """Return the suggestions to learn from, with classes as columns."""
         column = {number: j for j, number in enumerate(self.columns)}
         return [one.translated(column, self.without_suggestions) for one in self.suggestions]
 
@@ -167,7 +167,7 @@ class TrainingSet(NamedTuple):
 
 
 def columns_out(place: Place, columns: Sequence[int]) -> frozenset[int]:
-    """Return the columns that a place rules out; none if that would rule out all."""
+    """Return the columns that a place rules out; empty if that would be all columns."""
     found = frozenset(j for j, number in enumerate(columns) if number in place.ruled_out)
     return found if len(found) < len(columns) else frozenset()
 
@@ -180,9 +180,9 @@ def teaching_names(
     scaling: Scaling | None,
     trusted: bool = False,
 ) -> NameRows | None:
-    """Return class names as rows to learn from, if the labels bear them out; vectors and labels by column.
+    """Return class names as training rows if the labels confirm them; vectors and labels are by column.
 
-    trusted : they teach in any case. An encoder that has seen the labels would always seem to bear them out.
+    trusted : use them without the test, which an encoder trained on these labels would always pass
     """
     if scaling is None:
         return None
@@ -206,9 +206,9 @@ def train(
     tol: float = 1e-8,
     multi_label: bool = False,
 ) -> Posterior:
-    """Return the posterior trained on labels (row -> column or `ClassSet`) and names; else the prior.
+    """Return the posterior trained on labels (row -> column or `ClassSet`) and names; without any, the prior.
 
-    ruled_out : rows without a label -> the columns that are ruled out, which leave at least one
+    ruled_out : row without a label -> its ruled-out columns; at least one column must remain
     init : mean (d + 1, k) to start from
     """
     k = max(1, n_classes)
@@ -220,7 +220,7 @@ def train(
     mean = np.zeros((features.shape[1] + 1, k))
     if len(y):
         mean = fit_map(x, y, k, prior, weights=weights, init=init, tol=tol)
-    if partial is not None:  # not convex: begun where the labels alone end, it ends there from any `init`
+    if partial is not None:  # not convex: start from the labels' solution, so that `init` does not matter
         mean = fit_map(x, y, k, prior, weights=weights, partial=partial, init=mean, tol=tol)
     kind = "bernoulli" if multi_label else "gaussian"
     posterior = laplace(mean, x, likelihood=kind, prior_precision=prior, weights=weights, labels=y)
@@ -237,11 +237,11 @@ def train_with_none(
     names: NameRows | None = None,
     ruled_out: RuledOut | None = None,
 ) -> Posterior:
-    """Return the posterior of the classes alone, trained also on rows of no class.
+    """Return the posterior over the classes only, trained also on rows that belong to no class.
 
-    Those rows are a class 0 of their own, p_c = e^f_c / (e^f_0 + sum_j e^f_j). Given that a class fits,
+    These rows form a class 0 of their own, p_c = e^f_c / (e^f_0 + sum_j e^f_j). Given that a class fits,
         p_c / (1 - p_0) = e^f_c / sum_j e^f_j
-    so that its column can be left out when all are trained.
+    so that the column of class 0 can be dropped after training.
     """
     if not none:
         return train(features, labels, n_classes, names, ruled_out=ruled_out)
@@ -259,7 +259,7 @@ def train_with_none(
 def _partial(
     features: np.ndarray | Scaled, ruled_out: RuledOut, k: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the rows with ruled-out columns, and the remaining columns of each; None without any."""
+    """Return the rows with ruled-out columns, and a mask of their remaining columns; None without any."""
     idx = sorted(ruled_out)
     if not idx:
         return None
@@ -268,7 +268,7 @@ def _partial(
 
 
 def targets(labels: Mapping[int, Any], k: int, multi_label: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows and their columns (n,), or answers (n, k) of 1, 0 and nan, sorted by row."""
+    """Return rows and their columns (n,), or answers (n, k) of 1, 0 and nan; sorted by row."""
     if not multi_label:
         return in_order(labels)
     idx = np.array(sorted(labels), dtype=np.int64)
@@ -276,6 +276,6 @@ def targets(labels: Mapping[int, Any], k: int, multi_label: bool) -> tuple[np.nd
 
 
 def in_order(labels: Mapping[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows and columns sorted by row: the order of labelling must not matter."""
+    """Return rows and columns sorted by row, so that the order of labelling does not matter."""
     idx = np.array(sorted(labels), dtype=np.int64)
     return idx, np.array([labels[int(i)] for i in idx], dtype=np.int64)
