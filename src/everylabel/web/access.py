@@ -1,10 +1,10 @@
-"""Who may talk to the server.
+"""Access control: decides which requests the server answers.
 
-Bound to this machine only (127.0.0.1) nothing is asked, but the Host header must name this machine,
-so that no web page can reach the server by a name of its own (DNS rebinding). No page may have ours in a
-frame, but for a session that Python began: a notebook of this machine may. Bound elsewhere a token
-is needed (`tokens.py`): once in the address, then in a cookie that other sites cannot send, or as a bearer
-token. Requests that change anything must come as JSON, which no form of another site can send (CSRF).
+A server bound to this machine only (127.0.0.1) needs no token, but the Host header must name this machine,
+which prevents DNS rebinding. No other page may show ours in a frame, except a notebook on this machine
+whose Python session started the server. Bound to another address, the server requires a token
+(`tokens.py`): first in the address, then in a cookie that other sites cannot send, or as a bearer token.
+Requests that change anything must be JSON, which a form on another site cannot send (CSRF).
 """
 
 import json
@@ -23,12 +23,12 @@ from everylabel.web.tokens import Guesses, Tokens
 
 COOKIE = "everylabel"
 FLAGS = "Path=/; HttpOnly; SameSite=Strict"
-LINK = "/as/"  # and a name: the page as that person opens it
-LARGEST = 1_000_000  # bytes of a request
-LOOKS = "looks"  # of a request's state: it may change nothing
+LINK = "/as/"  # followed by a name: the page opened as that person
+LARGEST = 1_000_000  # maximal size of a request in bytes
+LOOKS = "looks"  # key in a request's state: true for a read-only token
 READING = ("GET", "HEAD", "OPTIONS")
-LOOKED_AT = ("/api/here", "/api/leave", "/api/queues/shown")  # change nothing that is kept
-_HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?")  # nothing that ends a host early
+LOOKED_AT = ("/api/here", "/api/leave", "/api/queues/shown")  # POST requests that change nothing stored
+_HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?")  # no characters that end a host early
 HEADERS = {
     "content-security-policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; "
     "base-uri 'none'; form-action 'self'",
@@ -38,8 +38,8 @@ HEADERS = {
     "cache-control": "no-store",
 }
 POLICY, NOWHERE = "content-security-policy", "frame-ancestors 'none'"
-OWN_NAMES = ("localhost", "127.0.0.1", "[::1]")  # of this machine
-# where a notebook is: on a server of this machine, or in an editor, whose schemes no web page can have
+OWN_NAMES = ("localhost", "127.0.0.1", "[::1]")  # names of this machine
+# a notebook runs on a server of this machine, or in an editor, whose schemes no web page can have
 NOTEBOOKS = " ".join(
     [f"{scheme}://{name}:*" for scheme in ("http", "https") for name in OWN_NAMES]
     + ["vscode-webview:", "vscode-file:"]
@@ -48,7 +48,7 @@ IN_NOTEBOOKS = HEADERS | {POLICY: HEADERS[POLICY].replace(NOWHERE, f"frame-ances
 
 
 def is_local(host: str) -> bool:
-    """Return whether an address is this machine's own, out of others' reach."""
+    """Return whether an address is a loopback address, which other machines cannot reach."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -56,7 +56,7 @@ def is_local(host: str) -> bool:
 
 
 class Refusal(NamedTuple):
-    """Why a request is not let through; again : seconds after which it may come again."""
+    """The reason for refusing a request; again : seconds after which the client may retry."""
 
     status: int
     code: str
@@ -65,7 +65,7 @@ class Refusal(NamedTuple):
 
 
 def too_large(headers: Headers, largest: int) -> Refusal | None:
-    """Return why a request is not read, by what its headers say of its length."""
+    """Return a refusal if the headers announce a body that is too large or give two lengths, else None."""
     if "content-length" in headers and "transfer-encoding" in headers:
         told = "content-length and transfer-encoding came together; expected one"
         return Refusal(400, "two_lengths", told)
@@ -79,7 +79,7 @@ def too_large(headers: Headers, largest: int) -> Refusal | None:
 
 
 def limited(receive: Receive, largest: int) -> Receive:
-    """Return `receive` that stops a request which grows too large without having said so."""
+    """Return a `receive` that raises 413 once the body exceeds `largest` bytes, whatever its headers say."""
     size = 0
 
     async def counted() -> Message:
@@ -94,9 +94,9 @@ def limited(receive: Receive, largest: int) -> Receive:
 
 
 class Access:
-    """Middleware in front of the application; tokens=None asks for nothing and answers locally only.
+    """Middleware that checks each request; tokens=None requires no token and answers this machine only.
 
-    framed : notebooks of this machine may show the page inside of theirs
+    framed : notebooks of this machine may show the page in a frame
     """
 
     def __init__(self, app: ASGIApp, tokens: Tokens | None = None, framed: bool = False) -> None:
@@ -117,7 +117,7 @@ class Access:
             await self.app(scope, limited(receive, LARGEST), _with_headers(send, self.headers))
 
     def _stranger(self, scope: Scope, headers: Headers) -> Refusal | None:
-        """Return why a request is none of those who may come."""
+        """Return a refusal if the request has a foreign host or lacks a valid token, else None."""
         if self.tokens is None:
             if is_local(_host(headers)):
                 return None
@@ -127,7 +127,7 @@ class Access:
         return self._without_token(self.tokens, scope, headers)
 
     def _without_token(self, tokens: Tokens, scope: Scope, headers: Headers) -> Refusal | None:
-        """Return why the token that a request brings, or brings not, does not let it in."""
+        """Return a refusal if the token is missing, wrong, or read-only for a change; else None."""
         in_address, address = _in_address(scope), (scope.get("client") or ("", 0))[0]
         given = _brought(scope, headers) if in_address is None else in_address
         pause = 0 if given is None else self.guesses.pause(address)
@@ -147,7 +147,7 @@ class Access:
         return Refusal(401, "no_token", f"{what}: open the address that the server printed")
 
     def _refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
-        """Return why a request is not let through, whoever sends it."""
+        """Return a refusal if the request is not JSON, comes from another site or is too large, else None."""
         if scope["method"] not in READING:
             if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
                 return Refusal(415, "not_json", "content-type must be application/json")
@@ -158,10 +158,10 @@ class Access:
         return too_large(headers, LARGEST)
 
     async def _let_in(self, scope: Scope, headers: Headers, token: str, send: Send) -> None:
-        """Turn the token in the address into a cookie, and lead on to the address without it.
+        """Set the token in the address as a cookie, and forward to the address without it.
 
-        By a page and not by a redirect: that would still count as sent by the site on which the link was
-        clicked, and a browser would keep a strict cookie back.
+        A page forwards, not a redirect: a redirect still counts as sent by the site on which the link was
+        clicked, and the browser would withhold a SameSite=Strict cookie.
         """
         cookie = f"{_cookie(scope, headers)}={quote(token, safe='')}; {FLAGS}"
         rest = [pair for pair in parse_qsl(scope["query_string"].decode("latin-1")) if pair[0] != "token"]
@@ -174,7 +174,7 @@ class Access:
 
 
 def _page(scope: Scope) -> str | None:
-    """Return where the page is, if it is asked for: with a person's name if the link has one."""
+    """Return the page's path, with the name in a personal link; None if the request is for something else."""
     path: str = scope["path"]
     return quote(path) if path == "/" or path.startswith(LINK) else None
 
@@ -186,9 +186,9 @@ def _in_address(scope: Scope) -> str | None:
 
 
 def _brought(scope: Scope, headers: Headers) -> str | None:
-    """Return the token that a request carries, in our cookie or as a bearer's: one, so that it is one guess.
+    """Return the token in our cookie or, without one, the bearer token; only one, so that it is one guess.
 
-    The cookie comes first: a bearer's may be a proxy's own, which is for the proxy.
+    The cookie comes first: the bearer token may be meant for a proxy.
     """
     kept = _kept(headers, _cookie(scope, headers))
     if kept is not None:
@@ -198,7 +198,7 @@ def _brought(scope: Scope, headers: Headers) -> str | None:
 
 
 def _kept(headers: Headers, own: str) -> str | None:
-    """Return the first cookie of this name."""
+    """Return the value of the first cookie named `own`, or None."""
     cookies = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
     return next((unquote(value) for name, _, value in cookies if name == own), None)
 
@@ -209,7 +209,7 @@ def _host(headers: Headers) -> str:
 
 
 def _place(origin: str) -> str | None:
-    """Return host and port of an origin; None if it is none."""
+    """Return host and port of an origin; None if it cannot be parsed."""
     try:
         return urlsplit(origin).netloc
     except ValueError:
@@ -217,7 +217,7 @@ def _place(origin: str) -> str | None:
 
 
 def _cookie(scope: Scope, headers: Headers) -> str:
-    """Return the cookie's name, with the port: browsers send the cookies of all ports of a host."""
+    """Return the cookie's name, which includes the port: browsers send the cookies of all ports of a host."""
     try:
         port = urlsplit("//" + headers.get("host", "")).port
     except ValueError:
@@ -239,7 +239,7 @@ def _with_headers(send: Send, added: Mapping[str, str]) -> Send:
 async def refuse(
     send: Send, status: int, code: str, message: str, again: int | None = None, page: bool = False
 ) -> None:
-    """Say why not: to a script as JSON, to a person who opens the page as a sentence."""
+    """Send a refusal: as JSON to scripts, as a sentence to a person who opens the page."""
     more = [] if again is None else [(b"retry-after", str(again).encode())]
     if page:
         text = f"<!doctype html><title>everylabel</title><p>everylabel: {escape(message)}.</p>"

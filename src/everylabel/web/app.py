@@ -24,8 +24,8 @@ from everylabel.web.tokens import Tokens
 
 PAGE = Path(__file__).parent / "page"
 PICTURES = "/api/image/"
-LEAST = 1024  # bytes that are worth compressing
-LEVEL = 5  # of 9: three quarters of the bytes are saved in a fraction of a millisecond
+LEAST = 1024  # bytes; smaller replies are not compressed
+LEVEL = 5  # of 9: saves three quarters of the bytes in a fraction of a millisecond
 TOLD = (
     "the server is stopping; whether this was saved is not known: send it again later with the same key, "
     "which counts once"
@@ -42,16 +42,16 @@ def make_app(
     guidelines: str = "",
     framed: bool = False,
 ) -> FastAPI:
-    """Return the application of one project; its id tells it from others of the same name.
+    """Return the web application of one project.
 
-    arrivals : what takes texts that other programs send; None where the items are another program's
-    guidelines : HTML that `guidelines.rendered` has made
-    framed : notebooks of this machine may show the page inside of theirs
+    arrivals : accepts texts that other programs send; None if another program owns the items
+    guidelines : HTML from `item_view.rendered`
+    framed : notebooks of this machine may show the page in a frame
     """
     project = shown.project
     app = FastAPI(title="everylabel", version="1", docs_url=None, redoc_url=None, description=__doc__)
     app.add_middleware(Compressed)
-    app.add_middleware(Access, tokens=tokens, framed=framed)  # outermost: strangers get nothing else
+    app.add_middleware(Access, tokens=tokens, framed=framed)  # outermost: checks before all else
     answer_errors(app)
     about = {"project": project.name, "project_id": project.id or project.name, "kind": project.kind}
     about["guidelines"] = guidelines
@@ -75,7 +75,7 @@ def make_app(
 
 
 class Compressed:
-    """Middleware that compresses replies, files and the page; pictures already are."""
+    """Middleware that compresses replies, files and the page; pictures are compressed already."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.plain, self.small = app, GZipMiddleware(app, minimum_size=LEAST, compresslevel=LEVEL)
@@ -86,7 +86,7 @@ class Compressed:
 
 
 class Stopping:
-    """Middleware that answers 503 to requests which the server cancels when it stops."""
+    """Middleware that answers 503 to requests that the server cancels when it stops."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -101,6 +101,6 @@ class Stopping:
 
         try:
             await self.app(scope, receive, noted)
-        except asyncio.CancelledError:  # by the server alone, which ends with this task
+        except asyncio.CancelledError:  # only the server cancels, and it ends with this task
             if not began:
                 await refuse(send, 503, "closing", TOLD)

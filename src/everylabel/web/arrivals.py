@@ -1,8 +1,8 @@
 """Items that join while a project is served: the rest of a large source, new rows and images, sent texts.
 
-An item's features are on disk, and its row is noted in the store, before it joins the pool: after a crash the
-next start has the same items by the same names. The log holds the texts that were sent. Rows that are gone or
-have other content are told, and stay as they were until the next start.
+An item's features are on disk, and its row is in the store, before it joins the pool: after a crash the next
+start has the same items with the same ids. The log holds the texts that were sent. Rows that are missing or
+changed are reported, and stay as they were until the next start.
 """
 
 import logging
@@ -29,13 +29,13 @@ from everylabel.projects.project import left_out, with_clean_classes
 from everylabel.web.item_view import Shown
 
 logger = logging.getLogger(__name__)
-Told = Callable[[int, int], Any]  # rows done, rows in all
-EVERY = 1.0  # seconds between looks at the source,
-SHARE = 10  # and so many times as long as a look takes
+Told = Callable[[int, int], Any]  # receives rows done and rows in total
+EVERY = 1.0  # seconds between looks at the source, at least
+SHARE = 10  # the pause is at least this many times as long as a look takes
 
 
 class Arrivals:
-    """Has items join the pool: on a thread of its own those of the source, at once those that are sent."""
+    """Adds items to the pool: new rows of the source on a thread of its own, sent texts at once."""
 
     def __init__(
         self,
@@ -47,12 +47,12 @@ class Arrivals:
         watched: Watched | None = None,
         progress: Told | None = None,
     ) -> None:
-        """Prepare; `start` begins.
+        """Prepare without starting; call `start` to begin.
 
-        note : receives sentences on the source for the user
+        note : receives messages about the source for the user
         test : number of test items, or the column that names them
-        watched : the source, if it is to be looked at
-        progress : receives how many items have joined, of how many
+        watched : the source, if it is watched for new items
+        progress : receives the number of items that have joined, and their total
         """
         self.desk, self.log, self.shown = desk, log, shown
         self.state = Arriving()
@@ -60,24 +60,24 @@ class Arrivals:
         self._test = test if test is not None and not test.strip().isdigit() else None
         project, self._lock = shown.project, threading.Lock()
         self._known = (log.items() or Known((), ())).renewed(project)
-        self._embedder: Embedder | None = None  # loaded when it is needed
+        self._embedder: Embedder | None = None  # loaded when first needed
         self._pieces = Pieces(project.folder, project.kind, project.about and project.about.options.model)
         self._coming = project.coming
         places = () if project.coming is None else project.coming.waiting
         self._waiting = deque(project.ids[i] for i in places)  # ids of items to embed
-        self._unfinished = 0  # images that are not whole
+        self._unfinished = 0  # images that are still being written
         self._broken: set[str] = set()  # digests of images that cannot be read
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="arrivals", daemon=True)
         self._count()
 
     def start(self) -> None:
-        """Begin to embed and to look, if there is anything to embed or to watch."""
+        """Start the thread that embeds and watches, if there is anything to embed or to watch."""
         if self._coming is not None or self._watched is not None:
             self._thread.start()
 
     def close(self) -> None:
-        """Stop after the piece that is being embedded."""
+        """Stop after the batch that is being embedded."""
         self._closed.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -105,14 +105,14 @@ class Arrivals:
             except Refused as refusal:
                 if refusal.code != CHANGED:  # the server is stopping: the rest joins at the next start
                     return
-            except Exception:  # people go on with what is there
+            except Exception:  # people continue with the items that have joined
                 logger.exception("embedding in the background failed; start again to go on")
                 if self._watched is None:
                     return
                 self._closed.wait(SHARE * EVERY)
 
     def look(self) -> None:
-        """Have new items of the source wait to be embedded; an error is told, and all stays as it was."""
+        """Queue new items of the source for embedding; an error is reported and changes nothing."""
         if self._watched is None:
             return
         try:
@@ -125,7 +125,7 @@ class Arrivals:
             self._tell(f"{self._watched.path.name} cannot be read as it is now, nothing joins: {error}")
 
     def piece(self) -> bool:
-        """Embed some of the items that wait and have them join; return whether there were any."""
+        """Embed a batch of queued items and add them to the pool; return whether there were any."""
         with self._lock:
             ids = list(islice(self._waiting, PIECE))
             try:
@@ -146,7 +146,7 @@ class Arrivals:
         return bool(ids)
 
     def send(self, sent: Sequence[Sent]) -> int:
-        """Have texts that are in no source join the pool; return how many were not there before."""
+        """Add texts that are not in the source to the pool; return how many are new."""
         project = self.shown.project
         if isinstance(project.ids, Numbered):
             raise Refused(
@@ -157,7 +157,7 @@ class Arrivals:
                 409, "not_text", "this project is not of texts; put images into its folder, with --watch"
             )
         with self._lock:
-            project = self.shown.project  # others may have changed it meanwhile
+            project = self.shown.project  # another thread may have changed it meanwhile
             fresh = {one.id: one for one in sent if not self._is_here(one)}
             wrong = next((one for one in sent if fresh.get(one.id, one).text != one.text), None)
             if wrong is not None:
@@ -178,7 +178,7 @@ class Arrivals:
         return joined
 
     def _is_here(self, one: Sent) -> bool:
-        """Return whether a text has joined already; refuse another by the same id."""
+        """Return whether a text has joined already; refuse a different text with the same id."""
         place = self.shown.place(one.id)
         if place is None and (one.id in self.desk.state.absent or one.id in self._known.keys):
             raise Refused(409, "id_taken", f"id {one.id!r:.80} is of a row that is gone; expected another")
@@ -187,7 +187,7 @@ class Arrivals:
         return place is not None
 
     def _take(self, found: Look, watched: Watched) -> str:
-        """Note new items of the source, show them and have them wait; return what is wrong."""
+        """Record, show and queue new items of the source; return a message on changes that must wait."""
         project = self.shown.project
         sent = project.ids[len(project.ids) - project.sent :]
         items = not_sent(with_clean_classes(found.items), set(sent))
@@ -200,7 +200,7 @@ class Arrivals:
         whole = watched.whole(items, ready)
         if whole and change.only_appended:
             self._set_source(items.without(sorted(set(new).difference(whole))))
-        elif whole:  # rows of before stay as they were
+        elif whole:  # earlier rows stay as they were
             others = set(range(len(items.ids))).difference(whole)
             self._set_source(project.of_source().followed_by(items.without(sorted(others))))
         self._waiting.extend(items.ids[i] for i in whole)
@@ -209,7 +209,7 @@ class Arrivals:
         return self._wrong(change, found.unfinished, len(late))
 
     def _set_source(self, source: Items) -> None:
-        """Note the rows of the source in the store, then show them; if that fails, all stays as it was."""
+        """Record the rows of the source in the store, then show them; a failure changes nothing."""
         known = self._known.renewed(source)
         self.log.set_items(known)
         self._known, project = known, self.shown.project
@@ -219,7 +219,7 @@ class Arrivals:
         self.shown.become(project.with_items(source))
 
     def _join(self, ids: Sequence[str]) -> None:
-        """Embed items of the source and have them join the pool; unreadable images are left out."""
+        """Embed items of the source and add them to the pool, without unreadable images."""
         project = self.shown.project
         places = [place for name in ids if (place := self.shown.place(name)) is not None]
         here, rows = self._embed(project, places)
@@ -238,9 +238,9 @@ class Arrivals:
             self._set_source(project.of_source().without(broken))
 
     def _embed(self, items: Items, places: Sequence[int]) -> tuple[list[int], Any]:
-        """Return the places of readable items and their features, which are on disk by then."""
+        """Return the positions of readable items and their features, already written to disk."""
         refusal = self.log.refusal()
-        if refusal is not None:  # nothing is embedded that the log would not take
+        if refusal is not None:  # embed nothing that the log would refuse
             raise refusal
         self._embedder = self._embedder or self.shown.project.embedder()
         if self._embedder is None:
@@ -253,10 +253,10 @@ class Arrivals:
         self.state.coming = len(self._waiting) + self._unfinished
 
     def _wrong(self, change: Change, unfinished: bool, late: int) -> str:
-        """Return in words which changes wait for the next start."""
+        """Return a message on the changes that take effect at the next start."""
         there = len(self._known.keys) - self._known.gone
         last = self._known.name(there - 1) if there else ""
-        gone = () if unfinished and change.gone == (last,) else change.gone  # it is being written
+        gone = () if unfinished and change.gone == (last,) else change.gone  # the last row is being written
         wrong = str(replace(change, appended=(), moved=0, alike=0, gone=gone))
         parts = [f"the source has changed ({wrong}); start again to go on with that"] if wrong else []
         if late:

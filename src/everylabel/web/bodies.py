@@ -1,6 +1,6 @@
-"""What requests may hold, and errors as replies.
+"""Request bodies and parameters of the HTTP API, and its error replies.
 
-Bodies of POST and PATCH, and single values; {"error": {"code", "message"}} if one is wrong.
+An invalid request gets {"error": {"code", "message"}}.
 """
 
 import logging
@@ -37,7 +37,7 @@ FieldValue = (
     | Annotated[str, StringConstraints(max_length=2000)]
     | None
 )
-AGAIN = 10  # seconds after which a request that was too much may come again
+AGAIN = 10  # seconds after which a client may retry when the server is busy
 log = logging.getLogger(__name__)
 _MEANING = {
     400: "not JSON",
@@ -59,26 +59,26 @@ def _no_bool(value: Any) -> Any:
 
 
 def no_control(value: str) -> str:
-    """Refuse what some databases cannot hold (NUL) and nobody can read."""
+    """Refuse control characters: nobody can read them, and some databases cannot store NUL."""
     if any(unicodedata.category(each) == "Cc" for each in value):
         raise ValueError("expected no control characters")
     return value
 
 
 def _composed(value: str) -> str:
-    """Return a text in NFC: an accent that is a character of its own makes no other name."""
+    """Return a text in NFC, so that composed and decomposed accents give the same name."""
     return unicodedata.normalize("NFC", value)
 
 
 def _no_importer(value: str) -> str:
-    """Refuse the name under which labels of the source are kept: its votes would count as theirs."""
+    """Refuse the name reserved for labels of the source: a person's votes would count as the source's."""
     if unicodedata.normalize("NFKC", value).casefold() == IMPORTER:
         raise ValueError(f"{value!r} is what imported labels go by; expected another name")
     return value
 
 
 def _no_annotation(value: str) -> str:
-    """Refuse keys of the kind that tells which annotation of Label Studio an answer is."""
+    """Refuse keys of the form reserved for Label Studio annotations."""
     if value.partition(" ")[0] == "annotation":
         raise ValueError("keys that begin with 'annotation' are taken; expected another")
     return value
@@ -97,25 +97,25 @@ Person = Annotated[
     AfterValidator(_composed),
     AfterValidator(_no_importer),
 ]
-Anybody = Annotated[  # "" is all people
+Anybody = Annotated[  # "" means everybody
     str, StringConstraints(max_length=LONGEST_PERSON), AfterValidator(no_control), AfterValidator(_composed)
 ]
 Handle = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(no_control)]
 Key = Annotated[Handle, AfterValidator(_no_annotation)] | None
-Whole = Annotated[int, BeforeValidator(_no_bool)]  # JSON's 3.0 is whole, true is not
+Whole = Annotated[int, BeforeValidator(_no_bool)]  # accepts JSON's 3.0, refuses true
 Number = Annotated[Whole, Field(ge=0, le=2**31)]
 FieldName = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(no_control)]
 
 
 class PersonBody(BaseModel):
-    """Who asks."""
+    """The person who sends the request."""
 
     model_config = ConfigDict(extra="forbid")
     person: Person = "me"
 
 
 class ItemBody(PersonBody):
-    """An answer about an instance; `key` makes a request that is sent twice count once."""
+    """An answer about an item; a request sent twice with the same `key` counts once."""
 
     item: Id
     key: Key = None
@@ -128,21 +128,21 @@ class LabelBody(ItemBody):
 
 
 class SetBody(ItemBody):
-    """Classes that an item of a multi-label project has; those that it has not: all others unless given."""
+    """Present and absent classes of an item in a multi-label project; absent defaults to all others."""
 
     present: Annotated[list[Number | Name], Field(max_length=1000)]
     absent: Annotated[list[Number | Name], Field(max_length=1000)] | None = None
 
 
 class ShownBody(BaseModel):
-    """Instances to be shown in a list."""
+    """Items to show in a list."""
 
     model_config = ConfigDict(extra="forbid")
     items: Annotated[list[Id], Field(min_length=1, max_length=500)]
 
 
 class SentItem(BaseModel):
-    """A text to label, by a name of its own or by its content, with columns beside it."""
+    """A text to label, with columns beside it; without an id, its content identifies it."""
 
     model_config = ConfigDict(extra="forbid")
     text: Annotated[str, StringConstraints(max_length=100_000), AfterValidator(_no_blank)]
@@ -151,23 +151,23 @@ class SentItem(BaseModel):
 
 
 class SentBody(BaseModel):
-    """Texts to label; the same one sent again counts once."""
+    """Texts to label; a text sent twice counts once."""
 
     model_config = ConfigDict(extra="forbid")
     items: Annotated[list[SentItem], Field(min_length=1, max_length=500)]
 
 
 class ManyBody(PersonBody):
-    """One class for several instances."""
+    """One class for several items."""
 
     items: Annotated[list[Id], Field(min_length=1, max_length=500)]
     class_: Number | Name = Field(alias="class")
-    remove: bool = False  # multi-label: take the class off instead
+    remove: bool = False  # multi-label: remove the class from the items instead
     key: Key = None
 
 
 class SuggestedItem(BaseModel):
-    """A class that a source suggests for an item, and how sure it is."""
+    """A class that a source suggests for an item, with an optional score."""
 
     model_config = ConfigDict(extra="forbid")
     item: Id
@@ -186,7 +186,7 @@ class SuggestedItem(BaseModel):
 
     @property
     def said(self) -> tuple[str, int | str, float | None]:
-        """Item, class and score."""
+        """Return item, class and score."""
         if self.class_ is not None:
             return self.item, self.class_, self.score
         assert self.probabilities is not None
@@ -194,7 +194,7 @@ class SuggestedItem(BaseModel):
 
 
 class SuggestionsBody(PersonBody):
-    """Suggestions of one source that is not fully trusted; of an item sent again the later counts."""
+    """Suggestions of one source that is not fully trusted; for each item the latest counts."""
 
     source: Annotated[
         str,
@@ -207,21 +207,21 @@ class SuggestionsBody(PersonBody):
 
 
 class FinishBody(PersonBody):
-    """The share of the model's labels that may be wrong, and the confidence in that."""
+    """The largest acceptable error rate of the model's labels, and the confidence level."""
 
     rate: Annotated[float, Field(ge=0.001, le=0.5)] = 0.05
     confidence: Annotated[float, Field(ge=0.5, le=0.999)] = 0.95
 
 
 class UndoBody(PersonBody):
-    """`saved` is the number of the event to take back, if it must be that one."""
+    """An undo; `saved` names the event to undo, and any other is refused."""
 
     saved: Number | None = None
     key: Key = None
 
 
 class ClassBody(PersonBody):
-    """A class to add; `sure` lets a name pass that hardly differs from another's."""
+    """A class to add; `sure` accepts a name that is very similar to an existing one."""
 
     name: Name
     key: Key = None
@@ -229,7 +229,7 @@ class ClassBody(PersonBody):
 
 
 class ChangeBody(PersonBody):
-    """A class's new name, what it is about, its own key, its colour; "" takes one of these away."""
+    """A class's new name, description, shortcut key or colour; "" removes one of the last three."""
 
     name: Name | None = None
     description: Annotated[str, StringConstraints(max_length=1000), AfterValidator(no_control)] | None = None
@@ -239,41 +239,41 @@ class ChangeBody(PersonBody):
 
 
 class RemoveBody(PersonBody):
-    """The class that takes the labels of the one that goes; None makes their items free again."""
+    """The class that receives the removed class's labels; None leaves their items unlabelled."""
 
     into: Number | None = None
 
 
 class OrderBody(PersonBody):
-    """All classes, as they are to be shown."""
+    """All class numbers in the order to show."""
 
     order: Annotated[list[Number], Field(max_length=10_000)]
 
 
 class UndoClassesBody(PersonBody):
-    """The number of the change of classes to take back."""
+    """The number of the class change to undo."""
 
     saved: Number
 
 
 class HereBody(PersonBody):
-    """A page that is open: a browser's own random id, and that of this tab."""
+    """An open page: random ids of the browser and of the tab."""
 
     browser: Handle
     tab: Handle
-    named: bool = True  # the person has told this name
-    known: bool = False  # this browser has labelled here before, without a name
+    named: bool = True  # the person has entered this name
+    known: bool = False  # this browser has labelled here before without a name
 
 
 class LeaveBody(BaseModel):
-    """A page that is closed."""
+    """A closed page."""
 
     model_config = ConfigDict(extra="forbid")
     tab: Handle
 
 
 class WishBody(PersonBody):
-    """A class to test more, and by how many checks."""
+    """A class to check more often, and the number of checks."""
 
     class_: Number = Field(alias="class")
     checks: Annotated[Whole, Field(ge=0, le=1000)] = 10
@@ -281,7 +281,7 @@ class WishBody(PersonBody):
 
 
 class SettingsBody(PersonBody):
-    """What to change."""
+    """The settings to change; None leaves one as it is."""
 
     strategy: Annotated[str, StringConstraints(max_length=64)] | None = None
     check_every: Annotated[Whole, Field(ge=0, le=MOST_CHECKS)] | None = None
@@ -290,7 +290,7 @@ class SettingsBody(PersonBody):
 
 
 def problems(*more: int) -> dict[int | str, dict[str, Any]]:
-    """Return the descriptions of replies that are errors."""
+    """Return the OpenAPI descriptions of error replies: the usual statuses and `more`."""
     example = {"error": {"code": "unknown_item", "message": "item is 'x'; expected an id of this project"}}
     content = {"application/json": {"example": example}}
     statuses = sorted({400, 413, 415, 422, 503, 507, *more})
@@ -298,7 +298,7 @@ def problems(*more: int) -> dict[int | str, dict[str, Any]]:
 
 
 def answer_errors(app: FastAPI) -> None:
-    """Have the application tell what went wrong."""
+    """Register handlers that turn exceptions into JSON error replies."""
 
     async def refused(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, Refused)
@@ -338,7 +338,7 @@ def _error(status: int, code: str, message: str) -> JSONResponse:
 
 
 def _told(error: dict[str, Any]) -> str:
-    """Return what is wrong with a request: the field, and what is expected of it."""
+    """Return a message that names the invalid field and the expected value."""
     where, *field = error["loc"]
     name = str(field[0]) if field and isinstance(field[0], str) else f"the {where}"
     expected = str(error["msg"]).removeprefix("Value error, ")

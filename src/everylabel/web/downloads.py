@@ -1,11 +1,11 @@
-"""What the page can download, as files in pieces; and the map of the pool.
+"""Files that the page can download, and the map of the pool.
 
-A file is made in full before its first byte is sent: to make it needs the project's state in memory, and a
-client may take an hour. Small files lie in memory, so that labels can be had though the disk is full; others
-in a file without a name in the project's folder, which goes when it is closed.
+A file is complete before its first byte is sent: making it holds the project's state in memory, and a slow
+client may take an hour. Small files stay in memory, so that labels can be downloaded when the disk is full.
+Others are unnamed temporary files in the project's folder, which are deleted when they are closed.
 
 The map shows n points of d features in two dimensions: by PCA, the two leading directions of at most SAMPLE
-rows, all rows projected on them; or by UMAP where it is installed and asked for.
+rows, all rows projected on them; or by UMAP if it is installed and requested.
 """
 
 import asyncio
@@ -35,20 +35,20 @@ from everylabel.selection.pool.features import Scaled
 from everylabel.web.bodies import AGAIN
 from everylabel.web.item_view import Shown
 
-BY_PEOPLE = ("labels", "answers", "test")  # what looks at labelled items only
-IN_MEMORY = 4_000_000  # bytes of a file that lies there
-AT_ONCE = 2  # files that are made: each takes memory and a core
-PATIENCE = 5.0  # seconds that a request waits for its turn
-BLOCK = 2**17  # bytes that are sent at a time
-SAMPLE = 4000  # rows that directions are learned from
+BY_PEOPLE = ("labels", "answers", "test")  # exports that need labelled items only
+IN_MEMORY = 4_000_000  # bytes; larger files go to disk
+AT_ONCE = 2  # files made at the same time: each takes memory and a core
+PATIENCE = 5.0  # seconds for which a request waits for its turn
+BLOCK = 2**17  # bytes sent at a time
+SAMPLE = 4000  # rows from which PCA estimates the directions
 UMAP_SAMPLE = 20_000
-SPARE, ROUNDS = 8, 10  # directions beside the two, and passes, of the iteration
-CHUNK = 16_384  # rows in single precision at a time
-TAIL = 0.002  # share of points on each side that may lie beyond the edge, and are drawn on it
+SPARE, ROUNDS = 8, 10  # additional directions and passes of the subspace iteration
+CHUNK = 16_384  # rows converted to single precision at a time
+TAIL = 0.002  # share of outliers on each side, which are drawn on the edge
 
 
 class File(NamedTuple):
-    """A file in pieces, what it is called, and the folder in which it may lie."""
+    """A file in pieces, with media type and name; folder : where a large one is stored temporarily."""
 
     pieces: Iterator[bytes]
     media: str
@@ -67,7 +67,7 @@ class Downloads:
     def export(
         self, label_set: LabelSet, what: str, form: str, columns: Sequence[str] | None, of: QueueTarget
     ) -> File:
-        """Return labels, answers, predictions or a queue, in the order of the source."""
+        """Return a file of labels, answers, predictions or a queue, in the order of the source."""
         if what not in BY_PEOPLE:
             self._check_scan(f"{what} of items in shards on Ray are not offered here; see everylabel predict")
         project, label_set = self._in_order(label_set)
@@ -75,13 +75,13 @@ class Downloads:
         return self._file(made, what)
 
     def model(self, label_set: LabelSet, form: str) -> File:
-        """Return the model."""
+        """Return the model as a file in the given format."""
         _, label_set = self._in_order(label_set)
         made = model_export(self._prepared(label_set), label_set, form, self.desk.generation)
         return self._file(made, "model")
 
     def layout(self) -> tuple[np.ndarray, str]:
-        """Return the pool in two dimensions, computed when it is first asked for or has grown by half."""
+        """Return the map (n, 2) and its method; recomputed when the pool has grown by the factor GROWN."""
         self._check_scan("the map is not offered for items in shards on Ray: it looks at all of them")
         with self._lock:
             features = self.desk.features
@@ -90,12 +90,12 @@ class Downloads:
             return self._layout
 
     def _check_scan(self, message: str) -> None:
-        """Refuse a download that looks at all items, if they lie in shards elsewhere."""
+        """Refuse a download that needs all items if they are in shards on a cluster."""
         if not self.desk.learner.pool.can_scan:
             raise Refused(409, "in_shards", message)
 
     def _in_order(self, label_set: LabelSet) -> tuple[Project, LabelSet]:
-        """Return the items that are there, in the order of the source, and what is known of them."""
+        """Return the project without absent items, and its labels, both in the order of the source."""
         project = self.shown.project
         if isinstance(project.ids, Numbered):
             return project, label_set
@@ -104,7 +104,7 @@ class Downloads:
         return project, label_set.seen_from(project.ids)
 
     def _prepared(self, label_set: LabelSet) -> Callable[[], Prepared]:
-        """Return what brings the items to the scale that they tell, as `everylabel export` does."""
+        """Return a function that scales the items' features as `everylabel export` does."""
         return lambda: prepare(self.desk.rows.of(label_set.ids))
 
     def _file(self, export: Export, what: str) -> File:
@@ -113,13 +113,13 @@ class Downloads:
 
 
 class Turns:
-    """Makes files, some at a time, so that those who label need not wait."""
+    """Limits how many files are made at a time, so that labelling stays responsive."""
 
     def __init__(self, at_once: int = AT_ONCE, patience: float = PATIENCE) -> None:
         self._at_once, self._patience, self._free = at_once, patience, asyncio.Semaphore(at_once)
 
     async def reply(self, make: Callable[[], Awaitable[File]]) -> Response:
-        """Return a file as a reply; refuse if others are being made for too long."""
+        """Return a file as a reply; refuse with 429 if no turn comes within `patience` seconds."""
         try:
             await asyncio.wait_for(self._free.acquire(), self._patience)
         except TimeoutError as error:
@@ -134,7 +134,7 @@ class Turns:
 
 
 class FileReply(StreamingResponse):
-    """A file that is at its end, closed when it is sent or its client has gone."""
+    """A reply that sends a file, positioned at its end, and then closes it, also if the client has gone."""
 
     def __init__(self, file: IO[bytes], media: str, name: str) -> None:
         headers = {
@@ -150,13 +150,13 @@ class FileReply(StreamingResponse):
 
 
 def spool(pieces: Iterator[bytes], folder: str | None) -> IO[bytes]:
-    """Return all pieces as one file, at its end."""
-    file = SpooledTemporaryFile(IN_MEMORY, dir=folder)  # noqa: SIM115 closed when it is sent
+    """Write all pieces to one temporary file and return it, positioned at its end."""
+    file = SpooledTemporaryFile(IN_MEMORY, dir=folder)  # noqa: SIM115 closed by FileReply
     try:
         for piece in pieces:
             _write(file, piece)
     except BaseException:
-        with suppress(OSError):  # it is told already that nothing more can be written
+        with suppress(OSError):  # the write error is raised already
             file.close()
         raise
     return file
@@ -221,7 +221,7 @@ def _umap(features: np.ndarray | Scaled, rng: np.random.Generator) -> np.ndarray
     some = _some(features, UMAP_SAMPLE, rng)
     seed = int(rng.integers(2**31))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a seed means one thread
+        warnings.simplefilter("ignore")  # UMAP warns that a seed means one thread
         model = umap.UMAP(n_components=2, n_neighbors=min(15, len(some) - 1), random_state=seed).fit(some)
         if len(some) == len(features):
             return np.asarray(model.embedding_)
@@ -236,7 +236,7 @@ def _some(features: np.ndarray | Scaled, most: int, rng: np.random.Generator) ->
 
 
 def _fitted(points: np.ndarray) -> np.ndarray:
-    """Return points within the unit square; a direction without spread is its middle."""
+    """Return points scaled to the unit square; a direction without spread becomes 0.5."""
     low, high = np.quantile(points, [TAIL, 1 - TAIL], axis=0) if len(points) else (np.zeros(2), np.zeros(2))
     spread = np.where(high > low, high - low, 1.0)
     scaled = np.where(high > low, (points - low) / spread, 0.5)

@@ -1,12 +1,12 @@
-"""What is shown of an item, by its id, and the guidelines beside it.
+"""How the page shows an item, looked up by id, and the guidelines beside it.
 
-The project behind it is another one when its source has grown. Images are shown from the source's own folder
-only. A table names its images by path, and may come from anybody: one that names a picture of the user's own,
-or a link to it, would show that to everybody who labels.
+When the source grows, `Shown.become` replaces the project. Images are shown only from the source's own
+folder. A table names its images by path and may come from anybody: without this limit, a path or a link to
+one of the user's private pictures would show it to everybody who labels.
 
-Guidelines are a Markdown file, made safe to show. A project keeps a copy, and shows it again when none is
-named: a path that it remembered could be of any file. No markup of its own passes (html off), no pictures,
-and no link but to http, https and mailto: such a file cannot make the page run or fetch anything.
+Guidelines are a Markdown file, made safe to show. A project keeps a copy and shows it when no file is named:
+a remembered path could point to any file. HTML and pictures in the file are not rendered, and links may use
+only http, https and mailto, so the guidelines cannot make the page run or fetch anything.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,17 +37,17 @@ SAFE = ("http", "https", "mailto")
 
 
 class Allowed:
-    """The folders whose files may be shown; none of them: all may."""
+    """The folders whose files may be shown; without folders, all files may."""
 
     def __init__(self, folders: Iterable[str | Path]) -> None:
         self.folders = tuple(Path(folder).resolve() for folder in folders)
 
     def __contains__(self, path: Path) -> bool:
-        """Return whether a file lies inside now, when all links are followed: a folder may become one."""
+        """Return whether a file is in an allowed folder; each call follows links, since they may change."""
         return not self.folders or lies_in(path, self.folders)
 
     def outside(self, paths: Iterable[Path | None]) -> list[Path]:
-        """Return the files that lie outside; each folder is looked at once, so that many take no longer."""
+        """Return the files outside the allowed folders; each folder is resolved once, for speed."""
 
         @lru_cache(10_000)
         def folder_is(folder: Path) -> bool:
@@ -63,10 +63,10 @@ EVERYTHING = Allowed(())
 
 
 def allowed_images(project: Project, others: Sequence[Path] = ()) -> Allowed:
-    """Return what may be shown of a project, besides what its user allows; refuse a project of others."""
+    """Return the folders whose images may be shown: the source's own and `others`; refuse images outside."""
     display = project.display
     home = display.home()
-    if home is not None:  # each is refused when it is asked for
+    if home is not None:  # images outside are refused one by one, when requested
         return Allowed([home, *others])
     if not isinstance(display, Pictures) or project.about is None:
         return EVERYTHING
@@ -95,9 +95,9 @@ class Shown:
     ) -> None:
         """Show a project.
 
-        fields : the columns beside an item, all but those of labels unless given
+        fields : the columns to show beside an item; default: all except label columns
         allowed : the images that may be shown
-        hidden : columns that are not shown in any case, since they would tell what a check is about
+        hidden : columns that are never shown, since they would give away the answer to a check
         """
         check_fields(project, fields)
         self._hidden = {*hidden}
@@ -106,7 +106,7 @@ class Shown:
         self.become(project)
 
     def become(self, project: Project) -> None:
-        """Show this project from now on."""
+        """Replace the project that is shown."""
         self._told, self._bare = _labels_of(project) | self._hidden, _folders_are_classes(project)
         self._now = project, id_list(project.ids).position
 
@@ -115,16 +115,16 @@ class Shown:
         return self._now[0]
 
     def place(self, name: str) -> int | None:
-        """Return where an item stands; None if there is none of this name."""
+        """Return an item's position by id; None if there is none."""
         return self._now[1].get(name)
 
     def content(self, names: Sequence[str]) -> Sequence[Any]:
-        """Return items by id as an encoder takes them."""
+        """Return the content of items, by id, as input for an encoder."""
         project, places = self._now
         return project.some([places[name] for name in names])
 
     def item(self, name: str) -> dict[str, Any]:
-        """Return an item as the API gives it; `name` is what people know it by."""
+        """Return an item as the API sends it."""
         project, place = self._find(name)
         item = project.display.item(place)
         image = image_url(name, self.digest(name)) if item["image"] else None
@@ -135,7 +135,7 @@ class Shown:
         return {**known, **item, "fields": fields, "image": image}
 
     def name(self, name: str) -> str:
-        """Return what people know an item by."""
+        """Return an item's name for people: its own id or its row number."""
         project, place = self._find(name)
         return self._without_folder(project.known_as(place))
 
@@ -145,7 +145,7 @@ class Shown:
         return self._without_folder(project.display.text(place))
 
     def _find(self, name: str) -> tuple[Project, int]:
-        """Return where an item stands, and in which project."""
+        """Return the current project and an item's position in it."""
         project, position = self._now
         return project, position[name]
 
@@ -153,7 +153,7 @@ class Shown:
         return name.rpartition("/")[2] if self._bare else name
 
     def digest(self, name: str) -> str:
-        """Return a hash of what an item's image shows now."""
+        """Return a hash of the current content of an item's image."""
         project, place = self._find(name)
         return project.display.digest(place) if self.may_show(project, place) else UNREADABLE
 
@@ -169,18 +169,18 @@ class Shown:
             raise Refused(404, "no_image", str(error)) from error
 
     def may_show(self, project: Items, place: int) -> bool:
-        """Return whether an item's image lies where images may; nothing of others is read."""
+        """Return whether an item's image is in an allowed folder; a file outside is never read."""
         file = project.display.file(place)
         return file is None or file in self._allowed
 
 
 def image_url(item: str, digest: str) -> str:
-    """Return where an instance's image is: another content, another address, whatever it is called."""
+    """Return the URL of an item's image; it changes with the content, so that caches stay correct."""
     return f"/api/image/{quote(item, safe='')}?content={digest}"
 
 
 def check_fields(project: Project, fields: Sequence[str] | None) -> None:
-    """Refuse fields that are no columns of the source."""
+    """Refuse fields that are not columns of the source."""
     unknown = [name for name in fields or () if name not in project.columns]
     if unknown:
         raise EverylabelError(
@@ -189,9 +189,9 @@ def check_fields(project: Project, fields: Sequence[str] | None) -> None:
 
 
 def _labels_of(project: Project) -> set[str]:
-    """Return the columns that hold labels, by their name or since they hold nothing but names of classes.
+    """Return the columns that hold labels: by their name, or because all values are class names.
 
-    A column is looked through up to the first value that is no class.
+    A column is scanned up to the first value that is not a class.
     """
     named = {name for name in project.columns if name.lower() in NAMES_OF_LABELS}
     known = {"", *project.classes}
@@ -204,7 +204,7 @@ def _labels_of(project: Project) -> set[str]:
 
 
 def _folders_are_classes(project: Project) -> bool:
-    """Return whether the folder that an image lies in would tell its class."""
+    """Return whether an image's folder would give away its class."""
     if project.kind != "image" or isinstance(project.ids, Numbered):
         return False
     asked = project.about is not None and project.about.options.label_column == "folder"
@@ -213,7 +213,7 @@ def _folders_are_classes(project: Project) -> bool:
 
 
 def rendered(text: str) -> str:
-    """Return Markdown as HTML that holds nothing but text, lists, tables, code and links elsewhere."""
+    """Return Markdown as safe HTML: only text, lists, tables, code and external links."""
     return str(_Maker("commonmark", {"html": False}).enable("table").disable("image").render(text))
 
 
@@ -224,7 +224,7 @@ class _Maker(MarkdownIt):
 
 @dataclass(frozen=True)
 class Guidelines:
-    """The file that is named now, "none" for none, or the project's copy of the last one."""
+    """A project's guidelines: the named file, nothing if it is "none", or the copy of the last file."""
 
     folder: Path
     named: Path | None = None
@@ -238,13 +238,13 @@ class Guidelines:
         return self.named is not None and str(self.named) == NONE
 
     def html(self) -> str:
-        """Return what the page shows; an error names the option."""
+        """Return the guidelines as HTML, "" if there are none; an error names the option."""
         ours = self._copy if self._copy.is_file() and not self._copy.is_symlink() else None
         path = ours if self.named is None else self.named
         return "" if path is None or self._none else rendered(read_guidelines(path))
 
     def keep(self) -> None:
-        """Have the next start show the same."""
+        """Save a copy of the named file for the next start, or delete the copy for "none"."""
         if self._none:
             self._copy.unlink(missing_ok=True)
         elif self.named is not None:

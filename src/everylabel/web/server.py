@@ -1,4 +1,4 @@
-"""`serve`: a project on a port, from start to a clean stop."""
+"""`serve` runs the web server of a project, from start to a clean stop."""
 
 import contextlib
 import errno
@@ -35,14 +35,14 @@ from everylabel.web.item_view import Guidelines, Shown, allowed_images, check_fi
 from everylabel.web.tokens import tokens_of
 
 Say = Callable[[str], Any]
-MOST_CONNECTIONS = 1000  # at once; requests beyond them get 503
-PORTS = 20  # that are tried from the usual one on
-PATIENCE = 3  # seconds that open requests get when the server stops
-WITHIN = 10.0  # seconds that the log gets then, for all that is asked of it
+MOST_CONNECTIONS = 1000  # at the same time; further requests get 503
+PORTS = 20  # number of ports to try, from the default on
+PATIENCE = 3  # seconds that open requests get to finish when the server stops
+WITHIN = 10.0  # seconds that the log gets then to finish all its work
 
 
 class Opened(NamedTuple):
-    """A project that is open, and has a port and a server that does not run yet."""
+    """An opened project with a bound port and a server that does not run yet."""
 
     service: Service
     shown: Shown
@@ -58,10 +58,10 @@ def serve(
     note: Say = print,
     progress: Told | None = None,
 ) -> None:
-    """Serve a project until the process is asked to stop; `ready` gets the page's address.
+    """Serve a project until the process is asked to stop; `ready` receives the page's address.
 
-    `note` gets what a person should know: a source that has changed, labels that were imported. `progress`
-    is told how many items are embedded, of how many, if that goes on meanwhile.
+    `note` receives messages for the user: a changed source, imported labels. `progress` receives the number
+    of embedded items and their total while embedding continues in the background.
     """
     with one_thread(), opened_server(project, options, ready, note, progress) as opened:
         opened.server.run(sockets=[opened.bound])
@@ -71,10 +71,10 @@ def serve(
 def opened_server(
     project: Project, options: LabelOptions, ready: Say, note: Say, progress: Told | None
 ) -> Iterator[Opened]:
-    """Yield a server of a project, ready to run, and close all behind it; see `serve`."""
+    """Yield a project's server, ready to run, and close everything afterwards; see `serve`."""
     guidelines = Guidelines(project.folder, options.guidelines)
     html = guidelines.html()
-    local = is_local(options.host) and not options.proxy  # a proxy brings others, by this machine's own name
+    local = is_local(options.host) and not options.proxy  # a proxy forwards requests of other machines
     tokens = tokens_of(options.token, options.look_token, options.token_file, local)
     with (
         bound_socket(options.host, options.port) as bound,
@@ -98,7 +98,7 @@ def opened_server(
 
 
 def _compiling(service: Service, n: int, d: int) -> contextlib.AbstractContextManager[threading.Event]:
-    """Return what compiles for a service; whoever serves holds no model, which others take the place of."""
+    """Return the context that compiles for a service; it holds no reference to a model that is replaced."""
     learner = service.desk.learner
     here = n if learner.pool.can_scan else 0
     strategy = service.state.settings["strategy"]
@@ -106,13 +106,13 @@ def _compiling(service: Service, n: int, d: int) -> contextlib.AbstractContextMa
 
 
 def server_config(app: ASGIApp, proxy: bool = False) -> uvicorn.Config:
-    """Return how the server runs; `proxy` has it trust X-Forwarded-For.
+    """Return the server's configuration; `proxy` trusts X-Forwarded-For.
 
     Slow headers, slow bodies and clients that do not read are left to a reverse proxy.
     """
     return uvicorn.Config(
         Stopping(app),
-        http="h11",  # which limits the size of headers
+        http="h11",  # limits the size of headers
         ws="none",
         lifespan="off",
         log_level="warning",
@@ -127,11 +127,11 @@ def server_config(app: ASGIApp, proxy: bool = False) -> uvicorn.Config:
 def one_thread() -> Iterator[None]:
     """Compute on one thread until the block is left.
 
-    Two that wait for each other take longer where anything else is running: at 100,000 x 384 on two busy
-    cores a label took 56 ms in place of 134, and training in the background has the other core. It also
-    makes a replay equal to the bit: sums depend on how they are shared out.
+    Threads that wait for each other are slower on a busy machine: at 100,000 x 384 on two busy cores a label
+    took 56 ms on one thread in place of 134, and the other core is free for training in the background. One
+    thread also makes a replay equal to the bit: sums depend on how they are split between threads.
     """
-    name = "OMP_NUM_THREADS"  # of the compiled loops
+    name = "OMP_NUM_THREADS"  # read by the compiled loops
     before = os.environ.get(name)
     os.environ[name] = "1"
     try:
@@ -148,7 +148,7 @@ def one_thread() -> Iterator[None]:
 def opened_project(
     project: Project, options: LabelOptions, note: Say, progress: Told | None
 ) -> Iterator[tuple[Service, Shown, Arrivals]]:
-    """Yield the service of a project whose log is brought up to date; close all behind it."""
+    """Yield a project's service, items and arrivals with an up-to-date log; close everything afterwards."""
     columns = options.columns(project)
     check_fields(project, columns)
     allowed = allowed_images(project, options.images_in)
@@ -157,7 +157,7 @@ def opened_project(
     with opening as (store, project, state):
         if project.about is not None:
             project = replace(project, about=project.about.with_log(options.store, log_mark(store)))
-        project.keep()  # nothing was refused: from now on these are the options
+        project.keep()  # nothing was refused: store these options
         if len(state.classes) < 2:
             there = "one class" if state.classes else "no class"
             note(f"there is {there} yet: add classes on the page, or by --classes")
@@ -187,7 +187,7 @@ def opened_project(
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that listens nowhere yet, but has its port."""
+    """Return a socket that is bound to its port but does not listen yet."""
     port = check_port(port)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # named TCP: otherwise asyncio does not switch off Nagle's delay, and a reply takes 40 ms longer
@@ -208,23 +208,23 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 def free_port(host: str, first: int) -> int:
-    """Return the first port from the usual one on that no program uses."""
+    """Return the first free port from `first` on."""
     for port in range(first, first + PORTS):
         try:
             check_free(host, port)
         except EverylabelError:
             continue
         return port
-    return first  # which is then refused, with the reason
+    return first  # binding it then fails with the reason
 
 
 def check_free(host: str, port: int) -> None:
-    """Refuse a port that cannot be used, before anything else takes time."""
+    """Refuse a port that cannot be used, before any slow work."""
     bound_socket(host, port).close()
 
 
 def port_in_use(host: str, port: int) -> EverylabelError:
-    """Return the error of a port that another program has."""
+    """Return the error for a port that another program uses."""
     return EverylabelError(
         f"--port {port} of --host {host} is in use by another program, maybe an everylabel that runs "
         f"({address_of(host, port, None)}); expected a free port: stop that one, or --port 0 takes any"
@@ -232,7 +232,7 @@ def port_in_use(host: str, port: int) -> EverylabelError:
 
 
 def address_of(host: str, port: int, token: str | None) -> str:
-    """Return where a server is found, with the token that it asks for."""
+    """Return the URL of a server, including its token if it has one."""
     name = socket.gethostname() if host in ("0.0.0.0", "::", "") else host
     name = f"[{name}]" if ":" in name and not name.startswith("[") else name
     return f"http://{name}:{port}/" + (f"?token={quote(token, safe='')}" if token else "")
@@ -245,9 +245,9 @@ def _ready(address: str, browser: bool, ready: Say) -> None:
 
 
 class Server(uvicorn.Server):
-    """A server that says when it is ready, and for which a signal to stop is no failure.
+    """A server that calls `ready` once it is up, and exits normally on a stop signal.
 
-    logs : what is written to, which is not waited for for long when it stops
+    logs : stores that get at most WITHIN seconds to finish when the server stops
     """
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None], *logs: Store) -> None:
@@ -255,13 +255,13 @@ class Server(uvicorn.Server):
         self._ready, self._logs = ready, logs
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        os.write(2, b"stopping ...\n")  # at once, and safe within a signal
+        os.write(2, b"stopping ...\n")  # unbuffered, and safe in a signal handler
         super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
             await super().startup(sockets)
-        except OSError as error:  # two had the port before either of them listened
+        except OSError as error:  # another program bound the same port before either listened
             if error.errno != errno.EADDRINUSE or not sockets:
                 raise
             raise port_in_use(*sockets[0].getsockname()[:2]) from error

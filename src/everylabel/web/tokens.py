@@ -1,6 +1,6 @@
-"""The tokens that let people in: one to label, another that may only look; who guesses has to pause.
+"""Access tokens: one to label, one read-only; addresses that send too many wrong tokens are locked out.
 
-From a file they can be changed while the server runs: the next request is asked for the new ones.
+Tokens in a file can be changed while the server runs: they apply from the next request on.
 """
 
 import hmac
@@ -16,10 +16,10 @@ from typing import Any
 
 from everylabel.core.errors import EverylabelError
 
-SHORTEST = 20  # characters of a token: a shorter one could be guessed
-LARGEST_FILE = 10_000  # bytes of a file of tokens
-WRONG, LOCKED = 20, 60.0  # guesses of an address, and seconds until it may go on
-REMEMBERED = 10_000  # addresses
+SHORTEST = 20  # characters; a shorter token could be guessed
+LARGEST_FILE = 10_000  # bytes of a token file
+WRONG, LOCKED = 20, 60.0  # wrong tokens before an address is locked out, and for how many seconds
+REMEMBERED = 10_000  # maximal number of addresses
 log = logging.getLogger(__name__)
 
 
@@ -29,7 +29,7 @@ def new_token() -> str:
 
 
 def check_token(token: str, name: str = "--token") -> str:
-    """Return a token of the user's own, if nobody can guess it and every program can send it."""
+    """Return the user's own token; refuse one that is easy to guess or that some programs cannot send."""
     plain = token.isascii() and token.isprintable() and " " not in token
     if len(token) < SHORTEST or not plain:
         raise EverylabelError(
@@ -41,7 +41,7 @@ def check_token(token: str, name: str = "--token") -> str:
 
 @dataclass
 class Tokens:
-    """The token that lets label, and another that lets look."""
+    """The token for labelling and the read-only token."""
 
     labels: str
     looks: str | None = None
@@ -50,7 +50,7 @@ class Tokens:
     _wrong: str = field(default="", repr=False)
 
     def may(self, given: str) -> str | None:
-        """Return "label" or "look", as a token allows, or None; compared in constant time."""
+        """Return the right that a token gives, "label" or "look", or None; compared in constant time."""
         self._renew()
         found = [
             what for what, token in (("label", self.labels), ("look", self.looks)) if _same(given, token)
@@ -58,7 +58,7 @@ class Tokens:
         return found[0] if found else None
 
     def _renew(self) -> None:
-        """Read the file again if it has changed; one that cannot be used changes nothing."""
+        """Read the file again if it has changed; an invalid file changes nothing."""
         if self.file is None:
             return
         try:
@@ -69,13 +69,13 @@ class Tokens:
                 self.labels, self.looks = _read(self.file)
                 self._wrong = ""
         except (OSError, EverylabelError) as error:
-            if str(error) != self._wrong:  # each request comes here: the same trouble is logged once
+            if str(error) != self._wrong:  # runs on each request: log the same problem once
                 self._wrong = str(error)
                 log.warning("the tokens stay as they were: %s", error)
 
 
 def tokens_of(token: str | None, look: str | None, file: Path | None, local: bool) -> Tokens | None:
-    """Return the tokens that a server asks for; None for a local one that asks for nothing."""
+    """Return the tokens that a server requires; None for a local server without tokens."""
     if file is not None:
         if token is not None or look is not None:
             raise EverylabelError("--token-file was given with a token; expected one of them")
@@ -90,7 +90,7 @@ def tokens_of(token: str | None, look: str | None, file: Path | None, local: boo
 
 
 def _read(file: Path) -> tuple[str, str | None]:
-    """Return the tokens of a file: the first line lets label, the second, if there is one, look."""
+    """Return the tokens in a file: line 1 for labelling, line 2 (optional) read-only."""
     try:
         if file.exists() and (not file.is_file() or file.stat().st_size > LARGEST_FILE):
             raise EverylabelError(
@@ -113,18 +113,18 @@ def _same(given: str, token: str | None) -> bool:
 
 
 class Guesses:
-    """Wrong tokens by address, each counted once: a browser with the token of yesterday makes one guess.
+    """Counts distinct wrong tokens by address: a browser that repeats an outdated token counts once.
 
-    An address that has sent a right token is always heard, so that nobody locks out those who share it.
+    An address that has sent a valid token is never locked out, since several people may share it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._wrong: dict[str, tuple[float, set[int]]] = {}  # -> when the first came, and hashes of all
+        self._wrong: dict[str, tuple[float, set[int]]] = {}  # -> time of the first, hashes of all
         self._right: dict[str, None] = {}
 
     def pause(self, address: str) -> int:
-        """Return for how many seconds an address, which has guessed too often, is not heard; 0 if it is."""
+        """Return the seconds for which an address is still locked out; 0 if it is not."""
         place = _network(address)
         at, tokens = self._wrong.get(place, (0.0, ()))
         locked = len(tokens) >= WRONG and place not in self._right
@@ -141,19 +141,19 @@ class Guesses:
         _forget(self._wrong)
 
     def right(self, address: str) -> None:
-        """Note where somebody has the token."""
+        """Record that an address has sent a valid token."""
         self._right[_network(address)] = None
         _forget(self._right)
 
 
 def _network(address: str) -> str:
-    """Return an address; of IPv6 the network of /64, in which one machine may have any number of them."""
+    """Return an IPv4 address itself, or an IPv6 address's /64 network, in which one machine may have many."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:
         return address
     if isinstance(found, IPv6Address):
-        return str(found.ipv4_mapped or found.exploded[:19])  # a socket for both has IPv4 as ::ffff:192.0.2.7
+        return str(found.ipv4_mapped or found.exploded[:19])  # dual-stack: ::ffff:192.0.2.7
     return address
 
 

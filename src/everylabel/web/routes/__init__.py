@@ -1,1 +1,1 @@
-"""The endpoints, a file for each kind: answers, classes, queues, reading, files and pictures."""
+"""The HTTP endpoints, one module a group: answers, classes, queues, reading, downloads."""

@@ -1,4 +1,4 @@
-"""What changes labels: answers, the model that finishes, items that are sent; and who has the page open."""
+"""Endpoints that change labels: answers, finishing by the model, sent items; and presence on the page."""
 
 from asyncio import to_thread, wrap_future
 from typing import Annotated, Any
@@ -31,64 +31,64 @@ Confidence = Annotated[float, Query(ge=0.5, le=0.999)]
 
 
 def answers(service: Service) -> APIRouter:
-    """Return the endpoints of what a person does with an instance; each ends in the next one."""
+    """Return the endpoints for answers; most return the person's next item."""
     router = APIRouter(prefix="/api")
 
     @router.post("/next", responses=problems())
     async def next_item(body: PersonBody) -> dict[str, Any]:
-        """Return the person's instance: the one they have, or the best to ask next."""
+        """Return the person's item: the one leased to them, or the best to ask next."""
         return await wrap_future(service.next(body.person))
 
     @router.post("/label", responses=problems(404, 409))
     async def label(body: LabelBody) -> dict[str, Any]:
-        """Learn a class and return the next instance."""
+        """Label an item with a class, update the model and return the next item."""
         return await wrap_future(service.label(body.person, body.item, body.class_, body.key))
 
     @router.post("/label_set", responses=problems(404, 409))
     async def label_set(body: SetBody) -> dict[str, Any]:
-        """Learn which classes an item of a multi-label project has, and return the next."""
+        """Set the classes of an item in a multi-label project and return the next item."""
         said = body.present, body.absent
         return await wrap_future(service.label_set(body.person, body.item, *said, body.key))
 
     @router.post("/not", responses=problems(404, 409))
     async def rule_out(body: LabelBody) -> dict[str, Any]:
-        """Learn a class that the instance is not of; it stays with the person."""
+        """Record a class that the item does not have; the item stays with the person."""
         return await wrap_future(service.rule_out(body.person, body.item, body.class_, body.key))
 
     @router.post("/skip", responses=problems(404, 409))
     async def skip(body: ItemBody) -> dict[str, Any]:
-        """Leave an instance for later and return the next."""
+        """Skip an item for now and return the next."""
         return await wrap_future(service.skip(body.person, body.item, body.key))
 
     @router.post("/cannot_tell", responses=problems(404, 409))
     async def cannot_tell(body: ItemBody) -> dict[str, Any]:
-        """Note that one cannot tell and return the next instance."""
+        """Record that the person cannot decide and return the next item."""
         return await wrap_future(service.cannot_tell(body.person, body.item, body.key))
 
     @router.post("/none", responses=problems(404, 409))
     async def none_of_these(body: ItemBody) -> dict[str, Any]:
-        """Learn that no class fits and return the next instance."""
+        """Record that no class fits and return the next item."""
         return await wrap_future(service.none_of_these(body.person, body.item, body.key))
 
     @router.post("/undo", responses=problems(409))
     async def undo(body: UndoBody) -> dict[str, Any]:
-        """Take back the person's last answer and show it again."""
+        """Undo the person's last answer and return its item."""
         return await wrap_future(service.undo(body.person, body.saved, body.key))
 
     @router.post("/jump", responses=problems(404, 409))
     async def jump(body: ItemBody) -> dict[str, Any]:
-        """Give the person this instance, to label it or to label it anew."""
+        """Give the person this item, to label or relabel it."""
         return await wrap_future(service.jump(body.person, body.item, body.key))
 
     @router.post("/label_many", responses=problems(404, 409))
     async def many(body: ManyBody) -> dict[str, Any]:
-        """Learn one class for several instances and return the next; one undo takes all of them back."""
+        """Label several items with one class and return the next item; one undo reverts all of them."""
         made = label_many(service, body.person, body.items, body.class_, body.key, remove=body.remove)
         return await wrap_future(made)
 
     @router.post("/suggestions", responses=problems(404, 409))
     async def suggestions(body: SuggestionsBody) -> dict[str, Any]:
-        """Learn classes that a source suggests, as far as labels bear it out; return how many are new."""
+        """Learn a source's suggestions as far as labels confirm the source; return how many are new."""
         said = [one.said for one in body.suggestions]
         return await wrap_future(suggest(service, body.person, body.source, said, body.add_classes))
 
@@ -96,12 +96,12 @@ def answers(service: Service) -> APIRouter:
 
 
 def sending(arrivals: Arrivals) -> APIRouter:
-    """Return the endpoint of items that other programs send."""
+    """Return the endpoint for items that other programs send."""
     router = APIRouter(prefix="/api")
 
     @router.post("/items", responses=problems(409))
     async def send(body: SentBody) -> dict[str, Any]:
-        """Embed texts as the project's own were, and have them join the pool; an id counts once."""
+        """Embed texts with the project's encoder and add them to the pool; an id counts once."""
         sent = [Sent.of(one.text, one.id, one.fields) for one in body.items]
         joined = await to_thread(arrivals.send, sent)
         return {"ids": [one.id for one in sent], "joined": joined, "items": len(arrivals.desk.ids)}
@@ -110,45 +110,45 @@ def sending(arrivals: Arrivals) -> APIRouter:
 
 
 def people(presence: Presence, asks: bool) -> APIRouter:
-    """Return the endpoints of who is here; `asks` for a name of everybody."""
+    """Return the endpoints for presence; with `asks`, everybody must enter a name."""
     router = APIRouter(prefix="/api")
 
     @router.post("/here", responses=problems())
     async def here(body: HereBody) -> dict[str, Any]:
-        """Note that somebody has the page open; return whether they have to tell a name first."""
+        """Record that a person has the page open; return whether they must enter a name first."""
         tab = Tab(body.person, body.browser, body.tab)
         return await wrap_future(presence.here(tab, named=body.named, known=body.known, asks=asks))
 
     @router.post("/leave", responses=problems())
     async def leave(body: LeaveBody) -> dict[str, Any]:
-        """Note that somebody has closed the page."""
+        """Record that a person has closed the page."""
         return await wrap_future(presence.leave(body.tab))
 
     return router
 
 
 def finishing(views: Views) -> APIRouter:
-    """Return the endpoints that let the model finish."""
+    """Return the endpoints for finishing the project with the model's labels."""
     router, asked = APIRouter(prefix="/api/finish"), Finishing(views)
 
     @router.get("", responses=problems())
     async def preview(rate: Rate = 0.05, confidence: Confidence = 0.95) -> dict[str, Any]:
-        """Return how many items the model would label, and how many confirmations that takes."""
+        """Return how many items the model would label, and how many confirmations that requires."""
         return await wrap_future(asked.preview(rate, confidence))
 
     @router.post("/start", responses=problems(409))
     async def start(body: FinishBody) -> dict[str, Any]:
-        """Have people confirm items drawn at random from those that the model would label."""
+        """Start confirmations: people check items drawn at random from those that the model would label."""
         return await wrap_future(asked.start(body.person, body.rate, body.confidence))
 
     @router.post("", responses=problems(409))
     async def finish(body: PersonBody) -> dict[str, Any]:
-        """Have the model label the largest set that the confirmations certify."""
+        """Label the largest set of items that the confirmations certify with the model's classes."""
         return await wrap_future(asked.finish(body.person))
 
     @router.post("/undo", responses=problems())
     async def take_back(body: PersonBody) -> dict[str, Any]:
-        """Take back all that the model has labelled, and end the confirmations."""
+        """Remove all labels given by the model, and end the confirmations."""
         return await wrap_future(asked.take_back(body.person))
 
     return router

@@ -1,4 +1,4 @@
-"""The classes and the settings of a project."""
+"""Endpoints for the classes and the settings of a project."""
 
 from asyncio import wrap_future
 from typing import Any
@@ -20,7 +20,7 @@ from everylabel.web.bodies import (
 
 
 def classes(service: Service) -> APIRouter:
-    """Return the endpoints of a service."""
+    """Return the endpoints for classes and settings."""
     router = APIRouter(prefix="/api")
 
     @router.get("/classes")
@@ -35,7 +35,7 @@ def classes(service: Service) -> APIRouter:
 
     @router.patch("/classes/{number}", responses=problems(409))
     async def change_class(number: int, body: ChangeBody) -> dict[str, Any]:
-        """Give a class another name, description, key or colour."""
+        """Change a class's name, description, key or colour."""
         return await wrap_future(
             service.classes.change(
                 body.person,
@@ -55,32 +55,32 @@ def classes(service: Service) -> APIRouter:
 
     @router.post("/classes/{number}/restore", responses=problems(409))
     async def restore_class(number: int, body: PersonBody) -> dict[str, Any]:
-        """Bring a class back that was removed, with its labels."""
+        """Restore a removed class with its labels."""
         return await wrap_future(service.classes.restore(body.person, number))
 
     @router.post("/classes/order", responses=problems(409))
     async def order_classes(body: OrderBody) -> dict[str, Any]:
-        """Show the classes in another order."""
+        """Change the order of the classes."""
         return await wrap_future(service.classes.arrange(body.person, body.order))
 
     @router.post("/classes/undo", responses=problems(409))
     async def undo_classes(body: UndoClassesBody) -> dict[str, Any]:
-        """Take the last change of classes back."""
+        """Undo the last change of classes."""
         return await wrap_future(service.classes.undo(body.person, body.saved))
 
     @router.get("/figures")
     async def figures() -> dict[str, Any]:
-        """Return precision, recall and confusion of the classes, by random checks and by the test set."""
+        """Return precision, recall and confusions of the classes, by random checks and by the test set."""
         return await wrap_future(service.views.figures_by_class())
 
     @router.post("/wish", responses=problems(409))
     async def wish(body: WishBody) -> dict[str, Any]:
-        """Test a class more: draw checks among what is predicted so."""
+        """Check a class more often: draw checks among the items predicted as this class."""
         return await wrap_future(service.wish(body.person, body.class_, body.checks, body.key))
 
     @router.patch("/settings", responses=problems())
     async def settings(body: SettingsBody) -> dict[str, Any]:
-        """Change the strategy, how often a random check comes, or whether class names teach."""
+        """Change the strategy, the rate of random checks, the use of class names, or fine-tuning."""
         changes = body.model_dump(exclude={"person"}, exclude_none=True)
         return await wrap_future(service.change_settings(body.person, changes))
 

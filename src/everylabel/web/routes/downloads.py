@@ -1,4 +1,4 @@
-"""Pictures, the map, and files: what takes long to make is made beside the desk's thread."""
+"""Endpoints for pictures, the map and files; slow work runs outside the desk's thread."""
 
 from asyncio import get_running_loop, to_thread, wrap_future
 from concurrent.futures import ThreadPoolExecutor
@@ -15,27 +15,27 @@ from everylabel.web.downloads import Downloads, File, Turns
 from everylabel.web.item_view import Shown
 
 MAP_POINTS = 5000
-PICTURES_AT_ONCE = 2  # large ones take memory, and nobody else waits for them
+PICTURES_AT_ONCE = 2  # large pictures take memory; other requests do not wait for them
 
 
 def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
-    """Return the endpoints of a project's pictures and files."""
+    """Return the endpoints for a project's pictures, map and files."""
     router = APIRouter(prefix="/api")
     turns = Turns()
     pictures = ThreadPoolExecutor(PICTURES_AT_ONCE, "pictures")
 
     @router.get("/image/{item:path}", responses=problems(404), response_class=Response)
     async def image(item: str, content: Annotated[str, Query(max_length=64)] = "") -> Response:
-        """Return an instance's image; a browser may keep it if the address names its content."""
+        """Return an item's image; a browser may cache it if `content` is its current hash."""
         views.position(item)
         body, media = await get_running_loop().run_in_executor(pictures, shown.picture, item)
-        same = content and content == await to_thread(shown.digest, item)  # after it was read
+        same = content and content == await to_thread(shown.digest, item)  # hashed after reading
         headers = {"cache-control": "private, max-age=3600"} if same else {}
         return Response(body, media_type=media, headers=headers)
 
     @router.get("/map", responses=problems())
     async def scatter() -> dict[str, Any]:
-        """Return the pool in two dimensions: all labelled, and a sample of the others."""
+        """Return the map of the pool in two dimensions: all labelled items and a sample of the others."""
         places, method = await to_thread(files.layout)
         points = await to_thread(views.points, MAP_POINTS, len(places))
         idx = points.pop("idx")
@@ -52,7 +52,7 @@ def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
     ) -> Response:
         """Return labels, answers, predictions or a queue (of a class or an item) as a file.
 
-        columns : the source's own that are beside, each by itself; all unless given, "" alone for none
+        columns : the source's columns to include, one parameter each; default all, a single "" for none
         """
         of, beside = (
             QueueTarget(class_, item),
@@ -67,13 +67,13 @@ def downloads(views: Views, shown: Shown, files: Downloads) -> APIRouter:
 
     @router.get("/formats")
     async def formats() -> dict[str, dict[str, str]]:
-        """Return what tables, answers besides, and the model can be written as, and how people call it."""
+        """Return the export formats of tables, answers and the model, with their titles."""
         kinds = {"tables": TABLES, "answers": PROGRAMS, "models": MODELS}
         return {kind: {name: form.title for name, form in some.items()} for kind, some in kinds.items()}
 
     @router.get("/model", responses=problems(409, 429), response_class=Response)
     async def model(format: str = "everylabel") -> Response:
-        """Return the model as a file: everylabel, skops, onnx, torch, sklearn."""
+        """Return the model as a file; format: everylabel, skops, onnx, torch or sklearn."""
 
         async def make() -> File:
             label_set = await wrap_future(views.label_set())

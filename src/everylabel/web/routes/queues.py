@@ -1,4 +1,4 @@
-"""Queues: lists of instances worth a look, each with a count."""
+"""Endpoints for queues: lists of items worth a look, each with a count."""
 
 import re
 from asyncio import to_thread, wrap_future
@@ -26,12 +26,12 @@ from everylabel.web.item_view import Shown
 from everylabel.web.routes.reading import glance
 
 Share = Annotated[float, Query(ge=0.0, le=1.0)]
-Class = Annotated[str | None, Query(min_length=1, max_length=200, alias="class")]  # digits are a number
+Class = Annotated[str | None, Query(min_length=1, max_length=200, alias="class")]  # digits: a class number
 Item = Annotated[Id | None, Query()]
 
 
 def queues(views: Views, shown: Shown) -> APIRouter:
-    """Return the endpoints of a project's queues."""
+    """Return the endpoints for a project's queues."""
     router = APIRouter(prefix="/api/queues")
     seen = partial(glance, views, shown)
 
@@ -41,13 +41,13 @@ def queues(views: Views, shown: Shown) -> APIRouter:
         return Asked(name, known, None if item is None else views.position(item), low, high)
 
     async def listed(ids: list[str]) -> list[dict[str, Any]]:
-        """Return instances as they are listed."""
+        """Return items as rows of a list."""
         states = await wrap_future(views.states([views.position(item) for item in ids]))
-        shown = await to_thread(lambda: [seen(item) for item in ids])  # images are hashed
+        shown = await to_thread(lambda: [seen(item) for item in ids])  # hashes images
         return [{"id": item, **one, **state} for item, one, state in zip(ids, shown, states, strict=True)]
 
     def otherwise(look: Look, item: int) -> list[dict[str, Any]]:
-        """Return what is alike but labelled as the model would label an instance."""
+        """Return the most similar items that have another label."""
         alike = ((views.desk.ids[i], look.labels[i]) for i in labelled_otherwise(look, item))
         return [{"id": other, "label": label, **seen(other)} for other, label in alike]
 
@@ -55,7 +55,7 @@ def queues(views: Views, shown: Shown) -> APIRouter:
     async def every(
         class_: Class = None, item: Item = None, low: Share = LOW, high: Share = HIGH
     ) -> dict[str, Any]:
-        """Return all queues with how many are in each; null where a class or an item must be told first.
+        """Return all queues with their counts; null where a class or an item must be given first.
 
         `class` is a class's number or name.
         """
@@ -64,7 +64,7 @@ def queues(views: Views, shown: Shown) -> APIRouter:
 
     @router.get("/copies", responses=problems(404))
     async def copies(item: Id) -> dict[str, Any]:
-        """Return near copies of an item of the same class; `sure` of each tells whether the model is."""
+        """Return near copies of an item with the same predicted class; `sure`: the model is confident."""
         guess, found = await to_thread(views.copies, views.position(item))
         items = await listed([views.desk.ids[each] for each in found])
         pairs = zip(items, found.values(), strict=True)
@@ -72,7 +72,7 @@ def queues(views: Views, shown: Shown) -> APIRouter:
 
     @router.post("/shown", responses=problems(404))
     async def several(body: ShownBody) -> dict[str, Any]:
-        """Return how several instances are shown, and what is known of them."""
+        """Return several items as rows of a list, with their labels and predictions."""
         return {"items": await listed(body.items)}
 
     @router.get("/{name}", responses=problems(404))
@@ -85,7 +85,7 @@ def queues(views: Views, shown: Shown) -> APIRouter:
         offset: Annotated[int, Query(ge=0, le=2**40)] = 0,
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
     ) -> dict[str, Any]:
-        """Return a queue, the worthiest first; a suspect label with what is alike but labelled otherwise.
+        """Return a queue, best first; suspect labels come with similar items that are labelled otherwise.
 
         `class` is a class's number or name.
         """
@@ -123,7 +123,7 @@ def _counts(views: Views, wanted: dict[str, Asked]) -> list[dict[str, Any]]:
 
 
 def _ranked(look: Look, found: Found) -> dict[str, Any]:
-    """Return what an instance is ranked by, and the model's class for it without its label."""
+    """Return an item's score in the queue, and the class predicted for it without its own label."""
     out = look.left_out.get(found.item)
     score = None if found.score is None else round(found.score, 6)
     return {"score": score, "doubt": None if out is None else out.guess}

@@ -1,4 +1,4 @@
-"""What can be seen of a project: figures, answers, instances and predictions."""
+"""Endpoints that only read: progress, answers, items and predictions."""
 
 import json
 from asyncio import to_thread, wrap_future
@@ -22,13 +22,13 @@ Limit = Annotated[int, Query(ge=1, le=500)]
 
 
 class JsonStream(StreamingResponse):
-    """JSON in pieces."""
+    """A JSON reply that is sent in pieces."""
 
     media_type = "application/json"
 
 
 def pieces(page: Page) -> Iterator[bytes]:
-    """Yield the JSON of a page, its probabilities last."""
+    """Yield the JSON of a page of predictions, its probabilities last."""
     yield json.dumps(page.about())[:-1].encode() + b', "probabilities": ['
     between = b""
     for block in page.blocks():
@@ -38,7 +38,7 @@ def pieces(page: Page) -> Iterator[bytes]:
 
 
 def glance(views: Views, shown: Shown, item: str) -> dict[str, Any]:
-    """Return how an instance is shown in a list."""
+    """Return an item's name, text snippet and image URL for a list."""
     views.position(item)
     item_shown = shown.item(item)
     text = shown.text(item)[:SNIPPET] or None
@@ -46,7 +46,7 @@ def glance(views: Views, shown: Shown, item: str) -> dict[str, Any]:
 
 
 def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
-    """Return the endpoints of a project's views."""
+    """Return the endpoints that read a project."""
     router = APIRouter(prefix="/api")
 
     seen = partial(glance, views, shown)
@@ -58,51 +58,51 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
 
     @router.get("/fingerprint")
     async def fingerprint() -> dict[str, Any]:
-        """Return a hash of the whole state; a replay of the log up to this version has the same."""
+        """Return a hash of the whole state; a replay of the log up to this version gives the same hash."""
         return await wrap_future(views.fingerprint())
 
     @router.get("/session", responses=problems())
     async def session(request: Request, person: Person = "me") -> dict[str, Any]:
-        """Return what the page needs to begin; who `looks` can change nothing."""
+        """Return the data that the page needs to start; `looks` is true for a read-only token."""
         known = await wrap_future(views.session(person))
         return {**about, **known, "looks": getattr(request.state, LOOKS, False)}
 
     @router.get("/progress", responses=problems())
     async def progress(person: Person = "me") -> dict[str, Any]:
-        """Return how far the labelling is, with the learning curve."""
+        """Return the progress of the labelling, with the learning curve."""
         return await to_thread(views.progress, person)
 
     @router.get("/ahead", responses=problems())
     async def ahead(person: Person = "me") -> dict[str, Any]:
-        """Return the addresses of images that the person may be shown next; nothing is handed out by that."""
+        """Return the URLs of images that the person may see next; this leases nothing."""
         found = await wrap_future(views.ahead(person))
         images = await to_thread(lambda: [shown.item(item)["image"] for item in found])
         return {"images": [address for address in images if address is not None]}
 
     @router.get("/history", responses=problems())
     async def history(person: Anybody = "", limit: Limit = 50, before: int | None = None) -> dict[str, Any]:
-        """Return answers, the latest first."""
+        """Return answers of a person or of everybody, the latest first."""
         events = await wrap_future(views.history(person, limit, before))
         return {"events": await to_thread(lambda: [{**event, **seen(event["item"])} for event in events])}
 
     @router.get("/disputed", responses=problems())
     async def disputed(limit: Limit = 100) -> dict[str, Any]:
-        """Return instances on which no class has most voices, the latest first, with all answers."""
+        """Return items without a majority class, the latest first, with all answers."""
         items = await wrap_future(views.disputed(limit))
         return {"items": await to_thread(lambda: [{**found, **seen(found["item"])} for found in items])}
 
     @router.get("/sources", responses=problems())
     async def sources() -> dict[str, Any]:
-        """Return how many suggestions each source has made, and how often it is right."""
+        """Return each source's number of suggestions and how often it is right."""
         return await wrap_future(views.sources())
 
     @router.get("/search", responses=problems(409))
     async def search(
         q: Annotated[str, Query(max_length=200)] = "", limit: Annotated[int, Query(ge=1, le=100)] = 20
     ) -> dict[str, Any]:
-        """Return instances whose name or text holds the words: first the one of this very name.
+        """Return items whose name or text contains all words, an exact match of the name first.
 
-        Of items in shards only the one of this number.
+        Items in shards are found by row number only.
         """
         ids = views.desk.ids
         if isinstance(shown.project.ids, Numbered):
@@ -121,7 +121,7 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
 
     @router.get("/items/{item:path}", responses=problems(404))
     async def one_item(item: str) -> dict[str, Any]:
-        """Return all that is known of one instance."""
+        """Return all that is known of one item."""
         return await wrap_future(views.item(item))
 
     @router.get("/predictions", responses=problems(), response_model=dict[str, Any])
@@ -130,10 +130,10 @@ def reading(views: Views, shown: Shown, about: dict[str, str]) -> APIRouter:
         offset: Annotated[int, Query(ge=0, le=2**40)] = 0,
         limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     ) -> JsonStream:
-        """Return class probabilities of instances that have no label; `after` of one page asks for the next.
+        """Return class probabilities of unlabelled items; pass `after` of one page to get the next.
 
-        A page has a million numbers at most: where classes are many, fewer instances than `limit`. An
-        `offset` counts what has no label now: while people label, pages by it leave instances out.
+        A page has a million numbers at most: with many classes, fewer items than `limit`. An `offset` counts
+        the items unlabelled now: while people label, paging by `offset` misses items.
         """
         return JsonStream(pieces(await wrap_future(views.predictions(after, offset, limit))))
 
