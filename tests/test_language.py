@@ -15,6 +15,11 @@ WORDS = {
     r"\bso many \w+ are\b": "N ...; name the number",
     r"\bgive(s|n)? back\b": "return",
     r"\bcries? wolf\b": "false alarm",
+    r"\bmade up\b": "generated",
+    r"\bleft aside\b": "ignored",
+    r"\bbears? (the|them|it) ?\w* out\b": "confirms",
+    r"\bgoes on\b": "continues, resumes",
+    r"\btells? (of|who)\b": "shows, names",
 }
 PAGES = [
     ROOT / "README.md",
