@@ -1,1 +1,1 @@
-"""How good the model and the labels are."""
+"""Quality of the model and of the labels."""

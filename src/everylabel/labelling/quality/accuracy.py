@@ -1,27 +1,27 @@
-"""How often the model is right on what is left: an estimate that can be believed at any time of a run.
+"""The model's accuracy on the unlabelled items: an estimate that is valid at any time of a run.
 
-n labelled, and of each two verdicts of models that did not know its label: the present one, by leaving the
-label out in closed form (`core.leave_one_out`), and the one there was before it was learned. The first is
-about this model but the harder to it, since it takes away a label of the very class that is asked for; the
-second was easier on that and is about a model that was worse. Both count half; g is the largest probability,
-r whether that class is the label. Chosen instances are harder than what is left, but of two with the same g
-the model is right about equally often; checks, drawn at random, tell what is wrong with that:
+Each of n labelled items has two verdicts by models that did not know its label: by the current model, with
+the label left out in closed form (`core.leave_one_out`), and by the model from before the label was learned.
+The first is about the current model but pessimistic, since it removes a label of the very class in question.
+The second lacks that bias but is about an earlier, worse model. Each counts half. g is the largest
+probability, r whether that class is the label. Chosen items are harder than the unlabelled ones, but at the
+same g the model is right about equally often; random checks estimate the remaining difference:
     P(right) = sigmoid(a + b logit g + c [drawn at random])
     a ~ N(0, LEVEL^2),  b ~ N(1, SLOPE^2),  c ~ N(0, DRAWN^2)
-fitted to all verdicts at once, those of chosen instances with the weight CHOSEN. With theta = (a, b, c),
-x = (1, logit g, 1) and S the inverse Hessian,
-    estimate = mean over what is left of p = sigmoid(x' theta),   v = j' S j,   j = mean of p (1 - p) x
-The interval is Wilson's (1927), as of m = estimate (1 - estimate) / v instances. Z is that of 99.5 %, because
-people watch the figure and stop when they like it. How this was chosen and tested: `benchmarks/accuracy.py`.
+fitted to all verdicts at once, with the weight CHOSEN for chosen items. With theta = (a, b, c), x = (1, logit
+g, 1) and S the inverse Hessian,
+    estimate = mean over unlabelled items of p = sigmoid(x' theta),   v = j' S j,   j = mean of p (1 - p) x
+The interval is Wilson's (1927) for m = estimate (1 - estimate) / v items. Z is that of 99.5 %, because people
+watch the figure and stop when they like it. How this was chosen and tested: `benchmarks/accuracy.py`.
 
-By class, n instances drawn at random have truth, guess and weight m:
+By class, n items drawn at random have truth, guess and weight m:
     precision of c = sum m [truth = guess = c] / sum m [guess = c],   recall = the same / sum m [truth = c]
-Intervals are Wilson's, as of (sum m)^2 / sum m^2 instances. Below FEWEST_OF_CLASS instances a share says
-nothing. The weights undo that some class was tested more than others: with n checks drawn from all that is
-free, and n_c more among what was predicted as c, which is a share s_c of it, each of them, whichever way it
-was drawn, has the weight (the balance heuristic, Veach & Guibas 1995)
+Intervals are Wilson's for (sum m)^2 / sum m^2 items. A share of fewer than FEWEST_OF_CLASS items is not
+reported. The weights correct for classes that were tested more than others. With n checks drawn among all
+free items, and n_c more among the items predicted as c, a share s_c of the free ones, each check has the
+weight (the balance heuristic, Veach & Guibas 1995)
     m = n / (n + sum_c n_c / s_c)
-over the classes c that it was predicted as: one, or any number of them in a multi-label project.
+over the classes c that its item was predicted as: one, or any number in a multi-label project.
 """
 
 from collections import Counter, defaultdict
@@ -33,16 +33,16 @@ import numpy as np
 from everylabel.labelling.state.types import Check
 
 LEVEL, SLOPE, DRAWN = 1.0, 0.25, 0.7  # standard deviations of the prior
-CHOSEN = 0.5  # weight of an instance that was not drawn at random
+CHOSEN = 0.5  # weight of an item that was not drawn at random
 Z = 2.807034  # of a 99.5 % interval
-FEWEST = 5  # random checks before which no figure is shown
-EDGE = 1e-6  # probabilities are kept so far from 0 and 1
-STEPS = 50  # of Newton's method at most
-FEWEST_OF_CLASS = 10  # instances of a class that its figures need
+FEWEST = 5  # random checks needed before a figure is shown
+EDGE = 1e-6  # probabilities are clipped to [EDGE, 1 - EDGE]
+STEPS = 50  # maximum number of Newton steps
+FEWEST_OF_CLASS = 10  # items that a class needs for its figures
 
 
 class Interval(NamedTuple):
-    """A share, and between what it is."""
+    """A share and its confidence interval."""
 
     estimate: float
     low: float
@@ -50,13 +50,13 @@ class Interval(NamedTuple):
 
 
 class Verdicts(NamedTuple):
-    """What models that did not know their labels say of labelled instances."""
+    """Predictions of labelled items by models that did not know their labels."""
 
     sure: np.ndarray  # (n,) largest probability with the label left out
     right: np.ndarray  # (n,) whether that class is the label
-    sure_before: np.ndarray  # (n,) largest probability before it was learned; nan where nobody looked
+    sure_before: np.ndarray  # (n,) largest probability before it was learned; nan if unknown
     right_before: np.ndarray  # (n,)
-    drawn: np.ndarray  # (n,) weight of a random check, 0 of an instance that was chosen
+    drawn: np.ndarray  # (n,) weight of a random check, 0 for a chosen item
 
 
 def wilson(share: float, n: float, z: float = Z) -> Interval:
@@ -68,7 +68,7 @@ def wilson(share: float, n: float, z: float = Z) -> Interval:
 
 
 def accuracy_left(verdicts: Verdicts, left: np.ndarray) -> Interval:
-    """Return the accuracy on what is left, whose largest probabilities are `left` (m,)."""
+    """Return the accuracy on unlabelled items with the largest probabilities `left` (m,)."""
     theta, cov, n_weighted = _calibration(verdicts)
     there = _rows(left, np.ones(len(left)))
     probs = _sigmoid(there @ theta)
@@ -76,17 +76,17 @@ def accuracy_left(verdicts: Verdicts, left: np.ndarray) -> Interval:
     slope = (probs * (1.0 - probs)) @ there / len(left)
     variance = float(slope @ cov @ slope)
     told = estimate * (1.0 - estimate)
-    n = told / max(variance, 1e-12) if told > 1e-12 else n_weighted  # all or nothing: as many as looked at
+    n = told / max(variance, 1e-12) if told > 1e-12 else n_weighted  # estimate is 0 or 1
     return wilson(estimate, float(n))
 
 
 def calibrated(verdicts: Verdicts, left: np.ndarray) -> np.ndarray:
-    """Return how probable it is that the model is right, of items whose largest probabilities are `left`."""
+    """Return the probability that the model is right, for items with the largest probabilities `left`."""
     return _sigmoid(_rows(left, np.ones(len(left))) @ _calibration(verdicts)[0])
 
 
 def _calibration(verdicts: Verdicts) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the coefficients of the module's head, their covariance, and the weight of all verdicts."""
+    """Return the coefficients (a, b, c), their covariance, and the total weight of the verdicts."""
     check = verdicts.drawn > 0
     known = ~np.isnan(verdicts.sure_before)
     weights = np.where(check, verdicts.drawn, CHOSEN)
@@ -99,7 +99,7 @@ def _calibration(verdicts: Verdicts) -> tuple[np.ndarray, np.ndarray, float]:
 def _fit(rows: np.ndarray, right: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the most probable coefficients (3,) and their covariance (3, 3), by Newton's method.
 
-    A step is halved until it goes downhill: of a model that is very sure and often wrong, whole ones diverge.
+    A step is halved until the loss falls: full steps diverge if a model is very sure and often wrong.
     """
     center, precision = np.array([0.0, 1.0, 0.0]), np.diag([LEVEL**-2, SLOPE**-2, DRAWN**-2])
 
@@ -122,7 +122,7 @@ def _fit(rows: np.ndarray, right: np.ndarray, weights: np.ndarray) -> tuple[np.n
 
 
 def _rows(sure: np.ndarray, check: np.ndarray) -> np.ndarray:
-    """Return 1, logit g and whether it was drawn, of each."""
+    """Return the columns 1, logit g and [drawn at random] (n, 3)."""
     g = np.clip(np.asarray(sure, np.float64), EDGE, 1.0 - EDGE)
     return np.column_stack([np.ones(len(g)), np.log(g / (1.0 - g)), check])
 
@@ -134,7 +134,7 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 def class_figures(
     truth: np.ndarray, guess: np.ndarray, weights: np.ndarray, classes: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Return for each of these classes its precision and recall, and on how many instances each rests."""
+    """Return each class's precision and recall, and the number of items that each is based on."""
     return [
         {
             "class": c,
@@ -148,13 +148,13 @@ def class_figures(
 
 
 def confusion(truth: np.ndarray, guess: np.ndarray) -> list[dict[str, int]]:
-    """Return how many instances of which class are taken for which, without the pairs that never came."""
+    """Return the count of each pair of true and guessed class; pairs that never occur are omitted."""
     counts = Counter(zip(truth.tolist(), guess.tolist(), strict=True))
     return [{"true": t, "guess": g, "count": counts[t, g]} for t, g in sorted(counts)]
 
 
 def share(hit: np.ndarray, among: np.ndarray, weights: np.ndarray) -> dict[str, float] | None:
-    """Return the share of hits among some, with its interval; None of too few."""
+    """Return the weighted share of hits among some items, with its interval; None if they are too few."""
     if np.sum(among) < FEWEST_OF_CLASS:
         return None
     m = weights[among]
@@ -162,7 +162,7 @@ def share(hit: np.ndarray, among: np.ndarray, weights: np.ndarray) -> dict[str, 
 
 
 def check_weights(checks: Sequence[Check]) -> dict[int, float]:
-    """Return a weight for the item of each check."""
+    """Return the weight of each checked item; see the module's head."""
     n = sum(check.among is None for check in checks)
     shares: defaultdict[int, list[float]] = defaultdict(list)
     for check in checks:
@@ -173,7 +173,7 @@ def check_weights(checks: Sequence[Check]) -> dict[int, float]:
 
 
 def _predicted(check: Check) -> Collection[int]:
-    """Return the classes that the item of a check was predicted as."""
+    """Return the classes that a checked item was predicted as."""
     guess = {*check.guess} if isinstance(check.guess, tuple) else {check.guess}
     if check.among is None:
         return guess

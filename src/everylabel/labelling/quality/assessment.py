@@ -1,9 +1,10 @@
 """The accuracy of the model, estimated in the background from a copy of the state; no label waits for it.
 
-All of it is a function of the labels, and of which of them were drawn at random: nothing depends on when it
-was looked at. The share of what is left that is of class c is a difference estimate,
-    mean over what is left of p_c + n/(n + SHRUNK) * mean over n checks of ([label = c] - p_c left out)
-The model's verdicts on each label without it are kept in columns: each training makes one for every label.
+The estimate depends only on the labels and on which of them were drawn at random, not on when it is computed.
+The share of class c among the unlabelled items is a difference estimate,
+    mean over unlabelled items of p_c + n/(n + SHRUNK) * mean over n checks of ([label = c] - p_c left out)
+The model's verdict on each label, with that label left out, is stored in columns: each training computes one
+for every label.
 """
 
 from bisect import bisect_left
@@ -31,23 +32,23 @@ from everylabel.log.events import Assessed
 from everylabel.models.names import NameRows
 from everylabel.selection.pool.features import Scaled
 
-SHRUNK = 10  # checks that set the shares of classes half right
-CLASSIFIES = 1e-3  # tolerance of weights that are good enough to classify by
-CrossFitted = Mapping[int, Mapping[int, float]]  # item -> class -> probability without its label
+SHRUNK = 10  # checks at which half of the observed difference is applied
+CLASSIFIES = 1e-3  # tolerance of training that is good enough to classify
+CrossFitted = Mapping[int, Mapping[int, float]]  # item -> class -> probability with its label left out
 
 
 class LeftOut(NamedTuple):
-    """What the model says of a labelled instance without its own label."""
+    """The model's verdict on a labelled item with its own label left out."""
 
     label: int
-    own: float  # probability of that label
+    own: float  # probability of the label
     guess: int
     sure: float  # probability of the guess
     wrong: float = 0.0  # probability that the label is wrong (`quality/suspects.py`)
 
 
 class LeftOuts(Mapping[int, LeftOut]):
-    """Verdicts by item, in the order of the items.
+    """Verdicts by item, sorted by item.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ class LeftOuts(Mapping[int, LeftOut]):
     """
 
     def __init__(self, items: np.ndarray, *columns: np.ndarray) -> None:
-        self._items = np.asarray(items, np.int64).data  # one by one these are faster than arrays
+        self._items = np.asarray(items, np.int64).data  # faster than arrays for single lookups
         kinds = np.int32, np.float64, np.int32, np.float64, np.float64
         self._columns = [np.array(one, kind).data for one, kind in zip(columns, kinds, strict=True)]
 
@@ -73,11 +74,11 @@ class LeftOuts(Mapping[int, LeftOut]):
         return iter(self._items.tolist())
 
     def items(self) -> ItemsView[int, LeftOut]:
-        """Return all, without a search for each."""
+        """Return all pairs without searching for each item."""
         return _All(self)
 
     def rows(self) -> Iterator[LeftOut]:
-        """Return the verdicts in order."""
+        """Iterate over the verdicts in the order of the items."""
         return map(LeftOut, *(column.tolist() for column in self._columns))
 
 
@@ -89,30 +90,30 @@ class _All(ItemsView[int, LeftOut]):
 
 
 class Evidence(NamedTuple):
-    """Which labels tell how good the model is."""
+    """The labels from which the model's accuracy is estimated."""
 
     drawn: Mapping[int, float]  # weights of labelled items that were drawn at random
     foretold: Mapping[int, tuple[int, float]]  # guess and its probability before the label was learned
     given: Mapping[int, int] = MappingProxyType({})  # number of the event that labelled each item
     test: Mapping[int, Any] = MappingProxyType({})  # label of each labelled test item
     held_out: Collection[int] = ()  # all test items
-    cross_fitted: CrossFitted = MappingProxyType({})  # of labels that a fine-tuned encoder has seen
+    cross_fitted: CrossFitted = MappingProxyType({})  # for labels that a fine-tuned encoder was trained on
 
 
 class Assessment(NamedTuple):
-    """What is written down of it, and figures that are not: of classes by checks, and of the test set."""
+    """The estimate that is logged, and figures that are not: by class from checks, and on the test set."""
 
     body: Assessed
     checks: dict[str, Any]
     test: dict[str, Any] | None
-    left_out: Mapping[int, LeftOut] = MappingProxyType({})  # each label in turn
+    left_out: Mapping[int, LeftOut] = MappingProxyType({})  # of each label in turn
     verdicts: Verdicts | None = None
 
 
 def assess(training: TrainingSet, posterior: Posterior, learner: Learner, evidence: Evidence) -> Assessment:
-    """Return the accuracy of a model that was trained on these labels.
+    """Return the accuracy of a model trained on these labels.
 
-    posterior : as it was trained, before later changes
+    posterior : as trained, before later changes
     """
     labels = training.labels()
     idx, truth = in_order(labels)
@@ -149,7 +150,7 @@ def assess(training: TrainingSet, posterior: Posterior, learner: Learner, eviden
 def _tested(
     learner: Learner, posterior: Posterior, test: Mapping[int, int], training: TrainingSet
 ) -> dict[str, Any] | None:
-    """Return the accuracy on the test set, and figures of its classes."""
+    """Return the accuracy on the test set, and figures by class."""
     column = {number: j for j, number in enumerate(training.columns)}
     idx, truth = in_order({item: column[number] for item, number in test.items() if number in column})
     if not len(idx):
@@ -162,7 +163,7 @@ def _tested(
 def _by_class(
     truth: np.ndarray, guess: np.ndarray, weights: np.ndarray, training: TrainingSet
 ) -> dict[str, Any]:
-    """Return figures of classes by their numbers; truth and guess are columns of the model."""
+    """Return figures by class number; truth and guess are columns of the model."""
     columns = np.array(training.columns)
     said = columns[truth], columns[guess]
     return {
@@ -184,9 +185,9 @@ def left_out(
     init: np.ndarray | None = None,
     cross_fitted: CrossFitted = MappingProxyType({}),
 ) -> Mapping[int, LeftOut]:
-    """Return what the model that all labels make says of each without it; nothing while all are of one class.
+    """Return the verdict on each label by a model trained without it; empty while all have one class.
 
-    labels : columns of the model; columns : the class of each; the others are as `train` takes them
+    labels : column of each item; columns : class of each column; the other arguments are those of `train`
     """
     if len(set(labels.values())) < 2:
         return {}
@@ -198,23 +199,23 @@ def left_out(
 
 
 def _left_out(idx: np.ndarray, truth: np.ndarray, without: np.ndarray, columns: Sequence[int]) -> LeftOuts:
-    """Return verdicts by item; columns : the class of each column of the model."""
+    """Return verdicts by item; columns : class of each column of the model."""
     own, numbers = without[np.arange(len(idx)), truth], np.array(columns)
     guess, wrong = numbers[without.argmax(axis=1)], probably_wrong(without, truth)
     return LeftOuts(idx, numbers[truth], own, guess, without.max(axis=1), wrong)
 
 
 def _without(posterior: Posterior, n: int, k: int) -> np.ndarray:
-    """Return the probabilities (n, k) of the first n labelled instances, each without its own label."""
+    """Return the probabilities (n, k) of the first n labelled items, each with its own label left out."""
     return np.asarray(softmax(np.asarray(leave_one_out(posterior))[:n, :k]))
 
 
 def _with_cross_fitted(
     without: np.ndarray, idx: np.ndarray, columns: Sequence[int], cross_fitted: CrossFitted
 ) -> np.ndarray:
-    """Replace the rows of labels that the encoder has seen by cross-fitted probabilities.
+    """Replace rows of labels that the encoder was trained on by cross-fitted probabilities.
 
-    On features of an encoder that has seen a label, leaving that label out of the head alone is no test.
+    If the encoder was trained on a label, leaving that label out of the head alone is no test.
     """
     for row, item in enumerate(idx.tolist() if cross_fitted else ()):
         known = cross_fitted.get(item)
@@ -225,7 +226,7 @@ def _with_cross_fitted(
 
 
 def _class_shares(now: np.ndarray, without: np.ndarray, truth: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the share of each class in what is left; see the module's head."""
+    """Return the share of each class among the unlabelled items; see the module's head."""
     surplus = np.eye(now.shape[1])[truth] - without
     n = weights.sum()
     shares = now.mean(axis=0) + n / (n + SHRUNK) * (weights @ surplus) / n
@@ -235,10 +236,10 @@ def _class_shares(now: np.ndarray, without: np.ndarray, truth: np.ndarray, weigh
 def _gain(
     training: TrainingSet, learner: Learner, evidence: Evidence, left: np.ndarray, now: np.ndarray
 ) -> dict[str, Any]:
-    """Return what the last fifth of the labels has brought, where there is something to compare with.
+    """Return the accuracy gained from the last fifth of the labels, if it can be computed.
 
-    Labels that a fine-tuned encoder has seen cannot be left out: then nothing is said. Nor is it where
-    suggestions teach: training without the last labels would measure their sources anew.
+    It cannot if a fine-tuned encoder was trained on those labels, since they cannot be left out. Nor can it
+    if suggestions teach: training without the last labels would measure their sources again.
     """
     labels = training.labels()
     last = max(10, len(labels) // 5)

@@ -1,14 +1,15 @@
 """Confirmations that certify the model's labels: valid at any time, for the largest of several nested sets.
 
-Set 0 holds N items that the model would label; set j + 1 holds the surer ones of set j. People confirm items
-of the current set in random order; those in a smaller set are a random sample of it, too. Each set has a test
-by betting against "a share of at least `rate` is wrong". With n confirmed and w of them wrong so far,
-    m = (rate N - w) / (N - n)              the share that is wrong among the others, if so
+Set 0 holds N items that the model would label; set j + 1 holds the surest items of set j. People confirm
+items of the current set in random order; the confirmed items that lie in a smaller set are a random sample of
+that set, too. Each set has a test by betting against "a share of at least `rate` is wrong". With n confirmed
+and w of them wrong so far,
+    m = (rate N - w) / (N - n)              the hypothesis's share of wrong items among the others
     capital *= 1 + c / (1 - m) (m - x)      x = 1 if the next one is wrong, else 0
 Under that hypothesis the capital is a supermartingale, and so is a mixture of several bets c in [0, 1]. By
-Ville's inequality it ever reaches 1 / alpha with a probability of at most alpha (Waudby-Smith & Ramdas 2020,
-"Confidence sequences for sampling without replacement"). The sets share alpha = 1 - confidence, so that one
-may watch, stop at any time and take whichever set is certified. A set that is no longer sampled keeps its
+Ville's inequality the probability that it ever reaches 1 / alpha is at most alpha (Waudby-Smith & Ramdas
+2020, "Confidence sequences for sampling without replacement"). The sets share alpha = 1 - confidence, so that
+people may watch, stop at any time and take any certified set. A set that is no longer sampled keeps its
 capital. Of 2,000 populations each with one error too many, 47 to 64 were certified at 95 %.
 """
 
@@ -25,13 +26,13 @@ from everylabel.labelling.state.state import State
 BETS = (
     (1.0, 0.7),
     (0.8, 0.3),
-)  # c and its weight: the first is fastest without an error, the second survives one
-SETS = ((1.0, 0.7), (2 / 3, 0.2), (1 / 3, 0.1))  # share of the items, the surest first, and of alpha
+)  # c and its weight: the first is the fastest without errors, the second survives one
+SETS = ((1.0, 0.7), (2 / 3, 0.2), (1 / 3, 0.1))  # share of the items, the surest first, and share of alpha
 
 
 @dataclass
 class _Test:
-    """The bets on one set."""
+    """The test of one set: its bets and their capital."""
 
     size: int
     rate: float
@@ -42,11 +43,11 @@ class _Test:
     bets: list[float] = field(default_factory=lambda: [weight for _, weight in BETS])
 
     def add(self, wrong: bool) -> None:
-        """Bet on one more confirmation."""
+        """Update the capital by one more confirmation."""
         m = (self.rate * self.size - self.wrong) / (self.size - self.n)
-        if m <= 0.0:  # so many are wrong that the hypothesis is true
+        if m <= 0.0:  # enough are wrong to make the hypothesis true
             self.bets = [0.0 for _ in BETS]
-        elif m >= 1.0:  # all others would be wrong
+        elif m >= 1.0:  # the hypothesis needs all others to be wrong
             self.bets = self.bets if wrong else [inf for _ in BETS]
         else:
             self.bets = [
@@ -57,7 +58,7 @@ class _Test:
         self.certified = self.certified or sum(self.bets) >= self.limit
 
     def needed(self) -> int | None:
-        """Return how many more confirmations without an error certify the set; None: it cannot be."""
+        """Return the further confirmations without an error that certify the set; None if impossible."""
         if self.certified:
             return 0
         m = (self.rate * self.size - self.wrong) / (self.size - np.arange(self.n, self.size))
@@ -73,19 +74,19 @@ class _Test:
 
 @dataclass(frozen=True)
 class Certificate:
-    """How far the confirmations are."""
+    """The progress of the confirmations."""
 
-    set: int  # the current one
-    size: int  # items of it
-    confirmed: int  # of it
+    set: int  # the current set
+    size: int  # items of the current set
+    confirmed: int  # confirmed items of the current set
     wrong: int
-    needed: int | None  # more confirmations without an error; None: the set cannot be certified
-    certified: int | None  # the largest set that is certified, if any
-    next: int | None  # place of the next item to confirm; None: all are
+    needed: int | None  # further confirmations without an error; None: the set cannot be certified
+    certified: int | None  # the largest certified set, if any
+    next: int | None  # index of the next item to confirm; None: none is left
 
 
 def levels(sure: Sequence[float]) -> list[int]:
-    """Return the smallest set that each item is in; sure: how sure the model is of each."""
+    """Return the smallest set that contains each item; sure: the model's probability for each item."""
     order = sorted(range(len(sure)), key=lambda i: -sure[i])
     found = [0] * len(sure)
     for j, (share, _) in enumerate(SETS):
@@ -97,17 +98,17 @@ def levels(sure: Sequence[float]) -> list[int]:
 def certify(
     levels: Sequence[int], wrong: Iterable[bool | None], *, rate: float, confidence: float
 ) -> Certificate:
-    """Return how far the confirmations are.
+    """Return the progress of the confirmations.
 
-    levels : the smallest set that each item is in, in the random order in which they are confirmed
-    wrong : what people found of each; None: not yet
+    levels : the smallest set that contains each item, in the random order in which items are confirmed
+    wrong : whether people found each item wrong; None: not confirmed yet
     """
     counts = Counter(levels)
     sizes = [sum(n for level, n in counts.items() if level >= j) for j in range(len(SETS))]
     alpha = 1.0 - confidence
     tests = [_Test(n, rate, 1.0 / (alpha * part)) for n, (_, part) in zip(sizes, SETS, strict=True)]
     current, after = 0, None
-    for i, (level, found) in enumerate(zip(levels, wrong, strict=True)):  # ends at the first one not known
+    for i, (level, found) in enumerate(zip(levels, wrong, strict=True)):  # ends at the first unconfirmed item
         if level < current:
             continue
         if found is None:
@@ -122,7 +123,7 @@ def certify(
 
 
 def standing(state: State) -> Certificate | None:
-    """Return how far the running confirmations of the model's proposals are; None: none run."""
+    """Return the progress of confirming the model's proposals; None if no confirmation is running."""
     if state.promise is None or state.promise.rate is None or state.promise.kept:
         return None
     where = [level for _, _, level in state.proposals.values()]
@@ -131,14 +132,14 @@ def standing(state: State) -> Certificate | None:
 
 
 def _is_wrong(state: State, item: int, said: int) -> bool | None:
-    """Return whether people say otherwise; one that was skipped or that nobody can tell counts as wrong."""
+    """Return whether people disagree with a proposal; skipped and "cannot tell" items count as wrong."""
     if item in state.labels:
         return state.labels[item] != state.book.now(said)
     return True if item in state.answers or item in state.skipped else None
 
 
 def to_confirm(state: State) -> Iterator[int]:
-    """Yield items that people shall confirm, in their order; none once the current set is certified."""
+    """Yield the items to confirm, in order; none once the current set is certified."""
     now = standing(state)
     if now is None or now.next is None or now.needed == 0:
         return
@@ -148,7 +149,7 @@ def to_confirm(state: State) -> Iterator[int]:
 
 
 def _cheapest(tests: Sequence[_Test], current: int) -> int:
-    """Return the set that takes the fewest further confirmations for each item that the model then labels."""
+    """Return the set that needs the fewest further confirmations per item that the model then labels."""
     costs = {}
     for j, test in enumerate(tests[current:], current):
         needed = test.needed()

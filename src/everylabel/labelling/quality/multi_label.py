@@ -1,11 +1,12 @@
-"""How good the model is where an item has several classes: F1, exact match, precision and recall by class.
+"""Quality of a multi-label model: F1, exact match, and precision and recall by class.
 
-n items drawn at random have answers (n, k) of 1, 0 and nan, and predictions of a model that did not know
-their answers, each by leaving its own out (`core.leave_one_out`). m are the weights of `accuracy.py`. Of its
-k pairs, an item has h that are present and predicted, and u that are present, predicted or both:
+n items drawn at random have answers (n, k) of 1, 0 and nan, and predictions with their own answers left out
+(`core.leave_one_out`). m are the weights of `accuracy.py`. Of an item's k pairs of item and class, h are
+present and predicted, and u are present, predicted or both:
     J = sum m h / sum m u,   F1 = 2 J / (1 + J)
-F1 grows with J, so an interval of J gives one of F1. Pairs of one item are alike, so the interval is Wilson's
-(1927) as of J (1 - J) / v pairs, v = sum (m h - J m u)^2 / (sum m u)^2. For one class u is at most 1.
+F1 grows with J, so an interval of J gives one of F1. The pairs of one item depend on each other, so the
+interval is Wilson's (1927) for J (1 - J) / v pairs, v = sum (m h - J m u)^2 / (sum m u)^2. For one class u is
+at most 1.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from everylabel.log.events import Assessed
 def assess_sets(
     training: TrainingSet, posterior: Posterior, learner: Learner, evidence: Evidence
 ) -> Assessment:
-    """Return how good a model is that was trained on these labels, on random checks and on the test set."""
+    """Return the quality of a model trained on these labels, on random checks and on the test set."""
     k, labels = training.n_classes, training.labels()
     idx, truth = targets(labels, k, True)
     drawn = np.array([evidence.drawn.get(int(i), 0.0) for i in idx])
@@ -63,7 +64,7 @@ def set_figures(
 ) -> dict[str, Any]:
     """Return F1 over all pairs (micro), the mean F1 of classes (macro), exact match, and figures by class.
 
-    truth : (n, k) of 1, 0 and nan; guess : (n, k) of what is predicted
+    truth : (n, k) of 1, 0 and nan; guess : (n, k) whether each class is predicted
     """
     known = ~np.isnan(truth)
     there, said = (truth == 1.0) & known, guess & known
@@ -97,7 +98,7 @@ def f1(there: np.ndarray, said: np.ndarray, weights: np.ndarray) -> dict[str, fl
 def _of_class(
     number: int, there: np.ndarray, said: np.ndarray, known: np.ndarray, weights: np.ndarray
 ) -> dict[str, Any]:
-    """Return the figures of one class, from the items that answer it."""
+    """Return the figures of one class, from the items with an answer for it."""
     there, said, weights = there[known], said[known], weights[known]
     enough = np.count_nonzero(there | said) >= FEWEST_OF_CLASS
     return {
@@ -111,7 +112,7 @@ def _of_class(
 
 
 def _exact(right: np.ndarray, weights: np.ndarray) -> dict[str, float] | None:
-    """Return the share of items whose classes are all right."""
+    """Return the share of items whose classes are all correct."""
     if len(right) < FEWEST:
         return None
     n = float(weights.sum() ** 2 / (weights @ weights))

@@ -1,19 +1,20 @@
-"""How probable it is that a label is wrong.
+"""The probability that a label is wrong.
 
-Labels that were chosen because the model was unsure always look odd to it, so "the model would say otherwise"
-is no evidence. q are the class probabilities of an item without its own label, at a temperature t, y is its
-label, k the number of classes and e the share of labels that are wrong, to any other class alike:
+Labels that were chosen because the model was unsure always look odd to it, so a disagreement with the model
+alone is no evidence. q are the class probabilities of an item with its own label left out, at a temperature
+t, y is its label, k the number of classes and e the share of labels that are wrong, with all other classes
+equally likely:
     q ~ softmax(log p / t)
     P(y) = (1 - e) q_y + e (1 - q_y) / (k - 1),      P(wrong | y) = e (1 - q_y) / (k - 1) / P(y)
-averaged over a grid of t and e by their posterior given all labels, with log t ~ N(0, SPREAD^2) and
-e ~ Beta(1, RIGHT). The temperature explains many mild surprises, the share of errors a few large ones.
+averaged over a grid of t and e by their posterior given all labels, with log t ~ N(0, SPREAD^2) and e ~
+Beta(1, RIGHT). The temperature explains many mild surprises, the share of errors a few large ones.
 
-Measured at 60, 120 and 240 labels (herding), with 3 % or 10 % of them swapped at random. Chosen on digits,
-TREC-6, MPQA and DBpedia-14 (12 runs): of 5,040 right labels 15 are LIKELY wrong, where the model's class is
-another one for 1,584; of swapped ones 28 of 39 and 88 of 100 that are shown are wrong. On CIFAR-10, Subj,
-TweetOffensive and DTD-10 (11 runs): 9 of 4,620; 8 of 15 and 28 of 42. So few errors are found, and those that
-are shown are worth a look. The sum of all probabilities is too high where no label is wrong (1.2 %), and a
-third of the errors where 10 % are.
+Measured at 60, 120 and 240 labels (herding), with 3 % or 10 % of them swapped at random. On digits, TREC-6,
+MPQA and DBpedia-14 (12 runs), where the constants were chosen, 15 of 5,040 right labels are LIKELY wrong; the
+model predicts another class for 1,584. With swapped labels, 28 of 39 and 88 of 100 shown labels are wrong. On
+CIFAR-10, Subj, TweetOffensive and DTD-10 (11 runs): 9 of 4,620; 8 of 15 and 28 of 42. So few errors are
+found, but the labels shown are worth a look. The sum of all probabilities is too high if no label is wrong
+(1.2 %), and a third of the errors if 10 % are.
 """
 
 import numpy as np
@@ -21,17 +22,17 @@ import numpy as np
 from everylabel.core.arrays import softmax
 
 TEMPERATURES = np.array([0.5, 0.7, 1.0, 1.4, 2.0, 2.8])
-SHARES = np.array([0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.25])  # of labels that are wrong
+SHARES = np.array([0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.25])  # grid of e
 SPREAD = 0.4
 RIGHT = 20.0
-LIKELY = 0.3  # from this probability on a label is shown
+LIKELY = 0.3  # a label is shown from this probability on
 TINY = 1e-12
 
 
 def probably_wrong(probs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return for each label the probability that it is wrong.
+    """Return the probability that each label is wrong (n,).
 
-    probs : (n, k), of each item without its own label; labels : (n,)
+    probs : (n, k), each item's with its own label left out; labels : (n,)
     """
     n, k = probs.shape
     if k < 2 or not n:

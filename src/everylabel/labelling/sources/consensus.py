@@ -1,13 +1,12 @@
-"""The class of items with several answers: what the answerers' confusion matrices and the head say together.
+"""The class of items with several answers, from the answerers' confusion matrices and the head.
 
-n items, J answerers (people or agents), k classes; v_ij the answer of j to item i, ABSENT where there is
-none.
+n items, J answerers (people or agents), k classes; v_ij the answer of j to item i, ABSENT if there is none.
     q_i ~ p_i prod_j theta_j[:, v_ij]            p_i the head's class probabilities, or the classes' shares
     theta_j = `confusion` of the counts sum_i q_i v_ij'
-in turn until q stays (Dawid and Skene 1979, with the prior of `reliability`, by which one parameter per
-person is enough at first; Raykar et al. 2010 with p). The head is trained on q as soft targets and predicts
-each item by the folds that did not have it: an answer does not confirm itself. Items whose truth is known
-(an adjudicator's answer) have q = e_y throughout. Measured (`benchmarks/sources.py`) against majority,
+alternately until q converges (Dawid and Skene 1979, with the prior of `reliability`, under which one
+parameter per person is enough at first; Raykar et al. 2010 with p). The head is trained on q as soft targets
+and predicts each item from the other folds, so that an answer does not confirm itself. Items whose truth is
+known (an adjudicator's answer) have q = e_y throughout. Measured (`benchmarks/sources.py`) against majority,
 crowd-kit's Dawid-Skene and CROWDLAB.
 """
 
@@ -22,10 +21,10 @@ from everylabel.labelling.sources.reliability import Confusion, confusion, count
 from everylabel.models.scaling import suited_precision
 
 ABSENT = -1
-UNLIKELY = 0.01  # prior probability that an answerer is useless: people are taken for careful
-FOLDS, PASSES = 5, 2  # of the head's training, and how often it is trained on the classes so far
-ROUNDS, SETTLED = 50, 1e-4  # of EM at most; mean change of q below which it ends
-CLASSIFIES = 1e-3  # tolerance of weights that are good enough to classify by
+UNLIKELY = 0.01  # prior probability that an answerer is useless: people are assumed to be careful
+FOLDS, PASSES = 5, 2  # folds of the head, and how often it is retrained on the consensus so far
+ROUNDS, SETTLED = 50, 1e-4  # maximum number of EM rounds; mean change of q at which they end
+CLASSIFIES = 1e-3  # tolerance of training that is good enough to classify
 
 
 class Consensus(NamedTuple):
@@ -70,7 +69,7 @@ def combine(
 def agree(
     features: np.ndarray, votes: np.ndarray, k: int, truth: Mapping[int, int] | None = None
 ) -> Consensus:
-    """Return the consensus on items with votes (n, J) and features (n, d), by a head trained on it."""
+    """Return the consensus on items with votes (n, J) and features (n, d), using a head trained on it."""
     found = combine(votes, k, truth=truth)
     for _ in range(PASSES):
         found = combine(votes, k, out_of_sample(features, found.probs, k), truth)
@@ -78,7 +77,7 @@ def agree(
 
 
 def out_of_sample(features: np.ndarray, targets: np.ndarray, k: int, folds: int = FOLDS) -> np.ndarray:
-    """Return class probabilities (n, k), each by a head of the other folds; targets as of `fit_map`."""
+    """Return class probabilities (n, k), each by a head of the other folds; targets as in `fit_map`."""
     n = len(features)
     fold = np.random.default_rng(0).permutation(n) % folds
     logits, mean = np.zeros((n, k)), None

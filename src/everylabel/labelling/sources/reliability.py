@@ -1,19 +1,19 @@
-"""Reliability of a source: its confusion matrix, and its accuracy with an interval valid at all times.
+"""Reliability of a source: its confusion matrix, and its accuracy with an interval valid at any time.
 
-k classes; N[y, s] counts items of class y, by people, that the source calls s; pi[s] is the share of s
-among all that the source says. The source is useless, or it has a level r and a concentration a:
+k classes; N[y, s] counts items that people label y and the source labels s; pi[s] is the share of s among all
+labels of the source. The source is useless, or it has a level r and a concentration a:
     useless        theta[y, s] = pi[s]
     informative    theta[y, :] ~ Dirichlet(a m_y),   m_y = r e_y + (1 - r) pi
 Half of the prior is on useless, the rest is spread evenly over a grid of r and a. All marginal likelihoods
-are closed, and theta is the posterior mean over the whole grid. With few labels and many classes the grid
-is the only parameter (m_y); with many labels the rows are the counts. r = 0 with a small a is a source that
-names classes by another's name. Labels that a strategy chose are harder than the rest, so a source seems
-worse on them than it is. They count CHOSEN in N: reliability errs on the safe side, and random checks,
-which count 1, correct it.
+have closed forms, and theta is the posterior mean over the whole grid. With few labels and many classes the
+grid is the only parameter (m_y); with many labels the rows are the counts. r = 0 with a small a is a source
+that swaps the names of classes. Labels that a strategy chose are harder than the rest, so a source seems
+worse on them than it is. They count CHOSEN in N: reliability errs on the safe side, and random checks, which
+count 1, correct it.
 
-x right of n random checks. By Ville's inequality the true accuracy p leaves the set
+x right of n random checks. By Ville's inequality the true accuracy p ever leaves the set
     { p : p^x (1 - p)^(n - x) > level B(x + 1, n - x + 1) }      B the Beta function, level = 1 - confidence
-at any time of a run with probability `level` at most (Robbins 1970): people may look after each check.
+during a run with probability `level` at most (Robbins 1970), so people may look after each check.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ CONCENTRATIONS = (1.0, 4.0, 16.0, 64.0)  # a, in labels
 USELESS = 0.5  # prior probability that a source is useless
 CHOSEN = 0.5  # count of an item that was not drawn at random
 CONFIDENCE = 0.95
-BISECTIONS = 50  # halvings of the unit interval: beyond double precision
+BISECTIONS = 50  # halvings of the unit interval: enough for double precision
 
 
 class Confusion(NamedTuple):
@@ -39,13 +39,13 @@ class Confusion(NamedTuple):
     useless: float
 
     def likelihood(self, said: np.ndarray) -> np.ndarray:
-        """Return P(said | class) (m, k) of labels (m,)."""
+        """Return P(said | class) (m, k) for labels (m,)."""
         return np.asarray(self.theta.T[said])
 
     def odds(self, classes: np.ndarray, shares: np.ndarray) -> float:
-        """Return right to wrong of the class that is most probable given what the source says.
+        """Return the odds that the most probable class, given the source's label, is right.
 
-        classes, shares : (k,) shares of the classes, and of what the source says
+        classes, shares : (k,) shares of the classes, and of the source's labels
         """
         joint = classes[:, None] * self.theta
         right = float(shares @ (joint.max(axis=0) / joint.sum(axis=0)))
@@ -61,7 +61,7 @@ def count(truth: np.ndarray, said: np.ndarray, k: int, weights: np.ndarray | Non
 
 
 def label_shares(said: np.ndarray, k: int) -> np.ndarray:
-    """Return pi (k,): the share of each class among all labels of a source, none of them zero."""
+    """Return pi (k,): the share of each class among all labels of a source; none is zero."""
     return np.asarray((np.bincount(said, minlength=k) + 0.5) / (len(said) + 0.5 * k))
 
 
@@ -86,7 +86,7 @@ def confusion(counts: np.ndarray, shares: np.ndarray, useless: float = USELESS) 
 
 
 def accuracy(right: Sequence[bool] | np.ndarray, confidence: float = CONFIDENCE) -> Interval:
-    """Return the share of random checks that a source got right, with an interval valid at all times."""
+    """Return the share of random checks that a source got right, with an interval valid at any time."""
     n, x = len(right), int(np.sum(right))
     if n == 0:
         return Interval(0.5, 0.0, 1.0)
@@ -99,12 +99,12 @@ def accuracy(right: Sequence[bool] | np.ndarray, confidence: float = CONFIDENCE)
 
 
 def _times(count: int, p: float) -> float:
-    """Return count log p, 0 of nothing."""
+    """Return count log p, which is 0 if count is 0."""
     return 0.0 if count == 0 else count * float(np.log(p)) if p > 0.0 else -np.inf
 
 
 def _edge(inside: Callable[[float], bool], start: float, end: float) -> float:
-    """Return where a set that holds `start` ends on the way to `end`."""
+    """Return the boundary, towards `end`, of an interval that contains `start`."""
     if inside(end):
         return end
     for _ in range(BISECTIONS):

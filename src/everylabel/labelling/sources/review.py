@@ -1,14 +1,15 @@
 """Given labels by their probability of being wrong, and how many of them are wrong.
 
-The given labels are one source, s_i of item i, which people have checked in part.
+The given labels are one source, s_i of item i; people have checked some of them.
     q_i ~ p_i theta[:, s_i],    wrong_i = 1 - q_i[s_i]
-p_i are the class probabilities of a head that did not have the item (`consensus.out_of_sample`), trained on
-the given labels first and then on q, in which labels that are probably wrong count less. theta = r I + (1 -
-r) pi has one parameter, the share of right labels: CAREFUL of 10 at first, then by people's random checks.
-A theta from q itself was no better on three sets, and on one it ended where no label was wrong. How many
-are wrong is the question of `labelling/quality/accuracy.py` for another predictor: given 1 - wrong_i as its
-certainty and people's answers as verdicts, the share that is right among those that nobody looked at, with
-an interval. Proposals that a person looked at are chosen, random checks are drawn.
+p_i are the class probabilities by a head that was not trained on the item (`consensus.out_of_sample`). It is
+trained on the given labels first and then on q, in which labels that are probably wrong count less. theta = r
+I + (1 - r) pi has one parameter, the share of right labels: CAREFUL of 10 at first, then estimated from
+people's random checks. Estimating theta from q itself was no better on three sets, and on one it converged to
+no label being wrong. The number of wrong labels is estimated by `labelling/quality/accuracy.py` with another
+predictor: given 1 - wrong_i as its certainty and people's answers as verdicts, it returns the share of right
+labels among those not checked, with an interval. Proposals that a person checked count as chosen, random
+checks as drawn.
 """
 
 from collections.abc import Mapping
@@ -24,18 +25,18 @@ from everylabel.labelling.sources.reliability import Confusion, label_shares
 from everylabel.labelling.state.types import GIVEN
 from everylabel.selection.pool.features import Scaled
 
-CAREFUL, OF = 9.0, 10.0  # labels that are right before anybody looked, and as many labels as that weighs
-PASSES = 1  # trainings after the first
+CAREFUL, OF = 9.0, 10.0  # prior: right labels, and the number of labels that this prior weighs
+PASSES = 1  # further trainings after the first
 
 
 class Review(NamedTuple):
-    """What a model thinks of given labels."""
+    """A model's view of the given labels."""
 
     wrong: np.ndarray  # (n,) probability that the label is wrong
-    guess: np.ndarray  # (n,) class that is more probable than all others but the given one
+    guess: np.ndarray  # (n,) most probable class other than the given one
 
     def proposals(self) -> np.ndarray:
-        """Return all items, the one most likely to be wrong first."""
+        """Return all items, sorted by the probability of a wrong label, highest first."""
         return np.asarray(np.argsort(-self.wrong, kind="stable"))
 
 
@@ -46,7 +47,7 @@ def review(
     people: Mapping[int, int] = MappingProxyType({}),
     drawn: Mapping[int, float] = MappingProxyType({}),
 ) -> Review:
-    """Return which labels (n,) are wrong, by features (n, d) and by what people said of some items.
+    """Return which labels (n,) are probably wrong, from features (n, d) and people's answers to some items.
 
     drawn : weights of items that were drawn at random for people to check
     """
@@ -61,7 +62,7 @@ def review(
         probs = out_of_sample(features, q, k)
         q = probs * theta.likelihood(given)
         q /= q.sum(axis=1, keepdims=True)
-        alone = q.copy()  # without what people said of the item itself
+        alone = q.copy()  # without people's answer to the item itself
         q[checked] = known
     wrong = 1.0 - alone[rows, given]
     alone[rows, given] = -1.0
@@ -71,7 +72,7 @@ def review(
 def number_wrong(
     found: Review, given: np.ndarray, people: Mapping[int, int], drawn: Mapping[int, float]
 ) -> Interval:
-    """Return how many of the given labels are wrong, with an interval; arguments as of `review`."""
+    """Return the number of wrong given labels, with an interval; for the arguments see `review`."""
     checked = np.array(sorted(people), np.int64)
     right = np.array([people[int(i)] == given[i] for i in checked], bool)
     left = np.setdiff1d(np.arange(len(given)), checked)
@@ -82,26 +83,26 @@ def number_wrong(
     sure = 1.0 - found.wrong
     share = accuracy_left(Verdicts(sure[checked], right, unseen, right, weights), sure[left])
     seen, n = int(np.sum(~right)), len(left)
-    low, high = np.floor(n * (1.0 - share.high)), np.ceil(n * (1.0 - share.low))  # of whole labels
+    low, high = np.floor(n * (1.0 - share.high)), np.ceil(n * (1.0 - share.low))  # whole labels
     return Interval(seen + n * (1.0 - share.estimate), seen + float(low), seen + float(high))
 
 
 class Reviewed(NamedTuple):
-    """The review of a project's given labels, by items of the pool."""
+    """The review of a project's given labels, by item of the pool."""
 
     items: np.ndarray  # (m,)
     found: Review
     wrong: Interval  # number of given labels that are wrong
-    checks: int  # random checks that it rests on
+    checks: int  # random checks that it is based on
 
     def proposals(self, free: np.ndarray, n: int) -> list[int]:
-        """Return up to n free items whose labels are most likely to be wrong; free : (items,) bool."""
+        """Return up to n free items whose labels are most probably wrong; free : (items,) bool."""
         order = self.items[self.found.proposals()]
         return [int(i) for i in order[free[order]][:n]]
 
 
 def review_given(training: TrainingSet, features: "np.ndarray | Scaled") -> Reviewed | None:
-    """Return the review of the labels of the source GIVEN; None where there are none."""
+    """Return the review of the labels of the source GIVEN; None if there are none."""
     given = next((one for one in training.sources() if one.source == GIVEN), None)
     if given is None or not len(given.items):
         return None

@@ -1,26 +1,27 @@
-"""The head trained on people's labels and on suggestions, which are soft targets with a weight.
+"""Train the head on people's labels and on suggestions, which are weighted soft targets.
 
-An item without a label of people; s_j what source j says of it, theta_j the confusion matrix of j.
-    q ~ softmax(h' mean) prod_j theta_j[:, s_j]            what head and sources say together   (E-step)
+For an item without a label by people, s_j is the suggestion of source j, theta_j the confusion matrix of j.
+    q ~ softmax(h' mean) prod_j theta_j[:, s_j]            head and sources combined            (E-step)
     mean = argmin  sum over people's labels of -log p_y
                  + w sum over suggestions of -sum_c q_c log p_c  +  prior                       (M-step)
     w = the larger of PER_ODDS * right to wrong, of the item's best source, and PER_PRIOR * prior_precision,
         kept in [LIGHTEST, HEAVIEST]
-ROUNDS of both, from the head that people's labels make. This is EM for the class as what is hidden (Raykar
-et al. 2010), with confusion matrices that people's labels alone decide: the head cannot talk itself into a
-source. The gradient of a soft target is p - q: zero where no source says anything. A source that the labels
-do not speak for (probability of being useless above USELESS_FROM) is left out.
+ROUNDS of both, starting from the head trained on people's labels. This is EM with the class as the hidden
+variable (Raykar et al. 2010). Only people's labels determine the confusion matrices, so the head cannot talk
+itself into a source. The gradient of a soft target is p - q: zero if no source suggests anything. A source
+that the labels do not support (probability of being useless above USELESS_FROM) is left out.
 
-A score compares one suggestion of a source with its others. The checks decide how much that says:
+A score compares one suggestion of a source with its others. The checks decide how informative scores are:
     log odds of being right = a + b logit(score),     a, b fitted with the prior b ~ N(0, SLOPE^2)
-and the odds of the suggested class are multiplied by the item's odds against those of the source's mean. An
-answer of a person replaces the suggestions of its item.
+and the odds of the suggested class are multiplied by the item's odds relative to the source's mean. A
+person's answer replaces the suggestions for its item.
 
-Measured at 25 to 200 labels on digits, TREC-6, MPQA, DBpedia-14 and Banking-77, one or two draws each. Many
-classes: for sources that are right in 60 to 75 % of cases a weight of .05 is best, for 90 % .1 to .2; two
-classes, where the prior is stronger: .05 to .2 by set, and cross-validation cannot tell. A weight of 1
-costs up to 16 points. After one round the head is up to 25 points worse than after four. An E-step by heads
-of other folds changes a point up or down at twice the time. How good it is: `benchmarks/sources.py`.
+Measured at 25 to 200 labels on digits, TREC-6, MPQA, DBpedia-14 and Banking-77, one or two draws each. With
+many classes, a weight of .05 is best for sources that are right in 60 to 75 % of cases, and .1 to .2 for 90
+%. With two classes, where the prior is stronger, .05 to .2 is best depending on the set, and cross-validation
+cannot determine it. A weight of 1 costs up to 16 points. After one round the head is up to 25 points worse
+than after four. An E-step by heads of other folds changes a point up or down at twice the time. How good it
+is: `benchmarks/sources.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,23 +48,23 @@ from everylabel.models.names import NameRows
 from everylabel.models.scaling import suited_precision
 from everylabel.selection.pool.features import Scaled
 
-PER_ODDS, PER_PRIOR = 1 / 80, 1 / 20  # weight of an item with suggestions, against a label of people
+PER_ODDS, PER_PRIOR = 1 / 80, 1 / 20  # weight of an item with suggestions, relative to a label by people
 LIGHTEST, HEAVIEST = 0.05, 0.2
-ROUNDS = 5  # of EM
+ROUNDS = 5  # EM rounds
 USELESS_FROM = 0.8  # probability of being useless above which a source does not teach
-FEW = 5  # labels in common below which a source is taken at its word,
-AT_ITS_WORD = 0.5  # which is that it is right so often beyond chance
+FEW = 5  # labels in common below which a source is not measured but assumed
+AT_ITS_WORD = 0.5  # to be right this often beyond chance
 SLOPE = 0.5  # standard deviation of the prior on b
-MOST = 20_000  # items with suggestions that the head is trained on
-FOLDS = 5  # of labels, by which confusion matrices are made for the others
+MOST = 20_000  # maximum number of items with suggestions that the head is trained on
+FOLDS = 5  # folds of labels: confusion matrices are measured on the others
 HEADS, SPOKEN = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0), (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)  # factors of `Balance`
 WIDTH = 0.7  # standard deviation of the prior on the logarithm of a head's factor
 IMPOSSIBLE = -1e3  # logarithm of a probability
-NEARLY, EDGE = 1e-3, 0.01  # tolerance of all trainings but the last; scores are kept so far from 0 and 1
+NEARLY, EDGE = 1e-3, 0.01  # tolerance of all trainings except the last; distance of scores from 0 and 1
 
 
 class SoftTargets(NamedTuple):
-    """Items to learn from without a label of people."""
+    """Items without a label by people that the head learns from."""
 
     items: np.ndarray  # (m,)
     probs: np.ndarray  # (m, k)
@@ -85,9 +86,9 @@ def measure(
     drawn: Mapping[int, float] | None = None,
     useless: float = USELESS,
 ) -> Confusion:
-    """Return a source's confusion matrix by people's labels (item -> column).
+    """Return a source's confusion matrix, measured against people's labels (item -> column).
 
-    drawn : weights of items that were drawn at random; others count CHOSEN. None: all were.
+    drawn : weights of items that were drawn at random; others count CHOSEN. None: all were drawn.
     """
     shares = label_shares(suggestions.classes, k)
     known = [(i, labels[i]) for i in suggestions.items.tolist() if i in labels]
@@ -112,7 +113,7 @@ def teach(
 ) -> Taught:
     """Return the head trained on people's labels (row -> column), class names and suggestions.
 
-    ruled_out : rows without a label -> columns that people ruled out; such a row counts as a label does
+    ruled_out : row without a label -> columns that people ruled out; such a row weighs as much as a label
     """
     k = max(1, n_classes)
     confusions = {one.source: measure(one, labels, k, drawn) for one in sources}
@@ -141,11 +142,11 @@ def teach(
 def posterior_of(
     taught: Taught, features: "np.ndarray | Scaled", labels: Mapping[int, int], names: NameRows | None = None
 ) -> Posterior:
-    """Return the posterior of a taught head: curvature and data of all that it was trained on.
+    """Return the posterior of a taught head, with the curvature and data of everything it was trained on.
 
-    Later labels are best learned by second-order steps, which see all of the curvature in the covariance and
-    take the time that they take without suggestions. (Exact updates with the suggestions as a linear term
-    took two to seven times as long, and were no better after 20 labels on three sets.)
+    Later labels are best learned by second-order steps. They use the full curvature in the covariance and
+    take no longer than without suggestions. (Exact updates with the suggestions as a linear term took two to
+    seven times as long, and were no better after 20 labels on three sets.)
     """
     x, y, weights = _rows(features, labels, names)
     precision = suited_precision(taught.mean.shape[1])
@@ -170,7 +171,7 @@ def train_with_suggestions(
     drawn: Mapping[int, float] | None = None,
     ruled_out: RuledOut = MappingProxyType({}),
 ) -> Posterior:
-    """Return the posterior of the classes alone, as `train_with_none` does, taught by suggestions, too."""
+    """Return the posterior over the classes only, as `train_with_none` does, taught by suggestions, too."""
     k = n_classes + bool(none)
     all_labels = {**labels, **dict.fromkeys(none, n_classes)}
     taught = teach(features, all_labels, sources, k, names=names, drawn=drawn, ruled_out=ruled_out)
@@ -186,7 +187,7 @@ def evidence(
     k: int,
     ruled_out: RuledOut = MappingProxyType({}),
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return items that people have not labelled, MOST of them, and log P(said | class) (m, k)."""
+    """Return at most MOST items that people have not labelled, and log P(suggestions | class) (m, k)."""
     found = [one.items for one in sources]
     items = np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
     items = items[~np.isin(items, list(labels))]
@@ -206,7 +207,7 @@ def said_of(
     labels: Mapping[int, int],
     k: int,
 ) -> np.ndarray:
-    """Return log P(what sources say | class) (m, k) of ascending items; zeros without suggestions."""
+    """Return log P(suggestions | class) (m, k) of ascending items; zeros without suggestions."""
     said = np.zeros((len(items), k))
     for one in sources:
         some = np.isin(one.items, items)
@@ -217,23 +218,23 @@ def said_of(
 
 
 class Balance(NamedTuple):
-    """Factors on the logits of the head and on what sources say, for items that have suggestions."""
+    """Factors on the logits of the head and on the sources' evidence, for items with suggestions."""
 
     head: float = 1.0
     sources: float = 1.0
 
     def probabilities(self, logits: np.ndarray, said: np.ndarray) -> np.ndarray:
-        """Return class probabilities (m, k) by head and sources together."""
+        """Return class probabilities (m, k) from head and sources combined."""
         return np.asarray(softmax(self.head * np.asarray(log_softmax(logits)) + self.sources * said))
 
 
 def balance(
     posterior: Posterior, labels: Mapping[int, int], sources: Sequence[Suggestions], k: int
 ) -> Balance:
-    """Return the factors by which people's labels are most probable, each label left out.
+    """Return the factors that maximise the probability of people's labels, each label left out.
 
-    posterior : of `posterior_of`. Trained on soft targets, its head is less sure than it could be, and
-    sources err where the head is unsure, too: without factors, what sources say would count too much.
+    posterior : from `posterior_of`. Trained on soft targets, its head is less sure than it could be, and
+        sources err where the head is unsure, too: without factors, the sources would count too much.
     """
     items, y = in_order(labels)
     logs = np.asarray(log_softmax(np.asarray(leave_one_out(posterior))[: len(y), :k]))
@@ -261,7 +262,7 @@ def _weights(
     classes: np.ndarray,
     least: float,
 ) -> np.ndarray:
-    """Return the weight of each item by the most reliable of its sources; classes : counts (k,)."""
+    """Return the weight of each item by its most reliable source; classes : counts (k,)."""
     weights = np.full(len(items), max(least, LIGHTEST))
     for one in sources:
         odds = confusions[one.source].odds(classes / classes.sum(), label_shares(one.classes, len(classes)))
@@ -273,14 +274,14 @@ def _weights(
 def _rows(
     features: "np.ndarray | Scaled", labels: Mapping[int, int], names: NameRows | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return features, columns and weights of people's labels and class names."""
+    """Return features, columns and weights of people's labels and class names together."""
     idx, y = in_order(labels)
     x = features[idx].astype(np.float64)
     return (x, y, np.ones(len(idx))) if names is None else names.together_with(x, y)
 
 
 def _by_score(one: Suggestions, labels: Mapping[int, int]) -> np.ndarray:
-    """Return log odds (m,) of the suggested class by its score, 0 on average; zeros without scores."""
+    """Return log odds (m,) of the suggested classes by their scores, centred at 0; zeros without scores."""
     if one.scores is None or np.isnan(one.scores).all():
         return np.zeros(len(one.items))
     given = np.clip(np.where(np.isnan(one.scores), np.nanmedian(one.scores), one.scores), EDGE, 1.0 - EDGE)
@@ -289,7 +290,7 @@ def _by_score(one: Suggestions, labels: Mapping[int, int]) -> np.ndarray:
     known = np.flatnonzero(np.isin(one.items, list(labels)))
     right = np.array([labels[int(i)] == c for i, c in zip(one.items[known], one.classes[known], strict=True)])
     level = slope = 0.0
-    for _ in range(20):  # Newton's method for level and slope; ten rounds are enough
+    for _ in range(20):  # Newton's method for level and slope; ten steps are enough
         p = 1.0 / (1.0 + np.exp(-(level + slope * size[known])))
         bend = p * (1.0 - p)
         rows = np.column_stack([np.ones(len(known)), size[known]])
