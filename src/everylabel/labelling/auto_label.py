@@ -1,10 +1,10 @@
-"""Let the model finish: it labels items of which people have confirmed enough, drawn at random.
+"""Auto-labelling: the model labels the rest once people have confirmed enough of a random sample.
 
-The items that the model would label and their classes are fixed at the start: the surest free items, as many
-as have an expected error rate of at most MARGIN of the allowed one, by the calibration of
+The items and the classes that the model would give them are fixed at the start: the surest free items, as
+many as have an expected error rate of at most MARGIN of the allowed one, by the calibration of
 `quality/accuracy.py`. People confirm them in random order without seeing the guess. `quality/certificate.py`
-says when the model may label, and moves on to surer items when errors appear. The promise is about all items
-of the certified set, those that people have confirmed among them.
+determines when the model may label, and moves on to surer items when errors appear. The guarantee covers all
+items of the certified set, including the confirmed ones.
 """
 
 from concurrent.futures import Future
@@ -22,7 +22,7 @@ from everylabel.labelling.views import Reply, Views
 from everylabel.log.events import AutoLabel, Promise
 from everylabel.selection.pool import Where
 
-MARGIN = 0.25  # an expected error rate just below the allowed one could hardly ever be certified
+MARGIN = 0.25  # of the allowed error rate: an expected rate just below it could hardly be certified
 
 
 class Candidates(NamedTuple):
@@ -34,7 +34,7 @@ class Candidates(NamedTuple):
 
 
 class Finishing:
-    """The requests, put to the desk of the views."""
+    """Requests about auto-labelling, run on the desk of the views."""
 
     def __init__(self, views: Views) -> None:
         self.views, self.desk = views, views.desk
@@ -44,7 +44,7 @@ class Finishing:
         return self.desk.state
 
     def preview(self, rate: float, confidence: float) -> Future[Reply]:
-        """Return how many items the model would label, how many confirmations that takes, and what runs."""
+        """Return the number of items that the model would label, confirmations needed, and progress."""
 
         def look() -> Reply:
             found = self._candidates(rate)
@@ -78,7 +78,7 @@ class Finishing:
         return self.desk.submit(command, alone=True)
 
     def finish(self, person: str) -> Future[Reply]:
-        """Have the model label the free items of the largest set that is certified."""
+        """Let the model label the free items of the largest certified set."""
 
         def command() -> Finish:
             state, now = self.state, standing(self.state)
@@ -98,7 +98,7 @@ class Finishing:
         return self.desk.submit(command, alone=True)
 
     def take_back(self, person: str) -> Future[Reply]:
-        """Make free again all that the model has labelled, and end confirmations; people's labels stay."""
+        """Free all auto-labelled items and end the confirmations; people's labels stay."""
 
         def command() -> Finish:
             for item in list(self.state.finished):
@@ -125,17 +125,17 @@ class Finishing:
             return Candidates([], [], [])
         probs = np.asarray(pool.probs(free)[:, : len(columns)])
         sure, said = probs.max(axis=1), columns[probs.argmax(axis=1)]
-        at = np.flatnonzero(said >= 0)  # items that are of no class stay
+        at = np.flatnonzero(said >= 0)  # items of no class are not auto-labelled
         at = at[np.argsort(-sure[at], kind="stable")]
         known = self.desk.assessment
         right = sure[at] if known is None or known.verdicts is None else calibrated(known.verdicts, sure[at])
         expected = np.cumsum(1.0 - right) / np.arange(1, len(at) + 1)
-        at = at[: int(np.sum(expected <= MARGIN * rate))]  # it only grows
+        at = at[: int(np.sum(expected <= MARGIN * rate))]  # the mean only grows
         return Candidates(free[at].tolist(), said[at].tolist(), sure[at].tolist())
 
 
 def _needed(found: Candidates, rate: float, confidence: float) -> int | None:
-    """Return how many confirmations without an error certify all of them; None: not even all would."""
+    """Return the confirmations without an error that certify all candidates; None if impossible."""
     nothing: list[bool | None] = [None] * len(found.items)
     return certify(levels(found.sure), nothing, rate=rate, confidence=confidence).needed
 

@@ -1,4 +1,4 @@
-"""What people can do with the classes: add, change, order, remove, merge; each change can be taken back."""
+"""Requests that change classes: add, change, order, remove, merge; each change can be undone."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -17,17 +17,15 @@ logger = logging.getLogger(__name__)
 
 
 class ClassService:
-    """The requests, as futures of replies: all classes, those removed, and what can be taken back."""
+    """Requests as futures of replies, which hold the classes, the removed ones, and the undoable change."""
 
     def __init__(self, desk: Desk, views: Views) -> None:
         self.desk, self.views = desk, views
         self._closed = False
-        self._naming = ThreadPoolExecutor(
-            1, "naming"
-        )  # an encoder may take seconds, for which no label waits
+        self._naming = ThreadPoolExecutor(1, "naming")  # an encoder may take seconds; no label waits for it
 
     def close(self) -> None:
-        """Leave names that are not taught yet for the next start."""
+        """Leave class names that are not embedded yet to the next start."""
         self._closed = True
         self._naming.shutdown(wait=False, cancel_futures=True)
 
@@ -36,9 +34,9 @@ class ClassService:
         return self.desk.state
 
     def add(self, person: str, name: str, key: str | None = None, *, sure: bool = False) -> Future[Reply]:
-        """Add a class; its number is how many there ever were.
+        """Add a class; its number is the count of all classes that ever existed.
 
-        sure : also beside a class whose name hardly differs
+        sure : add it even if another class has almost the same name
         """
 
         def command() -> Finish:
@@ -64,7 +62,7 @@ class ClassService:
         colour: str | None = None,
         sure: bool = False,
     ) -> Future[Reply]:
-        """Give a class another name, description, key or colour; its labels stay."""
+        """Change the name, description, key or colour of a class; its labels stay."""
 
         def command() -> Finish:
             self.state.book.number(number)
@@ -90,7 +88,7 @@ class ClassService:
         return self.desk.submit(command)
 
     def remove(self, person: str, number: int, into: int | None = None) -> Future[Reply]:
-        """Remove a class: its labels go into another, or its items are free again."""
+        """Remove a class: its labels move to another class, or its items are free again."""
 
         def body() -> events.Remove:
             self.state.book.number(number)
@@ -101,7 +99,7 @@ class ClassService:
         return self._changed(person, body)
 
     def restore(self, person: str, number: int) -> Future[Reply]:
-        """Bring a class back that was removed, with its labels."""
+        """Restore a removed class with its labels."""
 
         def body() -> events.Restore:
             book = self.state.book
@@ -113,7 +111,7 @@ class ClassService:
         return self._changed(person, body)
 
     def arrange(self, person: str, order: Sequence[int]) -> Future[Reply]:
-        """Show the classes in another order; all of them are named."""
+        """Change the order in which classes are shown; `order` must name each class once."""
 
         def body() -> events.Arrange:
             if sorted(order) != list(self.state.book.present):
@@ -126,7 +124,7 @@ class ClassService:
         return self._changed(person, body)
 
     def undo(self, person: str, saved: int) -> Future[Reply]:
-        """Take the last change of classes back, whoever made it."""
+        """Undo the last change of classes, whoever made it."""
 
         def body() -> events.Undo:
             changes = self.state.class_changes
@@ -138,7 +136,7 @@ class ClassService:
         return self._changed(person, body)
 
     def teach_all(self) -> None:
-        """Have the names of all classes taught that are not yet."""
+        """Embed the names of all classes that have no vectors yet."""
         self._taught(self.state.book.present)
 
     def _changed(self, person: str, body: Callable[[], events.OfClasses | events.Undo]) -> Future[Reply]:
@@ -146,26 +144,26 @@ class ClassService:
             self.desk.emit(person, body())
             return lambda: self._taught(self.state.book.present)
 
-        return self.desk.submit(command, alone=True)  # the model may begin anew
+        return self.desk.submit(command, alone=True)  # the model may need retraining
 
     def _taught(self, numbers: Iterable[int]) -> Reply:
-        """Learn the names of classes that have none yet, beside the desk; return the classes."""
+        """Embed names without vectors in the background, and return the classes."""
         missing = self.desk.names.missing(self.state, [c for c in numbers if c in self.state.book.order])
         if missing:
-            with suppress(RuntimeError):  # closed: the next start learns them
+            with suppress(RuntimeError):  # closed: the next start embeds them
                 self._naming.submit(self._learn, missing)
         return self.views.all_classes()
 
     def _learn(self, phrases: list[str]) -> None:
         try:
             self.desk.names.learn(phrases)
-            self.desk.submit(lambda: lambda: None).result()  # a round of the desk learns the new vectors
-        except Exception as error:  # the model goes without them
+            self.desk.submit(lambda: lambda: None).result()  # this round learns the new vectors
+        except Exception as error:  # the model works without them
             if not self._closed:
                 logger.warning("names of classes could not be taught: %s", error)
 
     def _check_new(self, name: str, sure: bool, but: int | None = None) -> None:
-        """Refuse a name that a class has; ask about one that hardly differs, unless the person is sure."""
+        """Refuse a name in use; unless `sure`, also refuse one that hardly differs from another."""
         book = self.state.book
         if book.named(name) is not None:
             raise Refused(409, "class_exists", f"there is a class {name!r} already; choose another name")
@@ -183,7 +181,7 @@ class ClassService:
 
 
 def _clean(name: str) -> str:
-    """Return a class's name without stray spaces, or refuse it."""
+    """Return a class name without stray spaces, or refuse it."""
     try:
         return clean_name(name, hint="")
     except EverylabelError as error:

@@ -1,10 +1,10 @@
 """The desk: one thread that applies requests in turn, writes their events, learns, and leases items.
 
-Requests that arrive while the desk is busy are taken together: their labels are learned in one pass over the
-pool, their next items are picked at once, and all events are written in one commit. A reply is given after
-the commit. If the commit fails nothing has happened: the state is read from the log again. If the log cannot
-be read, a state that holds nothing unwritten is kept. While the log refuses writes (a full disk), requests
-that would change something are refused before they do, and reading goes on.
+Requests that arrive while the desk is busy are handled together in one round: their labels are learned in one
+pass over the pool, their next items are picked at once, and all events are written in one commit. Replies are
+sent after the commit. If the commit fails, nothing has happened: the state is read from the log again. If the
+log cannot be read either, the state is kept if it holds nothing unwritten. While the log refuses writes (a
+full disk), requests that would change something are refused before they do, and reading continues.
 """
 
 import logging
@@ -36,14 +36,14 @@ from everylabel.selection.pool.features import Scaled
 from everylabel.selection.select import acts_for
 
 logger = logging.getLogger(__name__)
-AT_ONCE = 64  # requests taken together at most
-TICK = 1.0  # seconds between looks for leases that have ended
-QUIET = 10.0  # seconds without such looks after a commit has failed
+AT_ONCE = 64  # maximum number of requests in one round
+TICK = 1.0  # seconds between checks for expired leases
+QUIET = 10.0  # seconds without such checks after a failed commit
 RETRAINED_UP_TO = (
     10**7
-)  # rows d k: up to here changed class names are learned at once, above in the background
+)  # rows d k: up to this size changed class names are learned at once, above it in the background
 
-Finish = Callable[[], Any]  # makes the reply, once all is learned and leased
+Finish = Callable[[], Any]  # makes the reply, after learning and leasing
 Command = Callable[[], Finish]
 
 
@@ -52,11 +52,11 @@ class Generation(Protocol):
 
     @property
     def body(self) -> events.Generation:
-        """Return its event."""
+        """Return the event that recorded it."""
 
     @property
     def encoder_folder(self) -> Path:
-        """Return where its encoder lies, as `TunedEncoder.save` wrote it."""
+        """Return the folder of its encoder, as `TunedEncoder.save` wrote it."""
 
     def load(self) -> None:
         """Load the encoder, if it is not loaded yet."""
@@ -65,13 +65,13 @@ class Generation(Protocol):
         """Return the features of items."""
 
     def cross_fitted_by(self, state: State) -> dict[int, dict[int, float]]:
-        """Return honest predictions of the labels it has seen, by item and class."""
+        """Return cross-fitted predictions of the labels it was trained on, by item and class."""
 
 
 class _Job(NamedTuple):
     command: Command
     future: "Future[Any]"
-    alone: bool = False  # in a round of its own
+    alone: bool = False  # runs in a round of its own
     reads: bool = False  # changes nothing
 
 
@@ -85,11 +85,11 @@ class Desk:
     log : Store
         The event log.
     state : State, optional
-        The state after all events of the log, if it is at hand; else it is computed from the log.
+        The state after all events of the log, if known; else it is computed from the log.
     names : ClassNames, optional
         Vectors of class names.
     mean : optional
-        The saved mean of an earlier model, a starting point of the training.
+        The saved mean of an earlier model, as the starting point of training.
     generation : optional
         The fine-tuned encoder that made the features of `rows`.
     """
@@ -104,23 +104,23 @@ class Desk:
         generation: Generation | None = None,
     ) -> None:
         self.rows, self.log, self.names = rows, log, names or ClassNames()
-        self.frozen_rows = rows  # features by the encoder as it came; others if `rows` are of a generation
+        self.frozen_rows = rows  # by the original encoder; differs from `rows` if a generation is in use
         self.generation: Generation | None = generation  # the fine-tuned encoder in use
         self.state: State
         self.learner: Learner
         self.update_ms: float | None = None
         self.select_ms: float | None = None
         self.assessment: Assessment | None = None  # the latest estimate of the model's accuracy
-        self.learned = threading.Event()  # labels, names or items came since the last training
-        self.rounds = 0  # so far; between two replies of one round nothing changes
-        self._places: dict[int, Place] = {}  # of all items that are not free
+        self.learned = threading.Event()  # set when labels, names or items arrived since the last training
+        self.rounds = 0  # number of rounds so far; nothing changes between two replies of one round
+        self._places: dict[int, Place] = {}  # places of all items that are not free
         self._touched: dict[int, None] = {}  # items whose place may have changed in this round
         self._fresh: list[Event] = []
         self._asking: list[str] = []
         self._stale = self._closed = False
-        self._ahead = False  # the state may hold events that are not written
+        self._ahead = False  # the state may hold unwritten events
         self._refusal: EverylabelError | None = None  # why nothing can be written in this round
-        self._quiet_until = 0.0  # no lease ends before, after a commit that failed
+        self._quiet_until = 0.0  # after a failed commit, no lease ends before this time
         self._lease_clock = LeaseClock()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._begin(self._read_state() if state is None else state, mean)
@@ -137,7 +137,7 @@ class Desk:
 
     @property
     def features(self) -> np.ndarray | Scaled:
-        """Their features on the scale that the model sees."""
+        """The scaled features of the items, as the model sees them."""
         return self.learner.pool.features
 
     @property
@@ -147,7 +147,7 @@ class Desk:
     def submit(self, command: Command, *, alone: bool = False) -> "Future[Any]":
         """Run a command on the desk's thread; the future holds the result of its finish.
 
-        A command that raises Refused must not have emitted anything, and changes nothing before it emits.
+        A command that raises Refused must not have emitted or changed anything.
         """
         future: Future[Any] = Future()
         return self._put(_Job(command, future, alone))
@@ -159,25 +159,25 @@ class Desk:
         return job.future
 
     def read(self, look: Callable[[], Any]) -> "Future[Any]":
-        """Read the state between changes."""
+        """Read the state between changes; the future holds the result of `look`."""
         return self._put(_Job(lambda: look, Future(), reads=True))
 
     def close(self) -> None:
-        """Finish all requests, and stop."""
+        """Finish all requests and stop."""
         self._jobs.put(None)
         self._thread.join()
         self._closed = True
         self._refuse_rest()
 
     def _refuse_rest(self) -> None:
-        """Refuse the requests that came too late."""
+        """Refuse requests that arrived after the end."""
         while not self._jobs.empty():
             job = self._jobs.get()
             if job is not None and job.future.set_running_or_notify_cancel():
                 job.future.set_exception(Refused(503, "closing", "the server is stopping; ask again later"))
 
     def emit(self, person: str, body: Body, key: str | None = None) -> Event:
-        """Apply an event to the state; the model learns it, and it is written, at the end of the round."""
+        """Apply an event to the state; at the end of the round the model learns it and it is written."""
         self._check_writable()
         event = Event(self.state.seq + 1, time.time(), person, body, key)
         self._ahead = True
@@ -185,7 +185,7 @@ class Desk:
         item = apply(self.state, event)
         if item is not None:
             self._touched[item] = None
-        if self.state.book is not book:  # a class may have taken over the labels of another
+        if self.state.book is not book:  # a class may now have another's labels
             self._touched |= dict.fromkeys({*self._places, *self.state.placed()})
         self._fresh.append(event)
         return event
@@ -198,7 +198,7 @@ class Desk:
             self._asking.append(person)
 
     def training_set(self) -> TrainingSet:
-        """Return a copy of all that the model is computed from; for the desk's thread."""
+        """Return a copy of everything that the model is computed from; call on the desk's thread."""
         state = self.state
         vectors, tuned = self.names.vectors(state), self.generation is not None
         known = TrainingSet(
@@ -215,7 +215,7 @@ class Desk:
         )
 
     def _quick_training_set(self) -> TrainingSet:
-        """Return the same to train on while people wait: many suggestions are left to the background."""
+        """Return the training set for use while people wait: many suggestions are left to the background."""
         training = self.training_set()
         some = sum(len(one.items) for one in training.suggestions)
         if some * self.rows.features.shape[1] * max(1, training.n_classes) <= RETRAINED_UP_TO:
@@ -223,9 +223,10 @@ class Desk:
         return training._replace(suggestions=())
 
     def take_over(self, learner: Learner) -> None:
-        """Go on with a retrained model after applying the changes since; for the desk's thread.
+        """Replace the model by a retrained one after applying the changes since; call on the desk's thread.
 
-        It is dropped, and training begins again, if classes were removed, or class names or features changed.
+        The retrained model is dropped, and training starts again, if classes were removed or if class names
+        or features changed.
         """
         if learner.rows is not self.rows or not learner.follow(self.training_set()):
             self.learned.set()
@@ -242,9 +243,9 @@ class Desk:
         generation: Generation | None,
         body: Body | None = None,
     ) -> None:
-        """Go on with other features of the items and a model trained on them; for the desk's thread.
+        """Replace the features of the items, and the model by one trained on them; call on the desk's thread.
 
-        body : the event that says so
+        body : the event that records the change
         """
         if body is not None:
             self.emit("", body)
@@ -260,11 +261,11 @@ class Desk:
         self.learned.set()
 
     def label_set(self) -> LabelSet:
-        """Return a copy of all labels; for the desk's thread."""
+        """Return a copy of all labels; call on the desk's thread."""
         return LabelSet.of(self.state, self.names.vectors(self.state), self.generation is not None)
 
     def cross_fitted(self) -> dict[int, dict[int, float]]:
-        """Return predictions of labels that the encoder has seen, by encoders that have not."""
+        """Return predictions of the encoder's training labels by encoders that were not trained on them."""
         return {} if self.generation is None else self.generation.cross_fitted_by(self.state)
 
     def _read_state(self) -> State:
@@ -273,7 +274,7 @@ class Desk:
         return apply_all(new_state(stored, self.rows.ids), stored, self.log.shown)
 
     def _begin(self, state: State, mean: Mean | None = None) -> None:
-        """Take a state, and train the model on its labels."""
+        """Set the state, and train the model on its labels."""
         state.source = self.rows
         before: Learner | None = getattr(self, "learner", None)
         if before is not None:
@@ -287,11 +288,11 @@ class Desk:
         self.learned.set()
 
     def _reload(self) -> None:
-        self._stale = True  # until it is done
+        self._stale = True  # until reloaded
         self._begin(self._read_state())
 
     def _learn(self) -> None:
-        """Bring the model up to date with the places of items that changed in this round."""
+        """Update the model with the places of items that changed in this round."""
         state, names = self.state, self.names.vectors(self.state)
         changed, self._touched = {item: state.place(item) for item in self._touched}, {}
         for item, place in changed.items():
@@ -309,7 +310,7 @@ class Desk:
         learner.update(changed, columns, len(state.ids))
 
     def _names_can_wait(self, columns: Sequence[int]) -> bool:
-        """Return whether only class names have changed, and learning them is left to the background."""
+        """Return whether only class names changed and learning them is left to the background."""
         learner = self.learner
         work = (len(learner.pool.labelled_idx) + 1) * learner.pool.features.shape[1] * len(columns)
         return learner.can_follow(columns, learner.taught_names) and work > RETRAINED_UP_TO
@@ -333,14 +334,14 @@ class Desk:
         """Run commands, learn, lease items, write, reply."""
         self.rounds += 1
         gone = self.rows.refusal()
-        if gone is not None:  # reading the features would end the process
+        if gone is not None:  # reading the features would crash the process
             for job in jobs:
                 job.future.set_exception(gone)
             return
         finishes: list[tuple[_Job, Finish]] = []
         refused: list[tuple[_Job, EverylabelError]] = []
         try:
-            if self._stale:  # the log could not be read after a failure: the state here may be wrong
+            if self._stale:  # after a failure the log could not be read: this state may be wrong
                 self._reload()
             reads = bool(jobs) and all(job.reads for job in jobs)
             began, before = time.perf_counter(), (self.state.n_changes, len(self.ids))
@@ -353,7 +354,7 @@ class Desk:
                 except EverylabelError as error:
                     if not isinstance(error, Refused) and error is not self._refusal:
                         raise
-                    refused.append((job, error))  # before anything was changed
+                    refused.append((job, error))  # nothing was changed
             if not reads:
                 self._learn()
                 if self.state.n_changes > before[0]:
@@ -374,17 +375,17 @@ class Desk:
                 job.future.set_exception(error)
 
     def _recover(self, jobs: list[_Job], error: Exception) -> None:
-        """Read the state from the log again, and answer all requests that nothing has changed.
+        """Read the state from the log again, and reply to all requests that nothing has changed.
 
-        If the log cannot be read, a state that holds nothing unwritten is kept.
+        If the log cannot be read, the state is kept if it holds nothing unwritten.
         """
         if not isinstance(error, EverylabelError):
             logger.exception("a round of the desk failed")
         self._quiet_until = time.monotonic() + QUIET
         try:
-            if not self._stale:  # otherwise it has just been tried
+            if not self._stale:  # otherwise that was just tried
                 self._reload()
-        except EverylabelError as problem:  # tried again before the next request
+        except EverylabelError as problem:  # retried before the next request
             logger.warning("the log cannot be read either: %s", problem)
         except Exception:
             logger.exception("the log cannot be read either")
@@ -435,7 +436,7 @@ class Desk:
                 self._learn()  # the item is leased: nobody else in this round may get it
         strategy, among = self.state.settings["strategy"], len(self.state.leases) + len(waiting)
         by = strategy
-        if strategy == REVIEW and self.learner.reviewed is None:  # it follows in the background
+        if strategy == REVIEW and self.learner.reviewed is None:  # the review follows in the background
             strategy = by = "random"
         elif waiting and strategy != REVIEW:
             by = acts_for(strategy, self.learner.pool)

@@ -1,4 +1,4 @@
-"""Items that come while people label: their features join the pool, and labels they bring are learned."""
+"""Items that arrive while people label: their features join the pool, and their labels are learned."""
 
 from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import Future
@@ -16,16 +16,16 @@ from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import GIVEN, IMPORT, Refused
 from everylabel.log import events
 
-CHANGED = "network_changed"  # code of the refusal of features by an encoder that is not in use any more
+CHANGED = "network_changed"  # code of the refusal if features come from an encoder that is no longer in use
 
 
 @dataclass
 class Arriving:
-    """How far what comes has come, for those who look on."""
+    """The progress of arriving items, for display."""
 
-    coming: int = 0  # items that are known and not in the pool yet
+    coming: int = 0  # known items that are not in the pool yet
     joined: int = 0  # items that have joined since the start
-    told: str = ""  # what is wrong with the source
+    told: str = ""  # the problem with the source, if any
 
 
 def join(
@@ -37,11 +37,11 @@ def join(
     sent: Mapping[str, Mapping[str, Any]] | None = None,
     content: Sequence[Any] = (),
 ) -> "Future[int]":
-    """Have items join the pool, in this order; the future holds how many of them were not there before.
+    """Add items to the pool, in this order; the future holds the number of new ones.
 
-    Their labels, names of classes by id, are learned by the next training in the background: a thousand of
-    them keep nobody waiting. Those that are for `test` are never learned from. What is `sent` by itself is
-    written in the log, by id.
+    Their labels (id -> class name) are learned by the next training in the background, so that nobody waits.
+    Items in `test` are held out as test items. `sent` holds items sent through the API, by id, which are
+    written to the log.
     """
     labels, generation = labels or {}, desk.generation
     tuned = features if generation is None else generation.embed(content)
@@ -63,7 +63,7 @@ def join(
         brought = {ids[i]: labels[ids[i]] for i in fresh if ids[i] in labels}
         for one in class_names_in(brought.values()) if desk.state.multi_label else brought.values():
             _number(desk, one)
-        if brought and GIVEN in desk.state.suggestions:  # people review the labels of the source
+        if brought and GIVEN in desk.state.suggestions:  # people review the source's labels
             numbers = [_number(desk, one) for one in brought.values()]
             desk.emit(IMPORT, events.Suggested(GIVEN, list(brought), numbers))
         else:
@@ -75,7 +75,7 @@ def join(
 
 
 def imported_label(state: State, item: str, text: str, origin: str) -> events.Label | events.MultiLabel:
-    """Return a label that came with the source or a file; its classes are known."""
+    """Return the event of a label from the source or a file; its classes must exist."""
     if not state.multi_label:
         return events.Label(item, class_=state.names[clean_name(text)], imported=origin)
     named = names_in(text)
@@ -87,7 +87,7 @@ def imported_label(state: State, item: str, text: str, origin: str) -> events.La
 
 
 def _number(desk: Desk, name: str) -> int:
-    """Return a class's number; one never seen before is added."""
+    """Return a class's number; add the class if its name is new."""
     clean = clean_name(name)
     if clean not in desk.state.names:
         desk.emit(IMPORT, events.NewClass(clean))

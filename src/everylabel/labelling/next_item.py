@@ -1,4 +1,4 @@
-"""Items that come before the strategy's choice: changed content, second opinions, test items, checks.
+"""Items that take precedence over the strategy: changed content, second opinions, test items, checks.
 
 Seeing the guess biases people, so checks and test items hide it.
 """
@@ -15,22 +15,22 @@ from everylabel.labelling.quality.certificate import to_confirm
 from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import Lease
 
-WISHED_EVERY = 2  # hand-outs between checks of a class that is to be tested more
+WISHED_EVERY = 2  # leases between checks of a class for which people asked for more
 
 
 class Due(NamedTuple):
-    """An instance for a person, and why."""
+    """An item for a person, and the reason for it."""
 
     item: int
     reason: str
-    among: int | None = None  # the class it was predicted as, of a check that was drawn among those
-    share: float | None = None  # and how much of what is free was predicted so
+    among: int | None = None  # of a check: the predicted class it was drawn among
+    share: float | None = None  # of a check: the share of free items predicted as that class
 
 
 def due(state: State, learner: Learner, person: str, count: int, rng: np.random.Generator) -> Due | None:
-    """Return what this person gets before anything is chosen; None if it is the strategy's turn.
+    """Return the item that this person gets before any choice; None if it is the strategy's turn.
 
-    count : which hand-out this is; those who wait for a choice in the same round have theirs already
+    count : number of this lease; people who wait for a choice in the same round are counted already
     """
     for reason, waiting in WAITING.items():
         item = waiting(state, person)
@@ -46,7 +46,7 @@ def due(state: State, learner: Learner, person: str, count: int, rng: np.random.
 
 
 def left_over(state: State, person: str) -> int | None:
-    """Return an instance that was skipped, when nothing else is left: others' first, the oldest first."""
+    """Return a skipped item when nothing else is left: other people's first, the oldest first."""
     wanted = state.settings["annotators_per_item"]
     left = [
         item
@@ -60,25 +60,25 @@ def left_over(state: State, person: str) -> int | None:
 
 
 def _changed(state: State, person: str) -> int | None:
-    """Return an instance whose content is another one since it was answered."""
+    """Return an item whose content changed since it was answered."""
     return next((item for item in state.set_aside() if _can_have(state, item, person)), None)
 
 
 def _second(state: State, person: str) -> int | None:
-    """Return an instance that wants another person's answer."""
+    """Return an item that needs another person's answer."""
     if state.not_wanted[person] >= len(state.wanting):
         return None
     return next((item for item in state.wanting if _can_have(state, item, person)), None)
 
 
 def _test(state: State, person: str) -> int | None:
-    """Return a test item without an answer, for those who answer them."""
+    """Return a test item without an answer, if this person labels test items."""
     free = (item for item in state.test if item not in state.answers and _tests(state, person))
     return next((item for item in free if _can_have(state, item, person)), None)
 
 
 def _audit(state: State, person: str) -> int | None:
-    """Return an item that the model would label, or has labelled, and that nobody has confirmed yet."""
+    """Return an auto-labelled or proposed item that nobody has confirmed yet."""
     free = (item for item in state.audits if item not in state.answers)
     return next((item for item in chain(free, to_confirm(state)) if _can_have(state, item, person)), None)
 
@@ -87,7 +87,7 @@ WAITING = {"changed": _changed, "second": _second, "test": _test, "audit": _audi
 
 
 def _tests(state: State, person: str) -> bool:
-    """Return whether a person labels the test set: everybody, unless one was named."""
+    """Return whether a person labels the test set: everybody, unless a tester is named."""
     return state.settings["tester"] in ("", person)
 
 
@@ -97,7 +97,7 @@ def _can_have(state: State, item: int, person: str) -> bool:
 
 
 def _wished(state: State, learner: Learner, rng: np.random.Generator) -> Due | None:
-    """Return a check among what is predicted as a class that is to be tested more, if there is any."""
+    """Return a check among the items predicted as a class for which people asked for more checks."""
     for among in state.wishes:
         if among not in state.columns:  # the class was removed
             continue
@@ -108,9 +108,9 @@ def _wished(state: State, learner: Learner, rng: np.random.Generator) -> Due | N
 
 
 class LeaseClock:
-    """The age of leases by a monotonic clock: the time of day in the log may be set back.
+    """The age of leases by a monotonic clock, because the time of day in the log may be set back.
 
-    After a restart the age begins with the times in the log, at most the length of a lease.
+    After a restart the age is computed from the times in the log, up to the length of a lease.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class LeaseClock:
         self._since: dict[str, tuple[Lease, float]] = {}
 
     def over(self, leases: Mapping[str, Lease], seconds: float) -> Iterator[tuple[str, Lease]]:
-        """Yield the people whose leases are older than that, and the leases."""
+        """Yield each person whose lease is older than `seconds`, and the lease."""
         now = self._clock()
         self._since = {person: self._known(person, lease, now, seconds) for person, lease in leases.items()}
         for person, (lease, since) in self._since.items():

@@ -1,12 +1,12 @@
-"""Who has the page open now, and in which browser: as the pages say, in memory only.
+"""The people who have the page open now, and in which browser; reported by the pages, kept in memory only.
 
-A page says every so often that it is open, and when it closes; one that has gone without a word is
-forgotten after a while. Who uses the API without a page is at work as long as they have an item that was
-handed out since the server started: of those from before nobody knows.
+A page reports regularly that it is open, and reports when it closes; a page that stops reporting is forgotten
+after a while. People who use the API without a page count as present while they have an item leased since the
+server started; older leases say nothing about presence.
 
-A browser without a name is asked for one while the page is open in another browser, where several people
-have labelled, and wherever a token is needed. Otherwise one person uses several browsers or ports: the page
-goes on under the only name there is.
+A browser without a name is asked for one in three cases: the page is open in another browser, several people
+have labelled, or a token is needed. Otherwise one person is assumed to use several browsers or ports, and the
+page continues under the only name there is.
 """
 
 import time
@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 from everylabel.labelling.desk import Desk
 from everylabel.labelling.state.types import IMPORT
 
-BELIEVED = 60.0  # seconds for which a page is open after it last said so
-MOST = 1000  # tabs and people that are remembered
+BELIEVED = 60.0  # seconds for which a page counts as open after its last report
+MOST = 1000  # maximum number of tabs and of people that are remembered
 
 
 class Tab(NamedTuple):
-    """An open page: random ids of its browser and of itself."""
+    """An open page: its person, and random ids of its browser and of itself."""
 
     person: str
     browser: str
@@ -31,19 +31,19 @@ class Tab(NamedTuple):
 
 
 class Presence:
-    """The open pages of a project; looked at and changed by the desk's thread."""
+    """The open pages of a project; read and changed by the desk's thread only."""
 
     def __init__(self, desk: Desk, clock: Callable[[], float] = time.monotonic) -> None:
         self._desk, self._clock = desk, clock
-        self._tabs: dict[str, tuple[Tab, float]] = {}  # and when they last said so
-        self._people: dict[str, None] = {}  # who ever had the page open
-        self._before = dict(desk.state.leases)  # handed out by an earlier process
+        self._tabs: dict[str, tuple[Tab, float]] = {}  # id -> tab and time of its last report
+        self._people: dict[str, None] = {}  # everybody who ever had the page open
+        self._before = dict(desk.state.leases)  # leases by an earlier process
 
     def here(self, tab: Tab, *, named: bool, known: bool, asks: bool) -> Future[dict[str, Any]]:
-        """Note that a page is open; return whether the person has to tell a name first.
+        """Note that a page is open; return whether the person has to give a name first.
 
-        named : they have told one; known : this browser has labelled in the project before, without one
-        asks : everybody has to tell one
+        named : the person has given a name; known : this browser has labelled in the project before, unnamed
+        asks : everybody has to give a name
         """
 
         def look() -> dict[str, Any]:
@@ -54,7 +54,7 @@ class Presence:
             if not named and not ask and len(people) == 1:
                 mine = tab._replace(person=next(iter(people)))
             told = {"person": mine.person, "elsewhere": self._elsewhere(mine), "guest": self._guest(people)}
-            if not ask or tab.id in self._tabs:  # one that was alone goes on meanwhile
+            if not ask or tab.id in self._tabs:  # a page that was open alone may continue
                 _put(self._tabs, tab.id, (mine, self._clock()))
                 _put(self._people, mine.person, None)
             return {"ask": ask, **told}
@@ -70,18 +70,18 @@ class Presence:
         return self._desk.read(look)
 
     def at_work(self, has_item: Mapping[str, bool]) -> dict[str, bool]:
-        """Return who of some people is labelling now; for the desk's thread."""
+        """Return which of these people are labelling now; call on the desk's thread."""
         here, leases = {tab.person for tab in self._open()}, self._desk.state.leases
         known = {*self._people}
         known |= {person for person, lease in self._before.items() if leases.get(person) == lease}
         return {person: person in here or (has and person not in known) for person, has in has_item.items()}
 
     def _elsewhere(self, tab: Tab) -> bool:
-        """Return whether the name is used in another browser now."""
+        """Return whether another browser uses the same name now."""
         return any(other.person == tab.person and other.browser != tab.browser for other in self._open())
 
     def _guest(self, people: set[str]) -> str:
-        """Return a name that nobody has, for one who tells none."""
+        """Return an unused name, for a person who gives none."""
         taken = {*people, *self._people}
         return next(name for i in count(1) if (name := f"guest {i}") not in taken)
 
@@ -91,7 +91,7 @@ class Presence:
 
 
 def _put(known: dict[str, Any], name: str, value: Any) -> None:
-    """Remember something as the latest, and forget the oldest of too many."""
+    """Store a value as the latest, and forget the oldest one above MOST."""
     known.pop(name, None)
     known[name] = value
     if len(known) > MOST:

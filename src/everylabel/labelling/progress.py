@@ -1,17 +1,17 @@
-"""How far the labelling is: the figures beside the page, from the state alone.
+"""Progress of the labelling: the figures beside the page, from the state alone.
 
-How good the model is was found in the background (`quality/assessment.py`); here it is read from what was
-written. It also says when more labels would bring little. With p the model on all n labels, q the one without
-the last m (a fifth), y and z the classes that p and q say:
-    gain = mean over what is left of p(y) - p(z)
+The model's quality is estimated in the background (`quality/assessment.py`); this module reads the logged
+estimates. It also advises when more labels would bring little. With p the model on all n labels, q the model
+without the last m (a fifth), y and z the classes that p and q predict:
+    gain = mean over unlabelled items of p(y) - p(z)
     next = gain log(1 + AHEAD / n) / log(n / (n - m))
-is the expected accuracy that these labels have brought, and AHEAD more would if accuracy grew with the
-logarithm of labels. With next below LITTLE at two looks at least APART labels apart the page suggests to
-stop. LITTLE was chosen on digits, TREC-6, MPQA and DBpedia-14 (12 runs of 500 labels, herding): the advice
-came in 8 of the 12 in which at some time 100 more labels bring less than a point on test data, and too early
-in one. On CIFAR-10, DTD-10, Subj and TweetOffensive, which were in sight as well, it came in 6 of 11 such
-runs, in none too early. The mean of p(y) - q(y), which also counts that the model grows surer, came in 5 and
-5, and too early in one of each.
+gain is the expected accuracy that the last m labels brought. next is what AHEAD more would bring if accuracy
+grew with the logarithm of labels. If next is below LITTLE in two estimates at least APART labels apart, the
+page suggests to stop. LITTLE was chosen on digits, TREC-6, MPQA and DBpedia-14 (12 runs of 500 labels,
+herding): the advice came in 8 of the 12 in which at some time 100 more labels bring less than a point on test
+data, and too early in one. On CIFAR-10, DTD-10, Subj and TweetOffensive, which were in sight as well, it came
+in 6 of 11 such runs, in none too early. With the mean of p(y) - q(y), which also counts that the model grows
+surer, it came in 5 and 5, and too early in one of each.
 """
 
 from collections import Counter
@@ -30,34 +30,34 @@ from everylabel.labelling.state.state import State
 from everylabel.labelling.state.types import CANNOT_TELL, Answer, change_in_words, in_reply, pooled
 from everylabel.log.events import Answered, Assessed, Label, MultiLabel, Not, Promise, Skip
 
-SECONDS_AN_ITEM = 0.02  # of an attempt to fine-tune, for the estimate that people see
-POINTS = 200  # of the learning curve at most
-SPEED_OVER = 20  # answers that labels a minute are taken from,
-LATELY = 500  # among so many of all
-PEOPLE = 50  # named in a reply: names are free, and a script may make up thousands
-BREAK = 120.0  # seconds without an answer that are a break
-FIGURES = ("labels", "expected", "estimate", "low", "high", "commonest", "share")  # of the last look
-AHEAD = 100  # labels whose gain is looked at
-LITTLE = 0.002  # gain that is too little; at .004 four of 9 pieces of advice came too early
-APART = 10  # labels between two looks that both count
-ERRORS = 3  # pairs of classes that a source mistakes, in a reply
-STOP_AFTER = 60  # labels before which nobody is told to stop
+SECONDS_AN_ITEM = 0.02  # duration of fine-tuning, for the estimate that people see
+POINTS = 200  # maximum number of points of the learning curve
+SPEED_OVER = 20  # answers over which the speed is measured,
+LATELY = 500  # among the latest LATELY answers of all people
+PEOPLE = 50  # people named in a reply: a script may generate thousands of names
+BREAK = 120.0  # seconds without an answer that count as a break
+FIGURES = ("labels", "expected", "estimate", "low", "high", "commonest", "share")  # of the last estimate
+AHEAD = 100  # further labels whose gain is predicted
+LITTLE = 0.002  # gain below which labels bring little; at .004 four of 9 pieces of advice came too early
+APART = 10  # labels between two estimates that both count
+ERRORS = 3  # pairs of classes that a source confuses, in a reply
+STOP_AFTER = 60  # labels before which the page does not suggest to stop
 
 
 @dataclass
 class NetworkState:
     """The progress of fine-tuning, for the page."""
 
-    why_frozen: str = ""  # why it cannot be trained
-    asks: bool = False  # the pool is so large that a person has to agree
-    share: float | None = None  # of the running attempt
+    why_frozen: str = ""  # why the encoder cannot be fine-tuned
+    asks: bool = False  # the pool is so large that a person must agree first
+    share: float | None = None  # progress of the running attempt
     message: str = ""
     error: str = ""
     items: int = 0
     trainer: Any = None  # `projects.network.NetworkTrainer`
 
     def sentence(self, state: State) -> str:
-        """Return one sentence about the network."""
+        """Describe the state of the network in one sentence."""
         if self.why_frozen:
             return f"The network stays as it is. {self.why_frozen}"
         if state.settings["network"] == "frozen":
@@ -80,7 +80,7 @@ class NetworkState:
 
 
 def accuracy(state: State) -> dict[str, Any]:
-    """Return how good the model is on what is left, when last looked at, or how many checks are missing."""
+    """Return the last estimate of the accuracy on unlabelled items, or the number of checks still needed."""
     checks = state.tally.checks
     last = state.assessed[-1] if state.assessed else None
     known = last if checks >= FEWEST and last is not None and last.estimate is not None else None
@@ -89,15 +89,15 @@ def accuracy(state: State) -> dict[str, Any]:
         figures |= {"commonest": None, "share": None}
     better = None if known is None else (known.estimate or 0.0) > (known.share or 0.0)
     missing = {"needed": max(0, FEWEST - checks), "unanswered": state.tally.unanswered}
-    told = checks if known is None else known.checks  # as of the same moment as the labels
+    told = checks if known is None else known.checks  # from the same moment as the labels
     return {"checks": told, **missing, **figures, "better": better}
 
 
 def curve(state: State) -> list[dict[str, Any]]:
-    """Return what the model expected of itself after each label, and how good it was, where that is known."""
+    """Return the expected accuracy after each label, and the estimated accuracy where there is one."""
     points = state.curve
     looks = {look.labels: look for look in state.assessed}
-    sizes = sorted(n for n in {*points, *looks} if n <= len(state.labels))  # after an undo there are fewer
+    sizes = sorted(n for n in {*points, *looks} if n <= len(state.labels))  # an undo leaves fewer
     if len(sizes) > POINTS:
         sizes = [sizes[i] for i in np.unique(np.linspace(0, len(sizes) - 1, POINTS).astype(int))]
     return [_point(n, points.get(n), looks.get(n)) for n in sizes]
@@ -118,10 +118,10 @@ def _point(labels: int, expected: float | None, look: Assessed | None) -> dict[s
 
 
 def per_minute(state: State, person: str) -> float | None:
-    """Return the person's answers a minute, over the last of them, breaks left out."""
+    """Return the person's recent answers per minute, without breaks."""
     entries = (entry for entry in islice(state.newest_first(), LATELY) if entry.person == person)
     times = [entry.at for entry in entries if not isinstance(entry.body, Skip | Not)][:SPEED_OVER][::-1]
-    spent = [gap for gap in np.diff(times) if 0 <= gap < BREAK]  # a clock that was set back tells nothing
+    spent = [gap for gap in np.diff(times) if 0 <= gap < BREAK]  # negative: the clock was set back
     return 60.0 * len(spent) / float(sum(spent)) if len(spent) > 1 and sum(spent) > 0 else None
 
 
@@ -133,7 +133,7 @@ def summary(
     names: Mapping[str, Any] | None = None,
     tested: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the figures beside the page that are the same for all people, without the curve."""
+    """Return the figures beside the page that are the same for everybody, without the curve."""
     there = len(state.ids) - len(state.left)
     return {
         "version": state.seq,
@@ -160,7 +160,7 @@ def summary(
 
 
 def sources(state: State) -> list[dict[str, Any]]:
-    """Return of each source how many suggestions it made, how often random checks agree, and its errors."""
+    """Return each source's number of suggestions, agreement with random checks, and frequent errors."""
     drawn = {check.item for check in state.standing_checks() if check.among is None}
     found = []
     for name, said_of in state.suggestions.items():
@@ -186,7 +186,7 @@ def sources(state: State) -> list[dict[str, Any]]:
 
 
 def annotators(state: State) -> list[dict[str, Any]]:
-    """Return of each person the number and speed of answers, and how often others agree on shared items."""
+    """Return each person's number and speed of answers, and how often others agree on shared items."""
     shared = [given for given in state.answers.values() if len(given) > 1]
     found = []
     for name in [each["name"] for each in people(state, "")["people"]]:
@@ -215,9 +215,9 @@ def annotators(state: State) -> list[dict[str, Any]]:
 
 
 def pairs(state: State) -> list[dict[str, Any]]:
-    """Return how often each two of people and sources agree, with Krippendorff's alpha.
+    """Return how often each pair of people or sources agrees, with Krippendorff's alpha.
 
-    Not for several classes per item: sets that share a class would count as different.
+    Not for multi-label projects: sets that share a class would count as different.
     """
     if state.multi_label:
         return []
@@ -246,7 +246,7 @@ def agreement_of(one: np.ndarray, other: np.ndarray) -> tuple[float, float | Non
 
 
 def finished(state: State) -> dict[str, Any] | None:
-    """Return how many items the model has labelled, and what the confirmations promise of them."""
+    """Return the number of auto-labelled items, and the error rate that the confirmations guarantee."""
     if not state.finished:
         return None
     kept = state.promise if state.promise is not None and state.promise.kept else Promise()
@@ -255,7 +255,7 @@ def finished(state: State) -> dict[str, Any] | None:
 
 
 def finishing(state: State) -> dict[str, Any] | None:
-    """Return how far the confirmations are that let the model finish; None: none run."""
+    """Return the progress of the confirmations for auto-labelling; None if none are running."""
     now = standing(state)
     if now is None or state.promise is None:
         return None
@@ -264,16 +264,16 @@ def finishing(state: State) -> dict[str, Any] | None:
     return {
         "rate": state.promise.rate,
         "confidence": state.promise.confidence,
-        "items": now.size,  # that the model would label
+        "items": now.size,  # items that the model would label
         "confirmed": now.confirmed,
         "wrong": now.wrong,
-        "needed": now.needed,  # more, if none of them is wrong
-        "ready": ready,  # items that it may label now
+        "needed": now.needed,  # further confirmations, if none of them is wrong
+        "ready": ready,  # items that the model may label now
     }
 
 
 def test_set(state: State, tested: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return how far the test set is labelled, and the accuracy on it when last looked at."""
+    """Return how much of the test set is labelled, and the last estimate of the accuracy on it."""
     if not state.test:
         return None
     known = {name: None if tested is None else tested[name] for name in ("n", "estimate", "low", "high")}
@@ -286,7 +286,7 @@ def test_set(state: State, tested: Mapping[str, Any] | None) -> dict[str, Any] |
 
 
 def names(on: bool, hold: bool, used: bool) -> dict[str, Any]:
-    """Return whether class names teach, and a sentence."""
+    """Return whether class names teach, and a sentence about it."""
     if on and not hold:
         sentence = "The class names are of no use here: the answers do not fit them. They are left aside."
     elif on:
@@ -297,7 +297,7 @@ def names(on: bool, hold: bool, used: bool) -> dict[str, Any]:
 
 
 def classes(state: State, predicted: Sequence[int] | None = None) -> list[dict[str, Any]]:
-    """Return the classes as they are shown, with how many labels each has and how many are predicted so."""
+    """Return the classes in the order shown, each with its number of labels and of predicted items."""
     book = state.book
     return [
         {
@@ -314,7 +314,7 @@ def classes(state: State, predicted: Sequence[int] | None = None) -> list[dict[s
 
 
 def class_changes(state: State) -> dict[str, Any]:
-    """Return the classes that were removed, and the change that can be taken back, with its number."""
+    """Return the removed classes, and the last change that can be undone, with its event number."""
     book, last = state.book, state.class_changes[-1] if state.class_changes else None
     return {
         "removed": [{"id": i, "name": book.names[i], "into": into} for i, into in book.removed.items()],
@@ -325,7 +325,7 @@ def class_changes(state: State) -> dict[str, Any]:
 
 
 def people(state: State, person: str) -> dict[str, Any]:
-    """Return who labels here: whoever asks, then those with most answers; and how many are left out."""
+    """Return the people who label: the asking one, then those with most answers; and how many are omitted."""
     counts = state.by_person
     everybody = {*(+counts), *state.leases}
     most = sorted(everybody, key=lambda name: (name != person, -counts[name], name))
@@ -336,7 +336,7 @@ def people(state: State, person: str) -> dict[str, Any]:
 
 
 def disputed(state: State, limit: int) -> list[dict[str, Any]]:
-    """Return items on which no class has most voices, the latest first, with what each person says."""
+    """Return the items with tied votes, the latest first, with each person's answer."""
     return [
         {"item": state.ids[item], "label": in_reply(state.label_of(item)), "answers": answers_to(state, item)}
         for item in islice(reversed(state.disputed), limit)
@@ -344,12 +344,12 @@ def disputed(state: State, limit: int) -> list[dict[str, Any]]:
 
 
 def answers_to(state: State, item: int) -> list[dict[str, Any]]:
-    """Return who says what of an item; None is "cannot tell"."""
+    """Return each person's answer to an item; None is "cannot tell"."""
     return told(state.answers.get(item, []))
 
 
 def told(answers: Sequence[Answer]) -> list[dict[str, Any]]:
-    """Return who says what; None is "cannot tell"."""
+    """Return each person's answer as a reply; None is "cannot tell"."""
     return [
         {"person": answer.person, "class": None if answer.value == CANNOT_TELL else in_reply(answer.value)}
         for answer in answers
@@ -357,7 +357,7 @@ def told(answers: Sequence[Answer]) -> list[dict[str, Any]]:
 
 
 def history(state: State, person: str, limit: int, before: int | None) -> list[dict[str, Any]]:
-    """Return answers, the latest first."""
+    """Return the answers of one person, or of all, the latest first."""
     found: list[dict[str, Any]] = []
     entries = (e for e in state.newest_first(person) if before is None or e.seq < before)
     for entry in islice(entries, limit):
@@ -376,7 +376,7 @@ def history(state: State, person: str, limit: int, before: int | None) -> list[d
 
 
 def _class_of(state: State, body: Answered) -> dict[str, Any]:
-    """Return the class of an answer by the classes of now, and its name, also if it was removed."""
+    """Return the current class of an answer and its name, even if the class was removed."""
     if isinstance(body, MultiLabel):
         names = [state.classes[number] for number in body.present]
         absent = [state.classes[number] for number in body.absent]
@@ -388,7 +388,7 @@ def _class_of(state: State, body: Answered) -> dict[str, Any]:
 
 
 def stop(state: State) -> dict[str, Any]:
-    """Return whether more labels would bring little, and the one sentence that says so."""
+    """Return whether to suggest stopping because more labels would bring little, and a sentence."""
     known = (look for look in reversed(state.assessed) if look.gain is not None)
     looks = (look for look in known if look.labels <= len(state.labels))  # the latest first
     last = next(looks, None)
@@ -401,7 +401,7 @@ def stop(state: State) -> dict[str, Any]:
 
 
 def is_little(look: Assessed) -> bool:
-    """Return whether more labels would bring little."""
+    """Return whether AHEAD more labels would bring little."""
     if look.gain is None or not look.without or look.without >= look.labels:
         return False
     span = np.log(look.labels / (look.labels - look.without))

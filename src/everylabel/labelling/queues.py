@@ -1,18 +1,17 @@
-"""Lists of items worth a look, the worthiest first, and what they are made of.
+"""Queues: ranked lists of items to label or to look at again, and the data they are computed from.
 
-Queues tell what to label next by hand, and what to look at again. All are functions of one `Look`, a copy of
-the state, so that the page, the API and `export` tell the same. No list that follows the model's guesses
-holds a random check that is leased, or an item of the test set: those guesses are told to nobody.
+All queues are functions of one `Look`, a copy of the state, so that the page, the API and `export` agree. No
+queue that depends on the model's guesses contains a leased random check or a test item: those guesses are
+hidden.
 
-Near copies of an item that the model takes for the same class are labelled by one key. They spare hands, and
-teach the model little, so they are offered only where it is at least SURE of the item and of the copy. On
-1,200 digits (14 seeds, up to 140 keys) a SURE of .9 led to one group worth opening, in one run, which was
-then up to 2 points behind labelling one by one. With .95 there was none, so groups have shown no harm,
-nor any use. Without that rule `simulate --hands bulk` gave 500 labels
-by 131 keys on Banking-77 (41 lists, 41 items taken out of them) and then an accuracy of .32 on the rest,
-where 125 items chosen one by one give .614 and 500 give .86: labels that pile up on a few classes draw the
-others to them. Of pairs with a cosine above COPY 89 % are of one class on Banking-77, 99 % on Clinc-150, 96
-% on MPQA.
+Near copies of an item that the model predicts as the same class can be labelled by one key. They save work
+but teach the model little, so they are offered only if the model is at least SURE of the item and of the
+copy. On 1,200 digits (14 seeds, up to 140 keys) a SURE of .9 led to one group worth opening, in one run,
+which was then up to 2 points behind labelling one by one. With .95 there was none, so groups have shown no
+harm, nor any use. Without that rule `simulate --hands bulk` gave 500 labels by 131 keys on Banking-77 (41
+lists, 41 items taken out of them) and then an accuracy of .32 on the rest, where 125 items chosen one by one
+give .614 and 500 give .86: labels that pile up on a few classes draw the others to them. Of pairs with a
+cosine above COPY, 89 % have the same class on Banking-77, 99 % on Clinc-150, 96 % on MPQA.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,35 +32,35 @@ from everylabel.models.names import NameRows
 from everylabel.selection.pool.features import Scaled
 
 LOW, HIGH = 0.5, 0.7  # probabilities between which the model is half sure
-PLAUSIBLE = 0.1  # probability from which an item may well be of a class
-ALIKE = 0.7  # cosine from which two items are alike
-BLOCK = 4096  # items that are compared at once
-OTHERS = 2  # items labelled otherwise that are shown beside a suspect label
-OF_ALL = ("between", "predicted", "more", "like")  # queues that are found by looking at all items
-COPY = 0.85  # cosine from which on two items are near copies
-SURE = 0.95  # probability from which on near copies are offered; see the module's head
-KNOWN = 20  # items with several answers below which nobody's reliability is known
-AGREED = 0.8  # probability of a label by all answers below which it is disputed
-MOST = 25  # beside the item itself: as many as can be looked at, and letters to take one out
-MOST_NUMBERS = 10**6  # probabilities of a page; where classes are many it has fewer rows
-AT_ONCE = 20_000  # probabilities that are made at a time
+PLAUSIBLE = 0.1  # probability from which a class is plausible for an item
+ALIKE = 0.7  # cosine similarity from which two items are alike
+BLOCK = 4096  # items compared at once
+OTHERS = 2  # items with another label that are shown beside a suspect one
+OF_ALL = ("between", "predicted", "more", "like")  # queues that scan all items
+COPY = 0.85  # cosine similarity from which two items are near copies
+SURE = 0.95  # probability from which near copies are offered; see the module's head
+KNOWN = 20  # items with several answers needed to estimate people's reliability
+AGREED = 0.8  # consensus probability of a label below which it is disputed
+MOST = 25  # near copies shown beside an item: a person can check this many, each with a letter
+MOST_NUMBERS = 10**6  # maximum number of probabilities on a page; with many classes it has fewer rows
+AT_ONCE = 20_000  # probabilities computed at a time
 
 
 class Look(NamedTuple):
-    """A project at one moment."""
+    """A copy of a project's data at one moment."""
 
     features: np.ndarray | Scaled  # (n, d)
-    probabilities: np.ndarray | None  # (n, k); None: nothing is learned yet
+    probabilities: np.ndarray | None  # (n, k); None: nothing learned yet
     labels: Mapping[int, Any]  # a class, or a `ClassSet`
     answers: Mapping[int, Sequence[Answer]]
-    left_out: Mapping[int, LeftOut]  # what the model says of each label without it, when last looked
-    hidden: frozenset[int] = frozenset()  # random checks that are leased, and the test set
+    left_out: Mapping[int, LeftOut]  # the model's verdict on each label with that label left out
+    hidden: frozenset[int] = frozenset()  # leased random checks and the test set
     multi_label: bool = False
     final: frozenset[int] = frozenset()  # items with an adjudicator's answer
 
 
 class Asked(NamedTuple):
-    """Which queue, and of what."""
+    """A request for a queue: its name, and the class, item or range it is about."""
 
     name: str
     class_: int | None = None
@@ -71,14 +70,14 @@ class Asked(NamedTuple):
 
 
 class Found(NamedTuple):
-    """An item of a queue, and what it is there for."""
+    """An item of a queue, and its score."""
 
     item: int
-    score: float | None = None  # probability or likeness that it was ranked by
+    score: float | None = None  # probability or similarity that it was ranked by
 
 
 class Queue(NamedTuple):
-    """A queue: how it is called, what is in it, what must be told for it, and how it is found."""
+    """A queue: its title, a sentence about it, the argument it needs, and the function that finds it."""
 
     title: str
     sentence: str
@@ -96,13 +95,13 @@ def queue(look: Look, asked: Asked) -> list[Found]:
 
 
 def missing(asked: Asked) -> bool:
-    """Return whether a queue must be told first of which class or item it is."""
+    """Return whether a queue lacks the class or item that it needs."""
     needs = QUEUES[asked.name].needs
     return (needs == "class" and asked.class_ is None) or (needs == "item" and asked.item is None)
 
 
 def labelled_otherwise(look: Look, item: int, n: int = OTHERS) -> list[int]:
-    """Return the most alike items that have another label."""
+    """Return the n most similar items that have another label."""
     own = look.labels.get(item)
     others = np.array([i for i, label in look.labels.items() if label not in (own, NONE)], np.int64)
     if not len(others):
@@ -112,7 +111,7 @@ def labelled_otherwise(look: Look, item: int, n: int = OTHERS) -> list[int]:
 
 
 def without_label(look: Look, *, guessed: bool) -> np.ndarray:
-    """Return items that nobody has answered; `guessed`: of which the guess may be told."""
+    """Return items that nobody has answered; guessed : only those whose guess may be shown."""
     free = np.ones(len(look.features), bool)
     free[[*look.answers]] = False
     if guessed:
@@ -121,14 +120,14 @@ def without_label(look: Look, *, guessed: bool) -> np.ndarray:
 
 
 def _between(look: Look, asked: Asked) -> list[Found]:
-    """p(class) between two shares, of the class itself or of whatever is guessed; the surest first."""
+    """Items with p(class), or the largest probability, between `low` and `high`; the surest first."""
     free, probs = _guessed(look, asked.class_)
     inside = (probs >= asked.low) & (probs <= asked.high)
     return _best(free[inside], probs[inside])
 
 
 def _predicted(look: Look, asked: Asked) -> list[Found]:
-    """The class is predicted."""
+    """Items predicted as the class, or as any; the surest first."""
     free, probs = _guessed(look, asked.class_)
     if look.probabilities is None:
         return []
@@ -138,13 +137,13 @@ def _predicted(look: Look, asked: Asked) -> list[Found]:
 
 
 def _more(look: Look, asked: Asked) -> list[Found]:
-    """The class is plausible, though another may be likelier: how a rare one is found."""
+    """Items for which the class is plausible, even if another is more probable: this finds rare classes."""
     free, probs = _guessed(look, asked.class_)
     return _best(free[probs >= PLAUSIBLE], probs[probs >= PLAUSIBLE])
 
 
 def _like(look: Look, asked: Asked) -> list[Found]:
-    """Nobody has answered, and it is alike."""
+    """Unanswered items similar to one item; the most similar first."""
     assert asked.item is not None
     free = without_label(look, guessed=False)
     free = free[free != asked.item]
@@ -153,7 +152,7 @@ def _like(look: Look, asked: Asked) -> list[Found]:
 
 
 def _suspect(look: Look, asked: Asked) -> list[Found]:
-    """The label is likely wrong; the most probable errors first."""
+    """Items whose label is probably wrong; the most probable errors first."""
     stands = ((i, found) for i, found in look.left_out.items() if look.labels.get(i) == found.label)
     likely = [
         (-found.wrong, i) for i, found in stands if found.wrong >= LIKELY and found.guess != found.label
@@ -162,14 +161,14 @@ def _suspect(look: Look, asked: Asked) -> list[Found]:
 
 
 def expected_errors(look: Look) -> float:
-    """Return how many of all labels are expected to be wrong."""
+    """Return the expected number of wrong labels."""
     return sum(found.wrong for i, found in look.left_out.items() if look.labels.get(i) == found.label)
 
 
 def _disputed(look: Look, asked: Asked) -> list[Found]:
-    """No class has most voices, or the consensus doubts the one that has; the least certain first.
+    """Items with tied votes, or whose label the consensus doubts; the least certain first.
 
-    In a multi-label project a dispute is on a class, and the latest comes first.
+    In a multi-label project votes are tied on a class, and the latest item comes first.
     """
     several = {i: [a for a in given if a.value != CANNOT_TELL] for i, given in look.answers.items()}
     several = {i: given for i, given in several.items() if len(given) > 1 and i not in look.final}
@@ -186,7 +185,7 @@ def _disputed(look: Look, asked: Asked) -> list[Found]:
 
 
 def label_consensus(look: Look, several: Mapping[int, Sequence[Answer]]) -> dict[int, float]:
-    """Return how probable the label of each item is by all answers and a model that has not seen the item.
+    """Return each label's probability, given all answers and a model that was not trained on the item.
 
     several : answers to items with two or more of them
     """
@@ -206,7 +205,7 @@ def label_consensus(look: Look, several: Mapping[int, Sequence[Answer]]) -> dict
 
 
 def _cannot_tell(look: Look, asked: Asked) -> list[Found]:
-    """Somebody could not tell, and nobody could; the latest first."""
+    """Items that everybody who answered could not tell; the latest first."""
     unknown = [i for i, given in look.answers.items() if all(a.value == CANNOT_TELL for a in given)]
     return [Found(i) for i in _latest(look, unknown)]
 
@@ -225,7 +224,7 @@ QUEUES = {
 
 
 def _guessed(look: Look, class_: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return items without an answer, and how probable the class is (or the likeliest, if none is named)."""
+    """Return unanswered items, and the probability of the class (or the largest, if none is named)."""
     free = without_label(look, guessed=True)
     if look.probabilities is None:
         return free[:0], np.zeros(0)
@@ -243,7 +242,7 @@ def _latest(look: Look, items: Sequence[int]) -> list[int]:
 
 
 def cosines(features: np.ndarray | Scaled, items: np.ndarray, item: int) -> np.ndarray:
-    """Return how alike items are to one of them; block by block, so that a large pool is not copied whole."""
+    """Return the cosine similarity of items to one item, in blocks so that a large pool is not copied."""
     one = features[item].astype(np.float64)
     if isinstance(features, Scaled) and 2 * len(items) > len(features):
         sizes = np.sqrt(features.norms()[items]) * np.linalg.norm(one)
@@ -257,7 +256,7 @@ def cosines(features: np.ndarray | Scaled, items: np.ndarray, item: int) -> np.n
 
 
 def near_copies(features: np.ndarray | Scaled, item: int) -> list[int]:
-    """Return all near copies of an item, the most alike first, whatever is known of them."""
+    """Return all near copies of an item, answered or not, the most similar first."""
     others = np.delete(np.arange(len(features)), item)
     likeness = cosines(features, others, item)
     near = np.flatnonzero(likeness >= COPY)
@@ -265,45 +264,45 @@ def near_copies(features: np.ndarray | Scaled, item: int) -> list[int]:
 
 
 class Page(NamedTuple):
-    """Instances that have no label, and what the model makes of them."""
+    """Unlabelled items, and the model's predictions for them."""
 
     ids: list[str]
     classes: list[str]
     logits: np.ndarray  # (m, columns of the model), a copy
     link: Callable[[np.ndarray], np.ndarray]  # from logits to probabilities
     shown: list[int]  # the column of each class
-    total: int  # how many there are, on all pages
-    after: int | None  # what the next page is asked for by; None: this is the last
+    total: int  # number of items on all pages
+    after: int | None  # argument to request the next page; None: this is the last
 
     def blocks(self) -> Iterator[list[list[float]]]:
-        """Yield the probabilities, some rows at a time."""
+        """Yield the probabilities in blocks of rows."""
         at_once = max(1, AT_ONCE // max(1, self.logits.shape[1]))
         for start in range(0, len(self.logits), at_once):
             probs = self.link(self.logits[start : start + at_once, self.shown])
             yield probs.round(6).tolist()
 
     def about(self) -> dict[str, Any]:
-        """Return all but the probabilities."""
+        """Return all fields except the probabilities."""
         return {"ids": self.ids, "classes": self.classes, "total": self.total, "after": self.after}
 
 
 def rows_of_page(limit: int, n_columns: int) -> int:
-    """Return how many instances a page has, of those that are asked for."""
+    """Return the number of rows of a page: at most `limit`, fewer with many columns."""
     return max(1, min(limit, MOST_NUMBERS // max(1, n_columns)))
 
 
 class LabelCheck(NamedTuple):
-    """Copies of all that the left-out probabilities are computed from."""
+    """Copies of all data that the left-out probabilities are computed from."""
 
-    version: tuple[int, ...]  # the same while nothing has changed
+    version: tuple[int, ...]  # unchanged while nothing has changed
     training: TrainingSet
     names: NameRows | None
-    mean: np.ndarray | None  # starting point of the training
+    mean: np.ndarray | None  # starting point of training
     cross_fitted: CrossFitted
 
     @classmethod
     def of(cls, desk: Desk) -> "LabelCheck":
-        """Return copies of the current state; for the desk's thread."""
+        """Return copies of the current data; call on the desk's thread."""
         training, learner = desk.training_set(), desk.learner
         mean = np.array(learner.pool.posterior.mean)
         names, rows = id(learner.names), id(desk.rows)
@@ -312,7 +311,7 @@ class LabelCheck(NamedTuple):
         return cls(version, training, learner.names, start, desk.cross_fitted())
 
     def found(self, features: np.ndarray) -> Mapping[int, LeftOut]:
-        """Return the model's verdict on each label without it."""
+        """Return the model's verdict on each label with that label left out."""
         training = self.training
         if training.multi_label:
             return {}

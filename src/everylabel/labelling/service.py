@@ -1,4 +1,4 @@
-"""What people and scripts can do in a project: each request checked first, then put to the desk."""
+"""The requests of people and scripts that change a project: each is checked first, then run on the desk."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -26,9 +26,9 @@ NO_SUGGESTIONS = (
 
 
 class Service:
-    """The requests, as futures of replies; `views` are those that change nothing, `classes` those about them.
+    """Requests, as futures of replies; `views` holds the read-only ones, `classes` those about classes.
 
-    A request that comes again with its key is answered as the first time and counts once.
+    A request repeated with the same key gets the first reply and counts once.
     """
 
     def __init__(self, desk: Desk, show: ShowItem) -> None:
@@ -36,7 +36,7 @@ class Service:
         self.classes = ClassService(desk, self.views)
 
     def close(self) -> None:
-        """Leave names that are not taught yet for the next start."""
+        """Leave class names that are not embedded yet to the next start."""
         self.classes.close()
 
     @property
@@ -44,7 +44,7 @@ class Service:
         return self.desk.state
 
     def next(self, person: str) -> Future[Reply]:
-        """Return the person's instance: the one they have, or a new one."""
+        """Return the person's item: the leased one, or a new one."""
 
         def command() -> Finish:
             self.desk.ask_for(person)
@@ -53,7 +53,7 @@ class Service:
         return self.desk.submit(command)
 
     def label(self, person: str, item: str, value: int | str, key: str | None = None) -> Future[Reply]:
-        """Learn the class of an instance."""
+        """Save the class of an item."""
 
         def same(sent: Body) -> bool:
             number = self.state.names.get(" ".join(value.split())) if isinstance(value, str) else value
@@ -73,9 +73,10 @@ class Service:
         absent: Sequence[int | str] | None = None,
         key: str | None = None,
     ) -> Future[Reply]:
-        """Learn which classes an instance of a multi-label project has.
+        """Save which classes an item of a multi-label project has.
 
-        absent : classes that it has not; None: all others. An answer about some classes leaves the rest.
+        absent : classes that the item does not have; None: all others. Classes in neither list stay
+            unchanged.
         """
 
         def same(sent: Body) -> bool:
@@ -94,7 +95,7 @@ class Service:
         return self._answer(person, item, key, same, answer)
 
     def rule_out(self, person: str, item: str, value: int | str, key: str | None = None) -> Future[Reply]:
-        """Learn a class that an instance is not of; it stays with the person."""
+        """Save that an item does not have a class; the person keeps the item."""
 
         def same(sent: Body) -> bool:
             number = self.state.names.get(" ".join(value.split())) if isinstance(value, str) else value
@@ -109,11 +110,11 @@ class Service:
         return self._answer(person, item, key, same, answer)
 
     def cannot_tell(self, person: str, item: str, key: str | None = None) -> Future[Reply]:
-        """Note that the person cannot tell; the instance is not asked again."""
+        """Save "cannot tell"; the item is not asked again."""
         return self._plain(events.CannotTell, person, item, key)
 
     def none_of_these(self, person: str, item: str, key: str | None = None) -> Future[Reply]:
-        """Learn that no class fits an instance."""
+        """Save that no class fits an item."""
         if self.state.multi_label:
             return self.label_set(person, item, (), None, key)
 
@@ -128,11 +129,11 @@ class Service:
         return self._answer(person, item, key, same, answer)
 
     def skip(self, person: str, item: str, key: str | None = None) -> Future[Reply]:
-        """Leave an instance for later."""
+        """Leave an item for later."""
         return self._plain(events.Skip, person, item, key)
 
     def undo(self, person: str, saved: int | None = None, key: str | None = None) -> Future[Reply]:
-        """Take back the person's last answer or skip, and show that instance again."""
+        """Undo the person's last answer or skip, and show its item again."""
 
         def same(sent: Body) -> bool:
             return isinstance(sent, events.Undo) and saved in (None, sent.saved)
@@ -145,7 +146,7 @@ class Service:
         return self.desk.submit(command)
 
     def jump(self, person: str, item: str, key: str | None = None) -> Future[Reply]:
-        """Give this instance to the person, whatever they had before."""
+        """Lease this item to the person, in place of the one they have."""
 
         def same(sent: Body) -> bool:
             return isinstance(sent, events.Out) and sent.item == item
@@ -160,7 +161,7 @@ class Service:
         return self.desk.submit(command)
 
     def wish(self, person: str, number: int, checks: int, key: str | None = None) -> Future[Reply]:
-        """Have a class tested by so many more checks among what is predicted so; 0 takes that back."""
+        """Request N more checks among the items predicted as a class; 0 cancels the request."""
 
         def command() -> Finish:
             wish = events.Wish(self.state.book.number(number), checks)
@@ -171,7 +172,7 @@ class Service:
         return self.desk.submit(command)
 
     def change_settings(self, person: str, changes: dict[str, Any]) -> Future[Reply]:
-        """Change the strategy, how often a random check comes, or whether class names teach."""
+        """Change the strategy, the frequency of random checks, or whether class names teach."""
 
         def command() -> Finish:
             strategy = changes.get("strategy")
@@ -226,19 +227,19 @@ class Service:
         event = self.desk.emit(person, events.Undo(last.seq), key)
         if (
             isinstance(last.body, events.Classified) and last.body.bulk is not None
-        ):  # the person's own item stays
+        ):  # the person keeps their current item
             for seq in reversed(together[:-1]):
                 self.desk.emit(person, events.Undo(seq))
             return event
         lease = self.state.leases.get(person)
         if isinstance(last.body, events.Not) and lease is not None and lease.item == last.item:
-            return event  # they have it still
+            return event  # they still have the item
         reason = "check" if last.body.check else "again"  # a check stays a check
         self._hand_over(person, events.Out(last.body.item, reason, again=True))
         return event
 
     def _before(self, person: str, i: int) -> dict[str, Any]:
-        """Return the model's guess before any answer to an item, and whether the item is a random check."""
+        """Return the model's guess from before any answer to an item, and whether it is a random check."""
         if self.state.multi_label:
             return {"guesses": self.views.guessed_classes(i), "check": self._checked(person, i)}
         doubt = self.state.first_doubt(i)
@@ -254,7 +255,7 @@ class Service:
             )
 
     def _check_left(self, person: str, i: int, number: int) -> None:
-        """Refuse to rule out a class of an instance that the person has answered, or the last one left."""
+        """Refuse to rule out a class for an item that the person has labelled, or its last possible class."""
         state, name = self.state, self.state.classes[number]
         if state.answer_of(i, person) not in (None, CANNOT_TELL):
             what = f"{person} has said what item {state.ids[i]!r} is"
@@ -268,13 +269,13 @@ class Service:
             )
 
     def _checked(self, person: str, i: int) -> bool:
-        """Return whether an answer is a random check's: noted, so that it stays one after an undo."""
+        """Return whether the person has this item as a random check; logged, so that an undo keeps it one."""
         lease = self.state.leases.get(person)
         drawn = lease is not None and lease.item == i and lease.reason == "check"
         return drawn and bool(self.state.labels)
 
     def _hand_over(self, person: str, out: events.Out, key: str | None = None) -> None:
-        """Take back what the person has and give them this, unless another has it."""
+        """End the person's lease and lease them this item, unless somebody else has it."""
         if self.state.holder.get(self.state.position[out.item], person) != person:
             return
         lease = self.state.leases.get(person)
@@ -301,11 +302,11 @@ def label_many(
     *,
     remove: bool = False,
 ) -> Future[Reply]:
-    """Learn one class for several instances; what is with others now, or of the test set, is left out.
+    """Label several items with one class; items leased to others and test items are left out.
 
-    Each is an event of its own, marked, and one undo takes all back. None is a random check: whoever chose
-    these instances has seen what the model says, or what is alike. In a multi-label project the class is
-    added to the instances, or taken off (`remove`); their other classes stay as they are.
+    Each item gets its own event, marked as bulk, and one undo reverts all. None is a random check: the person
+    who chose the items has seen the model's guess, or similar items. In a multi-label project the class is
+    added to the items, or removed (`remove`); their other classes stay.
     """
     desk, wanted = service.desk, list(dict.fromkeys(items))
 
@@ -351,7 +352,7 @@ def label_many(
 def multi_label(
     state: State, item: str, present: Sequence[int | str], absent: Sequence[int | str] | None, **more: Any
 ) -> events.MultiLabel:
-    """Return an answer of a multi-label project by the current classes, or refuse it; more: other fields."""
+    """Return an answer of a multi-label project in current classes, or refuse it; more: other fields."""
     if not state.multi_label:
         raise Refused(409, "one_class", "an item of this project has one class; send it to /api/label")
     if not state.book.order:
@@ -374,7 +375,7 @@ def _says(sent: events.Classified, other: events.Classified) -> bool:
 
 
 def _bulk(event: Event | Entry) -> int:
-    """Return the first event of a bulk, from the one that has the request's key."""
+    """Return the first event of a bulk label, from the event with the request's key."""
     assert isinstance(event.body, events.Classified)
     return event.body.bulk or event.seq
 
@@ -386,9 +387,9 @@ def suggest(
     said: Sequence[tuple[str, int | str, float | None]],
     add_classes: bool = False,
 ) -> Future[Reply]:
-    """Take what a source suggests for instances, as item, class and score; what is known counts once.
+    """Save a source's suggestions (item, class, score); suggestions that are known already count once.
 
-    Of an item named twice the later suggestion counts. add_classes : add classes that are not there.
+    If an item appears twice, the later suggestion counts. add_classes : add unknown classes.
     """
 
     def command() -> Finish:

@@ -1,4 +1,4 @@
-"""What can be seen of a project: looked at by the desk's thread, between changes, and never changed."""
+"""Read-only requests: they run on the desk's thread, between changes, and change nothing."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -47,33 +47,33 @@ STRATEGIES = {
 }
 assert set(STRATEGIES) - {REVIEW} <= {strategy["name"] for strategy in known_strategies()}
 NO_CLASS = -1  # in place of a class's number
-AHEAD = 3  # items that may come next: a label changes which
+AHEAD = 3  # candidates for the next item; a label may change them
 Reply = dict[str, Any]
 ShowItem = Callable[[int], dict[str, Any]]
 
 
-BLIND = ("check", "audit")  # hand-outs whose guess is told to nobody
+BLIND = ("check", "audit")  # reasons of leases whose guess is hidden
 
 
 class Views:
-    """The state of a project as replies. `show(i)` tells how an instance is shown."""
+    """The state of a project as replies. `show(i)` returns item i as the page displays it."""
 
     def __init__(self, desk: Desk, show: ShowItem) -> None:
         self.desk, self.show = desk, show
         self.presence = Presence(desk)
-        self.arriving = Arriving()  # what is on its way into the pool
+        self.arriving = Arriving()  # items on their way into the pool
         self.network: progress.NetworkState | None = None  # progress of fine-tuning the encoder
         self._counting = threading.Lock()
-        self._guesses: tuple[int, np.ndarray, np.ndarray] = (-1, *2 * (np.zeros(0, int),))  # of a version
-        self._left_out: tuple[tuple[int, ...], Mapping[int, LeftOut]] | None = None  # and of what
-        self._shared: tuple[int, Reply] = (-1, {})  # of a round: figures that are the same for all who ask
+        self._guesses: tuple[int, np.ndarray, np.ndarray] = (-1, *2 * (np.zeros(0, int),))  # by version
+        self._left_out: tuple[tuple[int, ...], Mapping[int, LeftOut]] | None = None  # version and verdicts
+        self._shared: tuple[int, Reply] = (-1, {})  # round and the figures that are the same for everybody
 
     @property
     def state(self) -> State:
         return self.desk.state
 
     def session(self, person: str) -> Future[Reply]:
-        """Return what the page needs to begin."""
+        """Return the data that the page needs to start."""
 
         def look() -> Reply:
             titles = []
@@ -95,15 +95,15 @@ class Views:
         return self.desk.read(look)
 
     def classes(self) -> Future[Reply]:
-        """Return the classes."""
+        """Return the current and removed classes."""
         return self.desk.read(self.all_classes)
 
     def all_classes(self) -> Reply:
-        """Return the same, with those that were removed and what can be taken back; for the desk's thread."""
+        """Return the classes, the removed ones and the undoable change; call on the desk's thread."""
         return {"classes": progress.classes(self.state), **progress.class_changes(self.state)}
 
     def progress(self, person: str) -> Reply:
-        """Return all figures, the learning curve, and how many are predicted of each class; this waits."""
+        """Return all figures, the learning curve, and the predicted items per class; blocks."""
         counts = self._guessed()
 
         def look() -> Reply:
@@ -115,7 +115,7 @@ class Views:
         return reply
 
     def _guessed(self) -> np.ndarray:
-        """Return how many instances each class is the most probable of, by number; this waits."""
+        """Return for each class number how many items it is predicted for; blocks."""
 
         def look() -> np.ndarray | None:
             pool, columns = self.desk.learner.pool, self.state.columns
@@ -137,21 +137,21 @@ class Views:
 
     @property
     def can_scan(self) -> bool:
-        """Whether all instances can be looked at: they are not in shards elsewhere."""
+        """Whether all items can be scanned: they are not in remote shards."""
         return self.desk.learner.pool.can_scan
 
     def check_here(self, what: str) -> None:
-        """Refuse what would have to look at all instances, if they lie in shards elsewhere."""
+        """Refuse a request that must scan all items, if they are in remote shards."""
         if not self.can_scan:
             raise Refused(
                 409, "in_shards", f"{what} is not offered for items in shards on Ray: it looks at all of them"
             )
 
     def guesses(self) -> np.ndarray:
-        """Return the most probable class of each instance (n,), negative if it is none; this waits.
+        """Return the most probable class of each item (n,), negative if it is none; blocks.
 
-        The desk's thread copies the logits, which is quick; comparing them is not, and is done here, once
-        for each version of the state, with how many instances each class is predicted of.
+        The desk's thread only copies the logits, which is fast. They are compared here, once for each version
+        of the state, together with the number of items predicted as each class.
         """
 
         def look() -> tuple[int, tuple[int, ...], Learner, np.ndarray | None]:
@@ -174,11 +174,11 @@ class Views:
             return self._guesses[1]
 
     def figures_by_class(self) -> Future[Reply]:
-        """Return precision, recall and confusion of the classes, by random checks and by the test set."""
+        """Return precision, recall and confusion by class, from random checks and from the test set."""
         return self.desk.read(self.by_class)
 
     def by_class(self) -> Reply:
-        """Return the same, for the desk's thread."""
+        """Return the figures by class; call on the desk's thread."""
         known = self.desk.assessment
         return {
             "classes": list(self.state.classes),
@@ -194,7 +194,7 @@ class Views:
         }
 
     def sources(self) -> Future[Reply]:
-        """Return how far sources of suggestions can be trusted, and how far people and sources agree."""
+        """Return the accuracy of each source, and the agreement between people and sources."""
 
         def look() -> Reply:
             state = self.state
@@ -204,10 +204,10 @@ class Views:
         return self.desk.read(look)
 
     def predictions(self, after: int | None, offset: int, limit: int) -> Future[Page]:
-        """Return class probabilities of instances that have no label, in the order of the source.
+        """Return class probabilities of unlabelled items, in the order of the source.
 
-        The desk's thread only copies logits; where classes are many, a page has fewer instances.
-        after : position up to which all has been seen: what has been labelled meanwhile shifts nothing
+        The desk's thread only copies logits; with many classes, a page has fewer items.
+        after : last position seen; labels given meanwhile then shift nothing
         """
 
         def look() -> Page:
@@ -230,9 +230,9 @@ class Views:
         return self.desk.read(look)
 
     def points(self, most: int, among: int | None = None) -> Reply:
-        """Return positions of all labelled instances and a sample of the others, with labels and guesses.
+        """Return positions of all labelled items and of a sample of the others, with labels and guesses.
 
-        among : the first so many, if not all
+        among : consider only the first `among` items
         """
         self.check_here("the map")
 
@@ -254,7 +254,7 @@ class Views:
         }
 
     def look(self) -> Look:
-        """Return a copy of all that queues are made of; this waits."""
+        """Return a copy of all data that queues are computed from; blocks."""
 
         def copied() -> tuple[Look, np.ndarray | None, list[int], LabelCheck, Learner]:
             state, learner = self.state, self.desk.learner
@@ -271,15 +271,15 @@ class Views:
         if logits is None:
             return look
         k = max(present, default=-1) + 1
-        probs = np.zeros((len(logits), k))  # by class number; one that was removed has none
+        probs = np.zeros((len(logits), k))  # by class number; 0 for removed classes
         probs[:, present] = learner.link(logits)[:, : len(present)]
         return look._replace(probabilities=probs, multi_label=learner.multi_label)
 
     def copies(self, item: int) -> tuple[int | None, dict[int, bool]]:
-        """Return an item's class and its unanswered near copies, each with whether it is sure; this waits.
+        """Return an item's class and its unanswered near copies, each with whether it is sure; blocks.
 
-        Nothing is offered unless the model is sure of the item and of one copy at least. The page asks of
-        every item that stays in sight: the desk looks at the copies alone, not at the pool.
+        Copies are offered only if the model is sure of the item and of at least one copy. The page asks for
+        every item that stays in view, so the desk looks at the copies only, not at the whole pool.
         """
         if not self.can_scan:
             return None, {}
@@ -302,19 +302,19 @@ class Views:
         return self.desk.read(same).result()
 
     def history(self, person: str, limit: int, before: int | None) -> Future[list[Reply]]:
-        """Return answers, the latest first."""
+        """Return the answers of one person, or of all, the latest first."""
         return self.desk.read(lambda: progress.history(self.state, person, limit, before))
 
     def disputed(self, limit: int) -> Future[list[Reply]]:
-        """Return instances on which no class has most voices, the latest first."""
+        """Return items with tied votes, the latest first."""
         return self.desk.read(lambda: progress.disputed(self.state, limit))
 
     def states(self, items: list[int]) -> Future[list[Reply]]:
-        """Return for some instances whether they are labelled, and as what the model sees them."""
+        """Return for each item whether it is labelled, its label and the model's guess."""
         return self.desk.read(lambda: [self._state(i) for i in items])
 
     def item(self, item: str) -> Future[Reply]:
-        """Return all that is known of one instance."""
+        """Return everything known about one item."""
 
         def look() -> Reply:
             i = self.position(item)
@@ -326,17 +326,17 @@ class Views:
         return self.desk.read(look)
 
     def position(self, item: str) -> int:
-        """Return an instance's place in the source."""
+        """Return an item's position in the pool, or refuse an unknown id."""
         if item not in self.state.position:
             raise Refused(404, "unknown_item", f"item is {item!r:.80}; expected an id of this project")
         return self.state.position[item]
 
     def fingerprint(self) -> Future[Reply]:
-        """Return a hash of the state: after a restart it is the same."""
+        """Return a hash of the state; it is the same after a restart."""
         return self.desk.read(lambda: {"version": self.state.seq, "hash": digest(self.state)})
 
     def ahead(self, person: str) -> Future[list[str]]:
-        """Return what may be handed to the person next, as far as can be known; nothing is handed out."""
+        """Return items that may be leased to the person next; nothing is leased."""
 
         def look() -> list[str]:
             state, among = self.state, max(1, len(self.state.leases))
@@ -352,20 +352,20 @@ class Views:
         return self.desk.read(self.desk.label_set)
 
     def reply(self, person: str, saved: int | None) -> Reply:
-        """Return what each command of a person ends in: their next instance and the figures."""
+        """Return the reply to a person's command: their next item and the figures."""
         return {"saved": saved, "next": self._task(person), "progress": self.figures(person)}
 
     def reply_to(self, event: Event | Entry) -> Reply:
-        """Return what an answer ends in, with what others said of the instance since it was shown."""
+        """Return the reply to an answer, with other people's answers since the item was shown."""
         assert isinstance(event.body, Answered)
         said: list[Answer] = []
-        item = self.state.position.get(event.body.item)  # None: its row has gone since
+        item = self.state.position.get(event.body.item)  # None: its row was removed
         if item is not None and not isinstance(event.body, Skip | Not):
             said = self.state.meanwhile(item, event.seq)
         return {**self.reply(event.person, event.seq), "meanwhile": progress.told(said)}
 
     def figures(self, person: str, predicted: list[int] | None = None) -> Reply:
-        """Return the figures beside the page, without the curve; what is everybody's is made once a round."""
+        """Return the figures beside the page, without the curve; shared ones are computed once per round."""
         if self._shared[0] != self.desk.rounds:
             self._shared = self.desk.rounds, {**self._summary(), **self._people("")}
         shared = self._shared[1]
@@ -377,7 +377,7 @@ class Views:
         return {**shared, **own}
 
     def _summary(self) -> Reply:
-        """Return what is the same for all who ask."""
+        """Return the figures that are the same for everybody."""
         desk = self.desk
         figures = progress.summary(
             self.state,
@@ -390,7 +390,7 @@ class Views:
         return figures | more
 
     def _review(self) -> Reply | None:
-        """Return how many of the given labels are wrong, when last looked; None where nobody reviews them."""
+        """Return the last estimate of the number of wrong given labels; None without a review."""
         found = self.desk.learner.reviewed
         if found is None:
             return None
@@ -399,7 +399,7 @@ class Views:
         return {"labels": len(found.items), "checks": found.checks, "needed": FEWEST, **told}
 
     def _network(self) -> Reply | None:
-        """Return the progress of fine-tuning the encoder; None where the server has none."""
+        """Return the progress of fine-tuning the encoder; None if the server does not fine-tune."""
         if self.network is None:
             return None
         status = self.network
@@ -422,7 +422,7 @@ class Views:
         return progress.names(on, learner.names_hold, on and learner.names is not None)
 
     def _people(self, person: str) -> Reply:
-        """Return who labels, whoever asks among them, and who of them is here."""
+        """Return the people who label, including the asking one, and who of them is present."""
         found = progress.people(self.state, person)
         here = self.presence.at_work({each["name"]: each["item"] is not None for each in found["people"]})
         for each in found["people"]:
@@ -434,7 +434,7 @@ class Views:
         if lease is None:
             return None
         own = self.state.answer_of(lease.item, person)
-        blind = lease.item in self._checks()  # the answer must not be swayed by the guess it is to check
+        blind = lease.item in self._checks()  # seeing the guess would bias the check
         return {
             "item": self.show(lease.item),
             "reason": lease.reason,
@@ -448,7 +448,7 @@ class Views:
         }
 
     def _suggestions(self, lease: Lease) -> list[Reply]:
-        """Return what sources say of a leased instance; nothing if it was ever a random check or a test."""
+        """Return the suggestions for a leased item; empty if it was ever a random check or a test item."""
         state, i = self.state, lease.item
         if lease.reason in BLIND or i in state.checked or i in state.test or i in state.audits:
             return []
@@ -468,37 +468,37 @@ class Views:
         return self.guessed_classes(i) if self.state.multi_label else self.guess(i)[0]
 
     def guessed_classes(self, i: int) -> list[int]:
-        """Return the classes that the model predicts of one instance of a multi-label project."""
+        """Return the predicted classes of one item of a multi-label project."""
         learner, columns = self.desk.learner, self.state.columns
         said = learner.predicted(learner.probabilities(i))[: len(columns)]
         return [number for number, yes in zip(columns, said.tolist(), strict=True) if yes]
 
     def _predicted(self, i: int) -> list[int] | None:
-        """Return the classes to mark as predicted; None if items have one class, or nothing is learned."""
+        """Return the classes to mark as predicted; None in single-label projects and before any training."""
         return self.guessed_classes(i) if self.state.multi_label and self._knows() else None
 
     def guess(self, i: int) -> tuple[int | None, float]:
-        """Return the class that the model thinks most probable of one instance, and how probable."""
+        """Return the most probable class of one item, and its probability."""
         probs = self.desk.learner.probabilities(i)
         columns = self.state.columns
         return (columns[int(probs.argmax())] if columns else None), float(probs.max())
 
     def _knows(self) -> bool:
-        """Return whether the model has learned anything: a label, suggestions, or the names of classes."""
+        """Return whether the model has learned anything: labels, suggestions or class names."""
         learner = self.desk.learner
         return bool(self.state.labels) or learner.names is not None or learner.uses_suggestions
 
     def _checks(self) -> set[int]:
-        """Return instances that are leased as random checks or tests: their guesses are told to nobody."""
+        """Return items leased as random checks or tests: their guesses are hidden."""
         leases, test = self.state.leases.values(), self.state.test
         return {lease.item for lease in leases if lease.reason in BLIND or lease.item in test}
 
     def _hidden(self) -> frozenset[int]:
-        """Return these, the whole test set, and what is no more where it came from."""
+        """Return items with hidden guesses: leased checks, the test set and items gone from the source."""
         return frozenset({*self._checks(), *self.state.test, *self.state.left})
 
     def _probabilities(self, i: int, person: str | None = None) -> list[float] | None:
-        """Return probabilities by class number, none for classes that people (or one of them) ruled out."""
+        """Return probabilities by class number; 0 for classes that people (or one person) ruled out."""
         if not self._knows():
             return None
         probs = np.zeros(len(self.state.classes))
@@ -510,6 +510,6 @@ class Views:
         gone = sorted(self.state.ruled_out(i, person))
         total = probs.sum()
         probs[gone] = 0.0
-        probs *= total / max(probs.sum(), 1e-12)  # others, and none of the classes, share the rest
+        probs *= total / max(probs.sum(), 1e-12)  # the others share the probability of the ruled-out classes
         by_number: list[float] = probs.round(6).tolist()
         return by_number
