@@ -1,16 +1,16 @@
-// How good the model is on what is left, in words that claim no more than is known.
+// Accuracy of the model on the unlabelled items, worded to claim no more than is known.
 import { byId, count, make, percent, plural, range, setText } from "./dom.js";
 import { className, state } from "./state.js";
 
-const ENOUGH_CHECKS = 20; // for the estimate to stand before its range
+const ENOUGH_CHECKS = 20; // from here on the estimate is shown before its range
 
-/** The large figure and what stands beside it: a figure from few checks would be believed, so it is the range then. */
+/** The large figure and the text beside it. With few checks the figure is the range: people would trust one number. */
 export function accuracyFigures({ checks, estimate, low, high }) {
   if (estimate === null) return ["–", ""];
   return checks < ENOUGH_CHECKS ? [range(low, high), ""] : [share(estimate), range(low, high)];
 }
 
-/** Nothing is ever sure: what rounds to all is "above 99 %". */
+/** Nothing is certain: a share that rounds to 100 % is shown as "above 99 %". */
 const share = (value) => (value > 0.995 ? "above 99 %" : percent(value));
 
 function note({ checks, needed, estimate, labels }, every, labelled) {
@@ -24,7 +24,7 @@ function note({ checks, needed, estimate, labels }, every, labelled) {
 
 const drawn = (every) => (every === 1 ? "Every item is" : `One item in ${count(every)} is`);
 
-/** What no model at all would give: without it, 95 % may be nothing. */
+/** Accuracy without any model, for comparison: 95 % may be worth nothing. */
 function baseline({ estimate, commonest, share: part, better }) {
   if (estimate === null || commonest === null) return [];
   const name = className(commonest);
@@ -32,7 +32,7 @@ function baseline({ estimate, commonest, share: part, better }) {
   return better ? [told] : [told, " ", make("strong", {}, "The model is no better than that yet.")];
 }
 
-/** How the figure came about, and what it does not say. */
+/** How the figure was measured, and its limits. */
 export function howMeasured(accuracy, every) {
   const how = every ? `${drawn(every)} drawn at random instead` : "When random checks are on, some items are drawn at random instead";
   const why =
@@ -52,7 +52,7 @@ export function howMeasured(accuracy, every) {
   );
 }
 
-/** The test set has figures of its own: nothing is learned from it, and it is of what it was drawn from. */
+/** Accuracy on the held-out test set, for the items from which the set was drawn. */
 function testNote(test) {
   if (!test) return "";
   const { items, answered, n, estimate, low, high } = test;

@@ -1,6 +1,6 @@
-// What a person can do with the item in front of them. One request at a time. What is pressed meanwhile waits if it is
-// sure which item it is meant for: an undo of the answer under way, and the answer that corrects it. Anything else
-// would be for an item that nobody has seen: it does not count, and the page says so.
+// Actions on the current item, one request at a time. A key pressed during a request waits if its item is certain: an
+// undo of the answer under way, and the answer that corrects it. Any other key would be for an item that the person
+// has not seen: it does not count, and the page says so.
 import { ApiError, get, insist, leftovers, post, save } from "./api.js";
 import { announce, byId, count, milliseconds, plural, setText, toast } from "./dom.js";
 import { meanwhileText } from "./meanwhile.js";
@@ -11,7 +11,7 @@ import { changed, className, NONE, setBusy, setProgress, setSettings, setTask, s
 
 const WAITING = "Waiting";
 const NO_CLASS = "/api/none";
-const SLOW = 700; // milliseconds after which one wonders whether anything happens
+const SLOW = 700; // milliseconds after which people wonder whether anything happens
 const VERY_SLOW = 3000;
 const LEARNING = "Learning …";
 const COMPILING = "The first label takes longer: compiling, once only";
@@ -26,7 +26,7 @@ function take(reply) {
   shownAt = performance.now();
 }
 
-/** The item in words, and what is asked of it; of one that was in sight before, what is asked alone. */
+/** Describes the item and the question for screen readers; only the question if the item was in sight before. */
 function describe(task, before) {
   if (!task) return "Nothing is left to label.";
   const best = proposed();
@@ -47,7 +47,7 @@ function showTick(text) {
   tick.classList.add("fresh");
 }
 
-/** Says, when it takes long, what is going on; returns how to end that. A server out of reach has a banner. */
+/** Shows a message when a request is slow; returns a function that ends it. An unreachable server has a banner. */
 function sayWaiting(doing) {
   const tick = byId("tick");
   const say = (text) => {
@@ -62,7 +62,7 @@ function sayWaiting(doing) {
   };
 }
 
-/** Runs one request that ends in a new task; whatever goes wrong, the page is usable afterwards. */
+/** Runs one request that ends in a new task; the page stays usable after any error. */
 export async function exchange(request, said, doing = "Waiting for the server …") {
   if (state.busy) return false;
   setBusy(true);
@@ -87,11 +87,11 @@ export async function exchange(request, said, doing = "Waiting for the server �
   }
 }
 
-/** Says what the server said, then shows what is due: another person may have answered meanwhile. */
+/** Shows the server's message, then the current task: another person may have answered meanwhile. */
 async function recover(error) {
   toast(error.message, { problem: true });
   if (!(error instanceof ApiError)) console.error(error);
-  if (error.status === 401 || state.looks) return; // nothing else will work either
+  if (error.status === 401 || state.looks) return; // other requests would fail, too
   try {
     take(await insist(() => post("/api/next", { person: state.person }), WAITING));
   } catch (again) {
@@ -103,9 +103,9 @@ export function canAnswer() {
   return state.task !== null && !state.busy && performance.now() - shownAt >= ECHO;
 }
 
-let line = []; // what is under way, and what waits for it
+let line = []; // the action under way, and the actions that wait for it
 
-/** Does one thing after the other; when one fails, what waits for it does not count. */
+/** Runs actions one after the other; when one fails, the waiting ones are dropped. */
 async function inTurn(step) {
   line.push(step);
   if (line.length > 1) return;
@@ -116,7 +116,7 @@ async function inTurn(step) {
   }
 }
 
-/** The item that an answer is meant for if it is given now: the one in sight, or the one an undo brings back. */
+/** The item that an answer given now is for: the one in sight, or the one that an undo brings back. */
 function meant() {
   if (canAnswer()) return state.task.item.id;
   const last = line.at(-1);
@@ -131,7 +131,7 @@ async function answer(path, extra, said, doing) {
 
 async function give(item, path, extra, said, doing) {
   if (state.task?.item.id !== item) {
-    missed(); // taken back, and with somebody else by now
+    missed(); // undone, and leased to somebody else by now
     return false;
   }
   const body = { person: state.person, item };
@@ -152,17 +152,17 @@ export function label(number) {
   return answer("/api/label", { class: number }, said, LEARNING);
 }
 
-/** The classes of an item in a multi-label project; `absent` are all others unless given. */
+/** Saves the classes of an item in a multi-label project; `absent` defaults to all others. */
 export function labelSet(present, absent = null) {
   const name = absent === null || present.length ? className(present) : `not ${className(absent)}`;
   const said = ({ update_ms: ms }) => `Saved: ${name}${ms === null ? "" : ` · learned in ${milliseconds(ms)}`}`;
   return answer("/api/label_set", { present, absent }, said, LEARNING);
 }
 
-/** What the item is not; it stays, for the next proposal. */
+/** Rules out a class; the item stays for the next proposal. */
 export const ruleOut = (number) => answer("/api/not", { class: number }, () => `Saved: not ${className(number)}`, LEARNING);
 
-/** One class for several items; one undo takes all of them back. */
+/** Labels several items with one class; one undo reverts all of them. */
 export async function labelMany(items, number, remove = false) {
   const name = className(number);
   const body = { person: state.person, items, class: number, remove };
@@ -180,7 +180,7 @@ export const noneOfThese = () => answer(NO_CLASS, {}, () => "Saved: none of thes
 
 export const cannotTell = () => answer("/api/cannot_tell", {}, () => "Saved: cannot tell");
 
-/** The item that an undo brings back if it is asked for now; of two in a row one cannot be sure. */
+/** The item that an undo brings back now; unknown for two undos in a row. */
 function broughtBack() {
   const last = line.at(-1);
   if (!last) return state.undoable.at(-1)?.item ?? null;
@@ -192,7 +192,7 @@ export async function undo() {
   else await inTurn({ isUndo: true, item: broughtBack(), run: takeBack });
 }
 
-/** Takes back the last answer. Naming it makes sure that it is not one given in another window. */
+/** Undoes the last answer. Naming it prevents undoing an answer given in another window. */
 async function takeBack() {
   const body = { person: state.person };
   const last = state.undoable.pop();
@@ -204,12 +204,12 @@ async function takeBack() {
 
 export async function jump(item) {
   const reply = await exchange(() => save("/api/jump", { person: state.person, item }), () => "Opened");
-  // Else Space would go to the button that opened the dialog, instead of skipping.
+  // Otherwise Space would press the button that opened the dialog instead of skipping.
   document.activeElement?.blur();
   return reply;
 }
 
-/** Opens the session, delivers what an earlier visit could not, and shows the first item. */
+/** Opens the session, delivers unsaved answers of an earlier visit, and shows the first item. */
 export async function start() {
   setBusy(true);
   try {
@@ -246,24 +246,24 @@ async function deliver() {
       const others = meanwhileText(meanwhile, entry.body.class ?? entry.body.present ?? null);
       toast(`An answer that was not saved before is saved now. ${others}`, { problem: Boolean(others) });
     } catch {
-      // Refused for good, then what counts is on the server; or it waits for the next visit.
+      // Either refused for good, and the server's state counts, or it waits for the next visit.
     }
   }
 }
 
-/** The slow part of the progress: the curve, and what other people have done. */
+/** Fetches the slow part of the progress: the curve, and other people's answers. */
 export async function refresh() {
   try {
     setProgress(await get("/api/progress", { person: state.person }));
   } catch {
-    // The next answer says what is wrong; a figure that is a little old is no reason to disturb.
+    // Slightly old figures are no reason to disturb; the next answer reports the error.
   }
 }
 
-/** Asks for an item where there was none left. */
+/** Requests an item after there was none left. */
 export const more = () => exchange(() => insist(() => post("/api/next", { person: state.person }), WAITING));
 
-/** After a long absence the item may have gone to someone else. */
+/** Requests the item again after a long absence: its lease may have gone to someone else. */
 export async function renew() {
   if (state.busy || !state.task) return;
   const before = state.task.item.id;

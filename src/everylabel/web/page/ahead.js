@@ -1,9 +1,9 @@
-// Pictures that may be asked for next, fetched while a person looks at this one: the browser has them then.
+// Prefetches pictures that may be shown next, while the person looks at the current one.
 import { get } from "./api.js";
 import { on, state } from "./state.js";
 
-const WAIT = 250; // milliseconds: the picture in sight comes first
-let kept = []; // so that the browser does not let go of them
+const WAIT = 250; // milliseconds: the current picture loads first
+let kept = []; // keeps the browser from discarding them
 
 async function fetchAhead() {
   try {
@@ -15,7 +15,7 @@ async function fetchAhead() {
       return picture;
     });
   } catch {
-    // Then the next picture is fetched when it is shown.
+    // The next picture is then fetched when it is shown.
   }
 }
 

@@ -1,13 +1,13 @@
 // The classes to choose from.
 //
-// Which key means which class, and why:
+// Keys of the classes, and why:
 // - Up to 20 classes every class has a key that never moves, so that fingers learn it: 1 … 9, 0 for the first
 //   ten and Shift with the same keys for the next ten. Adding a class moves none. A class that is a digit
 //   itself ("0" … "9") gets its own key: having to press 4 for "3" would be a trap. A list of classes may name
 //   keys, digits or letters that are no shortcut, and these stay however many classes there are.
 // - Beyond 20 nobody remembers keys. Then 1 … 5 take the five most likely classes, shown in a row above; their
 //   meaning changes with every item, but it is read together with the name. That row is hidden with the
-//   probabilities (it tells as much), and the keys do nothing then, rather than something else; a line says so.
+//   probabilities (it reveals as much). The keys then do nothing, and a line says so.
 //   The other classes follow by likelihood, too, and any letter begins to filter them; commands then want Shift.
 // - Beyond 10 there is a filter (`f`): type a part of the name, Enter takes the first and leaves the filter.
 //   Up to 20 the list itself keeps its order always.
@@ -20,17 +20,17 @@ import { draw as drawTicks, startTicks, toggle } from "./ticks.js";
 
 const WITHOUT_FILTER = 10;
 const LIKELY = 5;
-const TOLD = 0.015; // the least probability that is written out among many classes
+const TOLD = 0.015; // lowest probability shown when there are many classes
 const ORDER = "1234567890";
-const LEAST = { narrow: 104, medium: 176, wide: 272 }; // pixels a button needs
+const LEAST = { narrow: 104, medium: 176, wide: 272 }; // least width of a button in pixels
 const LEAST_ON_PHONE = { narrow: 56, medium: 140, wide: 300 };
 const GAP = 8;
-const LONG = 30; // characters of a name that needs all the width of a phone's button
+const LONG = 30; // characters; a longer name needs the full width of a phone
 const NARROW = matchMedia("(max-width: 30rem)");
 
 let buttons = new Map();
 let drawn = null;
-let laidOut = null; // how many classes, in how many columns, in how much room
+let laidOut = null; // number of classes, number of columns and width of the last layout
 
 /** "1", or "⇧1" with Shift, or the class's own key; beyond twenty only own letters. */
 function keyNames(classes) {
@@ -43,10 +43,10 @@ function keyNames(classes) {
   return fixed.map((key) => key || left.shift());
 }
 
-/** The key of a class, the same wherever it can be pressed; "" if it has none. */
+/** The key of a class, the same everywhere on the page; "" if it has none. */
 export const classKey = (number) => keyNames(state.classes)[state.classes.findIndex((each) => each.id === number)] ?? "";
 
-/** The room that most names need decides how many fit side by side; the few longer ones take more lines. */
+/** The width that most names need sets the number of columns; the few longer names wrap. */
 function width(classes) {
   const lengths = classes.map((each) => each.name.length).sort((a, b) => a - b);
   const usual = lengths[Math.floor(0.8 * (lengths.length - 1))] ?? 0;
@@ -54,7 +54,7 @@ function width(classes) {
   return usual <= 20 ? "medium" : "wide";
 }
 
-/** As many columns as fit, but rows of equal length: ten classes stand as 5 + 5, not 7 + 3. */
+/** As many columns as fit, with rows of equal length: ten classes as 5 + 5, not 7 + 3. */
 function layOut() {
   const box = byId("classes");
   box.dataset.width = width(state.classes);
@@ -67,7 +67,7 @@ function layOut() {
 }
 
 function classButton(each, key) {
-  // A cap that only repeats the name is noise.
+  // A key cap that only repeats the name is noise.
   const cap = key && key !== each.name ? make("kbd", {}, key) : null;
   const share = make("span", { className: "share" });
   const bar = make("span", { className: "bar", "aria-hidden": "true" });
@@ -95,12 +95,12 @@ function drawClasses() {
   const keys = keyNames(classes);
   const box = byId("classes");
   const names = JSON.stringify(classes.map((each) => [each.id, each.name, each.key, each.description]));
-  if (names === drawn) return; // counts alone changed
+  if (names === drawn) return; // only counts changed
   drawn = names;
   buttons = new Map(classes.map((each, i) => [each.id, classButton(each, keys[i])]));
   const stays = !manyClasses() && state.progress?.labelled && laidOut?.number && classes.length >= laidOut.number;
   box.replaceChildren(...buttons.values());
-  if (!stays) layOut(); // a class that is added while people label comes last, and no other moves
+  if (!stays) layOut(); // a class added while people label comes last, and no other moves
   document.documentElement.classList.toggle("many-classes", manyClasses());
   byId("no-classes").hidden = classes.length > 0;
   byId("filter-box").hidden = classes.length <= WITHOUT_FILTER;
@@ -108,7 +108,7 @@ function drawClasses() {
   drawGuess();
 }
 
-/** Among many classes most are at 1 %, and that says nothing. */
+/** With many classes most are near 1 %, which says nothing. */
 function fill(button, probability) {
   const shown = probability !== undefined;
   const told = shown && (!manyClasses() || probability >= TOLD);
@@ -165,13 +165,13 @@ function drawBusy() {
   }
 }
 
-/** What is typed, and the classes that have it in their names; the first of them is what Enter takes. */
+/** The filter text and the classes whose names contain it; Enter takes the first. */
 function matches() {
   const typed = byId("filter").value.trim();
   return { typed, found: matching(ranked(), typed) };
 }
 
-/** Few classes stay where they are; many stand by rank, and those of the row above are not shown twice. */
+/** Few classes keep their order; many are sorted by rank, without the classes in the row above. */
 function applyFilter() {
   const { typed, found } = matches();
   const visible = new Set(found.map((each) => each.id));
@@ -184,7 +184,7 @@ function applyFilter() {
   if (manyClasses()) arrange(found);
 }
 
-/** Puts the buttons in this order, if they are not yet: a button that is moved would lose the focus. */
+/** Sorts the buttons only if needed: a moved button would lose the focus. */
 function arrange(order) {
   const box = byId("classes");
   const wanted = order.map((each) => buttons.get(each.id)).filter(Boolean);
@@ -201,7 +201,7 @@ function filterKey(event) {
     if (!typed || !found.length || state.busy) return;
     byId("filter").value = "";
     applyFilter();
-    byId("filter").blur(); // the next key is an answer again, or the first letter of the next name
+    byId("filter").blur(); // so that the next key is an answer or starts a new filter
     choose(found[0].id);
   } else if (event.key === "Escape") {
     byId("filter").value = "";
@@ -220,7 +220,7 @@ function whyNoClass(key) {
   return byId("no-keys").textContent || `No class has the key ${key}: type a name.`;
 }
 
-/** Takes the class of a digit key; true when there was one. */
+/** Answers with the class of a digit key; true if there was one. */
 export function chooseByDigit(digit, shift) {
   const scope = manyClasses() ? byId("likely") : byId("classes");
   const wanted = shift && state.classes.length > ORDER.length && !manyClasses() ? `⇧${digit}` : digit;
@@ -233,7 +233,7 @@ export function chooseByDigit(digit, shift) {
   return false;
 }
 
-/** Takes the class that has this letter as a key of its own; true when there was one. */
+/** Answers with the class whose own key is this letter; true if there was one. */
 export function chooseByLetter(letter) {
   const own = state.classes.find((each) => each.key === letter);
   if (own) choose(own.id);

@@ -1,14 +1,14 @@
-// Talking to the server. An answer is sent with a key until it is acknowledged; the same key again changes
-// nothing on the server, so trying again is always safe.
+// Requests to the server. An answer is sent with a key until it is acknowledged; the server counts a key once, so
+// retrying is always safe.
 import { byId, memory } from "./dom.js";
 import { forgetVersion, state } from "./state.js";
 
 const TIMEOUT = 20_000;
 const SILENT = "the server does not answer";
 const WAITS = [300, 600, 1200, 2500];
-// Not the last word: too many requests, a proxy before a server that is not there, a disk that is full.
+// Temporary errors: too many requests, a proxy without its server, a full disk.
 const PASSING = new Set([429, 502, 503, 504, 507]);
-// The last word: sending it again would change nothing.
+// Final errors: retrying would not help.
 const FINAL = new Set([404, 409, 422]);
 const ANSWERS = new Set(["/api/label", "/api/skip", "/api/cannot_tell", "/api/none"]);
 
@@ -20,10 +20,10 @@ export class ApiError extends Error {
   }
 }
 
-/** Not done for now; trying again may help. */
+/** A temporary failure; retrying may help. */
 export class Passing extends Error {}
 
-/** randomUUID exists in secure contexts only, and a phone may come by http://192.168… */
+/** Without randomUUID, which exists in secure contexts only: a phone may use http://192.168… */
 export function newKey() {
   if (crypto.randomUUID) return crypto.randomUUID();
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -64,7 +64,7 @@ export function get(path, parameters = {}) {
 export const post = (path, body) => send("POST", path, body);
 export const patch = (path, body) => send("PATCH", path, body);
 
-/** Waits, or less when the network comes back. */
+/** Waits, but not longer than until the network comes back. */
 function pause(ms) {
   return new Promise((resolve) => {
     const done = () => {
@@ -83,7 +83,7 @@ function banner(text) {
   offline.textContent = text ?? "";
 }
 
-/** Sends until the server has answered for good; `what` says in the banner what has not happened yet. */
+/** Retries until the server's answer is final; the banner shows `what` meanwhile. */
 export async function insist(request, what) {
   for (let attempt = 0; ; attempt += 1) {
     try {
@@ -102,8 +102,8 @@ export async function insist(request, what) {
   }
 }
 
-/** Answers on their way, by key, of all projects at this address. Kept in the browser, so that closing the
-    page does not lose them. */
+/** Unsaved answers by key, of all projects at this address. Stored in the browser, so that closing the page
+    does not lose them. */
 function unsaved() {
   try {
     return JSON.parse(memory.get("unsaved")) ?? {};
@@ -114,7 +114,7 @@ function unsaved() {
 
 const same = (a, b) => a.project === b.project && a.body.person === b.body.person && a.body.item === b.body.item;
 
-/** Keeps an answer instead of an older one of that item, or lets it go (null). */
+/** Stores an unsaved answer, replacing an older one for the same item; null deletes it. */
 function remember(key, entry) {
   const entries = unsaved();
   if (entry) {
@@ -124,8 +124,8 @@ function remember(key, entry) {
   memory.set("unsaved", Object.keys(entries).length ? JSON.stringify(entries) : null);
 }
 
-/** Sends something until the server has it. An answer is kept until it is saved or refused for good: without
-    the token, say, it waits for the next visit. An undo or a jump that late would surprise, so it is let go. */
+/** Sends a request until the server has it. An answer is stored until it is saved or refused for good: without the
+    token, for example, it waits for the next visit. An undo or a jump is not stored: that late it would surprise. */
 export async function save(path, body) {
   const entry = { path, body: { ...body, key: body.key ?? newKey() }, project: state.projectId };
   const { key } = entry.body;
@@ -140,11 +140,11 @@ export async function save(path, body) {
   }
 }
 
-/** Answers that an earlier visit to this project could not deliver; `save` lets each of them go. */
+/** Answers that an earlier visit to this project could not deliver; `save` deletes each once it is saved. */
 export function leftovers() {
   return Object.values(unsaved()).filter((entry) => entry.project === state.projectId && ANSWERS.has(entry.path));
 }
 
 addEventListener("beforeunload", (event) => {
-  if (!byId("offline").hidden) event.preventDefault(); // it would be delivered next time, but asking is kinder
+  if (!byId("offline").hidden) event.preventDefault(); // it would be delivered at the next visit, but a warning is kinder
 });

@@ -1,4 +1,4 @@
-// Everything starts here: the parts draw what they know, and each command has one name for keys and buttons.
+// Entry point: connects the parts of the page; each command has one name for its key and its button.
 import { cannotTell, noneOfThese, renew, skip, start, undo } from "./actions.js";
 import { startAhead } from "./ahead.js";
 import { focusFilter, startAnswers } from "./answers.js";
@@ -67,7 +67,7 @@ function startButtons() {
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-do]");
     if (!button) return;
-    // As with classes: after a click, Space and Enter must not do it again.
+    // As with classes: after a click, Space and Enter must not press the button again.
     if (event.detail > 0 && button.closest(".actions, .proposal, .suggestion")) button.blur();
     run(button.dataset.do);
   });
@@ -83,7 +83,7 @@ function startSession() {
   });
 }
 
-/** A lease ends while nobody looks; whoever comes back gets an item that is still theirs. */
+/** A lease may expire while the page is hidden; on return the person gets an item that is leased to them. */
 function startLease() {
   let left = null;
   document.addEventListener("visibilitychange", () => {

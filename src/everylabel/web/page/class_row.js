@@ -1,4 +1,4 @@
-// One class in the dialog of classes: its name, what it is about, its key, colour and place, and how to remove it.
+// One class in the classes dialog: name, description, key, colour and order, and a way to remove it.
 import { count, make, plural, setText } from "./dom.js";
 import { classKey } from "./answers.js";
 import { CLASS_KEYS } from "./keys.js";
@@ -17,13 +17,13 @@ function field(id, text, box) {
   return make("div", { className: "small-field" }, make("label", { htmlFor: id, className: "meta" }, text), box);
 }
 
-/** A letter or digit that no command of the page has; nothing gives the class the key of its place again. */
+/** A letter or digit that no command uses; "by its place" restores the default key. */
 function keyBox(each) {
   const options = ["", ...CLASS_KEYS].map((key) => make("option", { value: key, selected: key === each.key }, key || "by its place"));
   return make("select", { id: `key-${each.id}` }, ...options);
 }
 
-/** What becomes of the labels is asked before anything is removed. */
+/** Asks what happens to the labels before a class is removed. */
 function removal(each, act) {
   const into = make("select", { id: `into-${each.id}` }, make("option", { value: "" }, "nobody: their items are asked again"));
   for (const other of state.classes) if (other.id !== each.id) into.append(make("option", { value: String(other.id) }, `“${shownName(other.name)}”`));
@@ -56,7 +56,7 @@ function more(each, position, act) {
     remove.setAttribute("aria-expanded", String(!box.hidden));
     if (box.hidden) return;
     into.focus();
-    box.scrollIntoView({ block: "nearest" }); // all of it, not only what has the focus
+    box.scrollIntoView({ block: "nearest" }); // the whole box, not only the focused element
   });
   const row = make("div", { className: "row wrap" }, field(key.id, "Key", key), field(paint.id, "Colour", paint), up, down, remove);
   const details = make("details", { id: `more-${each.id}`, className: "more" }, make("summary", {}, "Key, colour, order, remove"), row, box);

@@ -1,4 +1,4 @@
-// The classes: added, changed, ordered, removed, merged, brought back; the last change can be taken back.
+// The classes dialog: add, change, order, remove, merge and restore classes; the last change can be undone.
 import { refresh } from "./actions.js";
 import { get, newKey, patch, post } from "./api.js";
 import { classRow, nameBox } from "./class_row.js";
@@ -6,7 +6,7 @@ import { closeDialog, showDialog } from "./dialogs.js";
 import { announce, byId, make, setText, toast } from "./dom.js";
 import { className, setClasses, state } from "./state.js";
 
-const ALIKE = "class_alike"; // a name that hardly differs from another's: asked about first
+const ALIKE = "class_alike"; // error code of a name very similar to another; the page asks first
 
 function addForm(done) {
   const box = nameBox("new-class", "");
@@ -23,7 +23,7 @@ function addForm(done) {
       setText(problem, "A class needs a name.");
       return;
     }
-    if (key.name !== name) Object.assign(key, { value: newKey(), name }); // the same name again is the same wish
+    if (key.name !== name) Object.assign(key, { value: newKey(), name }); // a retry with the same name keeps its key
     const body = { person: state.person, name, key: key.value, sure: submit.textContent !== "Add" };
     try {
       const reply = await post("/api/classes", body);
@@ -42,7 +42,7 @@ function addForm(done) {
   return { form, box };
 }
 
-/** What the server refused; a question where one may insist. */
+/** Shows the server's refusal, or a question if the person may insist. */
 function words(error) {
   return error.code === ALIKE ? error.message.replace(" Then pass sure", " Press again if so.") : error.message;
 }
@@ -56,7 +56,7 @@ export function openAdd() {
   showDialog("add", "New class", [form]);
 }
 
-/** The list, which is drawn anew after every change; the focus and what is unfolded stay. */
+/** The list of classes, redrawn after every change; focus and unfolded rows stay. */
 class ClassList {
   constructor() {
     this.list = make("ul", { className: "class-list" });
@@ -89,7 +89,7 @@ class ClassList {
     return make("li", {}, make("p", { dir: "auto" }, `“${each.name}” was removed; ${where}.`), back);
   }
 
-  /** Sends a change and shows what came of it; returns the error of one that was refused. */
+  /** Sends a change and shows the result; returns the error if it was refused. */
   async send(request, said, beside = null) {
     try {
       const reply = await request();
@@ -125,7 +125,7 @@ class ClassList {
 
 const shape = () => JSON.stringify(state.classes.map(({ id, name, description, key, colour }) => [id, name, description, key, colour]));
 
-/** What is typed and not saved: the names that are to be, or nothing. */
+/** The names that are typed but not saved. */
 function unsaved(box, list) {
   const changed = [...list.querySelectorAll("form")].filter((form) => !form.querySelector("[type=submit]").disabled);
   return [...changed.map((form) => form.querySelector("input").value.trim()), box.value.trim()].filter(Boolean).join(", ");
@@ -139,7 +139,7 @@ export async function openClasses() {
   });
   const note = make("p", { className: "note" }, "A new name keeps the class's labels and its key.");
   const leaving = make("p", { className: "problem-note leaving", role: "alert" });
-  let warned = ""; // once; then they may go
+  let warned = ""; // warn once; then the dialog may close
   const keep = () => {
     const typed = unsaved(box, classes.list);
     if (!typed || typed === warned) return false;
@@ -151,11 +151,11 @@ export async function openClasses() {
   classes.draw(null);
   try {
     const before = shape();
-    const reply = await get("/api/classes"); // others may have changed some
+    const reply = await get("/api/classes"); // other people may have changed some
     setClasses(reply.classes);
-    if (shape() === before) classes.drawChanges(reply); // what is being typed stays
+    if (shape() === before) classes.drawChanges(reply); // keep unsaved typing
     else classes.draw(reply);
   } catch {
-    // What is known already is shown.
+    // The known classes stay in sight.
   }
 }

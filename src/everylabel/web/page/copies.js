@@ -1,12 +1,12 @@
-// Near copies of the item in sight that the model surely takes for the same class: a link to label all of them. Never of
-// a random check, whose guess nobody may see.
+// Near copies of the current item for which the model is confident of the same class: a link to label all of them.
+// Not offered for random checks, whose guess stays hidden.
 import { get } from "./api.js";
 import { byId, count, setText, settle } from "./dom.js";
 import { nothing } from "./missed.js";
 import { openSeveral } from "./several.js";
 import { className, guessShown, on, state } from "./state.js";
 
-let found = null; // { guess, items } of the item in sight
+let found = null; // { guess, items } of the current item
 
 async function look() {
   const task = state.task;
@@ -19,7 +19,7 @@ async function look() {
     setText(byId("copies-number"), number === 1 ? "1 near copy" : `${count(number)} near copies`);
     byId("copies").hidden = false;
   } catch {
-    // An offer only: the next item has its own.
+    // Only an offer: nothing to report.
   }
 }
 
@@ -32,7 +32,7 @@ export function startCopies() {
   });
 }
 
-/** This item with its near copies; Enter gives all of them what the model says. */
+/** Opens this item with its near copies; Enter labels all of them with the model's guess. */
 export function openCopies() {
   if (!state.task) return;
   if (!found) {

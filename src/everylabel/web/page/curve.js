@@ -1,10 +1,10 @@
-// The learning curve: what the model expects of itself, and how good it is on what is left.
+// The learning curve: the model's own expected accuracy, and its accuracy on the unlabelled items.
 import { make, percent, plural, range } from "./dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const BOX = { width: 300, height: 150, left: 34, right: 6, top: 8, bottom: 22 };
 const MOST_POINTS = 160;
-const FEWEST_CHECKS = 20; // below, a line would look surer than it is; the band says all
+const FEWEST_CHECKS = 20; // with fewer, a line would look too certain, so only the band is drawn
 
 function shape(tag, attributes, text) {
   const element = document.createElementNS(SVG, tag);
@@ -13,7 +13,7 @@ function shape(tag, attributes, text) {
   return element;
 }
 
-/** At most so many points, the last one always among them. */
+/** Thins the points to a maximum, always keeping the last one. */
 function thin(points) {
   const step = Math.ceil(points.length / MOST_POINTS);
   return points.filter((_, i) => (points.length - 1 - i) % step === 0);
@@ -39,7 +39,7 @@ function summary(points) {
   return `After ${plural(last.labels, "label")} the model expects ${percent(last.expected)}${checks}.`;
 }
 
-/** A line where the network learned to read the items better. */
+/** Marks where the encoder was fine-tuned. */
 function mark(svg, at, labels) {
   svg.append(shape("line", { class: "generation", x1: at, x2: at, y1: BOX.top, y2: BOX.height - BOX.bottom }));
   svg.lastChild.append(shape("title", {}, `Since label ${labels} the model reads your items better`));

@@ -1,13 +1,13 @@
-// One dialog at a time, made by the browser's own <dialog>: it traps and gives back the focus, and Escape closes.
+// One dialog at a time, by the browser's own <dialog>: it traps and restores the focus, and Escape closes it.
 import { make } from "./dom.js";
 
 let open = null;
-let opener = null; // what had the focus before, and gets it back
+let opener = null; // the element that had the focus before, and gets it again
 
-// Its event of having closed comes a moment later; keys pressed meanwhile are for the page already.
+// The close event comes a moment later; keys pressed meanwhile are already for the page.
 export const dialogOpen = () => open !== null && open.open;
 
-/** Whether the focus is here only because a dialog gave it back: Space then skips, and does not open it again. */
+/** Whether a dialog has just restored the focus to this element: Space then skips instead of opening it again. */
 export const gaveBack = (element) => element === opener && !dialogOpen();
 
 addEventListener("focusout", (event) => {
@@ -18,8 +18,8 @@ export function closeDialog() {
   open?.close();
 }
 
-/** Shows a dialog with a title and contents. `name` marks it for styles; `closed` runs when it has gone, `keep` when somebody
- * wants to leave: true, and it stays, since something would be lost. */
+/** Shows a dialog with a title and contents. `name` marks it for styles; `closed` runs after it closes. `keep` runs before:
+ * if it returns true the dialog stays open, because something would be lost. */
 export function showDialog(name, title, contents, { closed, keep } = {}) {
   closeDialog();
   const heading = make("h2", { id: "dialog-title", tabIndex: -1 }, title);
@@ -48,11 +48,11 @@ export function showDialog(name, title, contents, { closed, keep } = {}) {
   dialog.showModal();
   const still = !body.querySelector("a, button, input, select, summary, textarea");
   if (still && body.scrollHeight > body.clientHeight) body.tabIndex = 0; // so that keys can scroll it
-  (body.querySelector("[autofocus]") ?? heading).focus(); // the title is read out, Tab goes on from there
+  (body.querySelector("[autofocus]") ?? heading).focus(); // screen readers read the title; Tab continues from there
   return dialog;
 }
 
-/** Up and down move through the buttons (or what `stop` selects) of a list. */
+/** Up and down move through the buttons of a list, or through the elements that `stop` selects. */
 export function arrowKeys(list, before, stop = "button.result") {
   const move = (event) => {
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;

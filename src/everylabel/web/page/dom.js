@@ -1,4 +1,4 @@
-// Small helpers for building the page. Text always goes in as text: there is no way to set markup here.
+// Small helpers for building the page. Text is always inserted as text: no helper sets markup.
 
 /** An element with properties, attributes ("aria-…", "data-…", role …) and children (nodes or text). */
 export function make(tag, properties = {}, ...children) {
@@ -14,7 +14,7 @@ export function make(tag, properties = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Sets text only when it differs, so that screen readers are not told the same thing twice. */
+/** Sets text only when it differs, so that screen readers do not repeat it. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -55,7 +55,7 @@ export function settle(action, wait, longest = Infinity) {
   };
 }
 
-/** What is remembered in this browser; silently nothing where storage is blocked. */
+/** Settings stored in this browser; silently none where storage is blocked. */
 export const memory = {
   get(name) {
     try {
@@ -69,17 +69,17 @@ export const memory = {
       if (value === null) localStorage.removeItem(`everylabel.${name}`);
       else localStorage.setItem(`everylabel.${name}`, value);
     } catch {
-      // Nothing to do: the page works without being remembered.
+      // Nothing to do: the page works without storage.
     }
   },
 };
 
-/** Says something to screen readers. */
+/** Announces a message to screen readers. */
 export function announce(text) {
   setText(byId("live"), text);
 }
 
-/** A short message in sight; problems stay longer, because they have to be read. */
+/** Shows a short message; problems stay longer, because people have to read them. */
 export function toast(text, { problem = false } = {}) {
   const close = make("button", { type: "button", className: "toast-close", "aria-label": "Dismiss" }, "×");
   const message = make("div", { className: problem ? "toast problem" : "toast" }, make("p", { dir: "auto" }, text), close);
@@ -93,14 +93,14 @@ export function toast(text, { problem = false } = {}) {
 
 const palette = ["#2f7fc1", "#d9822b", "#3f9b57", "#c44f52", "#8568b5", "#8c6b5a", "#d272ab", "#77807f", "#a59b2c", "#2aa5b5"];
 
-/** The colour of a class's number; beyond ten, hues a golden angle apart. */
+/** The default colour of a class by its number; beyond ten, hues a golden angle apart. */
 export function colour(number) {
   if (number === null || number === undefined || number < 0) return "#8b8f94";
   if (number < palette.length) return palette[number];
   return hex((number * 137.508) % 360, 0.45 + (number % 3) * 0.15, 0.48 + (number % 4) * 0.05);
 }
 
-/** Hue in degrees, saturation and lightness as "#rrggbb", which a box for colours takes. */
+/** Converts hue in degrees, saturation and lightness to "#rrggbb", as colour inputs need it. */
 function hex(hue, saturation, lightness) {
   const part = (offset) => {
     const k = (offset + hue / 30) % 12;

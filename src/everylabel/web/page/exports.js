@@ -1,4 +1,4 @@
-// What can be taken away as a file.
+// The export dialog: labels, answers, predictions and the model as files.
 import { get } from "./api.js";
 import { showDialog } from "./dialogs.js";
 import { make, setText } from "./dom.js";
@@ -25,7 +25,7 @@ function keep(file, name) {
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
 
-/** Fetches first: a link that ends in an error would fail without a word. */
+/** Fetches before saving: a plain link would hide an error. */
 async function fetchFile(address, status) {
   setText(status, "Preparing …");
   try {

@@ -1,15 +1,15 @@
-// How good the model is on each class: precision, recall, and what it takes for what.
+// The model's quality by class: precision, recall and confusions.
 import { get, newKey, post } from "./api.js";
 import { showDialog } from "./dialogs.js";
 import { announce, breakable, count, make, percent, plural, range, setText } from "./dom.js";
 import { state } from "./state.js";
 
-const WISHED = 10; // checks that one press asks for
+const WISHED = 10; // checks that one press requests
 
 const head = (...titles) => make("thead", {}, make("tr", {}, ...titles.map((title) => make("th", { scope: "col" }, title))));
 const named = (name) => make("th", { scope: "row", dir: "auto", title: name }, ...breakable(name));
 
-/** A share with its range, or that there are too few to tell. */
+/** A share with its range, or a note that there are too few checks. */
 function cell(known, n, needed) {
   if (!known) return make("td", { className: "meta" }, `too few (${count(n)} of ${count(needed)})`);
   return make("td", {}, `${percent(known.estimate)} `, make("span", { className: "meta" }, range(known.low, known.high)));
@@ -46,7 +46,7 @@ function classTable({ classes }, reply, draw, status, wishing) {
   return make("div", { className: "table-box" }, make("table", { className: "figures-table" }, head(...titles), make("tbody", {}, ...rows)));
 }
 
-/** Only what went wrong: who is taken for whom, the most frequent first. */
+/** The confusions between classes, the most frequent first. */
 function confusionTable({ confusion }, names) {
   const wrong = confusion.filter((pair) => pair.true !== pair.guess).sort((a, b) => b.count - a.count);
   if (!wrong.length) return make("p", { className: "note" }, "Nothing was taken for something else.");
@@ -68,7 +68,7 @@ function overall({ micro, macro, exact }) {
   return make("p", { className: "note" }, parts.length ? `${parts.join("; ")}.` : "Too few random checks yet.");
 }
 
-/** How far people agree on each class. */
+/** Agreement between people by class. */
 function agreementTable({ agreement, classes }) {
   if (!agreement?.length) return [];
   const rows = agreement.map((each) => make("tr", {}, named(classes[each.class]), make("td", {}, percent(each.share)), make("td", {}, each.alpha === null ? "–" : each.alpha.toFixed(2)), make("td", {}, count(each.items))));

@@ -1,4 +1,4 @@
-// Coming back to items: search, history and what is disputed.
+// Finding items again: search, history and disputed items.
 import { get } from "./api.js";
 import { arrowKeys, closeDialog, showDialog } from "./dialogs.js";
 import { make, plural, setText, settle } from "./dom.js";
@@ -9,7 +9,7 @@ import { className, shownName, state } from "./state.js";
 const PAGE = 50;
 const FOUND = 100;
 
-/** How many there are, and what the keys do with them. */
+/** The number of items found, and the keys for them. */
 function told(number) {
   if (!number) return "Nothing found";
   return number === 1 ? "1 item; Enter opens it" : `${plural(number, "item")}; Enter opens the first, Ctrl Enter labels them together`;
@@ -47,7 +47,7 @@ export function openSearch() {
   const soon = settle(look, 150);
   box.addEventListener("input", soon);
   box.addEventListener("keydown", async (event) => {
-    if (event.key === "Escape") closeDialog(); // left to itself, the box would only be emptied
+    if (event.key === "Escape") closeDialog(); // by default Escape would only clear the box
     if (event.key !== "Enter" || event.isComposing) return;
     event.preventDefault();
     await look();
@@ -74,7 +74,7 @@ function eventNote(event) {
   return event.kind === "not" ? `not ${name}` : name;
 }
 
-/** Of an answer about some classes only, also what it says no to. */
+/** A multi-label answer in words; if it covers some classes only, also the classes it rules out. */
 function setNote({ class_name: names, absent }) {
   const there = names.map(shownName).join(", ");
   if (names.length + absent.length >= state.classes.length) return there || "none of these";
@@ -97,7 +97,7 @@ function disputeRow(dispute) {
   return result(item, dispute, make("span", { className: "result-note" }, answer, about));
 }
 
-/** Items on which no class has most voices; one more answer settles them. */
+/** Items without a majority class; one more answer resolves them. */
 export async function openDisputed() {
   const list = make("ul", { className: "results" });
   const status = make("p", { className: "note", role: "status" });

@@ -1,11 +1,11 @@
-// Letting the model finish: people confirm items drawn at random, then the model labels the rest of them.
+// Finishing with the model: people confirm items drawn at random, then the model labels the rest.
 import { exchange } from "./actions.js";
 import { get, post } from "./api.js";
 import { closeDialog, showDialog } from "./dialogs.js";
 import { count, make, plural, setText, settle } from "./dom.js";
 import { on, state } from "./state.js";
 
-const MOST = 0.5; // that may be wrong, as the server takes it
+const MOST = 0.5; // largest error rate that the server accepts
 const share = (value) => `${Number((100 * value).toFixed(1))} %`;
 const errors = (wrong) => (wrong ? plural(wrong, "error") : "no error");
 
@@ -14,13 +14,13 @@ function number(id, text, value, most) {
   return [box, make("label", { className: "check-row", htmlFor: id }, text, box)];
 }
 
-/** How far the confirmations are. */
+/** The progress of the confirmations. */
 export function confirmed({ confirmed: done, wrong, needed }) {
   const of = needed === null ? "" : ` of ${count(done + needed)}`;
   return `${count(done)}${of} confirmed, ${errors(wrong)}`;
 }
 
-/** What would come before the model may label. */
+/** The steps before the model may label. */
 export function planned({ items, needed }, { rate }) {
   if (!items || needed === null) {
     return `The model is sure enough of ${plural(items, "item")}, too few for an error rate of ${share(rate)}. Label more items, or allow a higher rate.`;
@@ -79,7 +79,7 @@ export function openFinishing() {
   draw();
 }
 
-/** Opens the dialog when the last confirmation has come in. */
+/** Opens the dialog after the last confirmation. */
 export function startFinishing() {
   let confirming = false;
   on("progress", () => {

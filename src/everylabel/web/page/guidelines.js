@@ -1,5 +1,5 @@
-// What the labellers are told to do, beside the task. The server has made it safe; here it is parsed apart from the
-// page, where nothing runs, and the page's policy would refuse a script besides.
+// The guidelines beside the task. The server has made their HTML safe; it is parsed outside the page, where nothing
+// runs, and the page's content security policy would also refuse a script.
 import { byId, memory } from "./dom.js";
 import { on, state } from "./state.js";
 

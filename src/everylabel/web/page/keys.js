@@ -1,4 +1,4 @@
-// Every shortcut once: the table runs them and the help lists them, so the two cannot disagree.
+// The table of shortcuts: it runs them and the help lists it, so the two cannot disagree.
 import { chooseByDigit, chooseByLetter, focusFilter } from "./answers.js";
 import { dialogOpen, gaveBack, showDialog } from "./dialogs.js";
 import { make, setText } from "./dom.js";
@@ -29,7 +29,7 @@ const SHORTCUTS = [
   { keys: ["?"], does: "help", text: "This list" },
 ];
 
-/** Keys that a class may have of its own: digits, and letters that no command has. */
+/** Keys that a class may choose: digits, and letters that no command uses. */
 export const CLASS_KEYS = [..."1234567890abcdefghijklmnopqrstuvwxyz"].filter((key) => !SHORTCUTS.some(({ keys }) => keys.includes(key)));
 
 const NAMES = { " ": "Space", Backspace: "⌫" };
@@ -42,13 +42,13 @@ function typing(target) {
 function taken(event) {
   if (event.key !== " " && event.key !== "Enter") return false;
   if (event.key === " " && gaveBack(event.target)) {
-    event.target.blur(); // else letting go of the key would press it
+    event.target.blur(); // otherwise releasing the key would press it
     return false;
   }
   return event.target.closest("button, a, summary, .scrolls") !== null;
 }
 
-/** The digit on the key itself: with Shift, or on a French keyboard, the character is another. */
+/** The digit printed on the key: with Shift, or on a French keyboard, the typed character differs. */
 export function digitOf(event) {
   const match = /^(?:Digit|Numpad)([0-9])$/.exec(event.code ?? "");
   if (match) return match[1];
@@ -73,7 +73,7 @@ function handle(event, run) {
     if (chooseByLetter(key)) event.preventDefault();
     else {
       unfold();
-      focusFilter(); // the letter goes there
+      focusFilter(); // the letter is typed there
     }
     return;
   }
@@ -88,16 +88,16 @@ function handle(event, run) {
   if (found) event.preventDefault();
 }
 
-/** A key as its cap says: with Shift, while letters filter the classes. */
+/** The text of a key cap: with Shift while letters filter the classes. */
 const cap = (key) => (manyClasses() && /^[a-z]$/.test(key) ? `⇧${key.toUpperCase()}` : (NAMES[key] ?? key));
 
-/** The caps on buttons tell what is to be pressed now. */
+/** Updates the key caps on the buttons. */
 function drawCaps() {
   for (const button of document.querySelectorAll("[data-do]")) {
     const shortcut = SHORTCUTS.find((each) => each.does === button.dataset.do);
     const shown = button.querySelector("kbd");
     if (!shortcut) continue;
-    const key = shortcut.keys.find((each) => each !== "n" || !state.yesNo || manyClasses()); // "n" is no
+    const key = shortcut.keys.find((each) => each !== "n" || !state.yesNo || manyClasses()); // "n" answers no there
     if (shown) setText(shown, cap(key));
     const letter = /^[a-z]$/.test(key);
     button.setAttribute("aria-keyshortcuts", manyClasses() && letter ? `Shift+${key.toUpperCase()}` : key);

@@ -1,4 +1,4 @@
-// The pool in two dimensions. Keys do what the mouse does: arrows walk from point to point, Enter opens one.
+// The map of the pool in two dimensions. Keys replace the mouse: arrows move from point to point, Enter opens one.
 import { jump } from "./actions.js";
 import { get, post } from "./api.js";
 import { closeDialog, showDialog } from "./dialogs.js";
@@ -8,12 +8,12 @@ import { openSeveral } from "./several.js";
 import { classColour, shownName, state } from "./state.js";
 
 const MARGIN = 18;
-const REACH = 14; // how far from a point, in pixels, still means it
+const REACH = 14; // pixels around a point that still select it
 const LEGEND = 12;
-const MOST = 500; // that are labelled at once
+const MOST = 500; // items labelled at once
 const DIRECTIONS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
-/** Whether a point lies inside a polygon: how often a ray from it crosses the border tells. */
+/** Whether a point lies inside a polygon: a ray from it crosses the border an odd number of times. */
 function contains(polygon, [x, y]) {
   let inside = false;
   polygon.forEach(([ax, ay], i) => {
@@ -173,7 +173,7 @@ class Scatter {
     }
   }
 
-  /** The nearest point in a direction: what lies aside counts as three times as far. */
+  /** The nearest point in a direction; sideways distance counts three times. */
   beside([x, y], [dx, dy]) {
     let best = -1;
     let least = Infinity;
@@ -193,7 +193,7 @@ class Scatter {
     jump(id);
   }
 
-  /** Label several at once: those that have no label yet. */
+  /** Opens the unlabelled ones among several items, to label them at once. */
   async together(indices) {
     const ids = indices.filter((i) => this.data.label[i] === null).map((i) => this.data.ids[i]);
     if (!ids.length) return;

@@ -1,11 +1,11 @@
-// What others said of an item between its being shown and being answered, in words.
+// A sentence about other people's answers to an item while this person was looking at it.
 import { className, state } from "./state.js";
 
 const saying = ({ person, class: number }) => (number === null ? `${person} could not tell` : `${person} said ${className(number)}`);
 
 const alike = (a, b) => JSON.stringify(Array.isArray(a) ? [...a].sort() : a) === JSON.stringify(Array.isArray(b) ? [...b].sort() : b);
 
-/** Returns a sentence, or nothing; `number` is the answer that was just given, null for "cannot tell". */
+/** Returns a sentence, or nothing; `number` is the class just given, null for "cannot tell". */
 export function meanwhileText(said, number) {
   const own = said.find((each) => each.person === state.person);
   const others = said.filter((each) => each !== own);

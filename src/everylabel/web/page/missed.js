@@ -1,8 +1,8 @@
-// Keys that did nothing: answers that came before the next item could be read, and keys that mean nothing here. Said, not
-// dropped in silence.
+// Messages for keys that did nothing: answers pressed before the next item could be read, and keys without a meaning
+// here.
 import { byId, plural, setText } from "./dom.js";
 
-const STAYS = 4000; // milliseconds after the last one
+const STAYS = 4000; // milliseconds after the last message
 let number = 0;
 let timer = 0;
 
@@ -11,7 +11,7 @@ export function missed() {
   say(`${plural(number, "answer")} did not count: too early, before the next item could be read.`);
 }
 
-/** Tells why a key does nothing; never over an answer that did not count. */
+/** Shows why a key does nothing, unless the message about a dropped answer is in sight. */
 export function nothing(why) {
   if (!number) say(why);
 }

@@ -1,10 +1,10 @@
-// Who is labelling: as the link says, as this browser remembers, or as the person tells.
+// The labeller's name: from the link, from this browser's memory, or as entered.
 import { closeDialog, showDialog } from "./dialogs.js";
 import { byId, make, memory, setText, toast } from "./dom.js";
 import { state } from "./state.js";
 
 const LONGEST = 64;
-const LINK = "/as/"; // and a name: one link a person
+const LINK = "/as/"; // followed by a name: a personal link
 
 const clean = (name) => (name ?? "").normalize("NFC").replace(/\p{Cc}/gu, " ").trim().slice(0, LONGEST);
 
@@ -13,11 +13,11 @@ function nameInLink() {
   try {
     return clean(decodeURIComponent(location.pathname.slice(LINK.length)));
   } catch {
-    return ""; // a link that was cut
+    return ""; // a truncated link
   }
 }
 
-/** The address first (so two tabs can be two people), then what this browser remembers; else nobody has told. */
+/** The name in the address first (so two tabs can be two people), then the one stored in this browser. */
 export function readPerson() {
   const linked = nameInLink();
   if (linked) memory.set("person", linked);
@@ -38,7 +38,7 @@ export function writePerson(name) {
   showPerson();
 }
 
-/** Asks for a name. Resolves to it, or to null if the dialog was closed; `check` says what is wrong with one. */
+/** Asks for a name. Resolves to it, or to null if the dialog was closed; `check` returns an objection to a name. */
 export function askName({ value, text, check }) {
   const box = make("input", { type: "text", id: "person-name", value, maxLength: LONGEST, autocomplete: "nickname", dir: "auto" });
   box.setAttribute("autofocus", "");
@@ -63,7 +63,7 @@ export function askName({ value, text, check }) {
   });
 }
 
-/** Another name; `again` starts the session under it. */
+/** Changes the name; `again` restarts the session with it. */
 export async function openPerson(check, again) {
   const text = "Answers are kept under this name. Several people can label at once, each under their own.";
   const name = await askName({ value: state.person, text, check });

@@ -1,17 +1,17 @@
-// Tells the server who has the page open, and when it closes; asks for a name where others label, too.
+// Reports to the server who has the page open, and when it closes; asks for a name if other people label, too.
 import { insist, newKey, post } from "./api.js";
 import { byId, memory, setText, toast } from "./dom.js";
 import { askName, writePerson } from "./person.js";
 import { state } from "./state.js";
 
-const BEAT = 20_000; // milliseconds between signs of life
+const BEAT = 20_000; // milliseconds between heartbeats
 const TAB = newKey();
 const BROWSER = memory.get("browser") ?? newKey();
 const WHY = "Your name keeps your answers apart from others'.";
 let arrived = false;
-let confirmed = null; // a name that the person stands by though it is used elsewhere
+let confirmed = null; // a name that the person has confirmed although it is in use elsewhere
 
-const lone = () => `lone.${state.projectId}`; // this browser was the first in the project, and not asked
+const lone = () => `lone.${state.projectId}`; // this browser was the first in the project, and was not asked for a name
 
 function tell(person = state.person, named = state.named) {
   memory.set("browser", BROWSER);
@@ -20,7 +20,7 @@ function tell(person = state.person, named = state.named) {
 
 const taken = (name) => `Another browser labels as “${name}” just now. If that is you, go on; if not, take another name.`;
 
-/** Returns a check of names: one that is used elsewhere now is questioned once. */
+/** Returns a name check that objects once to a name in use elsewhere. */
 export function nameCheck() {
   return async (name) => {
     const { elsewhere } = await insist(() => tell(name, true), "Waiting");
@@ -30,13 +30,13 @@ export function nameCheck() {
   };
 }
 
-/** Settles under which name this page labels, before it gets an item. */
+/** Decides the name under which this page labels, before it gets an item. */
 export async function arrive() {
   const reply = await insist(tell, "Waiting");
   if (reply.ask) await settle(reply.guest);
   else {
     if (!state.named) {
-      state.person = reply.person; // the only one who has labelled here, in whatever browser
+      state.person = reply.person; // the only person who has labelled here, in any browser
       memory.set(lone(), "yes");
     }
     if (reply.elsewhere && confirmed !== state.person) toast(taken(state.person), { problem: true });
@@ -45,7 +45,7 @@ export async function arrive() {
   showWho(false);
 }
 
-/** Who tells no name gets one that nobody has: never that of somebody else. */
+/** Asks for a name; a person who enters none gets an unused guest name, never somebody else's. */
 async function settle(guest) {
   const mine = memory.get(lone()) !== null;
   const name = await askName({ value: mine ? state.person : "", text: WHY, check: nameCheck() });
@@ -55,7 +55,7 @@ async function settle(guest) {
   await insist(tell, "Waiting");
 }
 
-/** Whoever was alone is asked beside the work, not in the middle of it. */
+/** Asks a person who was alone so far for a name, without interrupting the work. */
 function showWho(ask) {
   setText(byId("who-stay"), `Stay “${state.person}”`);
   byId("who").hidden = !ask;
@@ -66,7 +66,7 @@ async function beat() {
   try {
     showWho((await tell()).ask);
   } catch {
-    // The next one will do.
+    // The next heartbeat will do.
   }
 }
 

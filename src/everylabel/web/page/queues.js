@@ -1,4 +1,4 @@
-// Queues: lists of items worth a look, each with a count. Of one class if one is chosen, and of the item in sight.
+// Queues: lists of items worth a look, each with a count; some are for a chosen class or for the current item.
 import { get } from "./api.js";
 import { arrowKeys, showDialog } from "./dialogs.js";
 import { count, make, percent, plural, setText } from "./dom.js";
@@ -7,7 +7,7 @@ import { openSeveral } from "./several.js";
 import { className, state } from "./state.js";
 
 const SHOWN = 100;
-let remembered = ""; // the class that was looked at last
+let remembered = ""; // the class chosen last
 
 function parameters(of) {
   const chosen = of.value === "" ? {} : { class: of.value };

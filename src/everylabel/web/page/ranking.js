@@ -1,9 +1,9 @@
-// Which classes come first: the likely ones, and those whose name begins as what is typed.
+// The order of classes: by likelihood, or by how well the name matches the typed text.
 import { guessShown, shownName, state } from "./state.js";
 
 const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 
-/** Classes by what the model thinks, the most likely first; as they are where it says nothing. */
+/** Classes by the model's probability, the most likely first; in their own order without a prediction. */
 export function byLikelihood(classes, probabilities) {
   if (!probabilities) return classes;
   const chance = ({ id }) => probabilities[id] ?? 0;
@@ -28,7 +28,7 @@ function mostUnsure() {
   return best ? { ...best, last: false } : null;
 }
 
-/** Classes whose name has the text in it: those that begin with it, then those with a word that does, then the others. */
+/** Classes whose name contains the text: first names that begin with it, then names with a word that does, then others. */
 export function matching(classes, typed) {
   const text = folded(typed.trim());
   const names = (each) => [folded(each.name), folded(shownName(each.name))];

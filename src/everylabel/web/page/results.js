@@ -1,10 +1,10 @@
-// How an item looks in a list.
+// Items as rows of a list.
 import { jump } from "./actions.js";
 import { closeDialog } from "./dialogs.js";
 import { make } from "./dom.js";
 import { className, state } from "./state.js";
 
-/** The whole picture, small; one of fewer pixels than that keeps its edges. */
+/** A thumbnail of the whole picture; a picture with fewer pixels keeps hard edges. */
 export function thumbnail(url) {
   if (!url) return null;
   const picture = make("img", { className: "thumb", alt: "", loading: "lazy" });
@@ -13,7 +13,7 @@ export function thumbnail(url) {
   return picture;
 }
 
-/** What is known of an item: its label, or the model's guess. */
+/** An item's label or, without one, the model's guess. */
 export function itemNote(item) {
   if (item.state === "labelled") return item.label === null ? "labelled" : `labelled ${className(item.label)}`;
   if (item.state === "cannot_tell") return "cannot tell";
@@ -23,7 +23,7 @@ export function itemNote(item) {
   return hidden ? "" : `guess: ${className(item.guess)}`;
 }
 
-/** A row that opens the item; `note` stands beside it. */
+/** A row that opens the item, with `note` beside it. */
 export function result(id, { name, image, text }, note) {
   const content = make("span", { className: "result-text", dir: "auto" }, text ?? name);
   const button = make("button", { type: "button", className: "result", "data-item": id }, thumbnail(image), content, note);

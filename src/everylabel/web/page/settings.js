@@ -14,7 +14,7 @@ function showTheme() {
   for (const word of document.querySelectorAll(".theme-word")) setText(word, isDark() ? "Light" : "Dark");
 }
 
-/** Switches the theme. Back at what the system wants, it is the system's again. */
+/** Switches the theme. If the result equals the system's preference, the page follows the system again. */
 export function toggleTheme() {
   const theme = isDark() ? "light" : "dark";
   const system = DARK.matches ? "dark" : "light";
@@ -77,14 +77,14 @@ function checkChoice(status) {
   return make("div", { className: "field" }, label, box, make("p", { className: "note" }, text));
 }
 
-/** The switch for class names, where an encoder knows what they mean. */
+/** The switch for learning from class names, if an encoder can embed them. */
 function namesChoice(status) {
   const box = make("input", { type: "checkbox", id: "names", checked: state.settings.names });
   box.addEventListener("change", () => saveSettings({ names: box.checked }, status));
   return make("label", { className: "check-row", htmlFor: "names" }, box, "The model starts from the names and descriptions of the classes");
 }
 
-/** Whether the encoder is fine-tuned, where it can be; otherwise why not. */
+/** The choice of fine-tuning the encoder, or the reason why it cannot be. */
 function networkChoice(network, status) {
   const note = make("p", { className: "note" }, network.sentence);
   if (!network.can) return make("div", { className: "field" }, make("span", {}, "Network"), note);
@@ -94,7 +94,7 @@ function networkChoice(network, status) {
   return make("div", { className: "field" }, make("label", { htmlFor: "network" }, "Network"), choice, note);
 }
 
-/** Whether what the model predicts is ticked from the start, in a multi-label project. */
+/** The switch that ticks predicted classes from the start, in a multi-label project. */
 function tickChoice() {
   const box = make("input", { type: "checkbox", id: "start-ticked", checked: startsTicked() });
   box.addEventListener("change", () => setStartsTicked(box.checked));
@@ -112,7 +112,7 @@ export function openSettings() {
     state.plainKeys = keys.checked;
     memory.set("plain-keys", keys.checked ? null : "no");
   });
-  // Who speaks to the computer, or slips on the keyboard, must be able to switch them off (WCAG 2.1.4).
+  // People who use speech input, or hit keys by accident, must be able to switch shortcuts off (WCAG 2.1.4).
   const keysRow = make("label", { className: "check-row", htmlFor: "plain-keys" }, keys, "Shortcuts by single keys");
   const theme = make("button", { type: "button", className: "quiet" }, "Switch between light and dark");
   theme.addEventListener("click", toggleTheme);
@@ -129,7 +129,7 @@ export function openSettings() {
   ]);
 }
 
-/** On a phone the tools are in a list. */
+/** Puts the tools in a list on a phone. */
 export function openMenu(run) {
   const entries = [...document.querySelectorAll(".tools button")].map((tool) => {
     const button = make("button", { type: "button", className: "menu-entry" }, tool.textContent);

@@ -1,5 +1,5 @@
-// Several items, one class: a list with ticks, and the classes to give. Search, queues, the map and near copies
-// all end here. Classes have the keys that they have on the page; Enter gives the class that the model says.
+// One class for several items: a list with ticks, and the classes. Search, queues, the map and near copies all lead
+// here. Classes have the same keys as on the page; Enter gives the class that the model predicts.
 import { labelMany } from "./actions.js";
 import { classKey } from "./answers.js";
 import { arrowKeys, closeDialog, showDialog } from "./dialogs.js";
@@ -8,7 +8,7 @@ import { digitOf } from "./keys.js";
 import { itemNote, thumbnail } from "./results.js";
 import { className, manyClasses, state } from "./state.js";
 
-const MOST = 500; // that the server takes at once
+const MOST = 500; // items that the server accepts at once
 
 function row(item, changed) {
   const box = make("input", { type: "checkbox", className: "tick", checked: item.sure ?? true, "data-item": item.id });
@@ -18,7 +18,7 @@ function row(item, changed) {
   return make("li", {}, make("label", { className: "result several-row" }, box, thumbnail(item.image), text, note));
 }
 
-/** The classes in their order, which their keys follow; of too many for keys those first that the model says. */
+/** The classes in the order of their keys; with too many classes for keys, the model's guesses come first. */
 function ranked(items, guess) {
   if (!manyClasses()) return state.classes;
   const votes = new Map();
@@ -27,7 +27,7 @@ function ranked(items, guess) {
   return [...state.classes].sort((a, b) => (votes.get(b.id) ?? 0) - (votes.get(a.id) ?? 0));
 }
 
-/** Opens the list. `guess`: the class that the model says, which Enter gives. An item that is not `sure` is not ticked. */
+/** Opens the list. `guess`: the predicted class, which Enter gives. Items that are not `sure` start unticked. */
 export function openSeveral(title, found, { guess = null, note = "" } = {}) {
   const items = found.slice(0, MOST);
   const list = make("ul", { className: "results several-list" });
@@ -75,7 +75,7 @@ export function openSeveral(title, found, { guess = null, note = "" } = {}) {
   draw();
 }
 
-/** Presses the button of a class by its key, of the first one found by Enter in the filter, and of the guess by Enter. */
+/** Gives a class by its key. Enter gives the first match in the filter, or the guess outside the filter. */
 function press(event, classes, filter, guess) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   const typing = event.target === filter;

@@ -1,4 +1,4 @@
-// What stands beside the item: how far, how fast, how good.
+// The panel beside the item: progress, speed and accuracy.
 import { accuracyFigures, drawAccuracy } from "./accuracy.js";
 import { more, refresh } from "./actions.js";
 import { drawCurve } from "./curve.js";
@@ -6,11 +6,11 @@ import { breakable, byId, count, make, memory, milliseconds, percent, plural, se
 import { classColour, on, shownName, state } from "./state.js";
 
 const WIDE = matchMedia("(min-width: 60rem)");
-const POLL = 5000; // with others at work, items on their way, or nothing left
-const POLL_ALONE = 20_000; // then only the background has news
-const MANY = 50; // classes whose table is not drawn at every answer
-const FOLDED = 12; // classes in the table unless all are asked for
-const SHORT = 8; // characters of a name that fit before its bars
+const POLL = 5000; // milliseconds; while others label, items are arriving, or no item is left
+const POLL_ALONE = 20_000; // otherwise only background training has news
+const MANY = 50; // with more classes, the table is not redrawn at every answer
+const FOLDED = 12; // classes in the table unless all are requested
+const SHORT = 8; // characters; if all names are this short, the bars stand beside them
 
 function drawCounts(progress) {
   setText(byId("labelled"), count(progress.labelled));
@@ -28,10 +28,10 @@ function drawCounts(progress) {
   setText(byId("side-summary"), `${plural(progress.labelled, "label")}, ${count(progress.left)} left${accuracy}`);
 }
 
-const NEWS = 10_000; // milliseconds for which it is said that all items are there
-let joined = { number: 0, at: 0 }; // items that have joined since the server began, and when the last of them did
+const NEWS = 10_000; // milliseconds for which "all items loaded" stays
+let joined = { number: 0, at: 0 }; // items that have joined since the server started, and the time of the last one
 
-/** Items that are on their way, for a moment that all are there, and what is wrong with the source. */
+/** Shows the items that are still loading, briefly that all are loaded, and problems with the source. */
 function drawArriving({ arriving, items }) {
   if (arriving.joined !== joined.number) joined = { number: arriving.joined, at: Date.now() };
   const parts = [];
@@ -44,19 +44,19 @@ function drawArriving({ arriving, items }) {
   setText(byId("arriving"), [...parts, told].filter(Boolean).join(". "));
 }
 
-let itemsAtTheEnd = 0; // when nothing was left
+let itemsAtTheEnd = 0; // number of items when none was left to label
 
-/** Who has nothing left gets what has joined since. */
+/** Requests an item after all were done, if new ones have joined. */
 async function goOn() {
   if (state.finished && !state.busy && state.progress.items > itemsAtTheEnd) await more();
 }
 
-/** Whether the names of the classes teach; nothing where no encoder knows what they mean. */
+/** Shows whether the model learns from class names; nothing if no encoder can embed them. */
 function drawNames({ names }) {
   setText(byId("names-note"), names?.sentence ?? "");
 }
 
-/** How far the network has learned to read the items; nothing where it cannot. */
+/** Shows the state of fine-tuning; nothing if the encoder cannot be fine-tuned. */
 function drawNetwork({ network }) {
   const tells = network?.can && (network.share !== null || network.generations.length);
   setText(byId("network-note"), tells ? network.sentence : "");
@@ -76,8 +76,8 @@ function balanceRow(each, most, total, short) {
   return make("tr", {}, head, ...(short ? [bars] : []), make("td", { className: "figures" }, figures));
 }
 
-/** Two bars a class: labels given, and below, paler, how many items the model thinks belong here. Beside short
- * names, below longer ones. */
+/** Draws two bars a class: labels given and, paler, items predicted. They stand beside short names and below longer
+ * ones. */
 function drawBalance(progress) {
   const { classes } = progress;
   if (!classes.length) {
@@ -99,7 +99,7 @@ function drawBalance(progress) {
 
 let unfolded = false;
 
-/** All classes, or of many those with most labels; the panel scrolls, the table in it does not. */
+/** All classes or, of many, those with most labels; the panel scrolls, not the table. */
 function balanceOf(classes) {
   if (unfolded || classes.length <= FOLDED) return classes;
   const most = [...classes].sort((a, b) => b.labels - a.labels || (b.predicted ?? 0) - (a.predicted ?? 0));
@@ -146,7 +146,7 @@ function drawPeople(progress) {
 
 let dismissedAt = null;
 
-/** A gentle suggestion. Put aside, it comes back after a tenth more labels. */
+/** Suggests to stop labelling. Once dismissed, the suggestion returns after a tenth more labels. */
 function drawStop(progress) {
   const { stop } = progress;
   const again = dismissedAt === null || progress.labelled > 1.1 * dismissedAt + 10;
@@ -171,7 +171,7 @@ function draw() {
   drawCurve(byId("curve"), progress.curve, progress.network);
 }
 
-/** On a phone the side folds below the classes; beside them it is always open. */
+/** Folds the panel below the classes on a phone; beside them it is always open. */
 function fold() {
   byId("side-fold").open = WIDE.matches || memory.get("side") === "open";
 }

@@ -1,4 +1,4 @@
-// Sources that are not fully trusted: what they suggest for this item, and how far they can be trusted.
+// Sources that are not fully trusted: their suggestions for this item, and their estimated accuracy.
 import { canAnswer, label } from "./actions.js";
 import { get } from "./api.js";
 import { showDialog } from "./dialogs.js";
@@ -6,7 +6,7 @@ import { breakable, byId, count, make, percent, plural, range, setText } from ".
 import { nothing } from "./missed.js";
 import { className, on, state } from "./state.js";
 
-/** The suggested classes with their sources, the one of most sources first. */
+/** The suggested classes with their sources, the class with most sources first. */
 function grouped() {
   const groups = new Map();
   for (const each of state.task?.suggestions ?? []) groups.set(each.class, [...(groups.get(each.class) ?? []), each]);
@@ -22,7 +22,7 @@ function sentence([number, sources]) {
   return `${names} ${sources.length === 1 ? "suggests" : "suggest"} ${className(number)}${score}`;
 }
 
-/** What one key takes: the class that more sources suggest than any other. */
+/** The class that one key accepts: the one that more sources suggest than any other. */
 function accepted() {
   const [first, second] = grouped();
   return first && (!second || first[1].length > second[1].length) ? first[0] : null;
@@ -40,10 +40,10 @@ function drawSuggestion() {
   byId("suggestion").hidden = !groups.length;
   setText(byId("suggestion-text"), groups.map(sentence).join("; "));
   byId("suggestion-accept").hidden = accepted() === null;
-  if (groups.length) byId("sources-section").hidden = false; // they came while the page was open
+  if (groups.length) byId("sources-section").hidden = false; // suggestions arrived while the page was open
 }
 
-/** How many of the given labels are wrong; null where nobody reviews any. */
+/** A sentence on how many given labels are wrong; empty without a review. */
 function reviewText(review) {
   if (!review) return "";
   const all = plural(review.labels, "given label");

@@ -1,19 +1,19 @@
-// What the page knows, in one place; parts subscribe to what they draw.
+// The page's state in one place; parts subscribe to the topics that they draw.
 import { colour, memory } from "./dom.js";
 
 export const state = {
   person: "me",
-  named: false, // the person has told this name
+  named: false, // the person has entered this name
   project: "",
-  projectId: "", // tells it from others of the same name at this address
+  projectId: "", // distinguishes projects of the same name at this address
   kind: "text",
-  guidelines: "", // HTML that the server has made safe
+  guidelines: "", // HTML made safe by the server
   classes: [],
   settings: { strategy: "", check_every: 10 },
   strategies: [],
-  sources: 0, // of suggestions
+  sources: 0, // number of sources of suggestions
   multiLabel: false, // an item may have several classes, or none
-  looks: false, // may change nothing
+  looks: false, // read-only token
   task: null,
   finished: false,
   progress: null,
@@ -22,7 +22,7 @@ export const state = {
   yesNo: memory.get("yes-no") === "yes", // one class is proposed at a time
   plainKeys: memory.get("plain-keys") !== "no", // shortcuts of a single character
   undoable: [], // this tab's own answers, the latest last: number and item
-  checked: new Set(), // items first seen here as random checks: their guesses stay hidden
+  checked: new Set(), // items first shown here as random checks: their guesses stay hidden
 };
 
 const listeners = new Map();
@@ -51,13 +51,13 @@ export function setSettings(settings) {
   changed("settings");
 }
 
-/** Replies to answers leave out what is slow to count; what was known stays until it is counted again. */
+/** Replies to answers omit the slow prediction counts; the old counts stay until the next full count. */
 function withPredicted(classes) {
   const known = new Map(state.classes.map((each) => [each.id, each.predicted]));
   return classes.map((each) => ({ ...each, predicted: each.predicted ?? known.get(each.id) ?? null }));
 }
 
-/** Takes news of the progress, unless something newer is shown already: figures never go backwards. */
+/** Updates the progress unless a newer one is shown already: figures never go backwards. */
 export function setProgress(progress) {
   if (!progress || (state.progress && progress.version < state.progress.version)) return;
   const curve = progress.curve ?? state.progress?.curve ?? [];
@@ -68,7 +68,7 @@ export function setProgress(progress) {
   changed("progress");
 }
 
-/** A server that was restarted may count anew. */
+/** Accepts any version next: a restarted server may count from the start again. */
 export function forgetVersion() {
   if (state.progress) state.progress.version = -1;
 }
@@ -85,7 +85,7 @@ export function setBusy(busy) {
   changed("busy");
 }
 
-/** Whether the model's guess may be seen: never on a random check, or it would bias the test. */
+/** Whether to show the model's guess: never on a random check, because it would bias the answer. */
 export function guessShown() {
   const { task } = state;
   if (!task?.probabilities || state.hideProbabilities) return false;
@@ -94,21 +94,21 @@ export function guessShown() {
 
 const WITH_KEYS = 20;
 
-/** Whether there are more classes than keys: then letters filter, and commands want Shift. */
+/** Whether there are more classes than keys: then letters filter, and commands need Shift. */
 export const manyClasses = () => state.classes.length > WITH_KEYS;
 
-/** A name as people read it: "card_lost" is "card lost". */
+/** A readable name: "card_lost" becomes "card lost". */
 export const shownName = (name) => name.replaceAll("_", " ").trim() || name;
 
 const classOf = (number) => state.classes.find((each) => each.id === number);
 
-/** In place of a class's number: no class fits. */
+/** Stands in place of a class number if no class fits. */
 export const NONE = -2;
 
-/** A class by name; several of them, of a multi-label project, with commas. */
+/** The name of a class, or the comma-separated names of several in a multi-label project. */
 export const className = (number) => (Array.isArray(number) ? number.map(className).join(", ") || "none of these" : oneName(number));
 
 const oneName = (number) => (number === NONE ? "none of these" : classOf(number) ? shownName(classOf(number).name) : `class ${number}`);
 
-/** A class's colour in the map and the balance: its own, or that of its number. */
+/** A class's colour in the map and the table: its own, or the default for its number. */
 export const classColour = (number) => (Array.isArray(number) ? classColour(number[0] ?? NONE) : classOf(number)?.colour || colour(number));

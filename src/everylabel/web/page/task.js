@@ -1,4 +1,4 @@
-// The item in front of the person: text, picture, fields.
+// The current item: text, picture, fields.
 import { byId, count, make, setText } from "./dom.js";
 import { confirmed } from "./finishing.js";
 import { nothing } from "./missed.js";
@@ -17,7 +17,7 @@ const REASONS = {
   second: "Second opinion: someone else has answered this one",
 };
 
-// What chose an item, as a person who labels would say it; nobody needs to know a strategy's name.
+// Why an item was chosen, in words for labellers, who need not know the strategies' names.
 const WHY = {
   herding: "Why this one: the model is unsure here, and many items are like it",
   lookahead: "Why this one: an answer here should help most with all the others",
@@ -31,7 +31,7 @@ const WHY = {
   left: "Nothing else is left: this one was passed over before",
 };
 
-const SURE = 0.9; // from here on nobody would call the model unsure
+const SURE = 0.9; // probability from which the model counts as sure
 const TYPICAL = "Why this one: the model is fairly sure, and many items are like it";
 
 export function reasonText(task) {
@@ -128,14 +128,14 @@ function draw() {
   const box = byId("item");
   const shown = JSON.stringify(task?.item ?? null);
   if (task && shown === drawn) {
-    drawReason(); // the same one, of which more is to be said
+    drawReason(); // the same item with a new reason
     return;
   }
   drawn = shown;
   box.dataset.kind = task?.item.image ? "image" : "text";
   box.dataset.item = task?.item.id ?? "";
   box.classList.remove("actual");
-  // A picture is made anew, never reused: the last one must not be seen beside this one's classes.
+  // Create a new picture element: the last picture must not appear beside this item's classes.
   box.replaceChildren(...(task ? contents(task.item) : [state.looks ? looking() : finished()]));
   box.scrollTop = 0;
   setText(byId("item-heading"), task ? `Item ${task.item.name}` : state.looks ? "Looking" : "All done");
@@ -156,7 +156,7 @@ export function startTask() {
   new ResizeObserver(adaptFocus).observe(byId("item"));
 }
 
-/** Pictures fit the window; `z` shows them pixel by pixel, to scroll around in. */
+/** Pictures fit the window; `z` shows them at full size, with scrolling. */
 export function toggleZoom() {
   if (!byId("item").querySelector("img")) {
     nothing("There is no picture here.");

@@ -4,7 +4,7 @@
   try {
     theme = localStorage.getItem("everylabel.theme");
   } catch {
-    // Storage may be blocked; the system's preference is a fine answer then.
+    // Storage may be blocked; the page then follows the system's preference.
   }
   if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
 })();

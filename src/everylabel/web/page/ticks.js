@@ -1,13 +1,13 @@
-// Several classes per item: a class's button ticks it, Enter saves all that are ticked; none ticked is an answer, too.
+// Several classes per item: a class's button ticks it, Enter saves the ticked ones; no tick at all is an answer, too.
 import { canAnswer, labelSet } from "./actions.js";
 import { announce, byId, memory, setText } from "./dom.js";
 import { missed } from "./missed.js";
 import { className, guessShown, on, state } from "./state.js";
 
 let ticked = new Set();
-let of = null; // the item that they are of
+let of = null; // the item that the ticks belong to
 
-/** Whether what the model predicts is ticked from the start; people who see ticks tend to leave them. */
+/** Whether predicted classes are ticked from the start, which biases people: they tend to leave ticks. */
 export const startsTicked = () => memory.get("start-ticked") === "yes";
 
 export function setStartsTicked(on) {
@@ -16,7 +16,7 @@ export function setStartsTicked(on) {
   begin();
 }
 
-/** A new item begins with the person's own answer, or with nothing ticked. */
+/** Starts a new item with the person's own answer, the predicted classes if these are switched on, or no ticks. */
 function begin() {
   const { task } = state;
   if (!state.multiLabel || (task && task.item.id === of)) return draw();
@@ -40,7 +40,7 @@ export function save() {
   if (state.multiLabel) labelSet([...ticked]);
 }
 
-/** Ticks and predictions on the buttons, and what saving would save. */
+/** Draws ticks and predictions on the buttons, and the answer that Enter would save. */
 export function draw() {
   const shown = state.multiLabel && guessShown();
   for (const button of document.querySelectorAll(".answers .class")) {

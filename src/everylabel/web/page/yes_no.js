@@ -1,7 +1,7 @@
-// Yes or no: one class is proposed, large, and the others are folded away, a key from here.
+// Yes or no: the page proposes one class and folds the others away; one key shows them.
 //
-// A "no" is learned and brings the next proposal for the same item. Where the model's guess must not be seen (random
-// checks), or there is none yet, all classes are shown, and a line says why. Keys of classes work as ever.
+// The model learns from a "no", and the page proposes the next class for the same item. Random checks, which hide the
+// guess, and items without a guess show all classes, and a line says why. Keys of classes work as usual.
 import { canAnswer, label, labelSet, noneOfThese, ruleOut } from "./actions.js";
 import { announce, breakable, byId, make, memory, percent, setText } from "./dom.js";
 import { missed } from "./missed.js";
@@ -10,16 +10,16 @@ import { changed, className, on, shownName, state } from "./state.js";
 
 const KEYS = { y: yes, Enter: yes, ArrowRight: yes, n: no, ArrowLeft: no, ArrowDown: unfold };
 
-/** What the help says of them. */
+/** The shortcuts in the help. */
 export const YES_NO_KEYS = [
   [["y", "Enter", "→"], "Yes / no: it is what is proposed"],
   [["n", "←"], "Yes / no: it is not; the next proposal"],
   [["↓"], "Yes / no: all classes, for this item"],
 ];
 
-let unfolded = null; // the item that all classes were asked for
+let unfolded = null; // the item for which all classes were requested
 
-/** An answer to a proposal counts only if that is in sight. */
+/** An answer to a proposal counts only while the proposal is in sight. */
 function respond(answer) {
   const best = proposed();
   if (best && canAnswer()) answer(best);
@@ -43,11 +43,11 @@ export function unfold() {
   announce("All classes are shown.");
 }
 
-/** Does what a key means while a class is proposed; true if it means something. */
+/** Handles a key while a class is proposed; true if the key had a meaning. */
 export function yesNoKey(event) {
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if (event.shiftKey || !KEYS[key] || !proposed()) return false;
-  if (key.startsWith("Arrow") && event.target.closest?.(".scrolls, .class")) return false; // they scroll there
+  if (key.startsWith("Arrow") && event.target.closest?.(".scrolls, .class")) return false; // arrows scroll there
   KEYS[key]();
   return true;
 }
