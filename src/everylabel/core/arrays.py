@@ -1,4 +1,4 @@
-"""The array shim: all that depends on which array library the caller brought.
+"""The array shim: everything that depends on the caller's array library.
 
 NumPy arrays and torch tensors (and anything else that speaks the array API) go in, the same
 kind comes out. torch is never imported here; it is only recognised when a tensor arrives.
@@ -24,7 +24,7 @@ CHUNK = 2**20  # numbers a chunked loop may hold at once (8 MB of float64)
 
 
 def array_namespace(*arrays: Array) -> Any:
-    """Return the array API namespace of these arrays; NumPy's, asked for most often, many times faster."""
+    """Return the array API namespace of these arrays, with a fast path for NumPy."""
     if all(type(array) is np.ndarray for array in arrays):
         return _NUMPY
     return array_api_compat.array_namespace(*arrays)
@@ -33,7 +33,7 @@ def array_namespace(*arrays: Array) -> Any:
 def as_array(values: Any, name: str, like: Array | None = None) -> Array:
     """Return `values` as an array; plain Python values become `like`'s kind, or NumPy's."""
     if is_array_api_obj(values):
-        return values.detach() if hasattr(values, "detach") else values  # no graph grows behind a posterior
+        return values.detach() if hasattr(values, "detach") else values  # a posterior holds no autograd graph
     try:
         plain = np.asarray(values)
     except (TypeError, ValueError) as error:
@@ -44,7 +44,7 @@ def as_array(values: Any, name: str, like: Array | None = None) -> Array:
 
 
 def namespace(**arrays: Array) -> Any:
-    """Return the array API namespace that all named arrays share, or say which do not."""
+    """Return the array API namespace shared by all named arrays; raise an error naming any that differ."""
     try:
         xp = array_namespace(*arrays.values())
     except TypeError as error:
@@ -59,8 +59,8 @@ def namespace(**arrays: Array) -> Any:
 
 
 def is_real(array: Array) -> bool:
-    """Return whether an array holds real numbers, whole ones among them."""
-    if type(array) is np.ndarray:  # what is asked most often, many times faster
+    """Return whether an array holds real numbers (integers included)."""
+    if type(array) is np.ndarray:  # the most frequent case, many times faster
         return array.dtype.kind in "biuf"
     return bool(array_namespace(array).isdtype(array.dtype, ("bool", "integral", "real floating")))
 
@@ -92,7 +92,7 @@ def from_numpy(array: np.ndarray, like: Array) -> Array:
 
 
 def float64(array: Array) -> Array:
-    """Return the array in double precision (itself when it is so already)."""
+    """Return the array in double precision (the same object if it already is)."""
     if type(array) is np.ndarray:
         return array.astype(np.float64, copy=False)
     xp = array_namespace(array)
@@ -100,7 +100,7 @@ def float64(array: Array) -> Array:
 
 
 def as_columns(weights: Array) -> Array:
-    """Return weights (n,) as one column for all classes; weights (n, k), one a class, as they are."""
+    """Return weights (n,) as one column (n, 1) for all classes; weights (n, k) are returned unchanged."""
     return weights[:, None] if len(weights.shape) == 1 else weights
 
 
@@ -118,7 +118,7 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
 
 def softmax(logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
     """Return probabilities of the logits' own kind and precision."""
-    if type(logits) is np.ndarray:  # what is asked most often: the same sums, and half of the calls
+    if type(logits) is np.ndarray:  # the most frequent case: the same sums with half of the calls
         raised = logits - np.maximum.reduce(logits, axis=-1, keepdims=True)
         np.exp(raised, out=raised)
         raised /= np.add.reduce(raised, axis=-1, keepdims=True)
@@ -129,7 +129,7 @@ def softmax(logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
 
 
 def log_softmax(logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
-    """Return log probabilities, which no logits make underflow."""
+    """Return log probabilities; extreme logits do not underflow."""
     xp = array_namespace(logits)
     shifted = logits - xp.max(logits, axis=-1, keepdims=True)
     return shifted - xp.log(xp.sum(xp.exp(shifted), axis=-1, keepdims=True))

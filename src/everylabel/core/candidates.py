@@ -1,16 +1,16 @@
-"""Instances of which only is known what they are not: the likelihood of the classes that are left.
+"""Candidate labels: the likelihood of instances for which some classes are ruled out.
 
 k classes; f (k,) an instance's logits, p = softmax(f), A the classes it may have, its candidates.
     L(f) = -log sum_{c in A} p_c = logsumexp(f) - logsumexp_A(f)          "not c": -log(1 - p_c)
-    dL/df = p - q,      q_c = p_c / sum_{j in A} p_j in A, 0 elsewhere     p without what is ruled out
+    dL/df = p - q,      q_c = p_c / sum_{j in A} p_j in A, 0 elsewhere     p restricted to A
     d2L/df2 = (diag(p) - p p') - (diag(q) - q q')
-The second derivative has directions in which it is negative: no covariance can be made of it. But logsumexp_A
-is convex, and so above its tangent at any f0:
-    L(f) <= logsumexp(f) - q(f0)'f + what does not depend on f,            equal at f0
-the loss of the soft label q(f0), whose curvature diag(p) - p p' is never negative. To minimise that, take q
-anew and go on is EM with the class as what is hidden: each round lowers the true loss. A new "not c" is
-learned by one such round (`updates/partial.py`); training goes to the minimum itself by Newton steps.
-With one candidate q = e_y, and all is as with a label.
+The second derivative is indefinite, so it gives no covariance. But logsumexp_A is convex and lies above its
+tangent at any f0:
+    L(f) <= logsumexp(f) - q(f0)'f + const,            equal at f0
+The right side is the loss of the soft label q(f0), whose curvature diag(p) - p p' is positive semidefinite.
+Minimising it, recomputing q and repeating is EM with the class as hidden variable: each round lowers the true
+loss. One such round learns a new "not c" (`updates/partial.py`); training finds the minimum by Newton steps.
+With one candidate q = e_y, the same as a label.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ from everylabel.core.errors import EverylabelError
 
 
 def shares(logits: Float[Array, "n k"], candidates: Bool[Array, "n k"]) -> Float[Array, "n k"]:
-    """Return q of the module's head; zeros for an instance without candidates."""
+    """Return q (see the module docstring); zeros for an instance without candidates."""
     xp: Any = array_namespace(logits)
     grown, _ = _grown(logits, candidates)
     total = xp.sum(grown, axis=1, keepdims=True)
@@ -41,7 +41,7 @@ def log_sum(logits: Float[Array, "n k"], candidates: Bool[Array, "n k"]) -> Floa
 def _grown(
     logits: Float[Array, "n k"], candidates: Bool[Array, "n k"]
 ) -> tuple[Float[Array, "n k"], Float[Array, "n 1"]]:
-    """Return exp(f - the largest of A) in A and 0 elsewhere, and that largest."""
+    """Return exp(f - m) in A and 0 elsewhere, and m, the largest logit in A."""
     xp: Any = array_namespace(logits)
     lowest = xp.min(logits, axis=1, keepdims=True) + 0.0 * logits
     kept = xp.where(candidates, logits, lowest)
@@ -50,7 +50,7 @@ def _grown(
 
 
 def check_candidates(candidates: Any, n: int, k: int, like: Array, name: str) -> Bool[Array, "n k"]:
-    """Return which of k classes each of n instances may have; each has at least one."""
+    """Check a mask (n, k) of the classes each instance may have, at least one each; return it as booleans."""
     array = to_numpy(as_array(candidates, name))
     if array.shape != (n, k) or array.dtype != bool:
         raise EverylabelError(

@@ -1,4 +1,4 @@
-"""Checks of what users pass in. Each returns clean float64 / int64 arrays or raises with the cure."""
+"""Checks of user input. Each returns clean float64 / int64 arrays or raises an error that says what to do."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +10,8 @@ from everylabel.core.arrays import Array, as_array, float64, from_numpy, is_real
 from everylabel.core.errors import EverylabelError
 from everylabel.core.posterior import Posterior
 
-_LARGEST = 1e100  # squares of it, and sums of them, are finite
-_HEAVIEST = 1e15  # beyond it a weight of 1 beside it is lost in double precision
+_LARGEST = 1e100  # its square, and sums of such squares, are finite
+_HEAVIEST = 1e15  # beside a larger weight, a weight of 1 is lost in double precision
 _INSTANCES = "(n, d): one row an instance, one column a feature"
 
 
@@ -23,13 +23,13 @@ def check_choice(value: str, name: str, choices: Sequence[str]) -> str:
 
 
 def came(value: Any) -> str:
-    """Return a value for an error message; of an array its shape, of what is long its beginning."""
+    """Describe a value for an error message: an array by its shape, others by their first 80 characters."""
     shape = tuple(getattr(value, "shape", ()))
     return f"an array of shape {shape}" if shape else f"{value!r:.80}"
 
 
 def check_positive(value: Any, name: str, *, zero: bool = False) -> float:
-    """Return a finite number above zero (or from zero on) as a float."""
+    """Return a finite number above zero (with `zero`, at least zero) as a float."""
     bound = "of at least 0" if zero else "above 0"
     try:
         number = float(value)
@@ -84,7 +84,7 @@ def check_rng(rng: Any) -> np.random.Generator:
 
 
 def check_posterior(posterior: Any) -> Posterior:
-    """Return a posterior; anything else is named."""
+    """Return `posterior` if it is a Posterior; otherwise raise an error that names its type."""
     if not isinstance(posterior, Posterior):
         raise EverylabelError(
             f"posterior is a {type(posterior).__name__}; expected what laplace or update return"
@@ -135,7 +135,7 @@ def check_matrix(
 
 def with_bias(features: Array) -> Array:
     """Return the features with the constant 1 of the bias appended as the last column."""
-    if type(features) is np.ndarray:  # what is asked most often, three times faster
+    if type(features) is np.ndarray:  # the most frequent case, three times faster
         whole = np.empty((len(features), features.shape[1] + 1), features.dtype)
         whole[:, :-1], whole[:, -1] = features, 1.0
         return whole
@@ -145,7 +145,7 @@ def with_bias(features: Array) -> Array:
 
 
 def check_features(features: Any, mean: Array, bias: bool, name: str = "features") -> Array:
-    """Return features as the posterior's own design matrix: float64, with the bias column."""
+    """Return features as the posterior's design matrix: float64, with the bias column."""
     array = check_matrix(features, name, like=mean)
     expected = int(mean.shape[0]) - bias
     if array.shape[1] != expected:
@@ -269,7 +269,7 @@ def check_mean(mean: Any, features: Array, binary: bool = False) -> tuple[Array,
             f"(the last is the bias) or {d} (no bias)"
         )
     if binary and array.shape[1] == 2:
-        array = array[:, 1:] - array[:, :1]  # two softmax columns tell only their difference
+        array = array[:, 1:] - array[:, :1]  # only the difference of two softmax columns matters
     if binary and array.shape[1] != 1:
         raise EverylabelError(
             f"mean has shape {tuple(array.shape)}; expected (d+1, 1) or (d+1, 2) for likelihood='binary'"

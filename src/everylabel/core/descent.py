@@ -1,11 +1,11 @@
-"""The way to near the minimum of a training objective: limited-memory quasi-Newton steps in single precision.
+"""Approach the minimum of a training objective by limited-memory quasi-Newton steps in single precision.
 
 n points, d features, k classes; s and y (d k,) the changes of the mean and of the gradient over a step.
 The inverse Hessian of the next step is that of L-BFGS, from the last MEMORY pairs and a multiple of I:
     C <- (I - s y' / s'y) C (I - y s' / s'y) + s s' / s'y,    at first C = s'y / y'y I, of the last pair
-A step takes H times the direction and H' times the probabilities, two passes over the points; how far to go
-along it costs none. Newton's method needs more passes until it is near, and Hessians besides.
-What is found is taken only where the gradient, in double precision, is smaller there.
+A step takes H times the direction and H' times the probabilities, two passes over the points; the line search
+costs none. Newton's method needs more passes to come near the minimum, and Hessians as well.
+The result is used only if its gradient, in double precision, is smaller than that of the start.
 """
 
 from typing import Any
@@ -15,16 +15,16 @@ from jaxtyping import Float
 from everylabel.core.arrays import Array, array_namespace, float64
 from everylabel.core.newton import Objective, Point, along, inner
 
-MEMORY = 5  # pairs; with twice as many there are no fewer steps
-NEAR = 2e-6  # of the gradient at zero weights: single precision sees it, and hardly less
-MAX_STEPS = 200  # after which Newton's method, with its preconditioner, goes on
-LARGE = 1e12  # squares above which, or below 1 over which, sums may not fit in single precision
+MEMORY = 5  # pairs; twice as many save no steps
+NEAR = 2e-6  # of the gradient at zero weights: about the smallest that single precision resolves
+MAX_STEPS = 200  # then Newton's method, with its preconditioner, continues
+LARGE = 1e12  # squares above this, or below its inverse, may overflow or underflow in single precision
 
 Pair = tuple[Array, Array, float]  # s, y, s'y
 
 
 def descend(objective: Objective, start: Point, gradient: Float[Array, "d k"], target: float) -> Point:
-    """Return a point where the gradient's norm is about `target`, or the start where none is found."""
+    """Return a point where the gradient's norm is about `target`, or the start if none is found."""
     xp: Any = array_namespace(gradient)
     slope = inner(gradient, gradient)
     if slope <= target**2:
@@ -42,7 +42,7 @@ def descend(objective: Objective, start: Point, gradient: Float[Array, "d k"], t
 
 
 def _followed(single: Objective, point: Point, gradient: Array, target: float) -> Float[Array, "d k"]:
-    """Return the mean at the end of the steps."""
+    """Return the mean after the last step."""
     xp: Any = array_namespace(gradient)
     features, pairs = single.features, list[Pair]()
     for _ in range(MAX_STEPS):
@@ -50,13 +50,13 @@ def _followed(single: Objective, point: Point, gradient: Array, target: float) -
             break
         step = xp.reshape(_direction(_flat(gradient), pairs), gradient.shape)
         change = features @ step
-        if not pairs:  # as long as the curvature along the gradient has it
+        if not pairs:  # step length from the curvature along the gradient
             squared = inner(step, step)
             bent = inner(change, single.bend(point.probs, change))
             length = squared / (bent + single.prior_precision * squared)
             step, change = length * step, length * change
         downhill = -inner(gradient, step)
-        if not downhill > 0.0:  # nothing is left but rounding
+        if not downhill > 0.0:  # only rounding remains
             break
         end = along(single, point, gradient, float64(step), change, downhill).end
         moved = single.gradient(end.mean, end.pull)

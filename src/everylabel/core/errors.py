@@ -1,4 +1,4 @@
-"""What is told when something is wrong: one family of errors, one of warnings, a missing extra."""
+"""The package's errors and warnings, and helpers that word their messages."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -7,9 +7,9 @@ from typing import Any
 
 
 class EverylabelError(ValueError):
-    """Bad input, told in full: the argument, what came, what is expected, what to do.
+    """Bad input. The message names the argument, the value received, the value expected and the remedy.
 
-    It is a `ValueError`, so code that knows nothing of everylabel can catch it.
+    It is a `ValueError`, so code that does not import everylabel can catch it.
 
     Examples
     --------
@@ -22,15 +22,15 @@ class EverylabelError(ValueError):
 
 
 class EverylabelWarning(UserWarning):
-    """Something was skipped, mended or done in a simpler way; the text counts and lists it."""
+    """Something was skipped, repaired or simplified; the message counts and lists the cases."""
 
 
 class MissingExtra(EverylabelError, ImportError):
-    """A library of an extra that is not installed."""
+    """A library of an optional extra is not installed."""
 
 
 def need(module: str, extra: str, purpose: str) -> Any:
-    """Import a library of an extra, or say what to install."""
+    """Import and return a library of an optional extra; the error says what to install."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -41,17 +41,17 @@ def need(module: str, extra: str, purpose: str) -> Any:
 
 
 def counted(n: int, one: str, many: str = "") -> str:
-    """Return a number and what it is of: `counted(1, "class is", "classes are")`."""
+    """Return a number with its singular or plural noun: `counted(1, "class is", "classes are")`."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return the one of some names that another was probably meant to be."""
+    """Return the one of `names` that a misspelt `name` probably means, or None."""
     by_case = {each.casefold(): each for each in names if each != name}
     found = get_close_matches(name.casefold(), by_case, 1, 0.8)
     return by_case[found[0]] if found else None
 
 
 def listed(names: list[str], most: int = 5) -> str:
-    """Return names in one line, the first few of many."""
+    """Return names in one line, at most the first `most`."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

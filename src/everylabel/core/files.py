@@ -1,7 +1,7 @@
 """A posterior on disk: one .npz file of plain arrays and a JSON header; never pickle.
 
-The header tells format, version, likelihood, prior precision, bias and class names. A file is
-written beside its place and moved there when it is whole, so that a crash leaves the old one.
+The header holds format, version, likelihood, prior precision, bias and class names. A file is written under
+a temporary name and renamed when it is complete, so a crash leaves the old one.
 """
 
 import json
@@ -24,8 +24,8 @@ from everylabel.core.posterior import Buffer, Data, Posterior
 
 FORMAT = "everylabel posterior"
 VERSION = 1
-MEMORY_SHARE = 0.5  # of this machine's memory that the content of one file may take
-# what NumPy raises of a file that holds no array, or a damaged one
+MEMORY_SHARE = 0.5  # share of this machine's memory that the content of one file may take
+# what NumPy raises for a file that holds no array, or a damaged one
 NO_ARRAY = (
     *(OSError, ValueError, EOFError, SyntaxError, TokenError, MemoryError),
     *(zipfile.BadZipFile, zlib.error),
@@ -37,8 +37,8 @@ _DATA = ("features", "labels", "weights", "label_sums")
 def save(posterior: Posterior, path: str | os.PathLike[str], *, data: bool = True) -> None:
     """Write a posterior to `path` (.npz), with its class names and a version number.
 
-    The labelled instances go with it, so that what is loaded learns as what was saved; with
-    data=False they stay out, and so does method="exact" of what is loaded.
+    The file includes the labelled instances, so the loaded posterior learns as the saved one does. With
+    data=False they are left out, and the loaded posterior cannot update with method="exact".
 
     Examples
     --------
@@ -51,7 +51,7 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, data: bool = Tru
 
 
 def packed(posterior: Posterior, *, data: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the header and the arrays that a posterior's file holds."""
+    """Return the header and arrays of a posterior's file."""
     check_posterior(posterior)
     header = {
         "format": FORMAT,
@@ -83,10 +83,10 @@ def write_file(
 
 
 def write_atomically(path: Path, write: Any, mode: int | None = None, *, follow: bool = False) -> None:
-    """Call write(file) on a new file beside `path`, then put it in place in one move.
+    """Call write(file) on a new file in the same folder, then rename it to `path`.
 
-    mode : who may read and write it; as of any new file unless given
-    follow : `path` is a user's own; if it is a link, what it names is written
+    mode : the file's permissions; by default those of any new file
+    follow : if `path` is a symbolic link, write the file it points to
     """
     path = path.resolve() if follow else path.absolute()
     part = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.part")
@@ -95,7 +95,7 @@ def write_atomically(path: Path, write: Any, mode: int | None = None, *, follow:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-            if not part.exists():  # a folder's number, whichever, makes the link lead to the file itself
+            if not part.exists():  # any src_dir_fd makes os.link follow the link to the file itself
                 os.link(f"/proc/self/fd/{file.fileno()}", part, src_dir_fd=file.fileno())
         mask = os.umask(0)
         os.umask(mask)
@@ -108,17 +108,17 @@ def write_atomically(path: Path, write: Any, mode: int | None = None, *, follow:
 
 
 def _nameless(folder: Path) -> Any:
-    """Return a new file that has no name yet, so that a process that is killed leaves nothing."""
+    """Return a new file without a name, which a killed process does not leave behind; None if unsupported."""
     if not hasattr(os, "O_TMPFILE") or not Path("/proc/self/fd").is_dir():
         return None
     try:
         return os.fdopen(os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600), "w+b")
-    except OSError:  # not every file system has such files
+    except OSError:  # not every file system supports it
         return None
 
 
 def load(path: str | os.PathLike[str], *, like: Array | None = None) -> Posterior:
-    """Read a posterior that `save` wrote; arrays of `like`'s library and device, or NumPy's.
+    """Read a posterior written by `save`, as NumPy arrays or arrays of `like`'s library and device.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def load(path: str | os.PathLike[str], *, like: Array | None = None) -> Posterio
 
 
 def read_file(path: Path, form: str, what: str, writer: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the header and arrays of a file of format `form`; an error says what it is instead."""
+    """Return the header and arrays of a file of format `form`; raise an error if it is another file."""
     name, expected = str(path), f"expected a file written by {writer}"
     try:
         with path.open("rb") as stream:
@@ -158,7 +158,7 @@ def read_file(path: Path, form: str, what: str, writer: str) -> tuple[dict[str, 
 
 
 def _check_stored(stream: IO[bytes]) -> None:
-    """Refuse what is no archive, or unpacks to more than it is: we write arrays as they are."""
+    """Raise if a file is no zip archive or unpacks to more than its size: arrays are stored uncompressed."""
     if not zipfile.is_zipfile(stream):
         raise ValueError("no zip file")
     with zipfile.ZipFile(stream) as archive:
@@ -171,7 +171,7 @@ def _check_stored(stream: IO[bytes]) -> None:
 def unpacked(
     path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray], like: Array | None = None
 ) -> Posterior:
-    """Return the posterior of a file's header and arrays; they are checked."""
+    """Check a file's header and arrays and return their posterior."""
     try:
         return _posterior(header, arrays, like)
     except _DAMAGE as error:
@@ -184,7 +184,7 @@ _DAMAGE = (*NO_ARRAY, KeyError, TypeError, AttributeError, RuntimeError, NotImpl
 
 
 def _posterior(header: dict[str, Any], arrays: dict[str, np.ndarray], like: Array | None) -> Posterior:
-    """Return the posterior of a file; whatever does not fit together is a ValueError."""
+    """Return the posterior of a file; raise ValueError if header and arrays do not fit together."""
     classes = header["classes"]
     if classes is not None and not isinstance(classes, list):
         raise ValueError("its class names are no list")
@@ -241,7 +241,7 @@ def _check_arrays(posterior: Posterior, arrays: dict[str, np.ndarray], d: int, k
 
 
 def total_memory() -> float:
-    """Return this machine's memory in bytes; infinity where the system does not say."""
+    """Return this machine's memory in bytes; infinity if the system does not report it."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):
@@ -249,5 +249,5 @@ def total_memory() -> float:
 
 
 def unpacked_size(archive: zipfile.ZipFile) -> int:
-    """Return the unpacked size that a zip archive declares; readers take no more of an entry than that."""
+    """Return the unpacked size that a zip archive declares; readers read no more of an entry than that."""
     return sum(entry.file_size for entry in archive.infolist())

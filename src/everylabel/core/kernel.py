@@ -4,10 +4,9 @@ A posterior seen through b instances J (b, d) of one covariance is
     gram G = J cov J' (..., b, b);  logits F = J mean (..., b, k);  cov_h = cov J' (..., d, b)
 and a label y at instance i, whose curvature is c and whose residual is r = p_i - e_y, changes them by
     F -= step/(1 + c g_ii) g_i r'        G -= c/(1 + c g_ii) g_i g_i'        cov_h likewise, column i for g_i
-One by one this is repeated with c and r at the mean the labels before left; jointly it is
+One by one this is repeated, with c and r at the mean after the previous labels; jointly it is
     F -= step G (I + C G)^-1 R           inv(cov) += J' C J
-Whatever is seen through the instances follows: no step touches a d x d matrix. All of it is batched
-over leading axes; sign -1 takes an instance back.
+No step touches a d x d matrix. Everything is batched over leading axes; sign -1 takes an instance back.
 Departure: Eq. 7 sums rank-one terms that all start from the same cov. That is exact for b = 1
 only; from a few instances on it is no longer positive definite. We solve the b x b system.
 """
@@ -21,11 +20,11 @@ from jaxtyping import Float
 from everylabel.core.arrays import Array, array_namespace, eye
 from everylabel.core.errors import EverylabelError
 
-LEAST = 1e-12  # of 1 - c g_ii, when what is taken back was nearly all there is
+LEAST = 1e-12  # lower bound of 1 - c g_ii, for an instance that was nearly all the information there is
 
 
 class Learned(NamedTuple):
-    """What b labels have taught: mean -= cov_h weights, cov -= (cov_h root)(cov_h root)'."""
+    """The effect of b labels: mean -= cov_h weights, cov -= (cov_h root)(cov_h root)'."""
 
     weights: Array  # (..., b, k)
     root: Array  # (..., b, b)
@@ -40,10 +39,11 @@ def one_by_one(
     link: Callable[[Array], Array],
     curvature: Callable[[Array, Array], Array],
 ) -> Learned:
-    """Return what a pass label by label teaches; `link` and `curvature` are a shared covariance's.
+    """Learn labels one by one under a shared covariance and return their joint effect.
 
-    Row i of `seen` is G's until label i is learned. From then on it is that of T in cov_h T, the
-    columns cov h_i as each label found them: the identity, taken through the same steps as G.
+    `link` and `curvature` are those of the likelihood. Row i of `seen` is that of G until label i is learned,
+    and then that of T: the columns of cov_h T are cov h_i just before each label. T starts as the identity
+    and takes the same steps as G.
     """
     xp: Any = array_namespace(gram)
     b, seen, units = gram.shape[-1], xp.asarray(gram, copy=True), eye(gram.shape[-1], gram)
@@ -73,7 +73,7 @@ def jointly(
 def shrinkage(
     variance: Float[Array, "*n"], curvature: Float[Array, "*n"], sign: int = 1
 ) -> Float[Array, "*n"]:
-    """Return sign c / (1 + sign c g_ii): how much of g_i g_i' an instance takes off G (Eq. 7)."""
+    """Return sign c / (1 + sign c g_ii): the multiple of g_i g_i' that instance i takes off G (Eq. 7)."""
     scale = 1.0 + sign * curvature * variance
     return sign * curvature / (scale if sign > 0 else array_namespace(scale).clip(scale, LEAST, None))
 
@@ -111,7 +111,7 @@ def condition_cov_one(
     if not 0.0 < scale < float("inf"):
         raise _impossible(sign)
     half = cov_h * (curvature / scale) ** 0.5
-    result = (-sign * half)[:, None] * half[None, :]  # half_i half_j: symmetric as it stands
+    result = (-sign * half)[:, None] * half[None, :]  # half_i half_j: exactly symmetric
     result += cov
     return result
 
@@ -120,7 +120,7 @@ def add_outer(cov: Float[Array, "... d d"], a: Float[Array, "... d b"], sign: in
     """Return cov + sign * A A', symmetric to the last bit."""
     xp: Any = array_namespace(cov)
     product = a @ xp.matrix_transpose(a)
-    if type(product) is np.ndarray and product.ndim == 2:  # BLAS computes one half of it and copies that
+    if type(product) is np.ndarray and product.ndim == 2:  # BLAS computes one half and mirrors it
         return np.add(cov, product, out=product) if sign > 0 else np.subtract(cov, product, out=product)
     result = product + xp.matrix_transpose(product)
     result *= 0.5 * sign
@@ -158,7 +158,7 @@ def cholesky_or_none(matrix: Float[Array, "... d d"]) -> Array | None:
 
 
 def _impossible(sign: int) -> EverylabelError:
-    """Return the error for a covariance that cannot be."""
+    """Return the error for a covariance that is not positive definite."""
     if sign < 0:
         return not_learned()
     return EverylabelError(
@@ -168,7 +168,7 @@ def _impossible(sign: int) -> EverylabelError:
 
 
 def not_learned() -> EverylabelError:
-    """Return the error for taking back what was never learned."""
+    """Return the error for taking back an instance that was never learned."""
     return EverylabelError(
         "features cannot be taken back: the covariance does not hold that much curvature there; expected "
         "features (and weights) that were given to laplace or update before, the latest first"

@@ -34,25 +34,25 @@ def laplace(
     Parameters
     ----------
     mean : array (d+1, k)
-        The trained weights, one column a class, the bias in the last row; (d, k) for a layer
-        without a bias. With likelihood="binary" (d+1,), (d+1, 1), or two softmax columns, of
-        which the difference is taken.
+        The trained weights, one column per class, the bias in the last row; (d, k) for a layer
+        without a bias. With likelihood="binary" (d+1,), (d+1, 1), or two softmax columns, whose
+        difference is used.
     features : array (n, d)
-        What the layer was trained on, as it comes: the bias column is added here.
+        The features the layer was trained on, without the bias column, which is added here.
     likelihood : {"gaussian", "categorical", "matrix_normal", "full", "per_class", "binary", \
             "bernoulli", "bernoulli_per_class"}
         The curvature of the loss and the shape of the covariance; see docs/maths.md. The last two are for
         several classes per item.
     prior_precision : float
-        Precision of the Gaussian prior on every weight; the same that `fit_map` trained with.
+        Precision of the Gaussian prior on every weight; use the value that `fit_map` trained with.
     weights : array (n,), optional
         How often each instance counts.
     classes : sequence of str, optional
         Names of the k classes, kept with the posterior.
     labels : array (n,) or (n, k), optional
         Class numbers of the instances; with "bernoulli" and "bernoulli_per_class" answers (n, k), 1, 0 or NaN
-        where a class was not answered. They matter to method="exact" of `update`: with them it
-        trains on these labels to the letter, without them it takes `mean` for their optimum.
+        where a class was not answered. `update` with method="exact" uses them: with labels it retrains
+        on exactly these, without labels it assumes that `mean` is their optimum.
     keep_data : bool
         Keep the instances, which method="exact" and an exact `forget` need. False gives a
         posterior whose size does not depend on n.
@@ -82,7 +82,7 @@ def laplace(
         raise EverylabelError(f"classes holds {len(names)} names ({len(set(names))} different); expected {k}")
     if labels is not None:
         labels = kind.check(labels, design.shape[0], k, design)
-    mean = array_namespace(mean).asarray(mean, copy=True)  # a posterior is a value: it shares nothing
+    mean = array_namespace(mean).asarray(mean, copy=True)  # shares no memory with the caller
     counts = weights if labels is None else kind.counts(labels, weights)
     fields = kind.fit(Instances(design, kind.link(design @ mean), counts), prior_precision)
     if keep_data:

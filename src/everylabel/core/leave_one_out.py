@@ -1,15 +1,15 @@
-"""What the model would say of each labelled instance had it not seen its label, without training n times.
+"""Leave-one-out logits of all labelled instances, without training n times.
 
 n labelled points, d features (with the bias), k classes; f = H mean, p = softmax(f), m a label's weight.
-At the optimum the label of i holds its own class up by m (e_y - p). Without it, one Newton step away,
+At the optimum the label of i pulls its logits by m (e_y - p). Without it, one Newton step away,
     f_-i,c = f_ic - m s/(1 - w s) (1[y = c] - p_ic),    w = m k/(k-1) p_ic (1 - p_ic)
-with s = h_i' (prior_precision I + H' diag(w) H)^-1 h_i of class c: one matrix a class, n x n or d x d, what
-is smaller. The factor k/(k-1) makes up for the terms between classes, which the block diagonal leaves out;
-sigmoids have no such terms.
-Where that is too much work there are many classes, and most instances have little to do with each. Then the
-matrix of a class is prior_precision I + a share of H' diag(mean w over classes) H, as much as its instances
-have together, and what the MOST_SEEN instances that have most of it have beyond: a system of that size.
-Logits that a label hardly moves stay.
+with s = h_i' (prior_precision I + H' diag(w) H)^-1 h_i of class c: one matrix per class, n x n or d x d,
+whichever is smaller. The factor k/(k-1) makes up for the terms between classes, which the block diagonal
+omits; sigmoids have no such terms.
+With many classes that is too much work, and most instances matter little to most classes. The matrix of a
+class is then prior_precision I + a multiple of H' diag(mean w over classes) H, scaled to the class's total
+curvature, plus a low-rank correction for the MOST_SEEN instances of largest curvature. Logits that a label
+hardly moves are left unchanged.
 """
 
 from typing import Any
@@ -21,18 +21,18 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.posterior import Posterior
 
-LEAST = 1e-5  # curvature of an instance of which the model is sure
-CLOSEST = 1e-6  # least of 1 - w s: an instance that holds a direction alone
-MOST_WORK = 10**10  # k n d min(n, d) up to which every class has a matrix of all instances
-SEEN = 1e-3  # pull of a label on a logit, against its weight, from which on it counts, where that is too much
-MOST_SEEN = 256  # instances that have a curvature of their own in a class then, at most
-AT_ONCE = 2048  # instances that are solved for together: BLAS keeps for ever what room its largest call needs
+LEAST = 1e-5  # least curvature, for instances the model is sure of
+CLOSEST = 1e-6  # least 1 - w s, for an instance that alone determines a direction
+MOST_WORK = 10**10  # k n d min(n, d) up to which each class has its exact matrix; above, the approximation
+SEEN = 1e-3  # least pull of a label on a logit, relative to its weight, that the approximation considers
+MOST_SEEN = 256  # most instances per class with their own curvature in the approximation
+AT_ONCE = 2048  # instances solved for together: BLAS never frees the workspace of its largest call
 
 
 def leave_one_out(posterior: Posterior) -> Float[Array, "n k"]:
     """Return the logits of each labelled instance without its own label, in the order of `posterior.data`.
 
-    The mean must be at its optimum, as `fit_map` or an exact update leave it.
+    The mean must be at its optimum, as after `fit_map` or an exact update.
     """
     if posterior.data is None:
         raise EverylabelError(
@@ -92,7 +92,7 @@ def _of_those_seen(
     weights: Float[Array, " n"],
     prior_precision: float,
 ) -> Float[Array, "n k"]:
-    """Return what the labels hold their logits up by, as the module's head says for many classes."""
+    """Return the change of each logit due to its own label, by the approximation for many classes."""
     xp: Any = array_namespace(features)
     k = held.shape[1]
     common = xp.mean(curvature, axis=1)
@@ -107,7 +107,7 @@ def _of_those_seen(
         most, rest = order[:MOST_SEEN], order[MOST_SEEN:]
         left = float(xp.sum(xp.take(common, rest)))
         share = float(xp.sum(xp.take(curvature[:, c], rest))) / max(left, 1e-300)
-        known = share * common  # w as the shared part has it
+        known = share * common  # w of the shared part
         known[most] = xp.maximum(curvature[most, c], known[most])
         base = 1.0 / (prior_precision + share * xp.clip(spread, 0.0, None))
         root = xp.sqrt(xp.take(known - share * common, most))[:, None]

@@ -5,12 +5,12 @@ n points, d features (with the bias), k classes; mean (d, k).
 Labels enter through label_sums (d, k) = sum_x w_x h_x e_y' alone. J is strictly convex: there is
 one minimum, and Newton's steps end at it. The Hessian is never built, only multiplied with:
     Hess V = H' [w (P o HV - P (P o HV) 1 1')] + prior_precision V
-Points that have candidates in place of a label add -sum_x w_x logsumexp_A(h_x' mean) (see `candidates`): the
-gradient then has P - Q for P, with their shares Q, and the Hessian the product with Q off that with P. J need
-not be convex any more; where no curvature is found, a step is as long as the curvature of P alone allows.
+Points with candidates in place of a label add -sum_x w_x logsumexp_A(h_x' mean) (see `candidates`): the
+gradient then has P - Q in place of P, with their shares Q, and the Hessian subtracts the product with Q from
+that with P. J may then be non-convex; if the curvature is not positive, that of P alone sets the step length.
 Passes over the points run in the precision of `features`; sums over them are kept in double.
 
-The preconditioner is the inverse of the Hessian's diagonal blocks, one block a class, approximated so that it
+The preconditioner is the inverse of the Hessian's diagonal blocks, one per class, approximated so that it
 is cheap to build, to apply and to extend. q_xc = w_x p_xc (1 - p_xc) is the curvature of class c at point x:
     C_c = inv(prior_precision I + sum_x b_x h_x h_x' + sum_{x in R_c} (q_xc - b_x) h_x h_x')
         = S - B_c' B_c
@@ -32,17 +32,17 @@ from everylabel.core.arrays import Array, array_namespace, as_columns, eye, floa
 from everylabel.core.candidates import log_sum, shares
 from everylabel.core.kernel import cholesky_or_none, inverse_of_precision
 
-TOP = 3  # classes of a point that get its curvature in full
+TOP = 3  # classes per point that get its full curvature
 NEGLIGIBLE = 0.05  # share of a class's variance at a point below which it is left out of B_c
 LEAST = 1e-6  # least shared curvature of a point
 
 
 class Preconditioner(NamedTuple):
-    """S and B_c of the module's head."""
+    """S and B_c of the module docstring."""
 
     shared: Array  # (d, d) S
     own: tuple[Array | None, ...]  # k times (r_c, d) B_c
-    n_points: int  # when it was built
+    n_points: int  # number of points it was built on
 
     def apply(self, matrix: Float[Array, "d k"]) -> Float[Array, "d k"]:
         """Return C_c times column c, for all columns."""
@@ -55,7 +55,7 @@ class Preconditioner(NamedTuple):
     def times(
         self, point: Float[Array, " d"], classes: list[int]
     ) -> tuple[Float[Array, " d"], list[Array], list[float]]:
-        """Return S h; then C_c h - S h and h' C_c h of the classes asked for."""
+        """Return S h, then C_c h - S h and h' C_c h for the given classes."""
         shared = self.shared @ point
         variance = float(point @ shared)
         changes, variances = [], []
@@ -71,7 +71,7 @@ class Preconditioner(NamedTuple):
         return shared, changes, variances
 
     def extend(self, point: Float[Array, " d"], curvature: Float[Array, " k"]) -> Preconditioner:
-        """Return the preconditioner with one point more: C_c -= C_c h h' C_c q / (1 + q h' C_c h)."""
+        """Return the preconditioner with one more point: C_c -= C_c h h' C_c q / (1 + q h' C_c h)."""
         xp: Any = array_namespace(curvature)
         n_top = min(TOP, len(self.own))
         top = [int(c) for c in xp.argsort(curvature, descending=True)[:n_top]]
@@ -96,7 +96,7 @@ def build_preconditioner(
 ) -> Preconditioner:
     """Return the preconditioner at these probabilities, in the precision of the features.
 
-    n_top=0 leaves out all B_c: one covariance for all classes, with their mean curvature.
+    n_top=0 omits all B_c: all classes share one covariance with their mean curvature.
     """
     xp: Any = array_namespace(features)
     n, k = probs.shape
@@ -156,23 +156,23 @@ def _own_rows(
     gram = float64(through @ xp.take(features, at, axis=0).T)
     system = 0.5 * (gram + gram.T) + eye(at.shape[0], gram) / float64(added)[:, None]
     factor = cholesky_or_none(system)
-    if factor is None:  # features so large that rounding is all there is: S alone will do
+    if factor is None:  # features so large that only rounding remains: S alone suffices
         return None
     return xp.astype(xp.linalg.solve(factor, float64(through)), features.dtype)
 
 
-STEEP = 0.5  # slope at a step's end, against that at its start, that is level enough
-FORCING = 0.1  # share of the squared residual that is left far from the minimum
-MAX_CUTS = 30  # of a step; each takes the slope once, without a pass over the features
+STEEP = 0.5  # largest slope at a step's end, relative to that at its start
+FORCING = 0.1  # share of the squared residual that may remain far from the minimum
+MAX_CUTS = 30  # per step; each computes the slope once, without a pass over the features
 SMALL = 1e-3  # squared Newton decrement below which a full step cannot overshoot (self-concordance)
 
 
 class Objective(NamedTuple):
-    """J in the module's head, or that of k sigmoids, which is a sum of one for each class."""
+    """J of the module docstring, or that of k sigmoids, a sum with one term per class."""
 
     features: Array  # (n, d)
     weights: (
-        Array  # (n,), or (n, k) where an instance counts for some classes only; of the features' precision
+        Array  # (n,), or (n, k) where an instance counts for some classes only; in the features' precision
     )
     label_sums: Array  # (d, k) float64
     prior_precision: float
@@ -181,7 +181,7 @@ class Objective(NamedTuple):
     coupled: bool = True  # False: `link` is the sigmoid
 
     def at(self, mean: Float[Array, "d k"], logits: Float[Array, "n k"]) -> Point:
-        """Return the point of a mean whose logits are known."""
+        """Return the point of a mean and its logits."""
         drawn = None if self.candidates is None else shares(logits, self.candidates)
         return Point(mean, logits, self.link(logits), drawn)
 
@@ -198,7 +198,7 @@ class Objective(NamedTuple):
         return float64(summed) - self.label_sums + self.prior_precision * mean
 
     def bend(self, probs: Float[Array, "n k"], change: Float[Array, "n k"]) -> Float[Array, "n k"]:
-        """Return how the weighted probabilities follow a change of the logits."""
+        """Return the first-order change of the weighted probabilities for a change of the logits."""
         xp = array_namespace(change)
         moved = probs * change
         if not self.coupled:
@@ -207,7 +207,7 @@ class Objective(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Where a search stands."""
+    """The current point of a search."""
 
     mean: Array  # (d, k) float64
     logits: Array  # (n, k) H mean
@@ -221,7 +221,7 @@ class Point(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a Newton step found: where it ended, how far it had to go, whether it was cut."""
+    """The result of a Newton step: its end, its decrement, and whether the whole step was taken."""
 
     end: Point
     decrement: float  # squared, in the preconditioner's norm: about twice J's distance to its minimum
@@ -236,11 +236,11 @@ def newton_step(
     enough: float,
     max_products: int,
 ) -> Step:
-    """Return the end of one Newton step; its system is solved no better than is of use.
+    """Return the result of one Newton step, whose system is solved only as exactly as needed.
 
-    Conjugate gradients stop when the squared residual, in the same norm as the decrement, is down
-    to `enough` or to FORCING of where it began; the nearer the minimum, the less (which keeps
-    Newton's steps quadratic). They carry H times the step along: the new logits cost no pass.
+    Conjugate gradients stop when the squared residual, in the norm of the decrement, falls to `enough`
+    or to FORCING of its initial value; the factor shrinks near the minimum, which keeps Newton's
+    convergence quadratic. They also accumulate H times the step, so the new logits need no extra pass.
     """
     xp: Any = array_namespace(gradient)
     features, dtype = objective.features, objective.features.dtype
@@ -258,7 +258,7 @@ def newton_step(
         curvature = inner(seen, bent) + ridge
         if curvature <= 0.0 and i == 0 and start.shares is not None:
             curvature, max_products = inner(seen, convex) + ridge, 1
-        if curvature <= 0.0:  # nothing is left but rounding, or J bends down from here
+        if curvature <= 0.0:  # only rounding remains, or J is concave here
             break
         length = energy / curvature
         step, change = step + length * search, change + length * seen
@@ -283,9 +283,9 @@ def along(
     change: Float[Array, "n k"],
     decrement: float,
 ) -> Step:
-    """Return the point at the step's end, or before it where J already rises steeply there.
+    """Return the step's end, or an earlier point if J already rises steeply there.
 
-    Where J is convex along the step its slope grows: regula falsi finds where it is nearly level.
+    Where J is convex along the step its slope increases: regula falsi finds where it is nearly zero.
     """
     downhill = -inner(gradient, step)
     flat = inner(objective.prior_precision * start.mean - objective.label_sums, step)

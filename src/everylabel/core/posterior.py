@@ -1,22 +1,22 @@
 """A Gaussian posterior over a last layer, and the labelled instances behind it, as immutable values.
 
 d features (with the bias, if there is one), k classes.
-    mean (d, k) mu_hat: one column of weights a class; its last row is the bias
+    mean (d, k) mu_hat: one column of weights per class; its last row is the bias
     cov Sigma_hat, by likelihood:
         "gaussian", "categorical"   (d, d), shared by all classes
         "binary"                    (d, d); the mean has the one column of the positive class
         "matrix_normal"             (d, d) between features, with class_cov (k, k) between classes
-        "per_class"                 (k, d, d), one a class
+        "per_class"                 (k, d, d), one per class
         "full"                      (k*d, k*d), weight j of class c at c*d + j
         "bernoulli"                 (d, d), shared by all classes; several classes per item
-        "bernoulli_per_class"       (k, d, d), one a class; several classes per item
-    data: the labelled instances behind it, if they are kept; an exact update needs them
+        "bernoulli_per_class"       (k, d, d), one per class; several classes per item
+    data: the labelled instances, if they are kept; an exact update needs them
         n points: features (n, d), labels (n,) or answers (n, k), weights (n,);
         label_sums (d, k) = sum_x w_x h_x e_y'
-An update returns another posterior and leaves the one given as it was. Successive posteriors share one
-buffer of rows, and each reads its own first n of them. The first to append to a prefix writes behind it; any
-other that appends to the same prefix gets a copy. Closed-form updates only queue their labels (`Data.add`);
-the arrays get them when first needed.
+An update returns a new posterior and does not change the old one. Successive posteriors share one buffer of
+rows, and each reads only its first n. The first posterior to append after row n writes into the buffer; any
+other that appends there gets a copy. Closed-form updates only queue their labels (`Data.add`); the arrays get
+them when first needed.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.newton import Preconditioner
 
 UNKNOWN = -1  # the label of an instance that came without one
-PARTIAL = -2  # of one with a soft label, which is in label_sums alone
-DOUBLE_UP_TO = 2000  # weights of a layer up to which rows are kept in double: single pays above,
-WELL_SCALED = 1e5  # and suffices while mean |h|^2 / prior_precision is below this
-COUNT_AT = 64  # batches noted at which they are counted
-MOST_EMPTY = 0.3  # share of rows with weight 0 from which they are dropped
+PARTIAL = -2  # the label of an instance with a soft label, which only label_sums holds
+DOUBLE_UP_TO = 2000  # most weights of a layer whose rows are kept in double; single is faster above,
+WELL_SCALED = 1e5  # and precise enough while mean |h|^2 / prior_precision is below this
+COUNT_AT = 64  # queued batches at which they are written into the arrays
+MOST_EMPTY = 0.3  # share of rows with weight 0 at which these are dropped
 
 Targets = Callable[[Array, int], Array]  # a likelihood's labels as certain probabilities
 
 
 class Buffer(NamedTuple):
-    """Rows with room behind them, and who wrote where: claims[n] is the writer of row n."""
+    """Rows with spare capacity; claims[n] is the writer of row n."""
 
     rows: Array  # (capacity, d)
     claims: dict[int, object]
 
 
 class Labelled(NamedTuple):
-    """Some instances with their labels, on the way into the data or out of it."""
+    """A batch of instances with their labels, to be added to the data or removed from it."""
 
     features: Array  # (b, d)
     labels: Array  # (b,), or answers (b, k)
@@ -60,13 +60,13 @@ class Labelled(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Data:
-    """Labelled instances; see the module's head."""
+    """Labelled instances; see the module docstring."""
 
     buffer: Buffer
     labels: Array
     weights: Array
     label_sums: Array
-    later: tuple[Labelled, ...] = ()  # noted but not counted yet
+    later: tuple[Labelled, ...] = ()  # queued, not in the arrays yet
     preconditioner: Preconditioner | None = None  # of the last exact update, for the next
 
     @property
@@ -77,12 +77,12 @@ class Data:
         return int(self.labels.shape[0]) + sum(int(noted.labels.shape[0]) for noted in self.later)
 
     def add(self, new: Labelled, targets: Targets) -> Data:
-        """Return the data with new labels noted, in O(b d); every so often all that is noted is counted."""
+        """Return the data with new labels queued, in O(b d); a long queue is written into the arrays."""
         data = replace(self, later=(*self.later, self._own(new)))
         return data if len(data.later) < COUNT_AT else data.counted(targets)
 
     def counted(self, targets: Targets) -> Data:
-        """Return the data with every noted label in its arrays."""
+        """Return the data with every queued label written into its arrays."""
         if not self.later:
             return self
         xp: Any = array_namespace(self.weights)
@@ -90,13 +90,13 @@ class Data:
         return replace(self, later=()).append(new, targets)
 
     def append(self, new: Labelled, targets: Targets) -> Data:
-        """Return the data with rows behind its own; O(b d) on average, since room doubles."""
+        """Return the data with rows appended; O(b d) on average, since the capacity grows geometrically."""
         xp: Any = array_namespace(new.features)
         new = self._own(new)
         n, b = int(self.labels.shape[0]), int(new.labels.shape[0])
         writer = object()
         buffer = self.buffer
-        # setdefault is atomic: of two that append to one prefix, in any thread, one gets the room
+        # setdefault is atomic: if two threads append after the same row, one gets the room
         if n + b > buffer.rows.shape[0] or buffer.claims.setdefault(n, writer) is not writer:
             buffer = _with_room(self.features, b)
             buffer.claims[n] = writer
@@ -106,9 +106,9 @@ class Data:
         return Data(buffer, labels, weights, sums, preconditioner=self.preconditioner)
 
     def take_back(self, gone: Labelled, targets: Targets) -> Data:
-        """Return counted data without these labels, the latest first.
+        """Return data without these labels; the newest matching rows are removed first.
 
-        Their rows stay with weight 0, which costs no copy, until they are many.
+        The queue must be empty. Rows stay with weight 0, without a copy, until they exceed MOST_EMPTY of all.
         """
         gone = self._own(gone)
         features, labels, weights = gone
@@ -137,7 +137,7 @@ class Data:
         return replace(self, buffer=buffer, labels=labels, weights=weights, label_sums=sums)
 
     def turn(self, one: Labelled, after: Int[Array, " 1"], targets: Targets) -> Data | None:
-        """Return counted data with another label at the row that has this one; None if no row has."""
+        """Return data with the label of one matching row replaced; None if no row matches."""
         features, labels, weights = self._own(one)
         xp: Any = array_namespace(features)
         known = self._has(labels[0, ...]) & (self.weights == weights[0])
@@ -151,7 +151,7 @@ class Data:
         return replace(self, labels=turned, label_sums=sums)
 
     def add_classes(self, n: int) -> Data:
-        """Return counted data with room for n classes more, of which there are no labels yet."""
+        """Return data with room for n more classes, which have no labels yet."""
         xp: Any = array_namespace(self.label_sums)
         room = zeros((self.label_sums.shape[0], n), self.label_sums)
         labels = self.labels
@@ -162,7 +162,7 @@ class Data:
         return replace(self, labels=labels, label_sums=sums, preconditioner=None)
 
     def _has(self, label: Array) -> Bool[Array, " n"]:
-        """Return which rows have this label, or came without one."""
+        """Return which rows have this label, or came without a label."""
         xp: Any = array_namespace(self.labels)
         same = (self.labels == label) | (self.labels == UNKNOWN)
         return (
@@ -170,7 +170,7 @@ class Data:
         )
 
     def _with_sums(self, new: Labelled, targets: Targets) -> Float[Array, "d k"]:
-        """Return label_sums with these labels; the columns of other classes are copied as they are."""
+        """Return label_sums with these labels added; the columns of other classes are copied unchanged."""
         if type(self.label_sums) is not np.ndarray:
             return self.label_sums + self._summed(new, targets)
         certain = targets(new.labels, self.label_sums.shape[1])
@@ -179,7 +179,7 @@ class Data:
         return sums
 
     def _summed(self, some: Labelled, targets: Targets) -> Float[Array, "d k"]:
-        """Return what these labels are in label_sums."""
+        """Return the contribution of these labels to label_sums."""
         certain = targets(some.labels, self.label_sums.shape[1])
         return float64(some.features).T @ (some.weights[:, None] * certain)
 
@@ -201,8 +201,8 @@ def first_data(
 ) -> Data:
     """Return the data a posterior was fitted on.
 
-    Without labels the mean is taken for the mode, which is where the gradient is zero:
-    label_sums = H' (w P) + prior_precision mean. Labels are (n, k) where they are answers.
+    Without labels the mean is assumed to be the mode, where the gradient is zero:
+    label_sums = H' (w P) + prior_precision mean. With `answers` labels are (n, k).
     """
     xp: Any = array_namespace(features)
     d, k = mean.shape
@@ -220,7 +220,7 @@ def first_data(
 
 
 def _with_room(rows: Float[Array, "n d"], b: int) -> Buffer:
-    """Return a copy of the rows with room for b more and half as many again."""
+    """Return a copy of the rows with spare capacity for b more and half as many again."""
     xp: Any = array_namespace(rows)
     n, d = rows.shape
     room = xp.empty((n + b + (n + b) // 2 + 16, d), dtype=rows.dtype, device=device(rows))
@@ -230,7 +230,7 @@ def _with_room(rows: Float[Array, "n d"], b: int) -> Buffer:
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Posterior:
-    """The weights of a last layer and how sure we are of them; see the module's head.
+    """A Gaussian over the weights of a last layer: mean, covariance and, if kept, the labelled instances.
 
     Examples
     --------
@@ -251,7 +251,7 @@ class Posterior:
 
     @property
     def n_features(self) -> int:
-        """Features of an instance as it comes, without the bias."""
+        """Number of features of an instance, without the bias."""
         return int(self.mean.shape[0]) - self.bias
 
     @property

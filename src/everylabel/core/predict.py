@@ -4,8 +4,8 @@ n points, k classes; f (n, k) logits at the mean, v their variance.
     mean         link(f)
     mean_field   link(f / sqrt(1 + factor v)), factor = pi/8 (Lu et al., 2020); with sigmoid: probit
     monte_carlo  the average of link(f + noise)
-A shared covariance gives one variance an instance, so mean-field changes how sure a prediction
-is, never which class wins.
+A shared covariance gives one variance per instance, so mean-field changes the confidence of a prediction,
+never which class wins.
 """
 
 import math
@@ -42,10 +42,10 @@ def predict_proba(
 ) -> Float[Array, "n k"]:
     """Return class probabilities (n, k); two columns for a binary posterior.
 
-    Those of a multi-label posterior need not sum to 1: each class has its own sigmoid.
+    Probabilities of a multi-label posterior need not sum to 1: each class has its own sigmoid.
 
     method is one of "mean_field" (the default), "mean", "monte_carlo" (needs `rng`; `n_samples`
-    draws of the logits) and "probit", the name mean-field has with sigmoids. Samples are
+    draws of the logits) and "probit", the name of mean-field with sigmoids. `Samples` are
     always averaged.
 
     Examples
@@ -85,7 +85,7 @@ def predict_proba(
 
 
 def logits(posterior: Posterior, features: Any) -> Float[Array, "n k"]:
-    """Return the logits at the mean; one column, the positive class's, if binary.
+    """Return the logits at the mean; for a binary posterior one column, that of the positive class.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def logits(posterior: Posterior, features: Any) -> Float[Array, "n k"]:
 
 
 def logit_variance(posterior: Posterior, features: Any) -> Float[Array, "n k"]:
-    """Return the variance of each logit; a single column where all classes share it.
+    """Return the variance of each logit; a single column if all classes share it.
 
     Examples
     --------

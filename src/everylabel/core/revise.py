@@ -1,9 +1,9 @@
-"""More than adding labels: condition without a label, take a label back, add a class.
+"""Changes beyond new labels: condition without a label, take a label back, change it, add a class.
 
 b points, d features, k classes.
     condition  Sigma^-1 += sum_x w_x c_x h_x h_x'            no label is needed for the covariance
-    forget     Sigma^-1 -= sum_x w_x c_x h_x h_x'            the same formula with the sign turned;
-               mu = argmin J without the labels               if the labelled instances are kept, or
+    forget     Sigma^-1 -= sum_x w_x c_x h_x h_x'            the same formula with the opposite sign;
+               mu = argmin J without the labels               if the labelled instances are kept, else
                mu += Sigma h_x w_x (p_x - e_y)'               the label's own gradient is undone
     unlearn    mu += step Sigma h_x r_x',  r_x = w_x (p_x - e_y) as the step took it, then Sigma as above
     pull       mu -= step Sigma h_x r_x'                      where Sigma has been conditioned on x already
@@ -26,9 +26,9 @@ from everylabel.core.updates import exact
 
 
 def condition(posterior: Posterior, features: Any, *, weights: Any = None) -> Posterior:
-    """Return the posterior as sure as if it had seen these instances; its mean does not move.
+    """Return the posterior with the covariance it would have after labelling these instances; the mean stays.
 
-    Use it for instances that are out with an annotator, so that their like are not picked too.
+    Use it for instances leased to an annotator, so that similar ones are not picked too.
 
     Examples
     --------
@@ -51,12 +51,12 @@ def condition(posterior: Posterior, features: Any, *, weights: Any = None) -> Po
 def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: Any = None) -> Posterior:
     """Return the posterior without these instances, the latest first.
 
-    The covariance is restored to what it was before `update` (or `condition`, if labels is
-    None): to the letter with the Gaussian likelihood, in any order; where the curvature depends on
-    the mean it is taken at the present one, which is exact for the latest label.
-    Where the posterior keeps its labelled instances, the mean is that of retraining without these
-    labels, as if they had never been. Where it does not, the mean takes the Newton step of the
-    objective without the label, which undoes little of a step of size 10.
+    The covariance is restored to its value before `update` (or `condition`, if labels is None). This is
+    exact in any order with the Gaussian likelihood; where the curvature depends on the mean, it is taken
+    at the present mean, which is exact for the latest label.
+    If the posterior keeps its labelled instances, the mean is that of retraining without these labels.
+    Otherwise the mean takes the Newton step of the objective without the label, which undoes little of
+    a step of size 10.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: 
     data = counted.take_back(Labelled(design, labels, weights), kind.targets)
     try:
         narrow = _step_back(posterior, design, None, kind.counts(labels, weights))
-    except EverylabelError:  # these labels were learned, at another curvature than today's
+    except EverylabelError:  # the labels were learned at another curvature than the present one
         design = float64(data.features)
         left = Instances(design, kind.link(design @ posterior.mean), kind.counts(data.labels, data.weights))
         narrow = posterior.replace(**kind.fit(left, posterior.prior_precision))
@@ -92,9 +92,9 @@ def forget(posterior: Posterior, features: Any, labels: Any = None, *, weights: 
 def relabel(
     posterior: Posterior, features: Any, before: int, after: int, *, weight: float = 1.0
 ) -> Posterior:
-    """Return the posterior as if one label that it has kept had been another, by one search for the mean.
+    """Return the posterior retrained with one kept label replaced by another, by one search for the mean.
 
-    It is `forget` and an exact `update` where the covariance does not depend on the mean.
+    It equals `forget` and an exact `update` if the covariance does not depend on the mean.
     """
     found = relabelled(posterior, features, before, after, weight=weight)
     if found is None:
@@ -108,7 +108,7 @@ def relabel(
 def relabelled(
     posterior: Posterior, features: Any, before: int, after: int, *, weight: float = 1.0
 ) -> Posterior | None:
-    """Return what `relabel` does; None if no such label with that weight was learned, or none was kept."""
+    """Return the result of `relabel`; None if no such label with that weight is kept."""
     design = check_features(features, posterior.mean, posterior.bias)
     kind = LIKELIHOODS[posterior.likelihood]
     labels = kind.check([before, after], 2, posterior.n_classes, design)
@@ -121,11 +121,11 @@ def relabelled(
 def unlearn(
     posterior: Posterior, features: Any, residual: Any, step_size: float, *, weight: float = 1.0
 ) -> Posterior:
-    """Return the posterior without one label that a step has taught, at the cost of one.
+    """Return the posterior without one label learned by a second-order step, at the cost of one such step.
 
-    residual : w (p - e_y), (1, k), as that step took it
-    It is the step back to the letter for the latest label. Of an earlier one, what later labels have made of
-    it since goes with it to first order: their covariance is in Sigma, their residuals stay as they were.
+    residual : w (p - e_y), (1, k), as in that step
+    The result is exact for the latest label. For an earlier label it is exact to first order: Sigma includes
+    the later labels, but their residuals are not recomputed.
     """
     design = check_features(features, posterior.mean, posterior.bias)
     kind = LIKELIHOODS[posterior.likelihood]
@@ -136,9 +136,9 @@ def unlearn(
 
 
 def pull(posterior: Posterior, features: Any, residual: Any, step_size: float) -> Posterior:
-    """Return the posterior after the label of an instance that it was conditioned on, with the same weight.
+    """Return the posterior after the label of an instance it was conditioned on, with the same weight.
 
-    It is `forget` of the condition and `update` on the label at once: the covariance is there already.
+    It equals `forget` of the condition and `update` with the label; the covariance is already right.
     """
     design = check_features(features, posterior.mean, posterior.bias)
     moved = apply_cov(LIKELIHOODS[posterior.likelihood], posterior, design, residual)
@@ -148,9 +148,9 @@ def pull(posterior: Posterior, features: Any, residual: Any, step_size: float) -
 def turn(
     posterior: Posterior, features: Any, before: int, after: int, step_size: float, *, weight: float = 1.0
 ) -> Posterior:
-    """Return the posterior as if one label had been another when it was learned: the residual is turned.
+    """Return the posterior as if one label had been another when a second-order step learned it.
 
-    It is so to the letter for the latest label, and to first order for an earlier one; see `unlearn`.
+    Exact for the latest label, and to first order for an earlier one; see `unlearn`.
     """
     design = check_features(features, posterior.mean, posterior.bias)
     kind = LIKELIHOODS[posterior.likelihood]
@@ -166,7 +166,7 @@ def _step_back(
     labels: Array | None,
     weights: Float[Array, "n ..."],
 ) -> Posterior:
-    """Return the posterior with instances (and labels) taken back one by one in closed form."""
+    """Return the posterior with instances (and their labels) taken back one by one in closed form."""
     kind = LIKELIHOODS[posterior.likelihood]
     targets = None if labels is None else kind.targets(labels, posterior.mean.shape[1])
     for i in reversed(range(design.shape[0])):
@@ -184,9 +184,9 @@ def _step_back(
 def add_class(
     posterior: Posterior, n: int = 1, *, names: str | tuple[str, ...] | list[str] | None = None
 ) -> Posterior:
-    """Return the posterior with n classes more, whose weights are at the prior.
+    """Return the posterior with n more classes, whose weights are at the prior.
 
-    If the posterior names its classes, `names` are needed for the new ones.
+    If the posterior has class names, `names` must name the new ones.
 
     Examples
     --------

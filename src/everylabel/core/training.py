@@ -1,12 +1,12 @@
 """Exact training of the last layer: the maximum a posteriori weights, by Newton's method.
 
-n points, d features (with the bias), k classes; mean (d, k). The objective and its Newton steps
-are those of `newton`; those of `descent` come first, and leave it little to do.
-With few points the problem is rotated into their span: the minimum lies there.
-With two classes it is at mean = (-v/2, v/2), as the gradient's columns are opposite for such a mean: v is the
-minimum for one column with the sigmoid, where prior_precision / 2 (|v/2|^2 + |v/2|^2) is that of half of it.
-Where instances have candidates in place of a label (see `candidates`) J is not convex: a step that ends
-higher is halved until it does not.
+n points, d features (with the bias), k classes; mean (d, k). The quasi-Newton steps of `descent` come first;
+few Newton steps (`newton`) then reach the minimum.
+With few points the problem is rotated into their span, which contains the minimum.
+With two classes the minimum is at mean = (-v/2, v/2), since the gradient's columns are then opposite: v is
+the minimum for one column with the sigmoid and half the prior precision, as |v/2|^2 + |v/2|^2 = |v|^2 / 2.
+With candidates in place of labels (see `candidates`) J is not convex: a step that ends higher is halved until
+it does not.
 """
 
 import warnings
@@ -35,11 +35,11 @@ from everylabel.core.errors import EverylabelError
 from everylabel.core.likelihoods import LIKELIHOODS
 from everylabel.core.newton import Objective, Point, build_preconditioner, inner, newton_step
 
-PAYS = 10  # passes over the features, each of 4 n d k operations, that make up for a rotation's 4 n^2 d
-CLOSE = 0.5  # of the target, which a step's rounding then does not miss
-WELL = 0.01  # of the target, which Newton steps go for: the same minimum, however the data are weighted
-SETTLED = 1.0  # squared decrement below which the curvature is that of the minimum, nearly
-ROUNDING = 1e-12  # of J, within which two values are taken for the same
+PAYS = 10  # assumed passes over the features (4 n d k operations each), against a rotation's 4 n^2 d
+CLOSE = 0.5  # share of the target that quasi-Newton steps aim at, so that rounding does not miss it
+WELL = 0.01  # share of the target that Newton steps aim at: the same minimum, however the data are weighted
+SETTLED = 1.0  # squared decrement below which the curvature is nearly that at the minimum
+ROUNDING = 1e-12  # relative difference of J below which two values count as equal
 
 
 def fit_map(
@@ -63,8 +63,8 @@ def fit_map(
     Parameters
     ----------
     features, labels : array (n, d), array (n,) or (n, k)
-        Training data as it comes; labels are class numbers. Labels (n, k) are for several classes per item: 1
-        (of this class), 0 (not of it) or NaN (not answered, which teaches nothing); each class has a sigmoid.
+        Training data without a bias column; labels are class numbers. Labels (n, k) are for several classes
+        per item: 1 (of this class), 0 (not of it) or NaN (not answered, ignored); each class has a sigmoid.
     n_classes : int
         Number of classes; some may have no instance yet.
     prior_precision : float
@@ -72,22 +72,22 @@ def fit_map(
     weights : array (n,), optional
         How often each instance counts.
     class_weight : array (k,), dict or "balanced", optional
-        A factor on the weight of each class's instances; a dict by class number, 1 for those that it does not
-        name; "balanced" is n / (k * count).
+        A factor on the weight of each class's instances. A dict maps class numbers to factors, 1 for others;
+        "balanced" is n / (k * count).
     partial : (array (m, d), bool array (m, k)), optional
-        More instances, and which classes each may have: those that are ruled out are False.
+        More instances, and which classes each may have: False for classes that are ruled out.
     init : array (d+1, k), optional
         Where to start, for example the weights before the last label.
     soft : bool
-        Labels (n, k) are a probability for each class, which sum to 1, of a softmax.
+        Labels (n, k) are class probabilities of a softmax; each row sums to 1.
     binary : bool
         Train one column with the sigmoid instead of two with the softmax.
     bias : bool
         False for a layer without a bias: the result is then (d, k).
     tol : float
-        Stop when the gradient is this small against the gradient at zero weights.
+        Stop when the gradient is this small relative to the gradient at zero weights.
     max_iter : int
-        Newton steps at most; a warning tells when they do not suffice.
+        Most Newton steps; a warning is issued if they do not suffice.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def fit_map(
 def _trained(
     objective: Objective, start: Float[Array, "d k"], tol: float, max_iter: int
 ) -> Float[Array, "d k"]:
-    """Return the minimum of J, in the span of the points where getting there pays."""
+    """Return the minimum of J, found in the span of the points where the rotation pays."""
     features, label_sums = objective.features, objective.label_sums
     n, d = features.shape
     if n >= d or (objective.candidates is None and n > PAYS * start.shape[1]):
@@ -154,7 +154,7 @@ def _trained(
 def minimise(
     objective: Objective, mean: Float[Array, "d k"], tol: float, max_iter: int
 ) -> Float[Array, "d k"]:
-    """Return the minimum of J by quasi-Newton steps from `mean`, and Newton's where those do not reach."""
+    """Return the minimum of J by quasi-Newton steps from `mean`, and Newton steps if those do not suffice."""
     logits = objective.features @ mean
     point = objective.at(mean, logits)
     at_zero = objective.gradient(0.0 * mean, objective.at(mean, 0.0 * logits).pull)
@@ -190,7 +190,7 @@ def minimise(
 
 
 def _has_rows(labels: Any) -> bool:
-    """Return whether labels have two axes, be they an array or a list of lists."""
+    """Return whether labels (an array or a list of lists) have two axes."""
     shape = getattr(labels, "shape", None)
     return len(shape) == 2 if shape is not None else bool(len(labels)) and hasattr(labels[0], "__len__")
 
@@ -206,7 +206,7 @@ def _joined(
     weights: Float[Array, " n"],
     partial: tuple[Any, Any],
 ) -> tuple[Array, Array, Array, Array]:
-    """Return features, targets and weights with rows more that have none, and the candidates of all."""
+    """Return features, targets and weights with the partial instances appended, and the candidates of all."""
     xp: Any = array_namespace(features)
     if not isinstance(partial, (tuple, list)) or len(partial) != 2:
         raise EverylabelError(

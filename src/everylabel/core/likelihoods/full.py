@@ -82,7 +82,7 @@ class Full(Likelihood):
 
 
 def _root(at: Instances) -> Float[Array, "bk bk"]:
-    """Return the block-diagonal root of all instances' curvature, one k x k block an instance."""
+    """Return the block-diagonal root of all instances' curvature, one k x k block per instance."""
     xp, probs = array_namespace(at.probs), at.probs
     b, k = probs.shape
     half = xp.sqrt(probs)

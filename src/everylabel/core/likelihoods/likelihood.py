@@ -1,7 +1,7 @@
-"""What a likelihood must offer so that every update, prediction and sample works with it.
+"""The interface of a likelihood, on which every update, prediction and sample relies.
 
-A likelihood decides the curvature of the loss at an instance, and with it the shape of the
-covariance. b instances are seen at once, most often b = 1;  residual (b, k) is weight * (p - e_y).
+A likelihood defines the curvature of the loss at an instance, and with it the shape of the
+covariance. It takes b instances at once, usually b = 1;  residual (b, k) is weight * (p - e_y).
 To add one: copy `per_class.py`, change its curvature, add a line to `likelihoods/__init__.py`.
 """
 
@@ -17,7 +17,7 @@ from everylabel.core.posterior import Posterior
 
 
 class Instances(NamedTuple):
-    """Some instances, and the probabilities at which their curvature is taken."""
+    """A batch of instances and the probabilities at which their curvature is taken."""
 
     features: Array  # (b, d) h_x
     probs: Array  # (b, k) p_x
@@ -33,30 +33,30 @@ class Projection(NamedTuple):
 
 
 class Likelihood(ABC):
-    """One likelihood, with the softmax unless it says otherwise; it has no state of its own."""
+    """Base class of likelihoods: stateless, with the softmax as the default link."""
 
-    coupled = True  # the probabilities of an instance sum to 1; else each class has a sigmoid
+    coupled = True  # True: the probabilities of an instance sum to 1; False: each class has a sigmoid
 
     def check(self, labels: Any, n: int, k: int, like: Array, name: str = "labels") -> Array:
-        """Return the labels of n instances as arrays of one kind, or say what is wrong with them."""
+        """Check the labels of n instances and return them as an array of `like`'s library."""
         return check_labels(labels, n, k, like, name)
 
     def counts(self, labels: Array, weights: Float[Array, " n"]) -> Float[Array, "n ..."]:
-        """Return how often each label counts: (n,), or (n, k) where each class is answered by itself."""
+        """Return the weight of each label: (n,), or (n, k) if each class is answered separately."""
         return weights
 
     def link(self, logits: Float[Array, "*n k"]) -> Float[Array, "*n k"]:
-        """Return the probabilities that the gradient is taken with."""
+        """Return the class probabilities of these logits."""
         return softmax(logits)
 
     def targets(self, labels: Int[Array, " n"], k: int) -> Float[Array, "n k"]:
-        """Return labels as certain probabilities: e_y for each label y."""
+        """Return labels as one-hot probabilities: e_y for each label y."""
         xp = array_namespace(labels)
         numbers = xp.arange(k, dtype=xp.int64, device=device(labels))
         return xp.astype(labels[:, None] == numbers[None, :], xp.float64)
 
     def project(self, posterior: Posterior, at: Instances) -> Projection:
-        """Return what both `direction` and `condition` need."""
+        """Return the projection that both `direction` and `condition` need."""
         cov_h = posterior.cov @ at.features.T
         return Projection(at, cov_h, at.features @ cov_h)
 
@@ -80,23 +80,23 @@ class Likelihood(ABC):
 
     @abstractmethod
     def sample(self, posterior: Posterior, noise: Float[Array, "m d k"]) -> Float[Array, "m d k"]:
-        """Return weights drawn from the posterior, made from standard normal noise."""
+        """Turn standard normal noise into weights drawn from the posterior."""
 
     @abstractmethod
     def extend(self, posterior: Posterior, n: int) -> dict[str, Array]:
-        """Return the covariance fields with room for n classes more, at the prior."""
+        """Return the covariance fields with n more classes, at the prior."""
 
 
 def apply_cov(
     kind: Likelihood, posterior: Posterior, features: Float[Array, "b d"], residual: Float[Array, "b k"]
 ) -> Float[Array, "d k"]:
-    """Return the covariance times a gradient H' R: the direction of instances without curvature."""
+    """Return the covariance times a gradient H' R: the update direction without the instances' curvature."""
     flat = Instances(features, 0.0 * residual, 0.0 * residual[:, 0])
     return kind.direction(posterior, kind.project(posterior, flat), residual)
 
 
 def condition_many(kind: Likelihood, posterior: Posterior, at: Instances, sign: int) -> Posterior:
-    """Return `condition` on any number of instances, d at a time: no n x n system is ever built."""
+    """Condition on any number of instances, d at a time, so that no n x n system is built."""
     n, at_once = at.features.shape
     for start in range(0, n, at_once):
         rows = slice(start, min(start + at_once, n))

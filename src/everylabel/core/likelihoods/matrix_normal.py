@@ -3,12 +3,12 @@
 d features, k classes; Cov[vec W] = Gamma (x) Sigma, with Gamma (k, k) and Sigma (d, d).
 The exact precision after an instance, Gamma^-1 (x) Sigma^-1 + Lambda (x) h h' with
 Lambda = w (diag(p) - p p'), is not a Kronecker product. We take the closest one, the minimum of
-KL(N(Gamma_upd (x) Sigma_upd) || exact). It makes both matrices depend on each other, so that
-they have to be found together, as the paper says (after Spiegelhalter & Lauritzen, 1990):
+KL(N(Gamma_upd (x) Sigma_upd) || exact). The two matrices depend on each other and are found
+together, as the paper says (after Spiegelhalter & Lauritzen, 1990):
     Sigma_upd^-1 = Sigma^-1 + beta h h'              beta = tr(Lambda Gamma_upd) / k
     Gamma_upd^-1 = (1 - beta eps) Gamma^-1 + eps Lambda     eps = h' Sigma_upd h / d
-Gamma (x) Sigma leaves a scalar free between its two factors; fixing Sigma^-1's own coefficient at
-one is what makes the equations this short, and makes taking an instance back their exact inverse.
+Gamma (x) Sigma leaves a scalar free between its two factors. Fixing Sigma^-1's own coefficient at one
+makes the equations this short, and makes taking an instance back their exact inverse.
 """
 
 from jaxtyping import Float
@@ -91,7 +91,7 @@ def _moved(
 ) -> Posterior:
     """Return the posterior after one instance, or before it.
 
-    After it, beta is found by fixed-point iteration; to go back beta and eps are known already.
+    Forward, beta is found by fixed-point iteration; backward, beta and eps are already known.
     """
     sigma, gamma = posterior.cov, posterior.class_cov
     xp, d, k = array_namespace(sigma), sigma.shape[0], gamma.shape[0]

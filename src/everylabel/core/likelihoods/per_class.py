@@ -2,9 +2,9 @@
 
 b new points, d features, k classes.
     Sigma_c^-1 = prior_precision I + sum_x w_x p_xc (1 - p_xc) h_x h_x'
-This is the block diagonal of the full Hessian: what is left of it when the terms between
-classes are dropped; with sigmoids there are none, and it is the Hessian itself. w_xc = 0 where class c was
-not answered. Beyond the paper, which stops at one covariance for all classes.
+This is the block diagonal of the full Hessian, without the terms between classes. With sigmoids there are
+none, and it is the full Hessian. w_xc = 0 where class c was not answered. Beyond the paper, which stops at
+one covariance for all classes.
 """
 
 from jaxtyping import Float
@@ -18,7 +18,7 @@ from everylabel.core.posterior import Posterior
 
 
 class PerClass(Likelihood):
-    """cov (k, d, d): every class has a curvature p_c (1 - p_c) of its own."""
+    """cov (k, d, d): each class has its own curvature p_c (1 - p_c)."""
 
     def fit(self, at: Instances, prior_precision: float) -> dict[str, Array]:
         xp, features = array_namespace(at.features), at.features
@@ -57,7 +57,7 @@ class PerClass(Likelihood):
 
 
 class BernoulliPerClass(Answers, PerClass):
-    """k sigmoids, each with a covariance of its own."""
+    """k sigmoids, each with its own covariance."""
 
 
 def _curvature(at: Instances) -> Float[Array, "k b"]:

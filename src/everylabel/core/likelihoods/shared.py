@@ -6,7 +6,7 @@ b new points, d features, k classes.
     categorical  c = p*(1 - p*)      App. C, the upper bound of Liu et al. (2022); p* = max_y p_y
     binary       c = p(1 - p)        Sec. 3.2, sigmoid instead of softmax
     bernoulli    w c = max_y w_y p_y (1 - p_y)     several classes per item: the bound of "categorical" for k
-                                     sigmoids; w_y = 0 of a class that was not answered
+                                     sigmoids; w_y = 0 for a class that was not answered
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from everylabel.core.posterior import Posterior
 
 
 class SharedCovariance(Likelihood):
-    """A likelihood whose curvature is one number an instance, whatever the class."""
+    """A likelihood whose curvature is one number per instance, the same for all classes."""
 
     def __init__(self, bound: Callable[[Array], Array]) -> None:
         self.bound = bound
@@ -73,7 +73,7 @@ class SharedCovariance(Likelihood):
         return xp.permute_dims(spread, (1, 0, 2))
 
     def extend(self, posterior: Posterior, n: int) -> dict[str, Array]:
-        return {"cov": posterior.cov}  # shared, so a new class has it already
+        return {"cov": posterior.cov}  # shared, so it also holds for a new class
 
 
 class Binary(Sigmoid, SharedCovariance):
@@ -85,7 +85,7 @@ class Binary(Sigmoid, SharedCovariance):
 
 
 class Bernoulli(Answers, SharedCovariance):
-    """k sigmoids with one covariance: never less curvature than the class that has most of it."""
+    """k sigmoids with one covariance, whose curvature is that of the class with the largest."""
 
     def curvature(self, probs: Float[Array, "*b k"], weights: Any = 1.0) -> Float[Array, "*b"]:
         if len(getattr(weights, "shape", ())) < len(probs.shape):  # one weight for all classes

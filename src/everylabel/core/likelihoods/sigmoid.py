@@ -1,7 +1,7 @@
-"""The sigmoid in place of the softmax: each class is there or not, whatever the others are.
+"""The sigmoid in place of the softmax: each class is present or absent independently of the others.
 
 n instances, k classes; p = 1 / (1 + e^-f), the loss of an answer t is -t log p - (1 - t) log(1 - p).
-Answers (n, k) are 1, 0 or NaN. NaN is no answer: its weight is 0, so that it teaches nothing.
+Answers (n, k) are 1, 0 or NaN. NaN means no answer and has weight 0.
 The curvature and the covariance are those of `shared` or `per_class`.
 """
 
@@ -36,5 +36,5 @@ class Answers(Sigmoid):
         return xp.where(xp.isnan(labels), 0.0 * weights[:, None], weights[:, None])
 
     def targets(self, labels: Float[Array, "n k"], k: int) -> Float[Array, "n k"]:
-        """Return the answers; 0, which counts for nothing, where there is none."""
+        """Return the answers, with 0 (of weight 0) where there is none."""
         return float64(labels > 0.0)

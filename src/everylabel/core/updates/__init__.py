@@ -28,7 +28,7 @@ DEFAULT_STEPS = {
 
 
 def default_step(method: str, likelihood: str) -> float:
-    """Return the step size of a method when none is given."""
+    """Return the default step size of a method."""
     if method == "second_order" and likelihood != "gaussian":
         return second_order.NEWTON_STEP
     return DEFAULT_STEPS.get(method, 1.0)
@@ -49,34 +49,34 @@ def update(
     report: Callable[[exact.Report], Any] | None = None,
     covariance: bool = True,
 ) -> State:
-    """Return the posterior after new labels; the one given is left as it was.
+    """Return the posterior after new labels; the given posterior is not changed.
 
     Parameters
     ----------
     posterior : Posterior or Samples
         From `laplace`, `update`, or (for method="monte_carlo") from `sample`.
     features : array (b, d)
-        The new instances, as they come.
+        The new instances, without a bias column.
     labels : array (b,) or (b, k)
-        Their class numbers; of a multi-label posterior a row of 1, 0 or NaN (not answered) each.
+        Their class numbers; for a multi-label posterior one row of 1, 0 or NaN (not answered) each.
     method : {"second_order", "first_order", "exact", "monte_carlo"}, optional
         "second_order" (the default for a Posterior) is the paper's Gauss-Newton step,
-        "first_order" a gradient step, "exact" retrains on all labels there are (as fast as a few
-        passes over them; it has no step size), "monte_carlo" (the default and only one for
-        Samples) reweights samples.
+        "first_order" a gradient step, "exact" retrains on all labels (as fast as a few passes over
+        them; it has no step size), "monte_carlo" (the only method for Samples) reweights samples.
     step_size : float, optional
         The paper's gamma. None takes the paper's value: 10 for second order with the Gaussian
-        likelihood it was found for (1, Newton's own step, with the other likelihoods), 0.001 for
-        first order, and as the exponent of Monte Carlo 0.01.
+        likelihood (1, Newton's own step, with the other likelihoods), 0.001 for first order, and
+        0.01 as the exponent of Monte Carlo.
     joint : bool
-        Take all labels in one step, with residuals at the old mean, instead of one by one.
+        Learn all labels in one step, with residuals at the old mean, instead of one by one.
     weights : array (b,), optional
         How often each label counts, for example the number of annotators that agree.
     report : callable, optional
-        Is told how method="exact" ended: Newton steps, squared decrement of the last, whether it was whole.
+        Called with a `Report` of how method="exact" ended: Newton steps, squared decrement of the last,
+        whether the search succeeded.
     covariance : bool
-        False leaves the covariance as it was, for method="first_order" only, whose step does not need it: a
-        label then costs no more than its gradient.
+        False, with method="first_order" only, leaves the covariance unchanged: a label then costs no more
+        than its gradient.
 
     Examples
     --------

@@ -3,12 +3,12 @@
 n labelled points, b new ones, d features, k classes.
     mean_upd = argmin J over all labels                                             no step size
     Sigma_upd = H^-1(mean_upd, Sigma, D+)                                           Eq. 6
-The search starts at the posterior's mean; a single new label first moves it to its own exact answer under one
-Gaussian a class (`solve_dual`). Newton steps over all labelled points do the rest, each solved by conjugate
-gradients with those Gaussians as preconditioner. The preconditioner stays with the data
-(`Data.preconditioner`) and is rebuilt when the labels have grown by GROWTH.
+The search starts at the posterior's mean; a single new label first moves it to that label's own optimum under
+one Gaussian per class (`solve_dual`). Newton steps over all labelled points follow, each solved by conjugate
+gradients with those Gaussians as preconditioner. The preconditioner is kept with the data
+(`Data.preconditioner`) and rebuilt when the number of labels has grown by GROWTH.
 
-A label's own exact answer is a problem of k numbers. f (b, k) are the logits of b instances, s (b, k) their
+A label's own optimum is a problem of k numbers. f (b, k) are the logits of b instances, s (b, k) their
 variances h' C_c h, w (b,) the weights. With a Gaussian N(mean_c, C_c) on each class's weights, the most
 probable weights after one of the labels are mean_c + a_c C_c h, where a solves
     a = w (e_y - softmax(f + s a)),
@@ -33,25 +33,25 @@ from everylabel.core.newton import Objective, Point, Preconditioner, build_preco
 from everylabel.core.posterior import Data, Labelled, Posterior
 from everylabel.core.training import minimise
 
-TOLERANCE = 2.5e-8  # squared distance to the optimum that a weight may keep, in posterior variances,
-USUAL = 40.0  # for features of up to this |h|^2 / prior_precision; less for larger ones, in proportion
-GROWTH = 1.4  # labels there are to labels the preconditioner was built on, from which it is built anew
-REBUILD = 8  # Newton steps after which it is built anew: they have led far away
-OWN = 0.01  # residual from which a class's own covariance counts in a new label's answer
+TOLERANCE = 2.5e-8  # squared distance to the optimum allowed for a weight, in posterior variances,
+USUAL = 40.0  # for features of up to this |h|^2 / prior_precision; proportionally less for larger ones
+GROWTH = 1.4  # growth of the number of labels at which the preconditioner is rebuilt
+REBUILD = 8  # Newton steps after which the preconditioner is rebuilt: the mean has moved far
+OWN = 0.01  # least residual at which a class's own covariance is used for a new label's optimum
 MAX_STEPS, MAX_PRODUCTS = 100, 100
-HUGE = 1e8  # |h|^2 / prior_precision from which rounding leads a search astray: training from zero does not
+HUGE = 1e8  # |h|^2 / prior_precision from which rounding misleads the search, but not training from zero
 
 
 class Report(NamedTuple):
     """How an exact update ended."""
 
     steps: int  # Newton steps
-    decrement: float  # squared, of the last of them: about twice J's distance to its minimum before it
+    decrement: float  # squared, of the last step: about twice J's distance to its minimum before that step
     whole: bool  # False: training from zero took over, after these steps or at once
 
 
 def exact(posterior: Posterior, new: Labelled, report: Callable[[Report], Any] | None = None) -> Posterior:
-    """Return the posterior retrained on all labels, the new ones included; tell `report` how it ended."""
+    """Return the posterior retrained on all labels, the new ones included; call `report` with the outcome."""
     kind = LIKELIHOODS[posterior.likelihood]
     posterior, ended = move(posterior, new, kind.targets(new.labels, posterior.mean.shape[1]))
     if report is not None:
@@ -62,7 +62,7 @@ def exact(posterior: Posterior, new: Labelled, report: Callable[[Report], Any] |
 
 
 def move(posterior: Posterior, new: Labelled, targets: Float[Array, "b k"]) -> tuple[Posterior, Report]:
-    """Return the posterior with its mean at the optimum over all labels, the new ones being these targets."""
+    """Return the posterior with its mean at the optimum over all labels, with `targets` for the new ones."""
     if posterior.data is None:
         raise EverylabelError(
             "method is 'exact', which retrains on all labels, and this posterior has not kept them; "
@@ -83,7 +83,7 @@ def retrain(posterior: Posterior, data: Data) -> Posterior:
 def _search(
     posterior: Posterior, data: Data, mean: Float[Array, "d k"], preconditioner: Preconditioner
 ) -> tuple[Posterior, Report]:
-    """Return the posterior at the optimum over `data`, by Newton steps from `mean`, and how they ended."""
+    """Return the posterior at the optimum over `data`, by Newton steps from `mean`, and a report of them."""
     objective = _objective(posterior, data)
     size = _size(objective)
     if size > HUGE:
@@ -98,11 +98,11 @@ def _search(
         step = newton_step(objective, point, gradient, preconditioner.apply, tolerance, MAX_PRODUCTS)
         point = step.end
         there = step.whole and step.decrement**2 * larger <= tolerance
-        if there or not step.decrement > 0.0:  # not positive: the preconditioner is rounding only
+        if there or not step.decrement > 0.0:  # not positive: the preconditioner holds only rounding
             break
         if i % REBUILD == 0:
             preconditioner = _build(objective, point.probs)
-    if not there:  # a start far off, or features of large norm
+    if not there:  # a distant start, or features of large norm
         point = point._replace(mean=_trained(objective))
     data = replace(data, preconditioner=preconditioner)
     return posterior.replace(mean=point.mean, data=data), Report(i, step.decrement, there)
@@ -117,9 +117,9 @@ def _size(objective: Objective) -> float:
 def _own_answer(
     posterior: Posterior, new: Labelled, targets: Float[Array, "1 k"], preconditioner: Preconditioner
 ) -> tuple[Float[Array, "d k"], Preconditioner]:
-    """Return the mean at one new label's own exact answer, and the preconditioner with its instance.
+    """Return the mean at one new label's own optimum, and the preconditioner extended by its instance.
 
-    With N(mean_c, C_c) on each class's weights that mean is mean_c + a_c C_c h (`dual`).
+    With N(mean_c, C_c) on each class's weights that mean is mean_c + a_c C_c h (see `solve_dual`).
     """
     xp: Any = array_namespace(posterior.mean)
     kind = LIKELIHOODS[posterior.likelihood]
@@ -134,7 +134,7 @@ def _own_answer(
         variance[0, c] = value
     if kind.coupled:
         a = solve_dual(logits, targets, variance, new.weights)
-    else:  # a problem of one number for each class
+    else:  # sigmoids: a separate problem of one number for each class
         f, each, spread = (xp.reshape(part, (-1, 1)) for part in (logits, targets, variance))
         a = xp.reshape(solve_dual(f, each, spread, (weights + 0.0 * logits)[0, :]), logits.shape)
     mean = posterior.mean + float64(shared)[:, None] * a
@@ -145,7 +145,7 @@ def _own_answer(
 
 
 def _preconditioner(posterior: Posterior, data: Data) -> Preconditioner:
-    """Return the data's preconditioner, or another where there are many more labels than it was built on."""
+    """Return the data's preconditioner, rebuilt if the labels have grown by GROWTH since."""
     built = data.preconditioner
     if built is not None and data.labels.shape[0] <= GROWTH * built.n_points:
         return built
@@ -177,19 +177,19 @@ def _trained(objective: Objective) -> Float[Array, "d k"]:
 
 
 def _warn_of_training(size: float, prior_precision: float) -> None:
-    """Tell that the features are too large for a search from the last mean."""
+    """Warn that the features are too large for a search from the last mean."""
     norm = (size * prior_precision) ** 0.5
     warnings.warn(
         f"method 'exact' trained on all labels from zero: features have a norm of about {norm:.2g} and "
         f"prior_precision is {prior_precision:g}, too large for a search from the last mean; scale the "
         "features to a norm of about 10 for updates that are fast and precise",
         EverylabelWarning,
-        stacklevel=6,  # whoever called update
+        stacklevel=6,  # the caller of update
     )
 
 
 ROUGH = 1e-2  # tolerance of a, relative to the weight: the steps over all labels refine it
-STEEP = 0.9  # of the slope at a step's start: what it may rise by at its end
+STEEP = 0.9  # largest slope at a step's end, relative to that at its start
 MAX_CUTS = 20
 
 
@@ -200,7 +200,7 @@ def solve_dual(
     weights: Float[Array, " b"],
     tolerance: float = ROUGH,
 ) -> Float[Array, "b k"]:
-    """Return a of the module's head, row by row; `labels` are e_y. With k = 1 it is the sigmoid's."""
+    """Return a (see the module docstring) for each row; `labels` are e_y. k = 1 takes the sigmoid as link."""
     xp: Any = array_namespace(f)
     if f.shape[1] == 1:  # a softmax whose other logit is fixed at zero
         none = xp.zeros_like(f)

@@ -1,8 +1,8 @@
 """First-order update: one gradient step on the new labels (App. A.2, Eq. 15).
 
     mu_upd = mu - step_size sum_x w_x h_x (p_x - e_y)'
-The covariance is conditioned on the new instances, as the paper asks where uncertainties are of
-interest; `covariance=False` leaves it as it was, and a label then costs O(d k).
+The covariance is conditioned on the new instances, as the paper recommends where uncertainty matters;
+`covariance=False` leaves it unchanged, and a label then costs O(d k).
 """
 
 from everylabel.core.arrays import array_namespace, as_columns

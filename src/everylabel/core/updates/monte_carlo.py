@@ -2,7 +2,7 @@
 
 m members, n new points, k classes.
     log q(w_m | D+, D) = log q(w_m | D) + gamma sum_x log p(y | x, w_m) + const       Eqs. 9, 10, 13
-All in log space, so that nothing underflows however many labels come. `Samples` holds weights
+All in log space, so that nothing underflows however many labels there are. `Samples` holds weights
 drawn from a posterior; for a deep ensemble or MC-dropout, which have no weights to draw, the same
 reweighting works on the members' logits: `reweight` and `mix`.
 """
@@ -118,10 +118,10 @@ def predict_samples(samples: Samples, features: Float[Array, "n d"]) -> Float[Ar
 
 
 def predict_weightings(weighted: Sequence[Samples], features: Float[Array, "n d"]) -> list[Array]:
-    """Return the predictions (n, k) of the same members under each one's weights, in one pass.
+    """Return the predictions (n, k) of the same members under each of several weightings, in one pass.
 
-    In tiles of instances and members that stay in cache; members last, so that sums over classes
-    run along whole rows of them.
+    Instances and members are processed in tiles that stay in cache, with members as the last axis so that
+    sums over classes run along whole rows.
     """
     samples = weighted[0]
     xp: Any = array_namespace(features)
@@ -152,8 +152,8 @@ def reweight(
 ) -> Float[Array, " m"]:
     """Return members' new log weights from their logits (m, n, k) at n labelled instances (Eq. 13).
 
-    For deep ensembles and MC-dropout passes. Start with log_weights=None (all members alike),
-    carry the result on; it is normalised.
+    For deep ensembles and MC-dropout passes. Start with log_weights=None (equal weights) and pass the
+    normalised result to the next call.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def mix(member_logits: Any, log_weights: Any = None) -> Float[Array, "n k"]:
 
 
 def member_logits(samples: Samples, features: Float[Array, "n d"], chunk: slice) -> Float[Array, "m n k"]:
-    """Return the logits of a chunk of members by one product; a binary member's as the two of a softmax."""
+    """Return the logits of a chunk of members by one product; binary members get the two of a softmax."""
     xp = array_namespace(features)
     members = samples.members[chunk, :, :]
     (m, d, k), n = members.shape, features.shape[0]
@@ -237,7 +237,7 @@ def _check_members(member_logits: Any, log_weights: Any) -> tuple[Array, Array]:
 
 
 def _chunks(n: int, samples: Samples) -> list[slice]:
-    """Return chunks of members, so that each is read once and n x m x k is never held whole."""
+    """Return chunks of members, so that each is read once and the (m, n, k) logits are never held whole."""
     m, d, k = samples.members.shape
     size = max(1, CHUNK // (max(n, d) * k))
     return [slice(start, min(start + size, m)) for start in range(0, m, size)]

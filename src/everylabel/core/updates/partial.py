@@ -1,11 +1,11 @@
-"""Learning what an instance is not, at once: one round of EM (`core/candidates.py`), not training anew.
+"""Learn that an instance is not of some classes: one round of EM (`core/candidates.py`), without retraining.
 
-b instances, d features, k classes; q (b, k) their shares at the old mean, their soft labels from then on.
+b instances, d features, k classes; q (b, k) their shares at the old mean, used as soft labels.
     mean_upd = argmin J with q among the labels, or mean - step_size H^-1 sum_x h_x (p_x - q_x)'      Eq. 5
     Sigma stays
-The curvature of this likelihood can be negative, and is about 0 where one class of many was ruled out:
-nothing that could be added to Sigma is sure to be there. The posterior is as unsure of the instance as
-before, so that it may be asked again.
+The curvature of this likelihood can be negative, and is about 0 if one class of many is ruled out, so nothing
+is added to the precision. The posterior stays as uncertain of the instance as before, so that it may be
+asked again.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ from everylabel.core.updates.exact import move, retrain
 def expected_shares(
     posterior: Posterior, features: Float[Array, "b d"], candidates: Bool[Array, "b k"]
 ) -> Float[Array, "b k"]:
-    """Return how probable each class is, given that it is one of the candidates."""
+    """Return the probability of each class, given that the true class is one of the candidates."""
     if posterior.likelihood == "binary":
         raise EverylabelError(
             "posterior has likelihood 'binary', where what is not the one class is the other; give the label"
@@ -75,7 +75,7 @@ def note_shares(
     shares: Float[Array, "b k"],
     weights: Float[Array, " b"] | None = None,
 ) -> Posterior:
-    """Return the posterior with soft labels among its data, for one that was trained with them."""
+    """Return the posterior with soft labels added to its data; it was already trained with them."""
     if posterior.data is None:
         return posterior
     counted = posterior.data.counted(LIKELIHOODS[posterior.likelihood].targets)
@@ -88,7 +88,7 @@ def note_shares(
 def forget_shares(
     posterior: Posterior, features: Float[Array, "b d"], shares: Float[Array, "b k"]
 ) -> Posterior:
-    """Return the posterior retrained without soft labels that it was given; it must have kept its data."""
+    """Return the posterior retrained without these soft labels; it must have kept its data."""
     if posterior.data is None:
         raise EverylabelError(
             "posterior has not kept its labelled instances; make it by laplace(..., keep_data=True)"

@@ -3,7 +3,7 @@
 b new points, d features, k classes.
     mu_upd    = mu - step_size H^-1(mu, Sigma, D+) sum_x w_x h_x (p_x - e_y)'        Eq. 5
     Sigma_upd = H^-1(mu_upd, Sigma, D+)                                              Eq. 6
-One by one, each label's residual is taken at the mean the labels before it left; jointly, all
+One by one, each label's residual is taken at the mean after the previous label; jointly, all residuals
 are taken at the old mean. Both end at the same covariance where the curvature is constant.
 Departure: the printed multi-class residual has p* for every class. The gradient of the log
 likelihood needs each class's own probability.
@@ -19,12 +19,12 @@ from everylabel.core.likelihoods.shared import SharedCovariance
 from everylabel.core.posterior import Labelled, Posterior
 
 DEFAULT_STEP = 10.0  # Sec. 4.2: "we will be using gamma = 10 in all subsequent experiments"
-NEWTON_STEP = 1.0  # where the curvature is the loss's own, ten times its Newton step overshoots
-SWEEP = 64  # labels that one sweep in kernel space takes at once
+NEWTON_STEP = 1.0  # with the loss's own curvature, ten times the Newton step overshoots
+SWEEP = 64  # labels per sweep in kernel space
 
 
 class _Targets(NamedTuple):
-    """New labels as certain probabilities."""
+    """New labels as one-hot probabilities."""
 
     features: Array  # (b, d)
     targets: Array  # (b, k) e_y
@@ -32,7 +32,7 @@ class _Targets(NamedTuple):
 
 
 def second_order(posterior: Posterior, new: Labelled, step_size: float, joint: bool) -> Posterior:
-    """Return the posterior after new labels, each (or all of them, if `joint`) in one step."""
+    """Return the posterior after new labels, one step for each or (`joint`) one step for all."""
     n, d = new.features.shape
     kind = LIKELIHOODS[posterior.likelihood]
     targets = kind.targets(new.labels, posterior.mean.shape[1])
@@ -60,19 +60,19 @@ def _step(posterior: Posterior, new: _Targets, step_size: float) -> Posterior:
 
 
 def _joint(posterior: Posterior, new: _Targets, step_size: float) -> Posterior:
-    """Return what `_step` returns for more labels than features, without a b x b system."""
+    """Return the result of `_step` for more labels than features, without a b x b system."""
     kind = LIKELIHOODS[posterior.likelihood]
     at = Instances(new.features, kind.link(new.features @ posterior.mean), new.weights)
     gradient = new.features.T @ (as_columns(new.weights) * (at.probs - new.targets))
     here = condition_many(kind, posterior, at, 1)
-    units = eye(gradient.shape[0], gradient)  # the gradient as that of d unit instances, fewer than b
+    units = eye(gradient.shape[0], gradient)  # express the gradient as that of d < b unit instances
     mean = posterior.mean - step_size * apply_cov(kind, here, units, gradient)
     at = at._replace(probs=kind.link(new.features @ mean))
     return condition_many(kind, posterior.replace(mean=mean), at, 1)
 
 
 def _sweep(posterior: Posterior, new: _Targets, step_size: float) -> Posterior:
-    """Return what `_step` label by label returns, with one pass over a shared covariance."""
+    """Return the result of `_step` label by label, with one pass over a shared covariance."""
     kind = LIKELIHOODS[posterior.likelihood]
     assert isinstance(kind, SharedCovariance)
     cov_h = posterior.cov @ new.features.T
