@@ -1,4 +1,4 @@
-"""The command line. `app` is loaded when it is asked for: until then a command can be stopped at once."""
+"""The command line. `app` is imported on first use, so that Ctrl-C ends a command at once until then."""
 
 from typing import Any
 

@@ -4,7 +4,7 @@ from everylabel.cli import interrupts
 
 
 def main() -> None:
-    """Run the command that is asked for; Ctrl-C is heeded while it is still being loaded."""
+    """Run the command line; Ctrl-C works while the command is still being imported."""
     interrupts.end_at_once()
     from everylabel.cli.commands import app
 

@@ -24,7 +24,7 @@ app = typer.Typer(
     help="A classifier that learns from every label, the moment it is given.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # its table cuts the names of options off at 80 columns
+    rich_markup_mode=None,  # rich's table truncates option names at 80 columns
 )
 
 
@@ -42,7 +42,7 @@ def main(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Take what is asked of no command."""
+    """Handle options that precede any command."""
 
 
 app.command()(demo.demo)

@@ -55,10 +55,10 @@ def compare(
         "out/compare"
     ),
 ) -> None:
-    """Compare strategies on your labelled data; resume where it was; write one HTML report."""
+    """Compare strategies on your labelled data; resume a stopped run; write one HTML report."""
     from everylabel.core.errors import need
 
-    need("matplotlib", "plot", "the report's plots")  # before the work, not after
+    need("matplotlib", "plot", "the report's plots")  # fail before the work, not after
     from everylabel.experiments.compare import USUAL, Comparison, load_features, store_features, summarise
     from everylabel.experiments.engine import cells_of
     from everylabel.experiments.reporting.comparison import write_comparison
@@ -86,7 +86,7 @@ def compare(
 
 
 def _name(source: str, taken: list[str]) -> str:
-    """Return a short name of a source that no other source has."""
+    """Return a short, unique name for a source."""
     name = re.sub(r"[^\w.-]+", "-", Path(source).stem) or "data"
     return name if name not in taken else f"{name}-{len(taken) + 1}"
 
@@ -94,7 +94,7 @@ def _name(source: str, taken: list[str]) -> str:
 def _labelled(
     source: str, columns: dict[str, str | None], model: str | None, share: float, folder: Path
 ) -> "dict[str, np.ndarray]":
-    """Return features and labels of a source, with held-out items."""
+    """Return features and labels of a source, split into training and held-out items."""
     import numpy as np
 
     from everylabel.core.errors import EverylabelError

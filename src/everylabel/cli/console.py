@@ -1,4 +1,4 @@
-"""What commands print: errors and notes in one line, a bar while a source is embedded."""
+"""Output of the commands: one-line errors and notes, and progress bars."""
 
 import shlex
 import sys
@@ -17,7 +17,7 @@ from everylabel.cli import interrupts
 if TYPE_CHECKING:
     from everylabel.projects.project import Project
 
-WRONG = 2  # exit code, as of wrong usage
+WRONG = 2  # exit code, the same as for wrong usage
 TOKENS = ("--token", "--look-token")
 
 
@@ -30,12 +30,12 @@ class Commands(TyperGroup):
         try:
             with interrupts.unwinding():
                 return super().invoke(ctx)
-        except BrokenPipeError:  # whoever read our output has gone
+        except BrokenPipeError:  # the reader of our output has gone
             raise
         except KeyboardInterrupt as error:
             raise typer.Exit(interrupts.CODE) from error
         except Exception as error:
-            if interrupts.swallowed():  # and made another error by what was at work
+            if interrupts.swallowed():  # a library turned Ctrl-C into this error
                 raise typer.Exit(interrupts.CODE) from error
             if not isinstance(error, EverylabelError | OSError):
                 raise
@@ -49,7 +49,7 @@ def note(text: str) -> None:
 
 
 def _whole(error: Exception) -> str:
-    """Return an error's text; where it tells a command to go on by, with all that was given this time."""
+    """Return an error's text; a command that it suggests gets all options of the current call."""
     from everylabel.data.source_diff import ChangedSource
 
     if not isinstance(error, ChangedSource) or sys.argv[1:2] != ["label"]:
@@ -58,7 +58,7 @@ def _whole(error: Exception) -> str:
 
 
 def command(*given: str) -> str:
-    """Return a command of ours to be typed again; tokens, and addresses that may hold a password, are not."""
+    """Return an everylabel command to repeat, without tokens and addresses that may hold a password."""
     hidden, before = ["everylabel"], ""
     for one in given:
         name, _, value = one.partition("=")
@@ -71,7 +71,7 @@ def command(*given: str) -> str:
 def _shown(option: str, value: str) -> str:
     scheme, is_address, rest = value.partition("://")
     if is_address and (option == "--store" or "@" in rest):
-        return f"{scheme}://..."  # an address still: what is no address would be a file's name
+        return f"{scheme}://..."  # keep the scheme: without it, this would be a file name
     return "..." if option in TOKENS else value
 
 
@@ -80,19 +80,19 @@ def _line(start: str, text: str) -> None:
 
 
 def progress_bar(console: Console) -> Progress:
-    """Return a bar with a description, counts and the time that is left."""
+    """Return a progress bar with a description, counts and the remaining time."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=console)
 
 
 @contextmanager
 def embedding_bar(doing: str = "embedding") -> Iterator[Callable[[int, int], None]]:
-    """Yield a function of rows done and in all, which shows them as a bar once it is called."""
+    """Yield a function show(done, total) that draws a progress bar; the bar appears at the first call."""
     bar = progress_bar(Console(stderr=True))
     task = bar.add_task(doing)
 
     def show(done: int, total: int) -> None:
-        bar.start()  # nothing to embed prints nothing
+        bar.start()  # no bar if there is nothing to embed
         bar.update(task, completed=done, total=total)
 
     try:
@@ -103,7 +103,7 @@ def embedding_bar(doing: str = "embedding") -> Iterator[Callable[[int, int], Non
 
 
 def opened(source: str, **options: Any) -> "Project":
-    """Return a source as a project; a bar shows how far its embedding is, notes what was chosen."""
+    """Open a source as a project, with a progress bar for its embedding, and print the project's notes."""
     from everylabel.projects.project import open_project
     from everylabel.scale.manifest import shards_behind
 

@@ -25,7 +25,7 @@ def demo(
 
     console = Console()
     for old in out.glob("demo.sqlite*"):
-        old.unlink()  # the demo shows work, not what is stored
+        old.unlink()  # the demo runs again instead of showing stored results
     results = Results(out / "demo.sqlite")
     cells = experiment.selection_cells(reps)
     updating: list[Row] = []

@@ -1,4 +1,4 @@
-"""`everylabel doctor` and `everylabel backup`: the care of a log."""
+"""`everylabel doctor` and `everylabel backup`: check and copy a project's log."""
 
 import shlex
 from datetime import datetime
@@ -24,7 +24,7 @@ def doctor(
     store: options.Store = None,
     folder: options.Folder = None,
 ) -> None:
-    """Check a project's log and files; copy the events before a damage to a new log."""
+    """Check a project's log and files; copy the events before any damage to a new log."""
     from everylabel.projects.doctor import examine, find_log
 
     if keep_later:

@@ -53,7 +53,7 @@ def embed(
 ) -> None:
     """Turn texts, images or a table into features, one row each, with a progress bar and the rate.
 
-    A folder as target gets shards, file by file; begun again, only those that are missing are made.
+    A target folder receives shards; a repeated run makes only the missing ones.
     """
     from everylabel.core.errors import EverylabelError
     from everylabel.data.options import Options
@@ -77,7 +77,7 @@ def embed(
 
 
 def is_folder(out: str) -> bool:
-    """Return whether a target is a folder, which may be yet to make."""
+    """Return whether a target is a folder, which need not exist yet."""
     is_file = out.endswith(".npy") and not Path(out).is_dir()
     return not is_file and (
         "://" in out or out.endswith(("/", os.sep)) or Path(out).is_dir() or not Path(out).suffix
@@ -123,7 +123,7 @@ def _into_shards(
 
 
 class _Shown:
-    """A bar, and how fast it grows."""
+    """A progress bar that measures its rate."""
 
     def __init__(self, bar: Progress, total: int | None) -> None:
         self.bar, self.task = bar, bar.add_task("embedding", total=total)
@@ -137,7 +137,7 @@ class _Shown:
 
     @property
     def rate(self) -> float:
-        """Rows a second since the work began."""
+        """Return rows per second since the start."""
         (began, there), (now, done) = self.times[0], self.times[-1]
         return (done - there) / max(now - began, 1e-9)
 
@@ -150,7 +150,7 @@ def _rated(console: Console, total: int | None = None) -> Iterator[_Shown]:
 
 @contextmanager
 def _telling() -> Iterator[Console]:
-    """Yield where to print; warnings are told as notes at the end."""
+    """Yield a console to print to; warnings are printed as notes at the end."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield Console(stderr=True)

@@ -117,7 +117,7 @@ def export(
 
 
 def format_of(out: Path, formats: Mapping[str, Format]) -> str:
-    """Return the one of these formats that a file's name implies."""
+    """Return the format that a file name's ending implies."""
     from everylabel.core.errors import EverylabelError
 
     found = [name for name, form in formats.items() if form.ending == out.suffix.lower()]

@@ -1,8 +1,8 @@
-"""Ctrl-C from the first moment of a command to its last: no traceback, and none that is swallowed.
+"""Ctrl-C handling during the whole command: no traceback, and no Ctrl-C that is lost.
 
-While a command is loaded nothing has begun, so it ends at once. Later Ctrl-C is Python's usual exception,
-which unwinds what has begun. A library that loads a model may swallow that: it is remembered, and the next
-one ends the process. So does one that comes when the command is done.
+While a command is being imported, Ctrl-C ends the process at once: no work has started. Later it raises
+Python's KeyboardInterrupt, which unwinds the work. A library that loads a model may swallow that exception,
+so it is remembered, and the next Ctrl-C ends the process. So does Ctrl-C after the command is done.
 """
 
 import os
@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-CODE = 130  # as shells have it
+CODE = 130  # the shells' exit code for Ctrl-C
 _came = False
 
 
 def end_at_once() -> None:
-    """Let Ctrl-C end the process, before anything has begun."""
+    """Let Ctrl-C end the process at once, before any work has started."""
     signal.signal(signal.SIGINT, lambda *_: os._exit(CODE))
 
 
 @contextmanager
 def unwinding() -> Iterator[None]:
-    """Let Ctrl-C unwind what is done in this block, and be remembered."""
+    """Let Ctrl-C unwind the work in this block, and remember it."""
     global _came
     _came = False
     if threading.current_thread() is not threading.main_thread():
@@ -37,7 +37,7 @@ def unwinding() -> Iterator[None]:
 
 
 def swallowed() -> bool:
-    """Return whether Ctrl-C came though the command is still at work."""
+    """Return whether Ctrl-C came although the command is still running."""
     return _came
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from everylabel.projects.options import LabelOptions
     from everylabel.projects.project import Opening, Project
 
-PORT = 8765  # unless another one is named, or a program uses it
-ONCE = ("--accept-changes", "--confirm-labels")  # of the change that was there
+PORT = 8765  # default; the next free one if it is in use
+ONCE = ("--accept-changes", "--confirm-labels")  # options for one change, not repeated later
 
 
 def label(
@@ -181,7 +181,7 @@ def label(
 
 
 def _port(host: str) -> int:
-    """Return the usual port, or the next free one, and say so."""
+    """Return the default port, or the next free one with a note."""
     from everylabel.web.server import free_port
 
     port = free_port(host, PORT)
@@ -216,7 +216,7 @@ def _label(source: str, given: "LabelOptions") -> None:
 
 
 def _sharded(source: str, given: "LabelOptions") -> dict[str, Any]:
-    """Return how shards are read: by a Ray cluster, or into memory; nothing if the source is none."""
+    """Return the options that read shards, on a Ray cluster or into memory; {} for any other source."""
     from everylabel.core.errors import EverylabelError
     from everylabel.scale.manifest import shards_behind
 
@@ -236,7 +236,7 @@ def _sharded(source: str, given: "LabelOptions") -> dict[str, Any]:
 
 
 def _rows_of(project: "Project") -> dict[str, Any]:
-    """Return how the server gets features that lie in shards on a Ray cluster."""
+    """Return the options with which the server reads features from shards on a Ray cluster."""
     from everylabel.data.items import Numbered
 
     if not isinstance(project.ids, Numbered):
@@ -249,7 +249,7 @@ def _rows_of(project: "Project") -> dict[str, Any]:
 
 
 def _ready(address: str, host: str) -> None:
-    if interrupts.swallowed():  # by what was loaded meanwhile: the server stops as if it came now
+    if interrupts.swallowed():  # a library swallowed Ctrl-C: stop the server now
         signal.raise_signal(signal.SIGINT)
         return
     print(f"everylabel is ready: {address}", flush=True)
@@ -263,17 +263,17 @@ def _ready(address: str, host: str) -> None:
 
 
 def _own_address() -> str | None:
-    """Return the number this machine is known by in its network; no packet is sent for that."""
+    """Return this machine's IP address in its network, or None; no packet is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(("192.0.2.1", 9))  # an address for documentation, of nobody
+            probe.connect(("192.0.2.1", 9))  # reserved for documentation
             return str(probe.getsockname()[0])
         except OSError:
             return None
 
 
 def _imported(project: "Project", given: "LabelOptions") -> "Sequence[Label]":
-    """Return the labels of the file that is to be imported; what it holds is told."""
+    """Return the labels of the file to import, and print a note on its contents."""
     from everylabel.core.errors import counted, listed
     from everylabel.data.classes import meant
     from everylabel.data.label_lists import class_names_in

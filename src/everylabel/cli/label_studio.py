@@ -54,7 +54,7 @@ def label_studio(
     ] = Path(),
     names_prior: options.NamesPrior = None,
 ) -> None:
-    """Teach a model inside Label Studio: it learns from every annotation, and says which task comes next."""
+    """Run a model for Label Studio: it learns from every annotation and chooses the next task."""
     from everylabel.label_studio.connected import ConnectOptions
     from everylabel.label_studio.service import BackendOptions, serve_label_studio
 
@@ -83,7 +83,7 @@ def label_studio(
 
 
 def _ready(address: str) -> None:
-    if interrupts.swallowed():  # by what was loaded meanwhile: the server stops as if it came now
+    if interrupts.swallowed():  # a library swallowed Ctrl-C: stop the server now
         signal.raise_signal(signal.SIGINT)
         return
     print(f"everylabel is ready: {address}", flush=True)

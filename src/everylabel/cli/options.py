@@ -51,14 +51,14 @@ WorkerCpus = Annotated[int | None, typer.Option(min=1, help="Cores of each Ray w
 
 
 class OnOff(StrEnum):
-    """What a switch is set to; not given, it is as it was."""
+    """The value of a switch; a switch that is not given keeps its earlier value."""
 
     ON = "on"
     OFF = "off"
 
 
 def is_on(switch: OnOff | None) -> bool | None:
-    """Return what a switch is set to; None if it is not given."""
+    """Return a switch as a bool; None if it is not given."""
     return None if switch is None else switch is OnOff.ON
 
 

@@ -41,10 +41,10 @@ def predict(
     ray: options.Ray = None,
     worker_cpus: options.WorkerCpus = None,
 ) -> None:
-    """Predict new items by a project's model, embedded as its own items were; also beside a server.
+    """Predict the classes of new items with a project's model; works while a server is running.
 
-    Of a folder of shards, as embed writes them, each becomes a table in the folder that --out names; begun
-    again, only those that are missing are made.
+    New items are embedded with the project's encoder. For a folder of shards, as embed writes them, each
+    shard becomes a table in the folder --out; a repeated run makes only the missing ones.
     """
     from everylabel.data.classes import column_list
 

@@ -57,7 +57,7 @@ def reproduce(
         bool, typer.Option("--list", help="List experiments and datasets, run nothing.")
     ] = False,
 ) -> None:
-    """Run the paper's experiments on the data at hand; resume where it was; write one HTML report."""
+    """Run the paper's experiments on the available data; resume a stopped run; write one HTML report."""
     from everylabel.core.errors import EverylabelError
 
     console, folder = Console(), str(data or "data")
@@ -74,7 +74,7 @@ def reproduce(
 
 
 class _Run(NamedTuple):
-    """What is to be run."""
+    """The experiments to run, and how."""
 
     names: list[str]
     datasets: list[str]
@@ -105,10 +105,10 @@ def _list(console: Console, folder: str) -> None:
 
 
 def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, mlflow: bool) -> None:
-    """Run the cells that are missing, then write the report and whatever else is asked for."""
+    """Run the missing cells, then write the report and the requested exports."""
     from everylabel.core.errors import EverylabelError, need
 
-    need("matplotlib", "plot", "the report's plots")  # before hours of work, not after
+    need("matplotlib", "plot", "the report's plots")  # fail before hours of work, not after
     from everylabel.experiments.reporting.pages import TRAININGS
     from everylabel.experiments.reporting.report import check_folder, write_report
     from everylabel.experiments.reporting.summary import log_to_mlflow, need_mlflow
@@ -149,7 +149,7 @@ def _reproduce(console: Console, run: _Run, report: Path, export: Path | None, m
 
 
 def _check_names(run: _Run) -> None:
-    """Refuse experiments and datasets that do not exist, also where nothing is run."""
+    """Refuse unknown experiments and datasets, also if nothing is run."""
     from everylabel.core.errors import EverylabelError
     from everylabel.experiments.data import SETTINGS
     from everylabel.experiments.reporting.summary import EXPERIMENTS, FIGURES
@@ -164,7 +164,7 @@ def _check_names(run: _Run) -> None:
 
 
 def _check_export(export: Path, results: Path) -> None:
-    """Refuse a file that cannot be written, and the results themselves."""
+    """Refuse an export file that cannot be written or that is the results file itself."""
     from everylabel.core.errors import EverylabelError
 
     if not export.parent.is_dir():
@@ -226,7 +226,7 @@ def run_with_bar(
         )
     started = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
     jobs = jobs or (ALL if ray else os.cpu_count() or 1)
-    running = run_cells(cells, experiments, load, stored, jobs)  # refuses other data
+    running = run_cells(cells, experiments, load, stored, jobs)  # refuses changed data
     n_before = len(stored.finished() & {cell.name for cell in cells})
     console = Console(stderr=True)
     columns = (MofNCompleteColumn(), BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
@@ -238,5 +238,5 @@ def run_with_bar(
                 stored.begin(command, describe(), started)
             what = f"{cell.part or cell.experiment} on {cell.dataset}, repetition {cell.repetition + 1}"
             progress.update(task, advance=1, description=what)
-            if not console.is_terminal:  # a log
+            if not console.is_terminal:  # output goes to a log
                 console.print(f"{n_before + i} of {len(cells)}: {what}")

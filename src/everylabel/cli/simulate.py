@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from everylabel.projects.project import Project
     from everylabel.simulation import Point
 
-WIDTH = 10  # of a bar in the table
-ROWS = 12  # of the table at most, the last point among them
+WIDTH = 10  # characters of a bar in the table
+ROWS = 12  # of the table at most, including the last point
 
 
 def simulate(
@@ -50,7 +50,7 @@ def simulate(
     token: Annotated[str | None, typer.Option(envvar="EVERYLABEL_TOKEN", help="Of that server.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The curve, as .png or .csv.")] = None,
 ) -> None:
-    """Label by the true labels through the HTTP API; print the learning curve that a budget buys."""
+    """Simulate labelling with the true labels through the HTTP API; print the learning curve of a budget."""
     console = Console()
     with tempfile.TemporaryDirectory() as place:
         from everylabel.core.checks import check_choice
@@ -100,7 +100,7 @@ def simulate(
 
 
 def _keys(last: "Point", hands: str) -> str:
-    """Return what the hands did, in a sentence."""
+    """Return a sentence on the key presses and their effect."""
     keys = f"{last.labels:,} labels by {last.keys:,} keys; "
     if hands == "bulk":
         more = f"out of which {last.wrong:,} items of another class were taken"

@@ -61,9 +61,9 @@ def suggest(
     encoding: options.Encoding = None,
     long_rows: options.LongRows = None,
 ) -> None:
-    """Ask a language model for a class of each text; the answers are suggestions for `label`.
+    """Ask a language model for the class of each text; its answers are suggestions for `label`.
 
-    A run that was stopped goes on by the same command.
+    Repeat the same command to continue a stopped run.
     """
     from everylabel.core.errors import EverylabelError, counted
     from everylabel.data.classes import class_list
@@ -93,7 +93,7 @@ def suggest(
             "expected two or more: comma-separated names, or a CSV file with the columns name, description"
         )
     shown = _examples(items, state, names, examples)
-    # An example's class is no answer of the model, so it is not asked about it.
+    # The prompt contains the examples' classes, so the model is not asked about the examples.
     texts = {items.known_as(i): str(text) for i, text in enumerate(items.items) if i not in shown}
     instructions = INSTRUCTIONS if prompt is None else _instructions(prompt, encoding)
     chosen = [(str(items.items[i]), label) for i, label in shown.items()]
@@ -168,7 +168,7 @@ def _read(
 
 
 def _examples(items: "Items", state: "State | None", names: list[str], wanted: int) -> dict[int, str]:
-    """Return labels of people as examples, by the item's place in the source."""
+    """Return people's labels as examples, by the item's position in the source."""
     from everylabel.core.errors import EverylabelError
     from everylabel.integrations.language_model import choose_examples
 
