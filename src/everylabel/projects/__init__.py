@@ -1,1 +1,1 @@
-"""What lies on disk or in a database: a project, its features, its log."""
+"""A project on disk or in a database: its source, features, options and log."""

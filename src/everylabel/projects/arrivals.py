@@ -1,7 +1,7 @@
 """Items that join a project while people label it: the rest of a large source, and new rows and images.
 
 A large source is opened with a random sample (`Growing`); the server embeds the rest (`web/arrivals.py`). A
-watched source is read again whenever it has changed (`Watched`), up to the row that somebody is writing.
+watched source is read again whenever it changes (`Watched`), without a last row that is still being written.
 """
 
 import codecs
@@ -32,16 +32,16 @@ from everylabel.projects.features import Progress, write_features
 from everylabel.projects.files import USUAL, Pieces, is_begun, item_digests
 from everylabel.projects.trust import Trust
 
-FIRST = 200  # items that labelling begins with
-PIECE = 50  # items that are embedded together
+FIRST = 200  # items that labelling starts with
+PIECE = 50  # items embedded together
 DELIMITED, LINES = (".csv", ".tsv"), (".jsonl", ".ndjson")
-QUIET = 60.0  # seconds without a change after which a last line without an end counts, if it looks whole
+QUIET = 60.0  # seconds without a change after which a last line without a line end counts if it looks whole
 
 
 def embed_piece(
     items: Items, places: Sequence[int], embedder: Embedder, pieces: Pieces
 ) -> tuple[list[int], np.ndarray]:
-    """Embed items and write their features to disk; return the places of readable items, and their rows."""
+    """Embed items and save their features; return the positions of readable items, and their rows."""
     rows = embedder.rows(items.some(places))
     readable = ~np.isnan(rows).any(axis=1) & (rows.shape[1] > 0)
     here = [i for i, good in zip(places, readable, strict=True) if good]
@@ -53,7 +53,7 @@ def embed_piece(
 class Growing:
     """A source that is embedded in pieces, in a random order.
 
-    waiting : places of the items that `begin` left to the server, unreadable images among them
+    waiting : positions of the items that `begin` left to the server, including unreadable images
     """
 
     def __init__(self, items: Items, options: Options, folder: Path, trust: Trust) -> None:
@@ -64,7 +64,7 @@ class Growing:
         self.waiting: list[int] = []
 
     def begin(self, needed: Sequence[int], progress: Progress | None) -> tuple[list[int], np.ndarray]:
-        """Embed a sample and the needed items; return the places of all that have features, and these."""
+        """Embed a sample and the needed items; return the positions and features of all embedded items."""
         n, kept = len(self.items), self.pieces.read()
         digests = item_digests(self.items, range(n))
         order = np.random.default_rng(0).permutation(n).tolist()
@@ -92,7 +92,7 @@ class Growing:
     def finish(self, broken: Container[str]) -> None:
         """Write all features to the folder, for the next start.
 
-        broken : digests of unreadable images; where others have no features, the next start embeds them
+        broken : digests of unreadable images; if other items lack features, the next start embeds them
         """
         kept, digests = self.pieces.read(), item_digests(self.items, range(len(self.items)))
         if any(digest not in kept.at and digest not in broken for digest in digests):
@@ -103,14 +103,14 @@ class Growing:
         write_features(self.items, self.options, self.folder, rows)
 
     def encoder(self) -> Encoder | None:
-        """Return what embeds words as the texts are embedded."""
+        """Return an encoder that embeds words like the texts; None if the items are not texts."""
         if self.items.kind != "text":
             return None
         return Encoder(self.options.model or USUAL["text"], lambda phrases: self.embedder.rows(list(phrases)))
 
 
 def growing(items: Items, options: Options, folder: Path, trust: Trust) -> Growing | None:
-    """Return a source to embed while it is labelled; None if it is small, embedded, or its model learns."""
+    """Return a source to embed while it is labelled; None if it is small, embedded, or fits its model."""
     small = len(items) <= FIRST + PIECE
     if small or is_begun(folder) or not is_pretrained(items.kind, options.model):
         return None
@@ -118,14 +118,14 @@ def growing(items: Items, options: Options, folder: Path, trust: Trust) -> Growi
 
 
 class Look(NamedTuple):
-    """A source at one moment; unfinished: somebody is writing its last row, which is left out."""
+    """A source at one moment; unfinished: its last row is still being written and is left out."""
 
     items: Items
     unfinished: bool = False
 
 
 class Watched:
-    """A table or a folder of images that is read whenever it has changed."""
+    """A table or a folder of images that is read whenever it changes."""
 
     def __init__(self, source: str, options: Options) -> None:
         self.path, self.options = _watchable(source), options
@@ -138,7 +138,7 @@ class Watched:
         if seen is not None and seen == self._seen:
             return None
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", EverylabelWarning)  # told when the command began
+            warnings.simplefilter("ignore", EverylabelWarning)  # shown when the command started
             found = _read(self.path, self.options)
         seen = tuple(found.items.digests) if seen is None else seen
         if seen == self._seen:
@@ -147,11 +147,11 @@ class Watched:
         return found
 
     def again(self) -> None:
-        """Have the next look read the source, changed or not."""
+        """Make the next look read the source even if it has not changed."""
         self._seen = None
 
     def whole(self, items: Items, places: Sequence[int]) -> list[int]:
-        """Return the places of items that are written to their end: an image has kept its size and opens."""
+        """Return the positions of complete items: an image's size is unchanged and the image opens."""
         if items.kind != "image":
             return list(places)
         before, self._sizes = self._sizes, {}
@@ -169,7 +169,7 @@ class Watched:
 
 
 def read_watched(source: str, options: Options) -> Items:
-    """Return what a source holds, as `data.read.read` does, without a row that somebody is writing."""
+    """Return the items of a source, as `data.read.read` does, without a row that is still being written."""
     path = _watchable(source)
     check_show(path, options)
     return _read(path, options).items
@@ -206,10 +206,10 @@ def _read(path: Path, options: Options) -> Look:
 
 
 def whole_rows(path: Path, encoding: str | None) -> tuple[bytes, bool]:
-    """Return a file up to the end of its last whole row, and whether there is more.
+    """Return a file up to the end of its last complete row, and whether there is more.
 
-    A row ends with its line, unless the line end stands within quotes. JSON, Excel and Parquet files are
-    returned as they are: a half-written one cannot be read.
+    A row ends with its line, unless the line end is within quotes. JSON, Excel and Parquet files are returned
+    unchanged: incomplete ones cannot be read.
     """
     try:
         changed, data = path.stat().st_mtime, path.read_bytes()
@@ -220,7 +220,7 @@ def whole_rows(path: Path, encoding: str | None) -> tuple[bytes, bool]:
         return data, False
     name, errors = encoding or "utf-8", "surrogateescape" if encoding is None else "strict"
     try:
-        text = codecs.getincrementaldecoder(name)(errors).decode(data)  # but for half a character at the end
+        text = codecs.getincrementaldecoder(name)(errors).decode(data)  # drops an incomplete last character
     except (UnicodeError, LookupError) as error:
         raise EverylabelError(f"the file cannot be read as {name!r} ({error})") from error
     lines = io.StringIO(text, newline="").readlines()
@@ -233,18 +233,18 @@ def whole_rows(path: Path, encoding: str | None) -> tuple[bytes, bool]:
 
 
 def _ended_rows(lines: list[str]) -> int:
-    """Return how many lines belong to rows that have ended, outside of quotes."""
+    """Return the number of lines that belong to complete rows, considering quotes."""
     csv.field_size_limit(FIELD_LIMIT)
     delimiter = delimiter_of(next((line for line in lines if line.strip()), ""))
     reader = csv.reader([*lines, "end"], delimiter=delimiter)
     before, last = 0, 0
-    for _ in reader:  # the last row is the added line, or one whose quotes are open and swallow that line
+    for _ in reader:  # the last row is the added line, or has open quotes and includes that line
         before, last = last, reader.line_num
     return before
 
 
 def _looks_whole(lines: list[str], rest: str, delimited: bool) -> bool:
-    """Return whether a last line without an end has as many cells as the header, or is a JSON object."""
+    """Return whether a last line without a line end has as many cells as the header, or is a JSON object."""
     if not delimited:
         try:
             return isinstance(json.loads(rest), dict)

@@ -24,7 +24,7 @@ NOTHING = (
 
 
 class Findings(NamedTuple):
-    """What is fine, what is wrong, and where the new log is, if one was written."""
+    """Checks that passed, problems, and the path of the new log, if one was written."""
 
     fine: list[str]
     wrong: list[str]
@@ -32,7 +32,7 @@ class Findings(NamedTuple):
 
 
 class LogLocation(NamedTuple):
-    """A project's folder, its store, the log's name there, and what is wrong with the project's options."""
+    """A project's folder, its store, the log's name there, and problems with the project's options."""
 
     folder: Path
     store: str
@@ -41,10 +41,10 @@ class LogLocation(NamedTuple):
 
 
 def find_log(source: str, folder: Path | None, store: str | None) -> LogLocation:
-    """Return where a project's log is, without reading the project's source."""
+    """Return the location of a project's log, without reading the project's source."""
     try:
         place, about = located(source, folder, Options())
-    except EverylabelError as error:  # its options are damaged, or the source is gone: the log may be whole
+    except EverylabelError as error:  # damaged options or a missing source: the log may be intact
         own = folder or Path(source if source.endswith(ENDING) else f"{source}{ENDING}")
         check_own_files(own)
         known = None
@@ -73,7 +73,7 @@ def _name(about: Remembered, store: str | None) -> str:
 
 
 def examine(place: LogLocation, out: Path | None = None) -> Findings:
-    """Check a project; copy the events before the damage to a new log."""
+    """Check a project; if its log is damaged, copy the events before the damage to a new log."""
     others, shown = [*place.wrong, *find_changed(place.folder)], shown_place(place.store)
     with _locked(place.store):
         try:
@@ -99,7 +99,7 @@ def examine(place: LogLocation, out: Path | None = None) -> Findings:
 
 
 def _locked(store: str) -> Any:
-    """Keep servers away from a file while it is read."""
+    """Lock a log file against servers while it is read."""
     if "://" in store or not Path(store).is_file():
         return nullcontext()
     try:

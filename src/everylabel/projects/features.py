@@ -1,12 +1,12 @@
-"""Features of texts and images, kept in a project's folder: embedded once, found again at the next start.
+"""Features of texts and images in a project's folder: embedded once, and reused at the next start.
 
-What is embedded while the folder holds other features goes to next/ in it, and takes their place when
-the command has passed all checks (`settle`). Only items that are new are embedded: those whose content was
-there before keep their row, wherever they stand. TF-IDF and pixels are learned from the items of the first
-time; what they learned is kept beside the features, and items that come later are embedded by it. What was
-embedded beside a server lies in pieces (`files.Pieces`) until the next start.
+If the folder already has other features, new ones are written to next/ and replace them once the command has
+passed all checks (`settle`). Only new items are embedded: items whose content was embedded before keep their
+row, at any position. TF-IDF and pixels are fitted on the first items; the fit is saved beside the features
+and embeds later items. Features embedded while a server runs are stored in pieces (`files.Pieces`) until the
+next start.
 
-Other items, and words, are embedded as these were (`embed_as`, `word_encoder`).
+`embed_as` and `word_encoder` embed other items and words in the same way.
 """
 
 import hashlib
@@ -52,14 +52,14 @@ from everylabel.projects.files import (
 )
 from everylabel.projects.trust import Trust
 
-MADE_BY = ("kind", "model")  # features of these are alike, whatever column they are of
+MADE_BY = ("kind", "model")  # features that agree in these are comparable, whatever their column
 AT_A_TIME = 16_384  # rows copied together
-GROWN = 3  # times as many items as were learned from: told
+GROWN = 3  # growth factor of the items since the fit, above which a note is shown
 Progress = Callable[[int, int], Any]  # rows done, rows in all
 
 
 class Features(NamedTuple):
-    """Rows of the items that could be read, the positions of those that could not, and where they lie."""
+    """Features of the readable items, the positions of the unreadable ones, and the folder."""
 
     rows: np.ndarray
     broken: tuple[int, ...]
@@ -70,10 +70,10 @@ class Features(NamedTuple):
 def features_of(
     items: Items, options: Options, folder: Path, trust: Trust, progress: Progress | None = None
 ) -> Features:
-    """Return features of the items: from the folder as far as they are of this model and of such items.
+    """Return features of the items: from the folder if they match the model and the content, else embedded.
 
-    What the folder has no features of is embedded. Of another column, and of items that are others and that
-    nobody has labelled (`Items.anew`), TF-IDF and pixels are learned anew.
+    TF-IDF and pixels are fitted again for another column, and for different items that nobody has labelled
+    (`Items.anew`).
     """
     n, kind, model = len(items), items.kind, options.model
     changed = [str(place / FEATURES) for place in (folder, folder / NEXT) if _is_changed(place)]
@@ -86,7 +86,7 @@ def features_of(
     what = {"kind": kind, "model": model, "column": options.text_column or options.image_column}
     before = record_of(folder)
     place = folder if before is None else make_folder(folder / NEXT)
-    for name in (RECORD, DIGESTS, FEATURES, EMBEDDER):  # what follows are new files, whatever lay there
+    for name in (RECORD, DIGESTS, FEATURES, EMBEDDER):  # these are written again below
         (place / name).unlink(missing_ok=True)
     forget = before is not None and items.anew and before["fitted_on"]
     kept_rows = None if before is None or forget else _kept_rows(folder, before, what)
@@ -97,7 +97,7 @@ def features_of(
         if fitted_on:
             check_fit(folder, before)
             shutil.copyfile(folder / EMBEDDER, place / EMBEDDER)
-    elif before is None and later.at:  # a server that had not yet embedded all was killed
+    elif before is None and later.at:  # a server was killed before it had embedded all items
         rows = _joined(items, [later], partial(_embedded, items.kind, model, trust, progress), place)
     else:
         files = {"out": place / FEATURES, "fit_out": place / EMBEDDER}
@@ -109,7 +109,7 @@ def features_of(
 
 
 def kept_items(folder: Path, options: Options) -> Items | None:
-    """Return items that a folder has features of, empty, since their source is gone; None if it has none."""
+    """Return empty items in place of a source that is gone, one per feature row; None without features."""
     record = record_of(folder)
     if record is None or not (folder / DIGESTS).exists():
         return None
@@ -130,7 +130,7 @@ def _is_changed(place: Path) -> bool:
 
 
 def write_features(items: Items, options: Options, folder: Path, rows: np.ndarray) -> None:
-    """Keep features that a pretrained model made of all items; NaN for broken images."""
+    """Save the features of all items by a pretrained model; NaN for broken images."""
     what = {"kind": items.kind, "model": options.model, "column": options.text_column or options.image_column}
     write_atomically(folder / FEATURES, lambda file: np.save(file, rows))
     _recorded(items, what, folder, folder, rows, 0)
@@ -139,7 +139,7 @@ def write_features(items: Items, options: Options, folder: Path, rows: np.ndarra
 def _recorded(
     items: Items, what: dict[str, Any], place: Path, folder: Path, rows: np.ndarray, fitted_on: int
 ) -> Features:
-    """Note what the features in a place are of, and leave out what is broken."""
+    """Write the record of the features in a folder, and remove rows of broken images."""
     kind, content = items.kind, _content(items.kind, items.digests)
     broken = broken_rows(rows) if kind == "image" else ()
     if broken:
@@ -163,33 +163,33 @@ def _recorded(
 
 
 def _content(kind: str, digests: Sequence[str]) -> str:
-    """Return one hash over all items."""
+    """Return one hash of all items."""
     return hashlib.sha256("\n".join([kind, *digests]).encode()).hexdigest()
 
 
 def _embedded(
     kind: str, model: str | None, trust: Trust, progress: Progress | None, content: Any, **files: Path
 ) -> np.ndarray:
-    """Return features of all that is passed, in a file if one is named."""
+    """Return features of the given content, written to a file if one is named."""
     trust.check(model)
     show = None if progress is None else lambda done: progress(done, len(content))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # they are left out, and told
+        warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # they are left out with a note
         how: dict[str, Any] = {"kind": kind, "progress": show, "trust_model_code": trust.code, **files}
         return embed(content, model, **how)
 
 
 def _kept_rows(folder: Path, record: dict[str, Any], what: dict[str, Any]) -> Kept | None:
-    """Return the features that the folder has; None if new ones would not be like them."""
+    """Return the folder's features; None if new ones would not be comparable."""
     fitted = record["fitted_on"]
     alike = record["what"] == what if fitted else all(record["what"][key] == what[key] for key in MADE_BY)
     if not alike or (fitted and not is_fit(folder)):
         return None
-    none = Kept(np.zeros((0, 0)), {}) if fitted else None  # at least what was learned is kept
+    none = Kept(np.zeros((0, 0)), {}) if fitted else None  # reuse at least the fit
     rows = load_features(folder, record)
     try:
         digests = np.load(folder / DIGESTS, allow_pickle=False).astype(str).tolist()
-    except NO_ARRAY:  # versions before wrote no digests
+    except NO_ARRAY:  # older versions wrote no digests
         return none
     if rows is None:
         return none
@@ -203,9 +203,9 @@ def _kept_rows(folder: Path, record: dict[str, Any], what: dict[str, Any]) -> Ke
 def _joined(
     items: Items, kept: Sequence[Kept], embed_new: Callable[[Any], np.ndarray], place: Path
 ) -> np.ndarray:
-    """Return features of all items, in a file: those that are kept, and the others embedded."""
+    """Return features of all items, in a file: existing rows are reused, the others embedded."""
     digests = item_digests(items, range(len(items)))
-    found: list[list[int]] = [[] for _ in (*kept, None)]  # places of items, by where their features are
+    found: list[list[int]] = [[] for _ in (*kept, None)]  # positions of items, by where their features are
     for i, digest in enumerate(digests):
         where = next((j for j, one in enumerate(kept) if digest in one.at), len(kept))
         found[where].append(i)
@@ -215,7 +215,7 @@ def _joined(
         try:
             embedded = embed_new(items.some(new))
             d = embedded.shape[1]
-        except NoImage:  # all that are left are broken
+        except NoImage:  # all remaining images are broken
             embedded = np.full((len(new), d), np.nan, np.float32)
     rows = np.lib.format.open_memmap(place / FEATURES, mode="w+", dtype=np.float32, shape=(len(items), d))
     for one, old in zip(kept, found, strict=True):
@@ -229,7 +229,7 @@ def _joined(
 
 
 def _note_digests(place: Path, digests: Sequence[str]) -> None:
-    """Note which item each row is of; the record's hash tells whether that is true."""
+    """Write the digest of each row's item; the record's hash confirms them."""
     if not (place / DIGESTS).exists():
         array = np.array(list(digests), dtype="S")
         write_atomically(place / DIGESTS, lambda file: np.save(file, array))
@@ -258,28 +258,28 @@ def _grown(fitted_on: int, n: int, folder: Path) -> tuple[str, ...]:
 
 
 def broken_rows(rows: np.ndarray) -> tuple[int, ...]:
-    """Return the positions of images that could not be read."""
+    """Return the positions of unreadable images."""
     return tuple(int(i) for i in np.flatnonzero(np.isnan(rows[:, 0])))
 
 
 def embed_as(items: Any, place: Path, trust: Trust, progress: Progress | None = None) -> np.ndarray:
-    """Return features of other items, embedded as those that lie in this place; NaN for broken images."""
+    """Return features of other items, embedded like those in this folder; NaN for broken images."""
     kind, model, fit = made_by(place, trust)
     show = None if progress is None else lambda done: progress(done, len(items))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # the caller tells them
+        warnings.filterwarnings("ignore", ".*rows of NaN", EverylabelWarning)  # the caller reports them
         how: dict[str, Any] = {"kind": kind, "fit": fit, "trust_model_code": trust.code}
         return embed(items, model, progress=show, **how)
 
 
 def embedder_as(place: Path, trust: Trust) -> Embedder:
-    """Return what does the same again and again, loaded once."""
+    """Return a reusable embedder, loaded once, that embeds like the features in this folder."""
     kind, model, fit = made_by(place, trust)
     return Embedder(kind, model, trust.code, fit)
 
 
 def made_by(place: Path, trust: Trust) -> tuple[str, str | None, Path | None]:
-    """Return the kind of items, the model, and what it learned, of the features in a place."""
+    """Return the kind of items, the model and the file of its fit, for the features in a folder."""
     record = record_of(place)
     if record is None:
         raise FileNotFoundError(place / RECORD)
@@ -287,7 +287,7 @@ def made_by(place: Path, trust: Trust) -> tuple[str, str | None, Path | None]:
     if record["fitted_on"]:
         check_fit(place, record)
         return kind, None, place / EMBEDDER
-    model = USUAL[kind] if model is None else model  # never another one, whatever is installed by now
+    model = USUAL[kind] if model is None else model  # never another one, even if more is installed by now
     trust.check(model)
     return kind, model, None
 
@@ -295,11 +295,11 @@ def made_by(place: Path, trust: Trust) -> tuple[str, str | None, Path | None]:
 def word_encoder(
     kind: str, place: Path | None, model: str | None, width: int, trust: Trust
 ) -> Encoder | None:
-    """Return what embeds words as a source's texts were, or None: TF-IDF and images know no words.
+    """Return an encoder that embeds words like a source's texts; None for TF-IDF and images.
 
-    kind, place : what is labelled, and where its features lie if they were embedded here
-    model, width : what made features that came with the source, if it is known, and how many there are
-    trust : whether it may be loaded
+    kind, place : kind of items, and the folder of their features if they were embedded here
+    model, width : the model that made features from the source, if known, and their number
+    trust : whether the model may be loaded
     """
     if place is not None:
         record = record_of(place) if kind == "text" else None

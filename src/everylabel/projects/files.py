@@ -1,12 +1,12 @@
 """Files of a project's folder: plain files, private to their owner, with digests that show damage.
 
-`project.json` notes source, name, id and options for the next start (`remember`, `remembered`).
+`project.json` saves source, name, id and options for the next start (`remember`, `remembered`).
 
-The folder may come from anybody, so links in it are refused. A JSON object holds a digest over all else in
-it; the record of features also names the digests of the files beside it. Version 0.1 wrote no digests; such
-files are read as they are.
+The folder may come from anybody, so links in it are refused. Each JSON object holds a digest of its other
+content; the record of features also holds the digests of the files beside it. Version 0.1 wrote no digests;
+its files are read without that check.
 
-Features are an array, a record of what it is of, and pieces that joined since.
+Features are an array, a record that describes it, and pieces that joined since.
 """
 
 import hashlib
@@ -34,19 +34,19 @@ from everylabel.log.engines import PRIVATE
 from everylabel.log.integrity import digest
 
 DIGEST = "digest"
-LATER = "next"  # the folder in it of features that replace older ones
-JOINED = "joined"  # the folder in it of features that were embedded beside a server
+LATER = "next"  # sub-folder of features that replace older ones
+JOINED = "joined"  # sub-folder of features that were embedded while a server ran
 FILE = "project.json"
 FEATURES, RECORD, EMBEDDER, NEXT = "features.npy", "features.json", "embedder.npz", LATER
-DIGESTS = "digests.npy"  # of the item that each row is of, and of those that are broken
+DIGESTS = "digests.npy"  # digest of the item of each row, and of broken items
 VERSION = 2
-USUAL = {"text": "minilm", "image": "dinov2"}  # models where none is named
-OLD_PIECES = "joined.rows"  # one file of them, by version 0.2
+USUAL = {"text": "minilm", "image": "dinov2"}  # models used if none is named
+OLD_PIECES = "joined.rows"  # one file of pieces, written by version 0.2
 PIECE_FORMAT = "everylabel features of items that joined"
 
 
 def check_own_files(folder: Path) -> None:
-    """Refuse a folder that holds links, pipes or devices: writing would go through them. It may be a link."""
+    """Refuse a folder with links, pipes or devices, which could redirect writes; it may itself be a link."""
     for place in (folder, folder / LATER, folder / JOINED):
         if not place.is_dir():
             continue
@@ -60,13 +60,13 @@ def check_own_files(folder: Path) -> None:
 
 
 def _is_own(entry: "os.DirEntry[str]") -> bool:
-    """Return whether it is a file or folder by itself, or an editor's note that a file is being written."""
+    """Return whether an entry is a plain file or folder, or an editor's lock file."""
     plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
     return plain or entry.name.startswith(".#")  # a name that we never write
 
 
 class OtherDigest(EverylabelError):
-    """A file is not what was written."""
+    """A file differs from what was written."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -75,13 +75,13 @@ class OtherDigest(EverylabelError):
 
 
 def write_json(path: Path, about: dict[str, Any], indent: int | None = None) -> None:
-    """Write a JSON object with its digest, for its owner's eyes only."""
+    """Write a JSON object with its digest, readable only by its owner."""
     text = json.dumps({**about, DIGEST: _digest(about)}, indent=indent, ensure_ascii=False)
     write_atomically(path, lambda file: file.write(text.encode()), mode=PRIVATE)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the JSON object of a file; raise if it is not what was written."""
+    """Return the JSON object of a file; raise if its digest does not match."""
     about = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(about, dict):
         raise ValueError("it is no JSON object")
@@ -107,11 +107,12 @@ def _digest(about: dict[str, Any]) -> str:
 
 
 class Remembered(NamedTuple):
-    """What a folder knows of its project. Its log goes by `name`, whatever the source is called later.
+    """The saved data of a project's folder. The log is found by `name`, even if the source is renamed.
 
-    `id` tells it from others of that name, in a store they share. `log` tells the log in the folder from
-    others, by when it was begun; "" where none was, or by an earlier version. `stored` says the same of the
-    log in the store that was named last, after a hash of its address, which may hold a password.
+    `id` distinguishes projects of the same name in a shared store. `log` identifies the log in the folder by
+    the time it was begun; "" if there is none, or if an earlier version began it. `stored` identifies the log
+    in the last named store in the same way, after a hash of the store's address, which may contain a
+    password.
     """
 
     source: str
@@ -122,26 +123,26 @@ class Remembered(NamedTuple):
     stored: str = ""
 
     def log_in(self, store: str | None) -> str:
-        """Return what tells the log in a store from others; "" if that store was not used last."""
+        """Return the mark that identifies the log in a store; "" if that store was not the last one used."""
         if store is None:
             return self.log
         name, _, mark = self.stored.partition(" ")
         return mark if name == digest(store) else ""
 
     def with_log(self, store: str | None, mark: str) -> "Remembered":
-        """Return the same with the log that is used now."""
+        """Return the same data with the log in use now."""
         return self._replace(log=mark) if store is None else self._replace(stored=f"{digest(store)} {mark}")
 
 
 def remember(folder: Path, project: Remembered) -> None:
-    """Note a project's source, name and options in its folder."""
+    """Save a project's source, name and options in its folder."""
     about = {"source": project.source, "name": project.name, "id": project.id, "log": project.log}
     about |= {"stored": project.stored} | asdict(project.options)
     write_json(folder / FILE, about, indent=1)
 
 
 def remembered(folder: Path) -> Remembered | None:
-    """Return what was noted last time, None where nothing was; a folder that holds links is refused."""
+    """Return the saved data of a folder, None if there is none; a folder that contains links is refused."""
     check_own_files(folder)
     path = folder / FILE
     if not path.exists():
@@ -163,7 +164,7 @@ def remembered(folder: Path) -> Remembered | None:
 
 
 def record_of(place: Path) -> dict[str, Any] | None:
-    """Return what is known of the features in a place."""
+    """Return the record of the features in a folder; None if it is missing, damaged or of another version."""
     try:
         record = read_json(place / RECORD)
         whole = {"content", "what", "broken", "fitted_on"} <= set(record) and record["what"]["kind"]
@@ -174,12 +175,12 @@ def record_of(place: Path) -> dict[str, Any] | None:
 
 
 def files_digests(place: Path) -> dict[str, str]:
-    """Return the digests of the files that a record is of."""
+    """Return the digests of the files that a record describes."""
     return {name: file_digest(place / name) for name in (FEATURES, EMBEDDER) if (place / name).exists()}
 
 
 def is_as_written(place: Path, record: dict[str, Any], name: str) -> bool:
-    """Return whether a file is what the record says; versions before noted nothing."""
+    """Return whether a file matches its record; older versions recorded no digest."""
     noted = record.get("files", {}).get(name)
     try:
         return noted is None or noted == file_digest(place / name)
@@ -188,7 +189,7 @@ def is_as_written(place: Path, record: dict[str, Any], name: str) -> bool:
 
 
 def load_features(place: Path, record: dict[str, Any]) -> np.ndarray | None:
-    """Return the features in a place, mapped; None if they are not there, or not what was written."""
+    """Return the features in a folder, memory-mapped; None if they are missing or changed."""
     if not is_as_written(place, record, FEATURES):
         return None
     try:
@@ -198,12 +199,12 @@ def load_features(place: Path, record: dict[str, Any]) -> np.ndarray | None:
 
 
 def is_fit(place: Path) -> bool:
-    """Return whether what was learned from the items lies in a place."""
+    """Return whether a folder contains a fitted embedder (TF-IDF or pixels)."""
     return (place / EMBEDDER).exists()
 
 
 def check_fit(place: Path, record: dict[str, Any]) -> None:
-    """Refuse what was learned from the items if it has changed since."""
+    """Refuse a fitted embedder that has changed since it was written."""
     if not is_as_written(place, record, EMBEDDER):
         raise EverylabelError(
             f"path {str(place / EMBEDDER)!r} is not what was written: it is damaged; put it back from a "
@@ -212,7 +213,7 @@ def check_fit(place: Path, record: dict[str, Any]) -> None:
 
 
 def find_changed(folder: Path) -> list[str]:
-    """Return what is wrong with the features of a folder, in sentences."""
+    """Return the problems with the features of a folder, as sentences."""
     if not (folder / RECORD).exists():
         return []
     record = record_of(folder)
@@ -230,39 +231,39 @@ def find_changed(folder: Path) -> list[str]:
 
 
 def is_begun(folder: Path) -> bool:
-    """Return whether a folder has features already, of whatever."""
+    """Return whether a folder has any features already."""
     return record_of(folder) is not None or (folder / NEXT).exists()
 
 
 def settle(folder: Path, place: Path) -> None:
-    """Have the features that are used be the folder's own; others in next/ are removed."""
+    """Move the features in use into the folder itself, and remove others in next/."""
     later = folder / NEXT
     if place == later:
         try:
             (later / FEATURES).replace(folder / FEATURES)
-        except OSError:  # some systems move no file that is mapped; it is found where it is
+        except OSError:  # some systems cannot move a mapped file; it is found where it is
             return
         for name in (RECORD, EMBEDDER, DIGESTS):
             (folder / name).unlink(missing_ok=True)
-        for name in (EMBEDDER, DIGESTS, RECORD):  # the record last: it says that all is there
+        for name in (EMBEDDER, DIGESTS, RECORD):  # the record last: it confirms that the rest is complete
             if (later / name).exists():
                 (later / name).replace(folder / name)
     shutil.rmtree(later, ignore_errors=True)
-    shutil.rmtree(folder / JOINED, ignore_errors=True)  # all of it is among the features now
+    shutil.rmtree(folder / JOINED, ignore_errors=True)  # merged into the features by now
     (folder / OLD_PIECES).unlink(missing_ok=True)
 
 
 class Kept(NamedTuple):
-    """Rows of features, and which of them is of which content, by digest."""
+    """Rows of features, and the row of each content digest."""
 
     rows: np.ndarray
     at: dict[str, int]
 
 
 class Pieces:
-    """Features embedded beside a server: a file for each piece, until the next start merges them.
+    """Features embedded while a server runs: one file per piece, until the next start merges them.
 
-    A file appears when it is whole, before its items join the pool: a server that is killed loses none.
+    A file appears when it is complete, before its items join the pool: a killed server loses none.
     """
 
     def __init__(self, folder: Path, kind: str, model: str | None) -> None:
@@ -274,7 +275,7 @@ class Pieces:
         arrays = {"digests": np.array(list(digests), "S"), "rows": rows}
         path = make_folder(self.folder) / f"{time.time_ns():020}.npz"
         write_file(path, header, arrays, mode=PRIVATE)
-        if hasattr(os, "O_DIRECTORY"):  # the name outlives a loss of power, too
+        if hasattr(os, "O_DIRECTORY"):  # so that the name survives a power failure, too
             folder = os.open(self.folder, os.O_RDONLY)
             try:
                 os.fsync(folder)
@@ -282,7 +283,7 @@ class Pieces:
                 os.close(folder)
 
     def read(self) -> Kept:
-        """Return the features of this model and kind of items; damaged files are left out."""
+        """Return the features of this model and kind of items, without damaged files."""
         found = [self._old(), *(self._piece(path) for path in sorted(self.folder.glob("*.npz")))]
         pieces = [piece for piece in found if piece is not None]
         pieces = [piece for piece in pieces if piece[1].shape[1] == pieces[-1][1].shape[1]]
@@ -303,7 +304,7 @@ class Pieces:
         return (digests, rows) if fits and digests.shape == rows.shape[:1] else None
 
     def _old(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the features in the file of version 0.2, but for records that are not whole."""
+        """Return the features in the file of version 0.2, without incomplete records."""
         try:
             with (self.folder.parent / OLD_PIECES).open("rb") as file:
                 header, data = json.loads(file.readline()), file.read()
@@ -319,7 +320,7 @@ class Pieces:
 
 
 def item_digests(items: Items, places: Sequence[int]) -> list[str]:
-    """Return a hash of each item in these places, also of arrays that have one hash in all."""
+    """Return a hash of each item at these positions, even if the source has only one hash for all."""
     if len(items.digests) == len(items):
         return [items.digests[i] for i in places]
     return [content_digest(items.items[i]) for i in places]

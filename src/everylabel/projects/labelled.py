@@ -1,7 +1,7 @@
-"""The log that a source was labelled in: where it is, its name there, and which of its rows is which.
+"""Find the log of a source: its place, its name in the store, and which of its rows is which item.
 
-An event notes a hash of the features of the items that joined with it (`events.Extended`). Where others are
-expected (another model, rows with other content), the items are named again, with the hash of those of now.
+Each `events.Extended` records a hash of the features of the items that joined with it. If the features are
+expected to differ (another model, rows with other content), the items are logged again with the new hash.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,10 +25,10 @@ STORE = "labels.sqlite"  # in the project's folder
 
 
 def check_labelled(store: str | None, *, accept: bool = False, needed: bool = False) -> Check:
-    """Return a check for `open_project`: items by the log's names; a changed source is refused.
+    """Return a check for `open_project`: it gives items the log's ids and refuses a changed source.
 
-    accept : let it pass
-    needed : the log is only read: refuse if there is none, and tell in a note what has changed
+    accept : accept a changed source
+    needed : the log is only read: refuse if there is none, and report changes of the source in a note
     """
 
     def check(opening: Opening) -> Items | None:
@@ -45,7 +45,7 @@ def check_labelled(store: str | None, *, accept: bool = False, needed: bool = Fa
         except StoreError as error:
             if needed or isinstance(error, Damaged):
                 raise
-            return None  # a database without our tables yet; the server will say what else is wrong
+            return None  # a database without our tables yet; the server reports other problems
         if known is None:
             return None
         cause = "" if opening.before is None else now.options.differs(opening.before.options)
@@ -57,9 +57,9 @@ def check_labelled(store: str | None, *, accept: bool = False, needed: bool = Fa
             )
         items = with_sent(items, sent, now.options.text_column)
         change = compare(known, items)
-        reads = needed and not change.others  # rows of shards that are others would be confused
+        reads = needed and not change.others  # rows of shards cannot be matched if they changed
         told = change.check(now.source, accept or reads, cause, unlabelled=not said)
-        if needed and told is not None:  # otherwise `open_log` tells it
+        if needed and told is not None:  # otherwise `open_log` reports it
             items = replace(items, notes=(*items.notes, told))
         return replace(items, ids=change.keys, anew=not (said or change.only_appended))
 
@@ -67,16 +67,16 @@ def check_labelled(store: str | None, *, accept: bool = False, needed: bool = Fa
 
 
 def log_mark(log: Store) -> str:
-    """Return what tells a log from others: when it was begun."""
+    """Return a mark that distinguishes a log from others: the time it was begun."""
     first = log.first()
     return "" if first is None else repr(first.at)
 
 
 def _check_log_there(place: str, name: str, noted: str) -> None:
-    """Refuse to begin anew where a log was begun: it is gone, empty or another's.
+    """Refuse to start a new log if the project's log is gone, empty or another one.
 
-    Why one cannot be read (another program holds it, a later version wrote it) is told as it is: it may be
-    the very log, which nobody should put a backup in the place of.
+    Errors of reading a log (another program holds it, a later version wrote it) are passed on unchanged: it
+    may be the right log, which no backup should replace.
     """
     if not noted:
         return
@@ -96,24 +96,24 @@ def _check_log_there(place: str, name: str, noted: str) -> None:
 
 
 def sent_before(log: Store) -> list[Sent]:
-    """Return the items that were sent to a project, in the order in which they came."""
+    """Return the items that were sent to a project, in the order in which they arrived."""
     joined = (event.body for event in log.glance("extended"))
     bodies = [one for body in joined if isinstance(body, events.Extended) for one in body.sent or ()]
     return [Sent(str(one["id"]), str(one["text"]), one.get("fields") or {}) for one in bodies]
 
 
 def joined_before(store: str | None) -> Begin:
-    """Return for `open_project` which items are needed at once: those that have joined the pool before."""
+    """Return a function for `open_project` that finds the items needed at once: those in the pool already."""
 
     def begin(opening: Opening) -> list[int] | None:
         place, now = str(opening.folder / STORE) if store is None else store, opening.now
         try:
             with closing(Store(place, log_name(now.name, now.id, opening.items, store), write=False)) as log:
                 begun, bodies = log.first() is not None, [event.body for event in log.glance("extended")]
-        except NoLog:  # nothing is there yet
+        except NoLog:  # there is no log yet
             return []
         joined = {name for body in bodies if isinstance(body, events.Extended) for name in body.names}
-        if begun and not joined:  # of the version before
+        if begun and not joined:  # written by the version before
             return None
         return [i for i, name in enumerate(opening.items.ids) if name in joined]
 
@@ -121,7 +121,7 @@ def joined_before(store: str | None) -> Begin:
 
 
 def store_place(project: Project, store: str | None) -> str:
-    """Return where a project's log is: the store that is passed, or a file in its folder."""
+    """Return the place of a project's log: the given store, or a file in its folder."""
     return store if store is not None else str(project.folder / STORE)
 
 
@@ -131,17 +131,17 @@ def store_name(project: Project, store: str | None) -> str:
 
 
 def log_name(name: str, own_id: str, items: Items, store: str | None) -> str:
-    """Return the name of a log in a store: the project's own, or with its id if that is another's.
+    """Return the name of a log in a store: the project's name, plus its id if another project has that name.
 
-    A log is another's if its first event notes another id and its items are not ours: a project whose folder
-    was made anew finds its log by them.
+    A log belongs to another project if its first event records another id and its items are not ours. So a
+    project whose folder was created again finds its log by its items.
     """
     if store is None or not own_id:
         return name
     try:
         with closing(Store(store, name, write=False)) as log:
             first, before = log.first(), log.items()
-    except StoreError:  # nothing is there yet, or opening it tells what is wrong
+    except StoreError:  # there is no log yet, or opening it reports the problem
         return name
     owner = first.body.id if first is not None and isinstance(first.body, events.Project) else None
     ours = owner in (None, own_id) or (before is not None and compare(before, items).only_appended)
@@ -149,28 +149,29 @@ def log_name(name: str, own_id: str, items: Items, store: str | None) -> str:
 
 
 def reading(project: Project, store: str | None) -> "closing[Store]":
-    """Return a project's log to read from."""
+    """Return a project's log, opened for reading."""
     return closing(Store(store_place(project, store), store_name(project, store), write=False))
 
 
 def kept_in(project: Project, store: str | None) -> str:
-    """Return where everything of a project is, in words, without a password."""
+    """Describe where a project is stored, without passwords."""
     if store is not None and "://" in store:
         return f"the database {store.split('@')[-1]} and {project.folder}"
     return str(project.folder) if store is None else f"{Path(store)} and {project.folder}"
 
 
 def with_other_features(joined: Sequence[object], ids: IdList, features: np.ndarray) -> list[Sequence[str]]:
-    """Return items whose features are not those that the log notes; where some are gone, nobody can tell.
+    """Return items whose features differ from those the log recorded, as far as that can be determined.
 
-    They come in the groups that joined together: which of a group it is cannot be told.
+    They are grouped as they joined: one hash covers a group, so a single item cannot be determined. Groups
+    with items that are gone cannot be compared.
     """
     place = ids.position
     later, found = set[str](), list[Sequence[str]]()
     bodies = [body for body in joined if isinstance(body, events.Extended)]
     for body in reversed(bodies):
         names = body.names
-        whole = names == ids  # as most often: nothing has to be looked for
+        whole = names == ids  # the usual case, without lookups
         known = later.isdisjoint(names) and (whole or all(name in place for name in names))
         places = None if whole else [place[name] for name in names] if known else []
         if known and names and features_digest(features, places) != body.digest:
@@ -181,14 +182,14 @@ def with_other_features(joined: Sequence[object], ids: IdList, features: np.ndar
 
 
 def named_again(joined: Iterable[str], ids: IdList, features: np.ndarray) -> events.Extended:
-    """Return the event that notes the features that all who have joined have now."""
+    """Return the event that records the current features of all items that joined."""
     there, place = set(joined), ids.position
     names = [name for name in ids if name in there]
     return events.Extended(stored_ids(names), features_digest(features, [place[name] for name in names]))
 
 
 def are_made_anew(project: Project) -> bool:
-    """Return whether features must be others than last time: by another model or column, or a fit removed."""
+    """Return whether features are expected to differ: another model or column, or a removed fit."""
     before, now, place = remembered(project.folder), project.about, project.embedded_in
     other = before is not None and now is not None and _made_by(before) != _made_by(now)
     return other or (place is not None and is_fit(place) and not is_fit(project.folder))
@@ -199,7 +200,7 @@ def _made_by(about: Remembered) -> tuple[str | None, ...]:
 
 
 def refuse(other: Sequence[str]) -> EverylabelError:
-    """Return the error of features that nobody expects."""
+    """Return the error for features that changed unexpectedly."""
     return EverylabelError(
         f"the features of {counted(len(other), 'item')} ({listed(list(other))}) are not those that were "
         "labelled on; expected the same numbers: was features.npy changed, or were the items embedded by "

@@ -1,8 +1,8 @@
-"""A project's log: where it is, its state, and the events that a start writes to it.
+"""A project's log: its place, its state, and the events that a start writes to it.
 
-A start writes the first event, labels that came with the source or a file, and settings, each once: a label
-is not written if the last one from there of this person and item was the same, whatever people said since.
-A class is known by any name it ever had.
+A start writes the first event, labels from the source or a file, and settings, each once. An imported label
+is not written again if it equals the last one imported from there for this person and item, even if people
+answered since. A class is recognised by any name it ever had.
 """
 
 import time
@@ -48,7 +48,7 @@ from everylabel.selection.pool.sparse import all_but
 IMPORTER = "import"  # the person of labels that came with the source
 SOURCE, FILE = "source", "file"  # origins of imported labels
 NAMES = "class-names.npz"  # in the project's folder
-SAYS_TEST = ("test", "true", "yes", "1")  # cells of a column that names test items, in whatever case
+SAYS_TEST = ("test", "true", "yes", "1")  # cells of a column that mark test items, in any case
 
 
 class Label(NamedTuple):
@@ -60,7 +60,7 @@ class Label(NamedTuple):
 
 
 class Proposed(NamedTuple):
-    """What a source that is not fully trusted says of one item."""
+    """The class that a source that is not fully trusted suggests for one item."""
 
     id: str
     label: str
@@ -69,7 +69,7 @@ class Proposed(NamedTuple):
 
 
 class OpenLog(NamedTuple):
-    """A log to write to, the project by the ids of its log, and the state after all events."""
+    """A log to write to, the project with its items' ids in the log, and the state after all events."""
 
     store: Store
     project: Project
@@ -77,7 +77,7 @@ class OpenLog(NamedTuple):
 
 
 class _Writer:
-    """Events to append, applied to the state as they are made."""
+    """Collects events to append and applies each to the state."""
 
     def __init__(self, state: State) -> None:
         self.state, self.fresh = state, list[Event]()
@@ -97,7 +97,7 @@ class _Writer:
         self.fresh.append(event)
         if isinstance(body, events.Label | events.MultiLabel) and body.imported:
             self._note_imported(person, body)
-        if isinstance(body, events.ContentChanged) and not body.confirmed:  # imported labels of it are new
+        if isinstance(body, events.ContentChanged) and not body.confirmed:  # its labels are imported again
             self.imported = {key: value for key, value in self.imported.items() if key[0] != body.item}
 
     def _note_imported(self, person: str, body: events.Label | events.MultiLabel) -> None:
@@ -115,9 +115,9 @@ def open_log(
 ) -> Iterator[OpenLog]:
     """Yield a project's log, up to date with its source and the options.
 
-    note : receives sentences for the user
+    note : called with sentences for the user
     names : vectors of class names
-    snapshots : where a snapshot of the state may be
+    snapshots : place of a snapshot of the state
     """
     store, confirm = options.store, options.confirm_labels
     with closing(Store(store_place(project, store), store_name(project, store))) as log:
@@ -165,7 +165,7 @@ def open_log(
 
 
 def read_events(store: Store, source: Sequence[str], snapshots: Snapshots | None = None) -> State:
-    """Return the state after all events of a log: from a snapshot and the events since, or from the first."""
+    """Return the state after all events of a log: from a snapshot and later events, or from all events."""
     state = None if snapshots is None else snapshots.state(store, source)
     if state is not None:
         return apply_all(state, store.read(state.seq), store.shown)
@@ -198,14 +198,15 @@ def bring_up_to_date(
     new_features: bool = False,
     snapshots: Snapshots | None = None,
 ) -> tuple[State, int]:
-    """Write what the command says to a log; return the state and the number of imported labels.
+    """Write the changes that a command asks for to a log; return the state and the number of imported labels.
 
-    `source` are the labels that came with the items, `labels` those of files. `project` is the project's
-    id, noted in the first event: see `store_name`. Labels of items with other content (`changed`) are set
-    aside, or all restored by `confirm`; `known_as` names an item for people. `features` of the ids join the
-    pool; other features than before are refused unless `new_features` are expected. `test` are items to hold
-    out, by id or a number to draw at random. `proposed` are suggestions, of `suggestion_columns` if they came
-    with the source. With `review` now or earlier, the labels of `source` (in `label_column`) are suggestions.
+    `source` holds the labels that came with the items, `labels` those from files. `project` is the project's
+    id, recorded in the first event: see `store_name`. Labels of items with changed content (`changed`) are
+    set aside, or all restored by `confirm`; `known_as` names an item for people. The items of `features` join
+    the pool; features that differ from before are refused unless `new_features`. `test` holds the ids of test
+    items, or their number to draw at random. `proposed` holds suggestions, read from `suggestion_columns` if
+    they came with the source. With `review`, now or earlier, the labels of `source` (in `label_column`) are
+    suggestions.
     """
     ids = id_list(ids)
     state = read_events(store, ids, snapshots)
@@ -261,7 +262,7 @@ def bring_up_to_date(
 
 
 def _convert(writer: _Writer, multi_label: bool, note: Callable[[str], Any]) -> None:
-    """Make a single-label project a multi-label one; back only while nobody has given several classes."""
+    """Convert between single-label and multi-label; back only while no item was given several classes."""
     state = writer.state
     if multi_label and state.suggestions:
         raise EverylabelError(
@@ -287,7 +288,7 @@ def _define_classes(
     class_keys: Mapping[str, str],
     note: Callable[[str], Any],
 ) -> None:
-    """Add new classes, and set descriptions and keys that differ from those imported last."""
+    """Add new classes, and set descriptions and keys that differ from the last import."""
     state = writer.state
     new = [name for name in map(clean_name, classes) if name not in state.names]
     if new:
@@ -298,7 +299,7 @@ def _define_classes(
         _number(writer, name)
     for name, text in descriptions.items():
         number = _number(writer, name)
-        if state.imported_descriptions.get(number) != text:  # a description that people wrote since stays
+        if state.imported_descriptions.get(number) != text:  # a description that people edited since stays
             writer.emit("", events.ClassChanged(number, description=text, imported=True))
     for name, key in class_keys.items():
         number = _number(writer, name)
@@ -307,7 +308,7 @@ def _define_classes(
 
 
 def _set_aside(writer: _Writer, changed: Sequence[str], confirm: bool) -> None:
-    """Set the answers to changed items aside, or confirm all that are."""
+    """Set the answers to changed items aside, or confirm all answers that are set aside."""
     state = writer.state
     for key in changed:
         if state.position.get(key) in state.answers:
@@ -325,7 +326,7 @@ def _join(
     changed: Sequence[str],
     note: Callable[[str], Any],
 ) -> None:
-    """Write which items joined the pool since the last start, and which have other features."""
+    """Log the items that joined the pool since the last start, and those whose features changed."""
     state = writer.state
     joined = [event.body for event in store.glance("extended")]
     other = with_other_features(joined, ids, features)
@@ -348,7 +349,7 @@ def _join(
 
 
 def _number(writer: _Writer, name: str) -> int:
-    """Return a class's number; a name never seen before is added."""
+    """Return a class's number; add the class if its name is new."""
     clean = clean_name(name)
     if clean not in writer.state.names:
         check_class_count([*(writer.state.classes[c] for c in writer.state.book.order), clean])
@@ -357,11 +358,11 @@ def _number(writer: _Writer, name: str) -> int:
 
 
 def _import(writer: _Writer, labels: Iterable[Label], origin: str) -> int:
-    """Write labels that are not what was imported last from there; return how many."""
+    """Write labels that differ from the last import from this origin; return their number."""
     ours = (label for label in labels if label.id in writer.state.position)
-    last = {(label.id, _person(label.person)): label.label for label in ours}  # of several, the last counts
+    last = {(label.id, _person(label.person)): label.label for label in ours}  # the last one counts
     for name in class_names_in(last.values()) if writer.state.multi_label else last.values():
-        _number(writer, name)  # all classes are known before the first label says no to some
+        _number(writer, name)  # add all classes before the first label denies some
     count = 0
     for (item, person), name in last.items():
         body = imported_label(writer.state, item, name, origin)
@@ -372,16 +373,16 @@ def _import(writer: _Writer, labels: Iterable[Label], origin: str) -> int:
 
 
 def _said(body: events.Label | events.MultiLabel) -> Any:
-    """Return the class, or the classes, of an imported label; of a whole answer not what it says no to."""
+    """Return the class or the present classes of an imported label, without its absent ones."""
     return body.class_ if isinstance(body, events.Label) else tuple(body.present)
 
 
 def _suggest(writer: _Writer, proposed: Iterable[Proposed], columns: Sequence[str]) -> int:
-    """Write suggestions that are others than before, one event a source; return how many."""
+    """Write suggestions that differ from before, one event per source; return their number."""
     by_source: dict[str, dict[str, Suggestion]] = {}
     for one in proposed:
         said = by_source.setdefault(_person(one.source), {})
-        said[one.id] = Suggestion(_number(writer, one.label), one.score)  # of several, the last counts
+        said[one.id] = Suggestion(_number(writer, one.label), one.score)  # the last one per item counts
     count = 0
     for source, said in by_source.items():
         before = writer.state.suggestions.get(source, {})
@@ -393,7 +394,7 @@ def _suggest(writer: _Writer, proposed: Iterable[Proposed], columns: Sequence[st
 
 
 def _given(writer: _Writer, source: Sequence[Label], review: bool) -> list[Proposed]:
-    """Return the labels of the source as suggestions; refuse a review that came too late or has no labels."""
+    """Return the source's labels as suggestions; refuse a review that comes too late or has no labels."""
     if review and GIVEN not in writer.state.suggestions:
         if not source:
             raise EverylabelError(
@@ -409,13 +410,13 @@ def _given(writer: _Writer, source: Sequence[Label], review: bool) -> list[Propo
 
 
 def _person(name: str | None) -> str:
-    """Return a person's name as the page would take it; databases cannot hold every character."""
+    """Return a person's name with unprintable characters and extra spaces removed, as on the page."""
     shown = "".join(each if each.isprintable() else " " for each in name or "")
     return " ".join(shown.split())[:LONGEST_PERSON].strip() or IMPORTER
 
 
 def held_out_items(items: Items, told: str | None) -> int | list[str]:
-    """Return how many items are wanted, or the ids of those that a column of this name says are for tests."""
+    """Return the number of test items to draw, or the ids that a column with this name marks as test."""
     if told is None:
         return 0
     if told.strip().isdigit():
@@ -434,13 +435,13 @@ def held_out_items(items: Items, told: str | None) -> int | list[str]:
 
 
 def is_for_test(items: Items, place: int, column: str) -> bool:
-    """Return whether a column says that an item is for tests."""
+    """Return whether a column marks an item as a test item."""
     cells = items.columns.get(column, ())
     return place < len(cells) and label_of(cells[place]).strip().casefold() in SAYS_TEST
 
 
 def to_set_aside(state: State, wanted: int | Sequence[str]) -> list[str]:
-    """Return ids to set aside now; of a number, so many more that nobody has answered, drawn at random."""
+    """Return the ids to hold out now: those given, or unanswered ones drawn up to the wanted number."""
     if not isinstance(wanted, int):
         return [name for name in wanted if state.position.get(name, -1) not in {-1, *state.test}]
     missing = wanted - len(state.test)
@@ -461,15 +462,15 @@ def read_labels(
 ) -> LabelSet:
     """Return the labels of a project from its log.
 
-    trust_names : whether class names teach, whatever the labels and the setting say; None leaves it to them
-    names : vectors of class names; without them only labels and answers are of use
+    trust_names : whether class names teach, overriding labels and setting; None leaves it to them
+    names : vectors of class names; without them only labels and answers are useful
     """
     with reading(project, store) as log:
         known = log.items()
         change = Change(keys=project.ids) if known is None else compare(known, project)
         ids = change.keys
         state = read_events(log, ids)
-    _set_aside(_Writer(state), change.changed_keys, confirm=False)  # in memory alone
+    _set_aside(_Writer(state), change.changed_keys, confirm=False)  # in memory only
     if trust_names is not None:
         state.settings["names"] = trust_names
     names = ClassNames() if names is None else names
@@ -492,7 +493,7 @@ def read_labels(
 
 
 def class_names_of(project: Project) -> ClassNames:
-    """Return the vectors of a project's class names, cached in its folder."""
+    """Return the vectors of a project's class names, with a cache in its folder."""
     if project.coming is not None:
         encoder = project.coming.encoder()
     else:
@@ -503,9 +504,9 @@ def class_names_of(project: Project) -> ClassNames:
 
 
 def class_names(project: Project, store: str | None) -> set[str]:
-    """Return every name that a class of the project has or had."""
+    """Return every name that a class of the project has or ever had."""
     try:
         with reading(project, store) as log:
             return {*class_names_in(project.classes), *read_events(log, project.ids).names}
-    except StoreError:  # nothing is there yet
+    except StoreError:  # there is no log yet
         return set(class_names_in(project.classes))

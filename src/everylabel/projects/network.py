@@ -1,9 +1,9 @@
-"""The network learns: generations of features by an encoder that was fine-tuned on the labels.
+"""Fine-tuning of the encoder on the labels; each success is a generation of features.
 
-When the labels have grown enough, a process of its own fine-tunes the encoder, cross-validates, and embeds
-all items again (`models.finetuning.job`). If the tuned features predict held-out labels better, they become a
-generation: files in the project's folder, and an event in the log. People label on meanwhile. The last two
-generations are kept; without its files a generation is not used, and the frozen features are.
+When there are enough new labels, a separate process fine-tunes the encoder, cross-validates, and embeds all
+items again (`models.finetuning.job`). If the tuned features predict held-out labels better, they become a
+generation: files in the project's folder, and an event in the log. People continue labelling meanwhile. The
+last two generations are kept; if a generation's files are missing, the frozen features are used.
 """
 
 import hashlib
@@ -54,33 +54,33 @@ from everylabel.projects.project import Project
 log = logging.getLogger(__name__)
 JOB_MODULE = "everylabel.models.finetuning.job"
 FOLDER, PART, IDS = "generations", ".part", "ids.json"
-KEPT = 2  # generations
-FEWEST, PER_CLASS, ENOUGH = 32, 4, 300  # labels of the first attempt: at least, a class, and in any case
-GROWN = 1.5  # growth of the labels after which the next attempt begins
-AGAIN = 1.1  # growth after which an attempt that failed is repeated
+KEPT = 2  # number of generations
+FEWEST, PER_CLASS, ENOUGH = 32, 4, 300  # labels of the first attempt: minimum, per class, maximum
+GROWN = 1.5  # growth factor of the labels between attempts
+AGAIN = 1.1  # growth factor after which a failed attempt is repeated
 MOST_ITEMS = 20_000  # above this, re-embedding takes minutes: people are asked first
-LEAST_MEMORY = 1.5 * 2**30  # bytes that an attempt may take
-WAIT = 0.5  # seconds between looks
+LEAST_MEMORY = 1.5 * 2**30  # bytes of free memory that an attempt needs
+WAIT = 0.5  # seconds between checks
 
 
 @dataclass(frozen=True)
 class Generation:
-    """Features of all items by a fine-tuned encoder, and honest predictions of the labels it has seen."""
+    """Features of all items by a fine-tuned encoder, and cross-fitted predictions of its training labels."""
 
     folder: Path
     body: events.Generation
     ids: IdList
-    features: np.ndarray  # (n, d), frozen and tuned side by side
+    features: np.ndarray  # (n, d), frozen and tuned features concatenated
     cross_fitted: Mapping[str, Mapping[str, float]]  # item -> class name -> probability without its label
     phrases: Mapping[str, np.ndarray]
     names_hold: bool
-    digests: Sequence[str] = ()  # of the items, by row
+    digests: Sequence[str] = ()  # content digest of each row's item
     lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def without_changed(
         self, kind: str, ids: Sequence[str], content: Callable[[Sequence[str]], Sequence[Any]]
     ) -> "Generation":
-        """Return the generation without rows of items whose content is another one now."""
+        """Return the generation without rows of items whose content has changed."""
         position = self.ids.position
         known = [name for name in ids if name in position] if self.digests else []
         now = item_digests(kind, known, content(known))
@@ -105,7 +105,7 @@ class Generation:
 
     @property
     def encoder_folder(self) -> Path:
-        """The files of the encoder, as `TunedEncoder.save` wrote them."""
+        """The folder of the encoder, as `TunedEncoder.save` wrote it."""
         return self.folder / ENCODER
 
     @cached_property
@@ -119,12 +119,12 @@ class Generation:
         assert self._tuned is not None
 
     def embed(self, items: Sequence[Any]) -> np.ndarray:
-        """Return features of other items by this generation; loads the encoder when first called."""
+        """Return features of other items by this generation; the first call loads the encoder."""
         with self.lock:  # the encoder switches between frozen and tuned weights
             return np.asarray(self._tuned.embed(list(items)), np.float32)
 
     def rows(self, ids: Sequence[str], content: Callable[[Sequence[str]], Sequence[Any]]) -> Rows:
-        """Return the features of all ids; items that joined since are embedded. content: items by id."""
+        """Return the features of all ids; items that joined since are embedded. content: ids -> items."""
         position = self.ids.position
         missing = [name for name in ids if name not in position]
         known = [position[name] for name in ids if name in position]
@@ -138,7 +138,7 @@ class Generation:
         return Rows(ids, features)
 
     def class_names(self) -> ClassNames:
-        """Return vectors of class names by this encoder; none if the labels do not bear the names out."""
+        """Return vectors of class names by this encoder; empty if the labels do not confirm the names."""
         names = ClassNames(self.encoder if self.names_hold else None, self.folder / "class-names.npz")
         names.add(self.phrases)
         return names
@@ -152,13 +152,13 @@ class Generation:
             row = found.setdefault(state.position[item], {})
             for name, p in probs.items():
                 number = state.book.now(state.names[name]) if name in state.names else None
-                if number is not None:  # a class that others were merged into has their probability, too
+                if number is not None:  # a merged class has the sum of the probabilities
                     row[number] = row.get(number, 0.0) + p
         return found
 
 
 def load_generation(folder: Path, body: events.Generation | None) -> Generation | None:
-    """Return a generation from a project's folder; None if its files are missing or others."""
+    """Return a generation from a project's folder; None if its files are missing or changed."""
     if body is None:
         return None
     place = folder / FOLDER / str(body.number)
@@ -183,7 +183,7 @@ def load_generation(folder: Path, body: events.Generation | None) -> Generation 
 
 
 def item_digests(kind: str, ids: Sequence[str], items: Sequence[Any]) -> Sequence[str]:
-    """Return a hash of each item's content: of a text, of an image's name and size."""
+    """Return a hash of each item's content: of a text, or of an image's name and size."""
     return text_digests(items) if kind == "text" else image_digests(items, ids)
 
 
@@ -205,7 +205,7 @@ def _content_of(project: Project) -> Callable[[Sequence[str]], Sequence[Any]]:
 
 
 def why_frozen(project: Project) -> str:
-    """Return in a sentence why the encoder of a project cannot be fine-tuned; "" if it can."""
+    """Return a sentence on why a project's encoder cannot be fine-tuned; "" if it can."""
     if project.about is not None and project.about.options.label_separator is not None:
         return "Fine-tuning is for one class per item; the model learns on the features as they are."
     if project.kind not in ("text", "image") or (project.embedded_in is None and project.coming is None):
@@ -251,9 +251,9 @@ def opened_desk(
     mean: Mean | None,
     note: Callable[[str], Any],
 ) -> "tuple[Desk, NetworkTrainer]":
-    """Return the desk of a project with the features of its current generation, and the trainer of the next.
+    """Return a project's desk with the features of its current generation, and the trainer of the next one.
 
-    rows, names : by the encoder as it came
+    rows, names : by the original encoder
     """
     trainer = NetworkTrainer(project, rows, names)
     generation = load_generation(project.folder, state.generation)
@@ -274,34 +274,34 @@ def opened_desk(
 
 
 class NetworkTrainer:
-    """A thread that fine-tunes the encoder in a process of its own whenever the labels have grown enough."""
+    """A thread that fine-tunes the encoder in a separate process whenever there are enough new labels."""
 
     desk: Desk
-    recipe: Mapping[str, float] = MappingProxyType({})  # fields of `Recipe` other than the defaults
+    recipe: Mapping[str, float] = MappingProxyType({})  # fields of `Recipe` that differ from the defaults
 
     def __init__(self, project: Project, rows: Rows, names: ClassNames) -> None:
-        """rows, names : by the encoder as it came."""
+        """Prepare the thread; rows, names : by the original encoder."""
         self.project, self.frozen = project, (rows, names)
-        self.content: Callable[[Sequence[str]], Sequence[Any]] = lambda ids: []  # items by id
-        self.is_growing: Callable[[], bool] = lambda: False  # items are on their way into the pool
+        self.content: Callable[[Sequence[str]], Sequence[Any]] = lambda ids: []  # ids -> items
+        self.is_growing: Callable[[], bool] = lambda: False  # whether items are joining the pool
         self._model = encoder_name(project) if project.kind in ("text", "image") else None
         self.state = NetworkState(why_frozen(project), items=len(project), trainer=self)
         self.state.asks = len(project) > MOST_ITEMS
         self._stopped = threading.Event()
         self._process: subprocess.Popen[str] | None = None
         self._unusable: events.Generation | None = None  # a generation whose files are missing or damaged
-        self._failed_at = 0  # number of labels at the last attempt that failed
+        self._failed_at = 0  # number of labels at the last failed attempt
         self._thread = threading.Thread(target=self._work, name="network", daemon=True)
-        for left in (project.folder / FOLDER).glob(f"*{PART}"):  # of a process that was killed
+        for left in (project.folder / FOLDER).glob(f"*{PART}"):  # left by a killed process
             shutil.rmtree(left, ignore_errors=True)
 
     def start(self) -> None:
-        """Begin, if the encoder can be trained."""
+        """Start the thread, if the encoder can be fine-tuned."""
         if not self.state.why_frozen:
             self._thread.start()
 
     def close(self) -> None:
-        """Stop; a running attempt is ended and leaves nothing."""
+        """Stop; a running attempt is ended and its files are removed."""
         self._stopped.set()
         process = self._process
         if process is not None:
@@ -319,7 +319,7 @@ class NetworkTrainer:
                 self.state.error = ""
             except EverylabelError as error:
                 self._failed(str(error))
-            except Exception as error:  # labelling goes on without it
+            except Exception as error:  # labelling continues without it
                 log.exception("fine-tuning failed")
                 self._failed(str(error) or type(error).__name__)
 
@@ -329,7 +329,7 @@ class NetworkTrainer:
             self.state.error = why
 
     def _follow_setting(self) -> None:
-        """Go back to the frozen features, or forth to the tuned ones, when the setting was changed."""
+        """Switch between the frozen and the tuned features when the setting has changed."""
         wanted, used = self.desk.state.generation, self.desk.generation
         if wanted is None and used is not None:
             self._swap(*self.frozen, None)
@@ -340,7 +340,7 @@ class NetworkTrainer:
                 self._swap_to(generation)
 
     def _is_due(self) -> bool:
-        """Return whether the labels have grown enough since the last attempt, and nothing is joining."""
+        """Return whether there are enough new labels since the last attempt, and no items are joining."""
         state = self.desk.state
         wanted = state.settings["network"]
         if wanted == "frozen" or (wanted == "auto" and self.state.asks) or self.is_growing():
@@ -352,12 +352,12 @@ class NetworkTrainer:
         return n_classes > 1 and n >= max(first, GROWN * last, AGAIN * self._failed_at)
 
     def _attempt(self) -> None:
-        """Fine-tune on the current labels; take the new features over if they are better."""
+        """Fine-tune on the current labels; use the new features if they are better."""
         folder = self.project.folder / FOLDER
         number = 1 + max((each.number for each in self.desk.state.generations), default=0)
         part = (
             folder / f"{number}-{token_hex(4)}{PART}"
-        )  # of its own: the process of a killed server may live on
+        )  # a unique name: the process of a killed server may still be running
         ids, job = self.desk.read(self._job).result()
         items = [str(item) for item in self.content(ids)]
         self._check_room(len(ids))
@@ -381,7 +381,7 @@ class NetworkTrainer:
             noted = {"ids": ids, "digests": list(item_digests(self.project.kind, ids, items))}
             (part / IDS).write_text(json.dumps(noted))
             (part / ITEMS).unlink()
-            shutil.rmtree(folder / str(number), ignore_errors=True)  # of an attempt that was not taken over
+            shutil.rmtree(folder / str(number), ignore_errors=True)  # left by an attempt that was not used
             part.replace(folder / str(number))
         finally:
             shutil.rmtree(part, ignore_errors=True)
@@ -393,7 +393,7 @@ class NetworkTrainer:
         self._take_over(msgspec.structs.replace(body, **digests))
 
     def _job(self) -> tuple[list[str], Job]:
-        """Return the ids of all items and the job of an attempt; for the desk's thread."""
+        """Return the ids of all items and the job of an attempt; call on the desk's thread."""
         state = self.desk.state
         book = state.book
         column = {number: j for j, number in enumerate(book.present)}
@@ -405,7 +405,7 @@ class NetworkTrainer:
         )
 
     def _check_room(self, n: int) -> None:
-        """Refuse an attempt for which memory or disk is too small."""
+        """Refuse an attempt if memory or disk space is too small."""
         free = shutil.disk_usage(self.project.folder).free
         needed = 2**29 + 4096 * n
         if free < needed:
@@ -417,7 +417,7 @@ class NetworkTrainer:
             raise EverylabelError(f"{available / 2**30:.1f} GB of memory are free; fine-tuning needs 1.5 GB")
 
     def _run(self, part: Path) -> None:
-        """Run the process of an attempt to its end, and follow its progress."""
+        """Run the process of an attempt to its end, and report its progress."""
         self.state.share = 0.0
         command = [sys.executable, "-m", JOB_MODULE, str(part)]
         with (
@@ -428,7 +428,7 @@ class NetworkTrainer:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                process_group=0,  # an interrupt of the server is not meant for it
+                process_group=0,  # an interrupt of the server must not reach it
             ) as process,
         ):
             self._process = process
@@ -450,7 +450,7 @@ class NetworkTrainer:
         (part / "errors.txt").unlink()
 
     def _take_over(self, body: events.Generation) -> None:
-        """Let the desk go on with the new generation, and delete the oldest."""
+        """Switch the desk to the new generation, and delete the oldest one."""
         generation = load_generation(self.project.folder, body)
         if generation is None:
             raise EverylabelError("the files of the new generation cannot be read")
@@ -458,7 +458,7 @@ class NetworkTrainer:
         self._prune(body.number)
 
     def _swap_to(self, generation: Generation, body: events.Generation | None = None) -> None:
-        """Let the desk go on with the features of a generation."""
+        """Switch the desk to the features of a generation."""
         ids = self.desk.read(lambda: list(self.desk.ids)).result()
         generation = generation.without_changed(self.project.kind, ids, self.content)
         self._swap(generation.rows(ids, self.content), generation.class_names(), generation, body)
@@ -470,9 +470,9 @@ class NetworkTrainer:
         generation: Generation | None,
         body: events.Generation | None = None,
     ) -> None:
-        """Train a head on other features beside the desk, and let the desk go on with it."""
+        """Train a head on other features beside the desk, then switch the desk to it."""
         tuned = generation is not None
-        with suppress(EverylabelError):  # names of classes that were added since the attempt began
+        with suppress(EverylabelError):  # names of classes added since the attempt began
             names.learn(self.desk.read(lambda: names.missing(self.desk.state)).result())
 
         def look() -> TrainingSet:
@@ -497,14 +497,14 @@ class NetworkTrainer:
         return lambda: None
 
     def _prune(self, number: int) -> None:
-        """Delete all generations but the last ones."""
+        """Delete all except the last KEPT generations."""
         for place in (self.project.folder / FOLDER).iterdir():
             if place.name.isdigit() and int(place.name) <= number - KEPT:
                 shutil.rmtree(place, ignore_errors=True)
 
 
 def _available_memory() -> float | None:
-    """Return the free memory in bytes, where the system says."""
+    """Return the free memory in bytes; None if the system does not report it."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:

@@ -1,8 +1,8 @@
-"""`LabelOptions`: all that `everylabel label` and `everylabel.label` can be told, checked once.
+"""`LabelOptions`: all options of `everylabel label` and `everylabel.label`, checked once.
 
-The command and the function have a parameter for each option; a test compares the three. Opening a project,
-the server and the log's settings read them from here. Errors name options as the command has them;
-`everylabel.label` has them name its arguments.
+The command and the function have one parameter per option; a test compares the three. Opening a project, the
+server and the log's settings read the options from here. Errors name the options of the command;
+`everylabel.label` translates them to its arguments.
 """
 
 import unicodedata
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from everylabel.projects.log import Label, Proposed
 
 NO_CLASSES = ClassList(None, {}, {})
-ALL = "all"  # fields: those that are shown unless others are named
+ALL = "all"  # fields: show the default columns
 LONGEST_PERSON = 64  # characters of a name
-MOST_CHECKS = 1000  # labels between two random checks
+MOST_CHECKS = 1000  # maximum number of labels between two random checks
 NETWORK = ("auto", "on", "frozen")  # whether the encoder is fine-tuned
 PORTS = 65535
 _READING = (  # options of `open_project`
@@ -42,33 +42,33 @@ _READING = (  # options of `open_project`
 
 @dataclass(frozen=True, kw_only=True)
 class LabelOptions:
-    """What is labelled, how, and where the page is; None leaves a setting as it was.
+    """What to label, how, and where the page is served; None leaves a setting unchanged.
 
     text_column ... long_rows : see `data.options.Options`
     classes : names, and descriptions and keys by name
-    multi_label : an item may have several classes, or none; a project keeps this
-    label_separator : between two classes of a label, ";" unless given
-    fields : columns shown beside an item, as the project is to remember them (a text), or the columns
-    guidelines : a Markdown file for the labellers; none; as last time unless given
-    images_in : folders that images may lie in, besides the source's own
+    multi_label : an item may have several classes, or none; saved with the project
+    label_separator : between two classes of a label; ";" by default
+    fields : columns shown beside an item: a text that the project saves, or a list of columns
+    guidelines : a Markdown file for the labellers, or "none"; by default that of last time
+    images_in : folders that may contain images, besides the source's own
     layout : of the map, "pca" or "umap"
     strategy ... tester : settings of the log
-    test : how many items are never learned from, or the column that names them
-    store : a file's path or postgresql://...; labels.sqlite in the project's folder unless given
-    accept_changes : go on though rows are gone or changed; confirm_labels : and labels of these fit
-    watch : have what the source gets meanwhile join
-    import_file ... import_text_column : labels of a file, and its columns
-    port : 0 takes any that is free
-    token : asked for unless host is this machine's own, without a proxy; made up and shown if none is given
-    look_token : another that may only look; token_file : both, in a file that may change meanwhile
-    proxy : one on this machine stands in front, and tells who asks
+    test : number of items to hold out as a test set, or the column that marks them
+    store : a file's path or postgresql://...; by default labels.sqlite in the project's folder
+    accept_changes : continue although rows are gone or changed; confirm_labels : and keep their labels
+    watch : let rows that are added to the source join the project
+    import_file ... import_text_column : a file of labels, and its columns
+    port : 0 uses any free port
+    token : required unless host is this machine's own, without a proxy; generated and shown if not given
+    look_token : a read-only token; token_file : a file with both, which may change while the server runs
+    proxy : a reverse proxy on this machine is in front; trust its X-Forwarded-For
     review : the source's labels are not fully trusted; people check those that are probably wrong
     suggestions : a table, or a file's path, of classes by sources that are not fully trusted
-    suggestion_column ... suggestion_source_column : columns of the source that hold such
-    labels : that exist already, besides the source's own
+    suggestion_column ... suggestion_source_column : columns of the source that hold suggestions
+    labels : existing labels besides the source's own
     proposed : suggestions that were read
-    framed : a notebook of this machine may show the page inside of its own
-    rows : gives the features of a project to the desk
+    framed : a notebook on this machine may embed the page
+    rows : returns the features of a project for the desk
     """
 
     text_column: str | None = None
@@ -143,7 +143,7 @@ class LabelOptions:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of the log that are given, by their names there."""
+        """The given settings of the log, by their names there."""
         given = {"names" if name == "names_prior" else name: getattr(self, name) for name in _CHECKS}
         if self.review and self.strategy is None:
             given["strategy"] = REVIEW
@@ -158,19 +158,19 @@ class LabelOptions:
 
     @property
     def accepts(self) -> bool:
-        """Whether a source that is another one may be labelled on."""
+        """Whether a changed source is accepted."""
         return self.accept_changes or self.confirm_labels
 
     def columns(self, project: Project) -> Sequence[str] | None:
-        """Return the columns shown beside an item, as they were named now or last time; None: all."""
+        """Return the columns shown beside an item, as named now or last time; None: all."""
         if self.fields is not None and not isinstance(self.fields, str):
             return self.fields
         named = None if project.about is None else project.about.options.fields
         return None if named == ALL else column_list(named)
 
     def opening(self) -> dict[str, Any]:
-        """Return the arguments of `open_project`; the project keeps nothing before all is checked."""
-        drawn = self.test is not None and self.test.strip().isdigit()  # among all items
+        """Return the arguments of `open_project`; nothing is saved before everything is checked."""
+        drawn = self.test is not None and self.test.strip().isdigit()  # drawn among all items
         all_at_once = drawn or self.review or self.import_file is not None
         how = {name: getattr(self, name) for name in _READING}
         if self.multi_label and self.label_separator is None:
@@ -188,7 +188,7 @@ class LabelOptions:
 
 
 def check_port(port: Any) -> int:
-    """Return a port's number; 0 takes any that is free."""
+    """Return a valid port number; 0 uses any free port."""
     return _whole("--port", 0, PORTS)(port)
 
 

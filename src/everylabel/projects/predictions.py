@@ -1,4 +1,4 @@
-"""Predictions of new items by a project's model: embedded as its own were, or with features as they come."""
+"""Predictions for new items by a project's model: embedded like its own items, or given as features."""
 
 import warnings
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from everylabel.projects.project import Project, left_out, told_of
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """New items with the probabilities (n, k) of the classes, and what was chosen or left out."""
+    """New items with class probabilities (n, k), and notes about choices and omitted items."""
 
     items: Items
     probabilities: np.ndarray
@@ -51,7 +51,7 @@ def trained(prepared: Prepared, label_set: LabelSet) -> Posterior:
 
 
 def names_that_teach(prepared: Prepared, label_set: LabelSet) -> NameRows | None:
-    """Return the class names as rows to learn from, if the labels bear them out or the user trusts them."""
+    """Return the class names as training rows, if the labels confirm them or the user trusts them."""
     if label_set.multi_label:
         return None
     if label_set.trust_names:
@@ -69,20 +69,20 @@ def predict(
     options: Options,
     progress: Progress | None = None,
 ) -> Predicted:
-    """Return what the model, trained exactly on all labels, says of new items.
+    """Return predictions for new items by the model trained exactly on all labels.
 
     Parameters
     ----------
     project : Project
-        Whose model predicts.
+        The project whose model predicts.
     label_set : LabelSet
         Its labels: `log.read_labels`.
     new : path
         A table, a folder of images, or features, as `open_project` takes them.
     options : Options
-        Of the new file; the project's own where they say nothing and the file has such a column.
+        Of the new file; unset ones are the project's own, if the file has such a column.
     progress : function, optional
-        Called with the rows embedded so far and in all.
+        Called with the number of rows embedded so far and of all rows.
     """
     prepared = prepare(project.features)
     posterior = trained(prepared, label_set)
@@ -124,7 +124,7 @@ def _read(project: Project, path: Path, options: Options) -> Items:
 def _features(
     project: Project, items: Items, progress: Progress | None
 ) -> tuple[np.ndarray, Items, tuple[str, ...]]:
-    """Return features, the source without broken images, and notes."""
+    """Return features, the items without broken images, and notes."""
     if items.features is not None:
         return items.features, items, ()
     if project.embedded_in is None:

@@ -1,4 +1,4 @@
-"""A project: what is to be labelled, wherever it comes from, with features, how it is shown, and a folder."""
+"""A project: the items of a source with their features, how they are shown, and a folder."""
 
 import errno
 import os
@@ -38,27 +38,27 @@ from everylabel.projects.trust import (
 )
 
 ENDING = ".everylabel"
-IN_MEMORY = "items in memory"  # a source that no folder can name: `open_project` gets a reader of it
-OWN = 0o700  # a folder that nobody else on this machine looks into
-SHOWN = 5  # images that are named of those left out
-FAR = 1000  # times the usual size: a row of features that is most likely wrong
-LOOKED_AT = 10**8  # numbers that are looked at for such rows; more would delay the start
+IN_MEMORY = "items in memory"  # source that no folder can name: `open_project` gets a reader for it
+OWN = 0o700  # mode of a folder that other users cannot read
+SHOWN = 5  # maximum number of omitted images to name
+FAR = 1000  # a row this many times as large as the median is most likely wrong
+LOOKED_AT = 10**8  # numbers checked for such rows; checking more would delay the start
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Project(Items):
-    """Items to label, which have features, with all that a folder knows of them.
+    """Items to label with their features, and the data of the project's folder.
 
-    name : shown in the page
+    name : shown on the page
     features : (n, d), may be memory-mapped
-    folder : where its store and features lie
-    id : tells it from others of the same name; "" for a dataset, which is the same everywhere
-    about : what `keep` notes for next time
-    embedded_in : where the features lie if they were embedded, else None
-    coming : what embeds the items that have no features yet; None if all have
-    here : the places of the items that the features are of, in their order; None: of all
-    trust : which model of this machine may be loaded
-    generation : the fine-tuned encoder that made the features, if one did
+    folder : contains its store and features
+    id : distinguishes it from others of the same name; "" for a dataset, which is the same everywhere
+    about : data that `keep` saves for the next start
+    embedded_in : folder of the features if they were embedded, else None
+    coming : embeds the items that have no features yet; None if all have
+    here : position of the item of each row of features; None: all items in order
+    trust : the local model that may be loaded
+    generation : the fine-tuned encoder that made the features, if any
     """
 
     name: str
@@ -75,30 +75,30 @@ class Project(Items):
 
     @property
     def ids_here(self) -> Sequence[str]:
-        """The ids of the items that the features are of."""
+        """The ids of the items that have features, in the order of the rows."""
         return self.ids if self.here is None else [self.ids[i] for i in self.here]
 
     def without_features(self) -> "Project":
-        """Return the project for those that look at its items only, whether they are embedded or not."""
+        """Return the project without features, for code that only reads the items."""
         return self.with_items(self)
 
     def with_items(self, items: Items) -> "Project":
-        """Return the project of other items, for those that look at them only."""
+        """Return the project with other items and no features, for code that only reads them."""
         shown = {one.name: getattr(items, one.name) for one in fields(Items)}
         none = {"features": np.zeros((len(items), 0), np.float32), "here": None}
         return replace(self, **shown | none)
 
     def embedder(self) -> Embedder | None:
-        """Return what embeds other items as these were; None if their features came with the source."""
+        """Return an embedder for further items; None if the features came with the source."""
         if self.coming is not None:
             return self.coming.embedder
         if self.embedded_in is None:
             return None
-        settled = record_of(self.embedded_in) is None  # moved to its place by `keep`
+        settled = record_of(self.embedded_in) is None  # moved to its final place by `keep`
         return embedder_as(self.folder if settled else self.embedded_in, self.trust)
 
     def keep(self) -> None:
-        """Note source and options for next time, and have the features take the place of older ones."""
+        """Save source and options for the next start, and let the new features replace older ones."""
         if self.embedded_in is not None:
             settle(self.folder, self.embedded_in)
         if self.about is not None:
@@ -106,7 +106,7 @@ class Project(Items):
             note_trust(self.folder, self.about.id, self.trust)
 
     def blind(self) -> "Project":
-        """Return the project with its labels as the truth that a simulated person knows, and no others."""
+        """Return the project with its labels as the truth of a simulated person, and no labels."""
         if self.truth is not None:
             return replace(self, labels=no_labels(len(self)))
         if not self.labelled:
@@ -117,7 +117,7 @@ class Project(Items):
 
 
 class Opening(NamedTuple):
-    """What is known before anything is embedded: where it goes, how it is read, now and last time."""
+    """The state before anything is embedded: folder, options now and last time, and the items."""
 
     folder: Path
     now: Remembered
@@ -155,60 +155,60 @@ def open_project(
     needed: bool = True,
     embed: bool = True,
 ) -> Project:
-    """Return a source as a project, with its features: memory-mapped, embedded if they are not there yet.
+    """Return a source as a project with memory-mapped features; items without features are embedded.
 
     Parameters
     ----------
     source : path or name
         A CSV, TSV, JSON, JSONL, Excel (.xlsx) or Parquet file, a folder of images, a .npy or .npz file of
-        features, a dataset's name (digits needs nothing else), or the folder of a project opened before:
-        with another `folder`, that project's source is read as there and kept here.
-        IN_MEMORY for what only `reader` has.
+        features, a dataset's name (digits needs nothing else), or the folder of an existing project:
+        with another `folder`, that project's source is read with its options and saved to `folder`.
+        IN_MEMORY if only `reader` has the items.
     text_column, image_column : str, optional
-        What is labelled. Where the file has one column that can be meant, it is taken, and a note says so.
+        The column to label. If the file has exactly one candidate, it is used, and a note says so.
     label_column, id_column : str, optional
-        Labels that are there already, and unique names; "folder" takes an image's sub-folder as its label,
-        "y" the labels of an .npz file.
+        Existing labels, and unique names; "folder" uses an image's sub-folder as its label, "y" the labels of
+        an .npz file.
     classes : sequence of str, optional
         Class names, in the order of their numbers.
     show : path, optional
-        A table with a row for each row of features: what the page shows of it.
+        A table with one row per row of features, for display on the page.
     model : str, optional
-        As in `everylabel.embed`. One on this machine is loaded only if it is named here, not if the folder
-        remembers it: that may come from anybody.
+        As in `everylabel.embed`. A local model is loaded only if it is named here, not if the folder
+        remembers it: the folder may come from anybody.
     folder : path, optional
-        Where features and labels are kept; SOURCE.everylabel beside the source unless given.
+        Where features and labels are stored; by default SOURCE.everylabel beside the source.
     encoding : str, optional
         Of a text file that is not UTF-8.
     label_separator : str, optional
-        Items may have several classes: the label column holds lists with this between two names, JSON lists,
-        or there is a column of 0 and 1 for each class.
+        Items may have several classes: the label column holds lists separated by this, or JSON lists, or
+        there is one column of 0 and 1 per class.
     long_rows : {"join", "cut"}, optional
-        What to do with rows of a CSV file that have more cells than its header; None refuses them.
+        How to treat rows of a CSV file with more cells than its header; None refuses them.
     progress : function, optional
-        Called with the rows embedded so far and in all.
+        Called with the number of rows embedded so far and of all rows.
     check : function, optional
-        Called when the source has been read and nothing has been embedded or written; may refuse it, or
-        return the items by the names that a log knows them by.
+        Called after reading the source, before anything is embedded or written; may refuse it, or return the
+        items with their ids in a log.
     begin : function, optional
-        Embeds a sample only, where that is of use: see `Project.coming`. Called like `check`, it returns the
-        places of items that are needed at once; None: all are.
+        If given, only a sample is embedded where that helps: see `Project.coming`. Called like `check`, it
+        returns the positions of items needed at once; None: all.
     keep : bool
-        Note the options for next time. False leaves that to `Project.keep`, and all as it was until then.
+        Save the options for the next start. False leaves that to `Project.keep`; nothing changes until then.
     trust_model_code : bool
         As in `everylabel.embed`.
     reader : function
         Reads the source, a full path or a dataset's name, as the options say.
     fields : str, optional
-        Comma-separated columns that the page shows beside an item; noted for next time.
+        Comma-separated columns that the page shows beside an item; saved for the next start.
     private : bool
-        Nobody else is shown the items: a source that the folder remembers may lie anywhere on this machine.
+        The items are shown to nobody else, so a remembered source may be anywhere on this machine.
     needed : bool
-        False: where the source is gone, the features that the folder has are enough, of items that are empty.
+        False: if the source is gone, use the features in the folder, with empty items.
     embed : bool
-        False: labels alone are asked for, so that items have no features.
+        False: only labels are needed, so items get no features.
 
-    Options that are not given are those of last time, if the folder knows of one.
+    Options that are not given are taken from the last time, if the folder has any.
     """
     shown = show if show is None or "://" in str(show) else Path(show).absolute()
     names = None if classes is None else tuple(classes)
@@ -225,7 +225,7 @@ def open_project(
     )
     own = Path(f"{Path(source).absolute()}{ENDING}")
     if not needed and folder is None and not Path(source).exists() and remembered(own) is not None:
-        source = own  # its folder is all that is left
+        source = own  # only its folder is left
     place, about = located(source, folder, given)
     where, options = about.source, about.options
     home = place
@@ -282,7 +282,7 @@ def located(
                 f"everylabel.label(items, folder={str(source)!r})"
             )
         options = given.or_else(before.options)
-        if folder is not None and Path(folder).absolute() != path.absolute():  # read as there, kept elsewhere
+        if folder is not None and Path(folder).absolute() != path.absolute():  # read as there, kept here
             return located(before.source, folder, options)
         return path.absolute(), before._replace(options=options, id=before.id or _new_id(before.source))
     if str(source) == IN_MEMORY:
@@ -296,12 +296,12 @@ def located(
         where = dataset_name(str(source))
     place = Path(f"{where}{ENDING}" if folder is None else folder).absolute()
     before = remembered(place)
-    if before is not None and before.source == str(source):  # a dataset, whatever lies here by its name
+    if before is not None and before.source == str(source):  # a dataset, even if a file here has its name
         where = before.source
     name = place.name.removesuffix(ENDING) if where == IN_MEMORY else Path(where).name
     if before is None:
         return place, Remembered(where, name, given, _new_id(where))
-    if folder is not None and Path(before.source).name != Path(where).name:  # the same name: it was moved
+    if folder is not None and Path(before.source).name != Path(where).name:  # same name: it was moved
         raise EverylabelError(
             f"--project {str(place)!r} belongs to {before.source!r}; expected another folder for {where!r}"
         )
@@ -310,7 +310,7 @@ def located(
 
 
 def _read(reader: Reader, where: str, options: Options, given: Options) -> Items:
-    """Return what a source holds; an error tells of a column that nobody has named this time."""
+    """Return the items of a source; an error about a remembered column names its option."""
     try:
         items = reader(where, options)
     except EverylabelError as error:
@@ -334,7 +334,7 @@ def _read(reader: Reader, where: str, options: Options, given: Options) -> Items
 
 
 def _gone(source: str, folder: Path) -> EverylabelError:
-    """Return the error of a source that is not where it was."""
+    """Return the error for a source that is not where it was."""
     name = Path(source).name
     return EverylabelError(
         f"source {source!r} is not there any more; its project {str(folder)!r} is, with all labels: put "
@@ -347,20 +347,20 @@ def _as_kept(kept: Items, source: str, options: Options) -> Items:
 
 
 def _is_project(source: str | os.PathLike[str]) -> bool:
-    """Return whether a source is a project's folder, which remembers the real one."""
+    """Return whether a source is a project's folder, which remembers the real source."""
     path = Path(source)
     return path.name.endswith(ENDING) and path.is_dir()
 
 
 def with_clean_classes(items: Items) -> Items:
-    """Return items with their classes named as the page would name them; names that become one are one."""
-    lists = {text for text in items.classes if is_list(text)}  # of several classes: they are clean
+    """Return items with class names normalised as on the page; names that become equal are merged."""
+    lists = {text for text in items.classes if is_list(text)}  # lists of several classes are clean already
     check_class_count(class_names_in(items.classes))
     return items.renamed([name if name in lists else clean_name(name) for name in items.classes])
 
 
 def _new_id(where: str) -> str:
-    """Return what tells a project from others of its name."""
+    """Return a random id that distinguishes projects of the same name; "" for a dataset."""
     return secrets.token_hex(6) if Path(where).is_absolute() or where == IN_MEMORY else ""
 
 
@@ -372,9 +372,9 @@ def _with_features(
     progress: Progress | None,
     needed: Sequence[int] | None = None,
 ) -> Project:
-    """Return items as a project, embedded if they have no features; unreadable images are left out.
+    """Return items as a project; embed items without features and leave out unreadable images.
 
-    needed : a sample and what lies in these places is enough
+    needed : positions that must be embedded, besides a sample; None: all
     """
     known = {"name": about.name, "source": about.source, "id": about.id, "trust": trust}
     coming = None
@@ -405,7 +405,7 @@ def _with_features(
 
 
 def outliers(items: Items, features: np.ndarray) -> tuple[str, ...]:
-    """Return a note on rows that are so large that the model cannot tell the others apart."""
+    """Return a note about rows so large that the model cannot distinguish the others."""
     n, d = features.shape
     if not isinstance(features, np.ndarray) or not 0 < n * d <= LOOKED_AT:
         return ()
@@ -421,7 +421,7 @@ def outliers(items: Items, features: np.ndarray) -> tuple[str, ...]:
 
 
 def told_of(items: Items) -> tuple[str, ...]:
-    """Return what is to be told of a source that was read."""
+    """Return the notes about a source that was read, including omitted empty texts."""
     if not items.skipped:
         return items.notes
     n = len(items.skipped)
@@ -431,7 +431,7 @@ def told_of(items: Items) -> tuple[str, ...]:
 
 
 def left_out(items: Items, broken: Sequence[int]) -> str:
-    """Return which images cannot be read, and why where Pillow tells."""
+    """Return a sentence about the images that cannot be read, with Pillow's reason if known."""
     named = [items.known_as(i) + why_unreadable(items.items[i]) for i in broken[:SHOWN]]
     more = f" and {len(broken) - SHOWN} more" if len(broken) > SHOWN else ""
     many = counted(len(broken), "image cannot be read and is", "images cannot be read and are")
@@ -440,7 +440,7 @@ def left_out(items: Items, broken: Sequence[int]) -> str:
 
 @contextmanager
 def _made(folder: Path) -> Iterator[None]:
-    """Make a folder; if what goes into it fails, and nothing is in it yet, it is gone again."""
+    """Create a folder; if the block fails and the folder is new and empty, remove it again."""
     there = folder.exists()
     try:
         folder.mkdir(mode=OWN, parents=True, exist_ok=True)

@@ -1,11 +1,12 @@
-"""Which models of this machine may be loaded, and which files of it read.
+"""Decide which local models may be loaded, and which local files may be read.
 
-A project's folder may come from anybody, and remembers a model; loading one can mean running it. So a model
-that lies on this machine is loaded only if the user names it, now or when the project was labelled on this
-machine before: `models.json` among the user's own files notes that, beside folder and id of the project, so
-that another folder in its place is asked about. A name on the hub is as safe as any other.
-It also remembers a source, and a table that is shown: these are read if they lie beside the project's folder,
-or are named now. Otherwise a stranger's folder could show whoever labels any file, or call any address.
+A project's folder may come from anybody, and it remembers a model; loading a model can mean running its code.
+So a local model is loaded only if the user names it, now or when the project was labelled on this machine
+before. `models.json` among the user's own files records that together with the project's folder and id, so
+that a different folder in the same place is not trusted. A name on the hub is as safe as any other.
+The folder also remembers a source and a table to show. These are read only if they lie beside the project's
+folder, or are named now. Otherwise a stranger's folder could show any file to the people who label, or call
+any address.
 """
 
 import json
@@ -26,13 +27,13 @@ from everylabel.models.embedding.choose import local_place
 
 
 class Trust(NamedTuple):
-    """The model that the user names, now, and whether it may run code of its own."""
+    """The model that the user names now, and whether it may run its own code."""
 
     model: str | None = None
     code: bool = False
 
     def check(self, model: str | None) -> None:
-        """Refuse a model on this machine that the user does not name."""
+        """Refuse a local model that the user does not name."""
         if model is None or model == self.model or local_place(model) is None:
             return
         raise EverylabelError(
@@ -45,7 +46,7 @@ NONE_NAMED = Trust()
 
 
 def note_trust(folder: Path, project: str, trust: Trust) -> None:
-    """Note that the user named the model of a project; where that cannot be written they are asked again."""
+    """Record that the user named a project's model; if that fails, they are asked again."""
     place = _noted_in()
     if trust.model is None or local_place(trust.model) is None or trusted_before(folder, project) == trust:
         return
@@ -56,7 +57,7 @@ def note_trust(folder: Path, project: str, trust: Trust) -> None:
 
 
 def trusted_before(folder: Path, project: str) -> Trust:
-    """Return the model that the user named for a project before on this machine."""
+    """Return the model that the user named for this project before on this machine."""
     known = _noted().get(_key(folder, project))
     return (
         Trust(str(known[0]), known[1] is True) if isinstance(known, list) and len(known) == 2 else NONE_NAMED
@@ -80,9 +81,9 @@ def _noted() -> dict[str, Any]:
 
 
 def check_source(folder: Path, source: str, *, private: bool = False) -> None:
-    """Refuse a source that a project's folder remembers and that lies elsewhere; an address does.
+    """Refuse a remembered source that is not beside the project's folder; an address never is.
 
-    private : nobody else is shown it, so that only what is no full path on this machine is refused
+    private : nobody else sees it, so that only sources that are not full local paths are refused
     """
     if not _may_be_read(source, [folder.absolute().parent], private) and dataset_key(source) is None:
         now, command = _now(source, folder), "" if private else "everylabel label "
@@ -94,7 +95,7 @@ def check_source(folder: Path, source: str, *, private: bool = False) -> None:
 
 
 def check_show(folder: Path, source: str, show: str, *, private: bool = False) -> None:
-    """Refuse a table to show that a folder remembers and that lies neither beside it nor by the source."""
+    """Refuse a remembered table to show that is neither beside the folder nor beside the source."""
     homes = [folder.absolute().parent, *([Path(source).parent] if Path(source).is_absolute() else [])]
     if not _may_be_read(show, homes, private):
         raise EverylabelError(
@@ -105,14 +106,14 @@ def check_show(folder: Path, source: str, show: str, *, private: bool = False) -
 
 
 def _may_be_read(place: str, homes: Sequence[Path], private: bool) -> bool:
-    """Return whether a path that a folder remembers is a full one, and lies in these folders if it must."""
-    if not Path(place).is_absolute():  # an address, or from wherever the command is run
+    """Return whether a remembered path is absolute and, unless `private`, lies in one of these folders."""
+    if not Path(place).is_absolute():  # an address, or relative to the current directory
         return False
     return private or lies_in(Path(place), [home for home in map(_real, homes) if home is not None])
 
 
 def lies_in(place: Path, homes: Sequence[Path]) -> bool:
-    """Return whether a place lies in one of these folders when all links are followed; they are real ones."""
+    """Return whether a path lies in one of these resolved folders after following all links."""
     real = _real(place)
     return real is not None and any(real.is_relative_to(home) for home in homes)
 
@@ -120,7 +121,7 @@ def lies_in(place: Path, homes: Sequence[Path]) -> bool:
 def _real(place: Path) -> Path | None:
     try:
         return place.resolve()
-    except (OSError, RuntimeError, ValueError):  # a link to itself, a name that none can have
+    except (OSError, RuntimeError, ValueError):  # a link to itself, or an invalid name
         return None
 
 
@@ -133,7 +134,7 @@ def _where(place: str) -> str:
 
 
 def _now(place: str, folder: Path) -> str:
-    """Return what to name for a path: where a file of that name lies beside the project, if it has moved."""
+    """Return the path to name: the file of that name beside the project, if the original has moved."""
     beside = folder.absolute().parent / Path(place).name
     moved = "://" not in place and not os.path.lexists(place) and os.path.lexists(beside)
     return shlex.quote(str(beside) if moved else place)
