@@ -160,7 +160,7 @@ def compiling(size: int, strategy: str, exact: bool = True, n_logits: int = 0) -
     The block does not wait for a loop that is still compiling: the thread ends after it, and Python after the
     thread.
 
-    size, n_logits : number of features and of logits in the real pool: small pools run other code
+    size, n_logits : number of feature values and of logits in the real pool: small pools run other code
     exact : whether the pool learns each label exactly
     """
     begin, left = threading.Event(), threading.Event()

@@ -8,8 +8,8 @@ probability, r whether that class is the label. Chosen items are harder than the
 same g the model is right about equally often; random checks estimate the remaining difference:
     P(right) = sigmoid(a + b logit g + c [drawn at random])
     a ~ N(0, LEVEL^2),  b ~ N(1, SLOPE^2),  c ~ N(0, DRAWN^2)
-fitted to all verdicts at once, with the weight CHOSEN for chosen items. With theta = (a, b, c), x = (1, logit
-g, 1) and S the inverse Hessian,
+fitted to all verdicts at once, with the weight CHOSEN for chosen items.
+With theta = (a, b, c), x = (1, logit g, 1) and S the inverse Hessian,
     estimate = mean over unlabelled items of p = sigmoid(x' theta),   v = j' S j,   j = mean of p (1 - p) x
 The interval is Wilson's (1927) for m = estimate (1 - estimate) / v items. Z is that of 99.5 %, because people
 watch the figure and stop when they like it. How this was chosen and tested: `benchmarks/accuracy.py`.

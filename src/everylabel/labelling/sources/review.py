@@ -1,15 +1,15 @@
-"""Given labels by their probability of being wrong, and how many of them are wrong.
+"""Review of given labels: the probability that each is wrong, and the number of wrong ones.
 
 The given labels are one source, s_i of item i; people have checked some of them.
     q_i ~ p_i theta[:, s_i],    wrong_i = 1 - q_i[s_i]
 p_i are the class probabilities by a head that was not trained on the item (`consensus.out_of_sample`). It is
-trained on the given labels first and then on q, in which labels that are probably wrong count less. theta = r
-I + (1 - r) pi has one parameter, the share of right labels: CAREFUL of 10 at first, then estimated from
-people's random checks. Estimating theta from q itself was no better on three sets, and on one it converged to
-no label being wrong. The number of wrong labels is estimated by `labelling/quality/accuracy.py` with another
-predictor: given 1 - wrong_i as its certainty and people's answers as verdicts, it returns the share of right
-labels among those not checked, with an interval. Proposals that a person checked count as chosen, random
-checks as drawn.
+trained on the given labels first and then on q, in which labels that are probably wrong count less.
+theta = r I + (1 - r) pi has one parameter, the share of right labels: CAREFUL of 10 at first, then estimated
+from people's random checks. Estimating theta from q itself was no better on three sets, and on one it
+converged to no label being wrong. The number of wrong labels is estimated by `labelling/quality/accuracy.py`
+with another predictor: given 1 - wrong_i as its certainty and people's answers as verdicts, it returns the
+share of right labels among those not checked, with an interval. Proposals that a person checked count as
+chosen, random checks as drawn.
 """
 
 from collections.abc import Mapping

@@ -17,11 +17,11 @@ and the odds of the suggested class are multiplied by the item's odds relative t
 person's answer replaces the suggestions for its item.
 
 Measured at 25 to 200 labels on digits, TREC-6, MPQA, DBpedia-14 and Banking-77, one or two draws each. With
-many classes, a weight of .05 is best for sources that are right in 60 to 75 % of cases, and .1 to .2 for 90
-%. With two classes, where the prior is stronger, .05 to .2 is best depending on the set, and cross-validation
-cannot determine it. A weight of 1 costs up to 16 points. After one round the head is up to 25 points worse
-than after four. An E-step by heads of other folds changes a point up or down at twice the time. How good it
-is: `benchmarks/sources.py`.
+many classes, a weight of .05 is best for sources that are right in 60 to 75 % of cases, and .1 to .2 for
+90 %. With two classes, where the prior is stronger, .05 to .2 is best depending on the set, and
+cross-validation cannot determine it. A weight of 1 costs up to 16 points. After one round the head is up to
+25 points worse than after four. An E-step by heads of other folds changes a point up or down at twice the
+time. How good it is: `benchmarks/sources.py`.
 """
 
 from collections.abc import Mapping, Sequence

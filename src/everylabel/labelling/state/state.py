@@ -79,7 +79,7 @@ class State:
     aside: dict[int, int] = field(default_factory=dict)  # item -> event up to which answers are set aside
     changed: dict[int, int] = field(default_factory=dict)  # item -> event of its last change of content
     finished: dict[int, int] = field(default_factory=dict)  # auto-labelled item -> class
-    audits: Items = field(default_factory=dict)  # auto-labelled items that people shall confirm
+    audits: Items = field(default_factory=dict)  # auto-labelled items that people should confirm
     proposals: dict[int, tuple[int, float, int]] = field(default_factory=dict)  # item -> class, sure, level
     promise: events.Promise | None = None  # error rate that confirming the proposals guarantees
     left: Items = field(default_factory=dict)  # items that are gone from their source
@@ -91,7 +91,7 @@ class State:
     curve: dict[int, float] = field(default_factory=dict)  # number of labels -> mean largest probability
     assessed: list[events.Assessed] = field(default_factory=list)
     generations: list[events.Generation] = field(default_factory=list)  # attempts to fine-tune the encoder
-    suggestions: dict[str, dict[str, Suggestion]] = field(default_factory=dict)  # source -> id of an item
+    suggestions: dict[str, dict[str, Suggestion]] = field(default_factory=dict)  # source -> item
     suggested_at: int = 0  # number of the last event with suggestions
     hidden_columns: list[str] = field(default_factory=list)  # columns of the source that hold suggestions
     tally: Tally = field(default_factory=Tally)
@@ -102,7 +102,7 @@ class State:
     agreement: Agreement = field(default_factory=Agreement)
     class_agreement: dict[int, Agreement] = field(default_factory=dict)  # by class, in a multi-label project
     converted: tuple[int, ...] = ()  # classes at the conversion to multi-label: older labels deny the others
-    wanting: Items = field(default_factory=dict)  # items that want another person's answer
+    wanting: Items = field(default_factory=dict)  # items that need another person's answer
     not_wanted: Counter[str] = field(default_factory=Counter)  # person -> answered `wanting` items
     disputed: Items = field(default_factory=dict)  # items on which the votes are tied
 
