@@ -178,3 +178,36 @@ def test_none_of_these_is_never_predicted(tmp_path: Path) -> None:
         assert refused.exit_code == 2
         assert expected in refused.output
         assert "labelstudio" not in refused.output
+
+
+def test_predictions_of_several_classes_and_the_exported_model_decide_alike(tmp_path: Path) -> None:
+    x, y = load_digits(return_X_y=True)
+    np.save(tmp_path / "digits.npy", x[:200] / 16.0)
+    with label(tmp_path, "digits.npy", "--multi-label", "--classes", "even,round") as server:
+        for i in range(60):
+            there = [c for c, yes in enumerate([y[i] % 2 == 0, y[i] in (0, 6, 8, 9)]) if yes]
+            server.client.post("/api/label_set", item=str(i), present=there)
+        assert server.stop()[0] == 0
+    for command in (
+        ("export", "digits.npy", "--what", "predictions", "-o", "own.csv"),
+        ("export", "digits.npy", "--what", "all", "-o", "all.csv"),
+        ("export", "digits.npy", "--what", "predicted", "-o", "queue.csv"),
+        ("predict", "digits.npy", "--project", "digits.npy.everylabel", "-o", "new.csv"),
+        ("export", "digits.npy", "--what", "model", "-o", "model.npz"),
+    ):
+        result = run(*command)
+        assert result.exit_code == 0, result.output
+    model = el.load_classifier(tmp_path / "model.npz")
+    said = model.predict(np.load(tmp_path / "digits.npy"))
+    assert (said != (model.predict_proba(x[:200] / 16.0) >= 0.5)).any()
+    names = [";".join(np.array(["even", "round"])[row == 1]) for row in said]
+    for file, column, some in (
+        ("new.csv", "label", range(200)),
+        ("own.csv", "label", range(60, 200)),
+        ("all.csv", "label", range(60, 200)),
+        ("queue.csv", "guess", [i for i in range(60, 200) if names[i]]),
+    ):
+        rows = list(csv.DictReader((tmp_path / file).read_text().splitlines()))
+        told = {int(row["row"]): row[column] for row in rows}
+        assert {i: told[i] for i in some} == {i: names[i] for i in some}
+    assert set(told) == set(some)  # the queue holds no others

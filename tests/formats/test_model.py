@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 import everylabel as el
 from everylabel.formats.model import export_model
 from everylabel.models.scaling import Scaling, fit_scaling
+from everylabel.models.thresholds import thresholds_of
 
 
 def model(likelihood: str = "gaussian") -> tuple[Any, Scaling, list[str], np.ndarray, np.ndarray]:
@@ -83,11 +84,14 @@ def several() -> tuple[Any, Scaling, list[str], np.ndarray, np.ndarray]:
     )
 
 
+@pytest.mark.parametrize("chosen", [True, False])
 @pytest.mark.parametrize("form", ["onnx", "torch", "sklearn", "skops", "everylabel"])
-def test_model_of_several_classes_per_item_gives_the_same_predictions(tmp_path: Path, form: str) -> None:
+def test_model_of_several_classes_per_item_gives_the_same_predictions(
+    tmp_path: Path, form: str, chosen: bool
+) -> None:
     posterior, scaling, names, x, wanted = several()
-    limits = np.array([0.3, 0.6, 0.5])
-    data = export_model(posterior, scaling, names, form, limits)
+    limits = thresholds_of(posterior) if chosen else np.array([0.3, 0.6, 0.5])
+    data = export_model(posterior, scaling, names, form, None if chosen else limits)
     if form == "onnx":
         pytest.importorskip("onnx", reason="needs the extra everylabel[export]")
         runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")

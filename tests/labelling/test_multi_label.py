@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import everylabel as el
 from everylabel.core import fit_map
+from everylabel.labelling.model.retrainer import retrain
 from everylabel.labelling.queues import Asked, queue
 from everylabel.labelling.service import Service, label_many
 from everylabel.labelling.snapshot import decode, encode
@@ -167,6 +169,27 @@ def test_the_task_marks_predicted_classes_and_a_check_hides_them(tmp_path: Path)
                 assert task["predicted"] == [c for c, p in enumerate(task["probabilities"]) if p >= 0.5]
         assert {task["reason"] for task in replies} == {"check", "chosen"}
         assert all(isinstance(check.guess, tuple) for check in made.state.checks.values())
+
+
+def test_thresholds_chosen_without_each_label_decide_on_the_page(tmp_path: Path) -> None:
+    with service(tmp_path / "log", CLASSES, check_every=0, **MULTI) as made:
+        items = answer(made, 40)
+        retrain(made.desk)
+        told = made.next("me").result()["next"]
+        y = np.array([[float(c in classes_of_digit(item)) for c in range(3)] for item in items])
+        x = FEATURES[[IDS.index(item) for item in items]]
+        model = el.LaplaceClassifier(scale_features=False, prior_precision=suited_precision(3)).fit(x, y)
+        probs = probabilities(made)
+        said = probs >= model.thresholds_
+        assert (said != (probs >= 0.5)).any()
+        assert told["predicted"] == np.flatnonzero(said[IDS.index(told["item"]["id"])]).tolist()
+        counts = [each["predicted"] for each in made.views.progress("me")["classes"]]
+        assert counts == said.sum(axis=0).tolist()
+        free = {i for i in range(300) if i not in made.state.answers}
+        found = {one.item for one in queue(made.views.look(), Asked("predicted", 2))}
+        assert found == {i for i in free if said[i, 2]}
+        made.classes.add("me", "thin").result()  # it has the usual threshold until the next training
+        assert made.desk.learner.limits(range(4))[3] == 0.5
 
 
 def test_a_new_class_is_unanswered_and_the_counts_of_predictions_follow(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import everylabel as el
+from everylabel.models.thresholds import decide_by_others
 
 
 def problem(n: int = 90, k: int = 3) -> tuple[Any, Any]:
@@ -164,3 +165,19 @@ def test_thresholds_refuse_what_is_no_probability() -> None:
     with pytest.raises(el.EverylabelError, match="what each kind of error costs"):
         el.thresholds(np.array([[0.5]]), np.array([[1.0]]), {"fn": 1.0})
     assert np.array_equal(el.thresholds(np.array([[0.5]]), np.array([[np.nan]])), [0.5])
+
+
+def test_an_answer_has_no_part_in_the_thresholds_of_its_own_decisions() -> None:
+    rng = np.random.default_rng(3)
+    p = rng.random((40, 2))
+    t = (rng.random((40, 2)) < p**2).astype(float)
+    said = decide_by_others(p, t)
+    for i in range(40):
+        other = t.copy()
+        other[i] = 1.0 - other[i]
+        np.testing.assert_array_equal(decide_by_others(p, other)[i], said[i])
+    folds = [
+        el.thresholds(np.delete(p, out, 0), np.delete(t, out, 0)) for out in np.arange(40).reshape(4, 10).T
+    ]
+    np.testing.assert_array_equal(said, p >= np.tile(folds, (4, 1)))
+    np.testing.assert_array_equal(decide_by_others(p[:1], t[:1]), p[:1] >= 0.5)

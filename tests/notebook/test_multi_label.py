@@ -26,5 +26,9 @@ def test_lists_come_in_and_go_out(tmp_path: Path) -> None:
         filled = session.to_frame(column="topics")
         assert [row["topics"] for row in filled[:3]] == ["sport", "money;politics", ""]
         assert session.model.predict_proba(np.zeros((2, session.model.n_features_in_))).shape == (2, 3)
+        there = session.predict_proba() >= session.model.thresholds_
+        names = ["sport", "money", "politics"]
+        wanted = [";".join(n for n, yes in zip(names, row, strict=True) if yes) for row in there]
+        assert session.predict().tolist() == wanted
     finally:
         session.stop()

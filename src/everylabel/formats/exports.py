@@ -32,6 +32,7 @@ from everylabel.labelling.model.scaling import Prepared, prepare
 from everylabel.labelling.queues import QUEUES
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import CANNOT_TELL, NONE, Refused
+from everylabel.models.thresholds import thresholds_of
 from everylabel.projects.predictions import Predicted, trained
 from everylabel.projects.project import Project
 
@@ -130,7 +131,7 @@ def check_learned(label_set: LabelSet) -> None:
 def predicted_records(predicted: Predicted, columns: Sequence[str] | None = None) -> Records:
     """Return a row for each new item, with all columns of its file, or the named ones."""
     told, rows = item_columns(predicted.items, columns), np.arange(len(predicted.items.ids))
-    how = predicted.classes, predicted.multi_label
+    how = predicted.classes, predicted.thresholds
     return prediction_records(told, rows, lambda at: predicted.probabilities[at], *how)
 
 
@@ -145,18 +146,19 @@ def _records(told: ItemColumns, prepared: Callable[[], Prepared], label_set: Lab
         return answer_records(told, given(label_set), classes)
     ready = prepared()
     posterior = trained(ready, label_set)
+    limits = thresholds_of(posterior)
 
     def probabilities(at: np.ndarray) -> np.ndarray:
         rows = ready.features[at].astype(np.float64)
         return np.asarray(predict_proba(posterior, rows, method="mean"))
 
     if what == "test":
-        return held_out_records(told, label_set.test, probabilities, classes, label_set.multi_label)
+        return held_out_records(told, label_set.test, probabilities, classes, limits)
     left = to_predict(len(ready.features), label_set)
     if what == "all":
         people = _labels_of_people(label_set)
-        return all_records(told, people, left, probabilities, classes, label_set.multi_label)
-    return prediction_records(told, left, probabilities, classes, label_set.multi_label)
+        return all_records(told, people, left, probabilities, classes, limits)
+    return prediction_records(told, left, probabilities, classes, limits)
 
 
 def _labels_of_people(label_set: LabelSet) -> dict[int, tuple[str, str]]:

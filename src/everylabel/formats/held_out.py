@@ -17,11 +17,11 @@ def held_out_records(
     test: Mapping[int, Value],
     probabilities: Callable[[np.ndarray], np.ndarray],
     classes: Sequence[str],
-    multi_label: bool = False,
+    thresholds: np.ndarray | None = None,
 ) -> Records:
     """Return a row for each test item that has a label, in the order of the source."""
     items = np.array(sorted(test), dtype=np.int64)
     probs = probabilities(items)
     pairs = zip(items.tolist(), probs, strict=True)
-    rows = ((i, (named(test[i], classes), *predicted(row, classes, multi_label))) for i, row in pairs)
+    rows = ((i, (named(test[i], classes), *predicted(row, classes, thresholds))) for i, row in pairs)
     return about.records(COLUMNS, rows)

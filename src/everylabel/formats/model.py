@@ -19,6 +19,7 @@ from everylabel.core.checks import check_choice
 from everylabel.core.errors import need
 from everylabel.formats.known import MODELS
 from everylabel.models.scaling import Scaling
+from everylabel.models.thresholds import thresholds_of
 
 OPSET = 13
 
@@ -37,20 +38,19 @@ def export_model(
     outputs `label` and `probabilities`, class names in the metadata) or "torch" (`torch.load`: a dict of
     `state_dict`, for `torch.nn.Linear(d, k)`, and `classes`).
     Where items may have several classes: "sklearn" is a OneVsRestClassifier, which predicts from 0.5 on; ONNX
-    has sigmoids, and `label` is an indicator (n, k) by `thresholds` (k,), 0.5 unless given; "torch" tells
-    `multi_label` and `thresholds`; "everylabel" and "skops" predict by them.
+    has sigmoids, and `label` is an indicator (n, k) by `thresholds` (k,); "torch" tells `multi_label` and
+    `thresholds`; "everylabel" and "skops" predict by them. None chooses them by the posterior's labels, each
+    left out in turn.
     """
     check_choice(form, "format", list(MODELS))
     if len(classes) != posterior.n_classes:
         raise EverylabelError(f"classes has {len(classes)} names; expected {posterior.n_classes}")
     several = posterior.multi_label
-    limits = np.full(len(classes), 0.5) if thresholds is None else np.asarray(thresholds, np.float64)
     if len(classes) < 2 and not several:
         raise EverylabelError("the model has fewer than two classes; label some items of two classes first")
-    if form == "onnx":
-        return _onnx(*linear(posterior, scaling), classes, limits if several else None)
-    if form == "torch":
-        return _torch(*linear(posterior, scaling), classes, limits if several else None)
+    if form in ("onnx", "torch"):
+        limits = thresholds_of(posterior) if thresholds is None or not several else np.asarray(thresholds)
+        return (_onnx if form == "onnx" else _torch)(*linear(posterior, scaling), classes, limits)
     if form == "sklearn":
         return (_one_vs_rest if several else _sklearn)(*linear(posterior, scaling), classes)
     from everylabel.models.classifier_files import (  # scikit-learn takes two seconds
@@ -58,7 +58,7 @@ def export_model(
         save_classifier,
     )
 
-    told = {"thresholds": limits.tolist()} if several and thresholds is not None else {}
+    told = {"thresholds": np.asarray(thresholds).tolist()} if several and thresholds is not None else {}
     classifier = as_classifier(posterior, scaling, classes, **told)
     if form == "skops":
         return bytes(need("skops.io", "export", "exporting for skops").dumps(classifier))

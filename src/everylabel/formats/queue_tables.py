@@ -16,6 +16,7 @@ from everylabel.labelling.quality.assessment import left_out
 from everylabel.labelling.queues import Asked, Look, labelled_otherwise, queue
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import NONE
+from everylabel.models.thresholds import thresholds_of
 from everylabel.projects.predictions import names_that_teach, trained
 
 COLUMNS: dict[str, type] = {"label": str, "guess": str, "score": float, "otherwise": str}
@@ -63,7 +64,7 @@ def _guess(look: Look, item: int, classes: Sequence[str]) -> str | None:
         return None if guess == NONE else classes[guess]
     if look.probabilities is None:
         return None
-    return predicted(look.probabilities[item], classes, look.multi_label)[0]
+    return predicted(look.probabilities[item], classes, look.thresholds)[0]
 
 
 def _look(prepared: Prepared, label_set: LabelSet) -> Look:
@@ -74,7 +75,8 @@ def _look(prepared: Prepared, label_set: LabelSet) -> Look:
     posterior = trained(prepared, label_set)
     probs = np.asarray(predict_proba(posterior, np.asarray(prepared.features, np.float64), method="mean"))
     if label_set.multi_label:
-        return Look(prepared.features, probs, labels, answers, {}, multi_label=True)
+        limits = thresholds_of(posterior)
+        return Look(prepared.features, probs, labels, answers, {}, multi_label=True, thresholds=limits)
     names, columns = names_that_teach(prepared, label_set), list(range(k))
     both = {**labels, **dict.fromkeys(label_set.none, k)}
     told = left_out(

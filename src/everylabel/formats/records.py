@@ -11,7 +11,6 @@ import numpy as np
 from everylabel.data.label_lists import SEPARATOR
 from everylabel.formats.item_columns import ItemColumns
 from everylabel.formats.tables import Records
-from everylabel.labelling.model.learner import THRESHOLD
 from everylabel.labelling.state.types import GIVEN, ClassSet, Value
 
 PREDICTED = 4096  # instances predicted at a time
@@ -96,13 +95,14 @@ def all_records(
     items: Sequence[int] | np.ndarray,
     probabilities: Callable[[np.ndarray], np.ndarray],
     classes: Sequence[str],
-    multi_label: bool = False,
+    thresholds: np.ndarray | None = None,
 ) -> Records:
     """Return labels and predictions in one table, in the order of the source; `source` tells whose it is.
 
     labels : class and people, of each labelled item
     items : those that the model predicts
     probabilities : from positions (b,) to (b, k)
+    thresholds : (k,) if items may have several classes
     """
     left = {*np.asarray(items).tolist()} - labels.keys()
     order = sorted({*labels, *left})
@@ -115,7 +115,7 @@ def all_records(
             said = dict(zip(free, probs, strict=True))
             for i in chunk:
                 if i in left:
-                    label, sure = predicted(said[i], classes, multi_label)
+                    label, sure = predicted(said[i], classes, thresholds)
                     yield i, (label, MODEL, sure)
                 else:
                     yield i, (*labels[i], None)
@@ -128,11 +128,12 @@ def prediction_records(
     items: Sequence[int] | np.ndarray,
     probabilities: Callable[[np.ndarray], np.ndarray],
     classes: Sequence[str],
-    multi_label: bool = False,
+    thresholds: np.ndarray | None = None,
 ) -> Records:
     """Return the predicted class (or classes) and all probabilities of items, predicted as they are written.
 
     probabilities : from positions (b,) to (b, k)
+    thresholds : (k,) if items may have several classes
     """
     positions = np.asarray(items, dtype=np.int64)
 
@@ -141,20 +142,20 @@ def prediction_records(
             chunk = positions[at : at + PREDICTED]
             probs = np.asarray(probabilities(chunk), dtype=np.float64)
             for i, row in zip(chunk.tolist(), probs, strict=True):
-                yield i, (*predicted(row, classes, multi_label), *np.round(row, 6).tolist())
+                yield i, (*predicted(row, classes, thresholds), *np.round(row, 6).tolist())
 
     columns: dict[str, type] = {"label": str, "probability": float}
     return about.records(columns | {f"p({name})": float for name in classes}, rows())
 
 
-def predicted(probs: np.ndarray, classes: Sequence[str], multi_label: bool) -> tuple[str, float]:
-    """Return the most probable class, or all predicted classes, of probabilities (k,), and how sure that is.
+def predicted(probs: np.ndarray, classes: Sequence[str], thresholds: np.ndarray | None) -> tuple[str, float]:
+    """Return the most probable class, or all from thresholds (k,) on, of probabilities (k,); and how sure.
 
     Of several classes it is how probable the least certain of all k decisions is.
     """
-    if not multi_label:
+    if thresholds is None:
         top = int(probs.argmax())
         return classes[top], round(float(probs[top]), 6)
-    there = probs >= THRESHOLD
+    there = probs >= thresholds
     label = ClassSet.of(np.flatnonzero(there).tolist())
     return named(label, classes), round(float(np.where(there, probs, 1.0 - probs).min(initial=1.0)), 6)

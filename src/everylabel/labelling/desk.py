@@ -283,6 +283,7 @@ class Desk:
         self._places = {item: state.place(item) for item in state.placed()}
         self.learner = Learner(self.rows, state.ids, self._quick_training_set(), mean=mean)
         if before is not None:
+            self.learner.thresholds = before.thresholds
             before.close()
         self._touched, self._fresh, self._asking, self._stale, self._ahead = {}, [], [], False, False
         self.learned.set()

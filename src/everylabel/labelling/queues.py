@@ -56,6 +56,7 @@ class Look(NamedTuple):
     left_out: Mapping[int, LeftOut]  # the model's verdict on each label with that label left out
     hidden: frozenset[int] = frozenset()  # leased random checks and the test set
     multi_label: bool = False
+    thresholds: np.ndarray | None = None  # (k,), of a multi-label project
     final: frozenset[int] = frozenset()  # items with an adjudicator's answer
 
 
@@ -131,7 +132,7 @@ def _predicted(look: Look, asked: Asked) -> list[Found]:
     free, probs = _guessed(look, asked.class_)
     if look.probabilities is None:
         return []
-    said = predicted(look.probabilities[free], look.multi_label)
+    said = predicted(look.probabilities[free], look.thresholds)
     there = said.any(axis=1) if asked.class_ is None else said[:, asked.class_]
     return _best(free[there], probs[there])
 

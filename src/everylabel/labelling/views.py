@@ -273,7 +273,8 @@ class Views:
         k = max(present, default=-1) + 1
         probs = np.zeros((len(logits), k))  # by class number; 0 for removed classes
         probs[:, present] = learner.link(logits)[:, : len(present)]
-        return look._replace(probabilities=probs, multi_label=learner.multi_label)
+        limits = learner.limits(range(k)) if learner.multi_label else None
+        return look._replace(probabilities=probs, multi_label=learner.multi_label, thresholds=limits)
 
     def copies(self, item: int) -> tuple[int | None, dict[int, bool]]:
         """Return an item's class and its unanswered near copies, each with whether it is sure; blocks.

@@ -14,9 +14,14 @@ import numpy as np
 from everylabel.core.arrays import as_array, to_numpy
 from everylabel.core.checks import check_answers, check_matrix, check_positive
 from everylabel.core.errors import EverylabelError
+from everylabel.core.leave_one_out import leave_one_out
+from everylabel.core.likelihoods import LIKELIHOODS
+from everylabel.core.posterior import Posterior
 
 TRUST = 10.0  # positives of a class that count as much as all classes pooled
 EDGE = 1e-4  # thresholds stay this far from 0 and 1
+USUAL = 0.5  # threshold of a class about which nothing is known
+FOLDS = 10  # of the instances that `decide_by_others` leaves out in turn
 
 
 def thresholds(
@@ -58,7 +63,7 @@ def thresholds(
     trust = check_positive(trust, "trust", zero=True)
     known = ~np.isnan(t)
     if not known.any():
-        return np.full(p.shape[1], 0.5)
+        return np.full(p.shape[1], USUAL)
     pooled = _logit(_best(p[known], t[known], prices))
     found = np.full(p.shape[1], pooled)
     for c in range(p.shape[1]):
@@ -68,6 +73,36 @@ def thresholds(
             share = positives / (positives + trust)
             found[c] = share * _logit(_best(p[rows, c], t[rows, c], prices)) + (1.0 - share) * pooled
     return np.asarray(1.0 / (1.0 + np.exp(-found)))
+
+
+def left_out(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
+    """Return probabilities (n, k) of labelled instances, each without its own label, and the answers."""
+    if posterior.data is None or not len(posterior.data):
+        return np.zeros((0, posterior.n_classes)), np.zeros((0, posterior.n_classes))
+    kind = LIKELIHOODS[posterior.likelihood]
+    answers = posterior.data.counted(kind.targets).labels
+    return np.asarray(to_numpy(kind.link(leave_one_out(posterior)))), np.asarray(to_numpy(answers))
+
+
+def thresholds_of(posterior: Posterior) -> np.ndarray | None:
+    """Return thresholds by the labels of a posterior, each left out in turn; None if items have one class."""
+    if not posterior.multi_label:
+        return None
+    probs, answers = left_out(posterior)
+    return thresholds(probs, answers) if len(probs) else np.full(posterior.n_classes, USUAL)
+
+
+def decide_by_others(probs: np.ndarray, answers: np.ndarray) -> np.ndarray:
+    """Return which classes are predicted (n, k), by thresholds that other instances chose.
+
+    An instance that had a part in choosing a threshold would flatter it.
+    """
+    said = np.zeros(probs.shape, bool)
+    fold = np.arange(len(probs)) % FOLDS
+    for out in (fold == f for f in range(min(FOLDS, len(probs)))):
+        others = thresholds(probs[~out], answers[~out]) if not out.all() else USUAL
+        said[out] = probs[out] >= others
+    return said
 
 
 def _best(p: np.ndarray, t: np.ndarray, prices: tuple[float, float] | None) -> float:

@@ -21,6 +21,7 @@ import numpy as np
 
 from everylabel.core.errors import EverylabelError, need
 from everylabel.data.readers.memory import frame_of
+from everylabel.formats.records import predicted
 from everylabel.labelling.model.scaling import Rows
 from everylabel.labelling.quality.accuracy import Interval
 from everylabel.models.classifier import LaplaceClassifier
@@ -238,20 +239,23 @@ class Session:
     def predict(self, items: Any = None) -> np.ndarray:
         """Return the predicted class of each item (n,); None for unreadable items and empty texts.
 
+        Of a multi-label project these are the predicted classes as exports write them: "a;b".
+
         items : texts, images, features or a table, of the same kind as the source; None predicts the source.
         """
-        classes, probabilities = self._predicted(items)
-        known = ~np.isnan(probabilities[:, 0])
+        model, probabilities = self._predicted(items)
+        limits = model.thresholds_ if model.posterior_.multi_label else None
         names = np.full(len(probabilities), None, dtype=object)
-        names[known] = np.array(classes, object)[probabilities[known].argmax(axis=1)]
+        for i in np.flatnonzero(~np.isnan(probabilities[:, 0])):
+            names[i] = predicted(probabilities[i], model.classes_.tolist(), limits)[0]
         return names
 
     def predict_proba(self, items: Any = None) -> np.ndarray:
         """Return the probabilities (n, k) of `model.classes_`; NaN where `predict` has None."""
         return self._predicted(items)[1]
 
-    def _predicted(self, items: Any) -> tuple[Any, np.ndarray]:
-        """Return classes and probabilities (n, k) of one model, even if labels arrive meanwhile."""
+    def _predicted(self, items: Any) -> tuple[LaplaceClassifier, np.ndarray]:
+        """Return the model and probabilities (n, k) of one model, even if labels arrive meanwhile."""
         with self._lock:
             model, state = self.model, self._state()
             features = features_of(items, state, self._rows, self._encoder)
@@ -259,7 +263,7 @@ class Session:
         probabilities = np.full((len(features), len(model.classes_)), np.nan)
         if known.any():
             probabilities[known] = model.predict_proba(features[known])
-        return model.classes_, probabilities
+        return model, probabilities
 
     def to_frame(self, column: str | None = None) -> Any:
         """Return the labelled source as a table with a column of labels, None for unlabelled rows.

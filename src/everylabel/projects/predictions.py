@@ -21,6 +21,7 @@ from everylabel.labelling.sources.teaching import train_with_suggestions
 from everylabel.labelling.state.state import LabelSet
 from everylabel.labelling.state.types import Refused
 from everylabel.models.names import NameRows, name_rows
+from everylabel.models.thresholds import thresholds_of
 from everylabel.projects.features import Progress, broken_rows, embed_as
 from everylabel.projects.project import Project, left_out, told_of
 
@@ -33,7 +34,7 @@ class Predicted:
     probabilities: np.ndarray
     classes: Sequence[str]
     notes: tuple[str, ...]
-    multi_label: bool = False
+    thresholds: np.ndarray | None = None  # (k,), of a multi-label project
 
 
 def trained(prepared: Prepared, label_set: LabelSet) -> Posterior:
@@ -100,7 +101,7 @@ def predict(
     scaled = prepared.scaling(np.asarray(features, np.float64))
     probabilities = np.asarray(predict_proba(posterior, scaled, method="mean"))
     told_all = (*notes, *left, *dict.fromkeys(told))
-    return Predicted(items, probabilities, label_set.classes, told_all, label_set.multi_label)
+    return Predicted(items, probabilities, label_set.classes, told_all, thresholds_of(posterior))
 
 
 def _read(project: Project, path: Path, options: Options) -> Items:

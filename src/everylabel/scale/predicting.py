@@ -17,6 +17,7 @@ from everylabel.formats.tables import write_table
 from everylabel.labelling.model.scaling import prepare
 from everylabel.labelling.state.state import LabelSet
 from everylabel.models.scaling import Scaling
+from everylabel.models.thresholds import thresholds_of
 from everylabel.projects.predictions import trained
 from everylabel.projects.project import Project
 from everylabel.scale import filesystem
@@ -49,6 +50,7 @@ class Head(NamedTuple):
     posterior: Posterior  # without the labels that made it
     scaling: Scaling
     classes: tuple[str, ...]
+    thresholds: np.ndarray | None = None  # (k,), if items may have several classes
 
     def probabilities(self, features: np.ndarray) -> np.ndarray:
         """Return the probabilities (n, k) of features (n, d)."""
@@ -59,7 +61,7 @@ class Head(NamedTuple):
     def digest(self) -> str:
         """A digest that no other model has."""
         total = hashlib.blake2b(repr((self.classes, self.scaling.scale)).encode(), digest_size=8)
-        for array in (self.posterior.mean, self.scaling.center, self.scaling.matrix):
+        for array in (self.posterior.mean, self.scaling.center, self.scaling.matrix, self.thresholds):
             total.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
         return total.hexdigest()
 
@@ -83,7 +85,11 @@ class Predicting:
         finite = _finite(features)
         beside = ItemColumns({ROW: Cells(int, lambda i: part.first + i)}, {})
         records = prediction_records(
-            beside, finite, lambda at: self.head.probabilities(features[at]), self.head.classes
+            beside,
+            finite,
+            lambda at: self.head.probabilities(features[at]),
+            self.head.classes,
+            self.head.thresholds,
         )
         filesystem.write(
             self.predictions.place(part), lambda file: file.writelines(write_table(records, self.form))
@@ -162,5 +168,6 @@ def _head(project: Project, label_set: LabelSet, width: int, shards: str) -> Hea
             "has"
         )
     prepared = prepare(project.features)
-    posterior = trained(prepared, label_set).replace(data=None)
-    return Head(posterior, prepared.scaling, tuple(map(str, label_set.classes)))
+    posterior = trained(prepared, label_set)
+    names, limits = tuple(map(str, label_set.classes)), thresholds_of(posterior)
+    return Head(posterior.replace(data=None), prepared.scaling, names, limits)

@@ -6,7 +6,7 @@ digits gave an accuracy of .86 in place of .94. The same holds if sources make s
 when the model is trained.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from everylabel.labelling.model.training import TrainingSet, columns_out, target
 from everylabel.labelling.sources.review import Reviewed, review_given
 from everylabel.labelling.sources.teaching import posterior_of, teach
 from everylabel.labelling.state.types import FREE, REVIEW, ClassSet, Place
+from everylabel.models.thresholds import USUAL, left_out, thresholds
 from everylabel.selection import Pool, select
 from everylabel.selection.pool import Where
 from everylabel.selection.pool.features import Scaled
@@ -32,7 +33,6 @@ DRAWN_FROM = 5000  # items that a check of a class is drawn from
 TRAINED = 1e-6  # tolerance of training
 MANY = 4  # labels changed at once above which retraining an exact model is faster than updates
 DEFERRED_FROM = 64  # labels changed at once above which a large pool waits for the next training
-THRESHOLD = 0.5  # probability at which a class of a multi-label project is predicted
 EXACT_UP_TO = 10**8  # n d k: up to this size each label is learned exactly
 
 Mean = tuple[Sequence[int], np.ndarray]  # the class of each column, and the mean (d + 1, k), of another model
@@ -72,6 +72,7 @@ class Learner:
             mean = before.columns, np.asarray(before.pool.posterior.mean)
         self.columns, self.taught_names = training.columns, training.names
         self.multi_label = training.multi_label
+        self.thresholds: Mapping[int, float] = {} if before is None else before.thresholds  # by class number
         self.trusts_names = training.trusts_names
         self.uses_suggestions = False  # whether suggestions teach
         self.reviewed: Reviewed | None = None  # given labels, if people review them
@@ -229,7 +230,21 @@ class Learner:
 
     def predicted(self, probabilities: np.ndarray) -> np.ndarray:
         """Return a mask of the predicted classes of each item (n, k)."""
-        return predicted(probabilities, self.multi_label)
+        numbers = self.columns or (-1,)  # a pool has one column at least
+        return predicted(probabilities, self.limits(numbers) if self.multi_label else None)
+
+    def limits(self, numbers: Iterable[int]) -> np.ndarray:
+        """Return the decision thresholds of classes."""
+        return np.array([self.thresholds.get(number, USUAL) for number in numbers])
+
+    def choose_thresholds(self) -> None:
+        """Choose decision thresholds by the labels that it was trained on, each left out in turn.
+
+        This takes as long as training: in the background only. Until the next time they stay as they are.
+        """
+        self.left_out = left_out(self.trained)
+        found = thresholds(*self.left_out).tolist()
+        self.thresholds = dict(zip(self.columns, found, strict=True))
 
     def expected(self) -> float:
         """Return the expected accuracy on unlabelled items; in a multi-label project, expected micro F1.
@@ -299,10 +314,10 @@ class Learner:
         return [picked[at - len(leased)] for at in best]
 
 
-def predicted(probabilities: np.ndarray, multi_label: bool) -> np.ndarray:
-    """Return a mask of predicted classes (..., k): the most probable one, or all above a threshold."""
-    if multi_label:
-        return probabilities >= THRESHOLD
+def predicted(probabilities: np.ndarray, thresholds: np.ndarray | None) -> np.ndarray:
+    """Return a mask of predicted classes (..., k): the most probable one, or all at or above thresholds."""
+    if thresholds is not None:
+        return np.asarray(probabilities >= thresholds)
     return probabilities >= probabilities.max(axis=-1, keepdims=True, initial=0.0)
 
 

@@ -1,8 +1,8 @@
 """Quality of a multi-label model: F1, exact match, and precision and recall by class.
 
 n items drawn at random have answers (n, k) of 1, 0 and nan, and predictions with their own answers left out
-(`core.leave_one_out`). m are the weights of `accuracy.py`. Of an item's k pairs of item and class, h are
-present and predicted, and u are present, predicted or both:
+(`core.leave_one_out`), by thresholds that other items chose. m are the weights of `accuracy.py`. Of an item's
+k pairs of item and class, h are present and predicted, and u are present, predicted or both:
     J = sum m h / sum m u,   F1 = 2 J / (1 + J)
 F1 grows with J, so an interval of J gives one of F1. The pairs of one item depend on each other, so the
 interval is Wilson's (1927) for J (1 - J) / v pairs, v = sum (m h - J m u)^2 / (sum m u)^2. For one class u is
@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from everylabel.core.leave_one_out import leave_one_out
 from everylabel.core.posterior import Posterior
-from everylabel.labelling.model.learner import Learner
+from everylabel.labelling.model.learner import Learner, predicted
 from everylabel.labelling.model.training import TrainingSet, targets
 from everylabel.labelling.quality.accuracy import FEWEST, FEWEST_OF_CLASS, share, wilson
 from everylabel.labelling.quality.assessment import Assessment, Evidence
 from everylabel.labelling.state.types import ClassSet
 from everylabel.log.events import Assessed
+from everylabel.models.thresholds import decide_by_others
 
 
 def assess_sets(
@@ -32,15 +32,15 @@ def assess_sets(
     idx, truth = targets(labels, k, True)
     drawn = np.array([evidence.drawn.get(int(i), 0.0) for i in idx])
     at = np.flatnonzero(drawn)
-    without = learner.link(np.asarray(leave_one_out(posterior))[: len(idx), :k])
-    checks = set_figures(truth[at], learner.predicted(without)[at], drawn[at], training.columns)
+    said = decide_by_others(*learner.left_out)
+    checks = set_figures(truth[at], said[at], drawn[at], training.columns)
     column = {number: j for j, number in enumerate(training.columns)}
     known = {i: label.numbered(column) for i, label in evidence.test.items() if isinstance(label, ClassSet)}
     tested = None
     if known:
         rows, answers = targets(known, k, True)
         logits = np.asarray(learner.pool.rows(rows) @ np.asarray(posterior.mean))[:, :k]
-        said = learner.predicted(learner.link(logits))
+        said = predicted(learner.link(logits), learner.limits(training.columns))
         tested = set_figures(answers, said, np.ones(len(rows)), training.columns)
         tested = {
             "n": len(rows),
